@@ -1,0 +1,89 @@
+"""What a configuration says, as frozen structs. Reading files is `config.load`'s work.
+
+Units are in the names; defaults are those of the decisions (D-10, D-15). Unknown keys are refused with the nearest known
+one, which `config.load` adds to the message.
+"""
+
+from typing import Literal
+
+from msgspec import Struct, field
+
+
+class ConfigError(Exception):
+    """A configuration that cannot be used. The text names file, line or key, and what to write instead."""
+
+
+class Secret:
+    """A value that does not show itself: its repr and str are masked (SEC-61). Read it with `reveal`."""
+
+    __slots__ = ("_value",)
+
+    def __init__(self, value: str) -> None:
+        self._value = value
+
+    def reveal(self) -> str:
+        return self._value
+
+    def __repr__(self) -> str:
+        return "Secret(***)"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Secret) and other._value == self._value
+
+    def __hash__(self) -> int:
+        return hash(self._value)
+
+
+class Timeouts(Struct, frozen=True, forbid_unknown_fields=True):
+    """Seconds (D-15)."""
+
+    start: float = 60.0
+    """Spawn or connect until the handshake is complete."""
+    probe: float = 3.0
+    """Waiting for `server/discover` on stdio before falling back to `initialize`."""
+    list: float = 15.0
+    """A whole page walk of one list."""
+    call: float = 300.0
+    """A call without answer, progress or other message for it."""
+    call_total: float = 3600.0
+    """A call, whatever progress it reports."""
+
+
+class UpstreamConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """One MCP server: a command to run (stdio) or a URL (Streamable HTTP, or HTTP+SSE)."""
+
+    command: str | None = None
+    args: tuple[str, ...] = ()
+    env: dict[str, Secret] = {}
+    cwd: str | None = None
+    url: str | None = None
+    headers: dict[str, Secret] = {}
+    transport: Literal["auto", "stdio", "http", "sse"] = "auto"
+    """`http` is Streamable HTTP, `sse` the deprecated HTTP+SSE of 2024-11-05; `auto` finds out."""
+    prefix: str | None = None
+    """Server id in visible names; None: the table's name; "": bare names (one upstream only)."""
+    aliases: tuple[str, ...] = ()
+    era: Literal["auto", "legacy", "modern"] = "auto"
+    locality: Literal["auto", "local", "remote"] = "auto"
+    apps: bool = False
+    disabled: bool = False
+    timeouts: Timeouts = Timeouts()
+    tool_timeouts: dict[str, float] = {}
+    """Seconds per upstream tool name, in place of `timeouts.call`."""
+
+
+class HubConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Everything: how the hub listens, and its upstreams in configuration order."""
+
+    listen: str = "127.0.0.1:8765"
+    auth: Literal["token", "none"] = "token"
+    allowed_hosts: tuple[str, ...] = ()
+    """Further `Host` values, beside the loopback names with the bound port."""
+    allowed_origins: tuple[str, ...] = ()
+    """Further `Origin` values, beside the hub's own loopback origins."""
+    startup_grace_s: float = 5.0
+    name_budget: int = 50
+    page_size: int = 0
+    """Entries per page of a merged list; 0: everything in one page (S-31)."""
+    drain_s: float = 30.0
+    upstreams: dict[str, UpstreamConfig] = field(default_factory=dict)

@@ -1,0 +1,247 @@
+"""Bytes to and from one peer: an `Outbox` that writes without waiting, a `LineReader` that never copies twice.
+
+Reader and writer of a peer are two things (STYLE rule 7): a peer that stops reading never stops us from reading it.
+"""
+
+import os
+from collections import deque
+from collections.abc import Callable
+from typing import Final, Protocol
+
+import trio
+from trio.lowlevel import wait_writable
+
+RECEIVE_BYTES: Final = 1 << 18
+MAX_LINE_BYTES: Final = 8 << 20
+
+
+class ChannelClosed(Exception):
+    """The peer is gone, or its channel was closed."""
+
+
+class OutboxFull(Exception):
+    """More is queued for the peer than it is worth keeping; nothing of this message was queued."""
+
+
+class LineTooLong(Exception):
+    """A line passed the limit before its newline came; framing is lost."""
+
+
+class Outbox:
+    """Bytes on their way to one peer, in order and never interleaved.
+
+    `put` hands to the kernel at once what it takes, without a checkpoint; the rest leaves by a task of `nursery`. So
+    cancelling a call never cancels a write and never leaves half a message (M-02). The queue is bounded by bytes: when it is
+    full `put` refuses, whole messages only. A peer that takes nothing for `stall_s` is given up: `on_broken` is called
+    once, as it is when the peer is gone.
+
+    A stream without a descriptor (a memory stream in a test) is always written by the task.
+    """
+
+    def __init__(
+        self,
+        stream: trio.abc.SendStream,
+        nursery: trio.Nursery,
+        on_broken: Callable[[], None],
+        *,
+        limit_bytes: int = 16 << 20,
+        stall_s: float = 30.0,
+    ) -> None:
+        self._stream = stream
+        self._nursery = nursery
+        self._on_broken = on_broken
+        self._limit_bytes = limit_bytes
+        self._stall_s = stall_s
+        self._fd = descriptor(stream)
+        self._queue: deque[bytes | memoryview] = deque()
+        self._draining = False
+        self._drained = trio.Event()
+        self.queued_bytes = 0
+        self.broken = False
+
+    def __repr__(self) -> str:
+        state = "broken" if self.broken else "draining" if self._draining else "idle"
+        return f"<Outbox {state}, {self.queued_bytes} bytes queued>"
+
+    def put(self, data: bytes) -> None:
+        """Send `data`, which must be whole messages.
+
+        Raises:
+            ChannelClosed: the peer is gone.
+            OutboxFull: the limit would be passed; nothing was queued.
+        """
+        if self.broken:
+            raise ChannelClosed
+        if self._draining:
+            if self.queued_bytes + len(data) > self._limit_bytes:
+                raise OutboxFull
+            self._queue.append(data)
+            self.queued_bytes += len(data)
+            return
+        sent = self._write(data)
+        if sent == len(data):
+            return
+        self._queue.append(memoryview(data)[sent:])
+        self.queued_bytes = len(data) - sent
+        self._draining = True
+        self._drained = trio.Event()
+        self._nursery.start_soon(self._drain)
+
+    async def flush(self) -> None:
+        """Wait until everything was handed to the kernel, or the peer is given up."""
+        if self._draining:
+            await self._drained.wait()
+
+    def close(self) -> None:
+        """Refuse everything from now on. What is queued is dropped."""
+        self._give_up(notify=False)
+
+    def _write(self, data: bytes | memoryview) -> int:
+        if self._fd is None:
+            return 0
+        try:
+            return os.write(self._fd, data)
+        except BlockingIOError:
+            return 0
+        except OSError:
+            self._give_up()
+            raise ChannelClosed from None
+
+    async def _drain(self) -> None:
+        try:
+            while self._queue:
+                batch = memoryview(b"".join(self._queue))
+                self._queue.clear()
+                await self._send(batch)
+        except (ChannelClosed, trio.TooSlowError, trio.BrokenResourceError, trio.ClosedResourceError, OSError):
+            self._give_up()
+        finally:
+            self._draining = False
+            self._drained.set()
+
+    async def _send(self, batch: memoryview) -> None:
+        if self._fd is None:
+            with trio.fail_after(self._stall_s):
+                await self._stream.send_all(batch)
+            self.queued_bytes -= len(batch)
+            return
+        while batch:
+            with trio.fail_after(self._stall_s):
+                await wait_writable(self._fd)
+            if self.broken:
+                raise ChannelClosed
+            sent = self._write(batch)
+            self.queued_bytes -= sent
+            batch = batch[sent:]
+
+    def _give_up(self, *, notify: bool = True) -> None:
+        if self.broken:
+            return
+        self.broken = True
+        self._queue.clear()
+        self.queued_bytes = 0
+        self._drained.set()
+        if notify:
+            self._on_broken()
+
+
+def descriptor(stream: object) -> int | None:
+    """The non-blocking descriptor beneath a socket or pipe stream; None if it has none (or is TLS)."""
+    if isinstance(stream, trio.SocketStream):
+        return stream.socket.fileno()
+    if isinstance(stream, trio.lowlevel.FdStream):
+        return stream.fileno()
+    return None
+
+
+class LineReader:
+    """Newline-framed messages from one stream, with a limit.
+
+    The scan for the newline never starts over, so a 16 MB line costs one pass (FINDINGS 3).
+    """
+
+    def __init__(self, stream: trio.abc.ReceiveStream, *, limit_bytes: int = MAX_LINE_BYTES) -> None:
+        self._stream = stream
+        self._limit_bytes = limit_bytes
+        self._buffer = bytearray()
+        self._scanned = 0
+        self._lines: deque[bytes] = deque()
+
+    async def receive(self) -> bytes:
+        """The next line without its newline; blank lines are skipped.
+
+        Raises:
+            ChannelClosed: the stream ended; a last line without newline is dropped, never parsed (F-P-08).
+            LineTooLong: lines before it have been returned; nothing more can be read.
+        """
+        while not self._lines:
+            await self._fill()
+        return self._lines.popleft()
+
+    async def _fill(self) -> None:
+        try:
+            data = await self._stream.receive_some(RECEIVE_BYTES)
+        except (trio.BrokenResourceError, trio.ClosedResourceError):
+            data = b""
+        if not data:
+            raise ChannelClosed
+        self._feed(bytes(data))
+
+    def _feed(self, data: bytes) -> None:
+        if not self._buffer and data[-1:] == b"\n" and len(data) <= self._limit_bytes:  # whole lines: no copy
+            self._lines.extend(line for line in data.split(b"\n") if line and not line.isspace())
+            return
+        self._buffer += data
+        while (at := self._buffer.find(b"\n", self._scanned)) >= 0:
+            if at > self._limit_bytes:
+                raise LineTooLong
+            line = bytes(memoryview(self._buffer)[:at])
+            del self._buffer[: at + 1]
+            self._scanned = 0
+            if line and not line.isspace():
+                self._lines.append(line)
+        self._scanned = len(self._buffer)
+        if self._scanned > self._limit_bytes:
+            raise LineTooLong
+
+
+class Channel(Protocol):
+    """Whole messages to and from one peer."""
+
+    def send(self, message: bytes) -> None:
+        """Queue one message, without newline.
+
+        Raises:
+            ChannelClosed, OutboxFull: as `Outbox.put`.
+        """
+        ...
+
+    async def receive(self) -> bytes:
+        """The next message, not yet decoded.
+
+        Raises:
+            ChannelClosed, LineTooLong: as `LineReader.receive`.
+        """
+        ...
+
+    async def flush(self) -> None:
+        """Wait until what was sent has left."""
+        ...
+
+
+class LineChannel:
+    """A `Channel` of newline-framed messages over an `Outbox` and a `LineReader`: pipes and unix sockets."""
+
+    def __init__(self, reader: LineReader, outbox: Outbox) -> None:
+        self.reader = reader
+        self.outbox = outbox
+
+    def send(self, message: bytes) -> None:
+        assert b"\n" not in message, "a message for a newline-framed peer holds a newline (SEC-12)"
+        self.outbox.put(message + b"\n")
+
+    async def receive(self) -> bytes:
+        return await self.reader.receive()
+
+    async def flush(self) -> None:
+        await self.outbox.flush()

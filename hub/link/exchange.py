@@ -1,0 +1,198 @@
+"""The seam between the two sides of the house: `async Upstream.call(operation, exchange) -> Reply`.
+
+Everything that belongs to a request goes down by call and comes up by return. An `Operation` is era-neutral: hop-local
+metadata has been taken off, names and URIs are already the upstream's own. An `Exchange` is the host's end of it, to which
+an upstream reports progress and logs, and of which it may ask.
+
+An upstream's answer, error included, is a `Reply` value. What the hub itself has to say is a `HubError`; `failure_from`
+turns it into the reply a host sees.
+"""
+
+from enum import Enum
+from typing import Protocol
+
+from msgspec import Raw, Struct
+
+from hub.wire.jsonrpc import EMPTY, Failure, Reply, Result, encode, raw
+from hub.wire.mcp import HUB_FAILURE, INTERNAL_ERROR, TOOLS_CALL, Era, era_of
+
+
+class Identity(Struct, frozen=True):
+    """Who asks, established by a credential and never by what a message claims (G-15, SEC-05)."""
+
+    principal: str
+    """The account: one per unix uid or per token (D-17)."""
+    host: str
+    """The program of that account, for instance the `--host` label of the shim."""
+
+
+class Caller(Struct, frozen=True):
+    """The host of one operation: identity, revision and what it can do."""
+
+    identity: Identity
+    version: str
+    capabilities: dict[str, Raw]
+    """As declared in `initialize` (legacy) or in this very request (modern)."""
+    log_level: str | None = None
+    """The least severe log message wanted; None: none (modern), or the hub decides (legacy)."""
+
+    @property
+    def era(self) -> Era:
+        return era_of(self.version)
+
+
+class Operation(Struct, frozen=True):
+    """What a host wants of one upstream: `tools/call`, `prompts/get`, `resources/read` or `completion/complete`."""
+
+    method: str
+    params: dict[str, Raw]
+    """Without `_meta`; names and URIs as the upstream knows them."""
+    meta: dict[str, Raw] = {}
+    """Foreign `_meta` keys only (trace context, vendor keys); each hop adds its own."""
+
+
+class Exchange(Protocol):
+    """The host's end of one running operation. Valid until the operation returns."""
+
+    @property
+    def caller(self) -> Caller: ...
+
+    @property
+    def wants_progress(self) -> bool:
+        """Whether the host gave a progress token."""
+        ...
+
+    def progress(self, params: dict[str, Raw]) -> None:
+        """Report progress: `params` of the upstream's notification without its token. Never blocks; may be dropped."""
+        ...
+
+    def log(self, params: dict[str, Raw]) -> None:
+        """Pass on a log message that is certain to belong to this operation. Never blocks; may be dropped."""
+        ...
+
+    async def ask(self, method: str, params: dict[str, Raw]) -> Reply:
+        """Put an upstream's question (sampling, elicitation, roots) to the host.
+
+        Cancellation: withdraws the question.
+        """
+        ...
+
+
+# --- what the hub itself has to say ----------------------------------------------------------------------------------
+
+
+class Executed(Enum):
+    """Whether an upstream may have acted on a call that failed (faults.md 4.1)."""
+
+    NO = "no"
+    YES = "yes"
+    UNKNOWN = "unknown"
+
+
+class HubError(Exception):
+    """A failure of the hub's own making. The text is one sentence a person can act on, without secrets or paths."""
+
+    kind = "internal"
+    executed = Executed.UNKNOWN
+    retryable = False
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        upstream: str | None = None,
+        executed: Executed | None = None,
+        retry_after_ms: int | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.upstream = upstream
+        self.retry_after_ms = retry_after_ms
+        if executed is not None:
+            self.executed = executed
+
+    def facts(self) -> dict[str, object]:
+        """The object that tells hub-made failures from an upstream's own (faults.md 4.1)."""
+        facts: dict[str, object] = {
+            "hub": self.kind,
+            "executed": self.executed.value,
+            "retryable": self.retryable,
+        }
+        if self.upstream is not None:
+            facts["upstream"] = self.upstream
+        if self.retry_after_ms is not None:
+            facts["retryAfterMs"] = self.retry_after_ms
+        return facts
+
+
+class UpstreamUnavailable(HubError):
+    """Not started, restarting, disabled or gone: nothing was sent."""
+
+    kind = "upstream_unavailable"
+    executed = Executed.NO
+    retryable = True
+
+
+class UpstreamLost(HubError):
+    """The process or stream died while the call was with it."""
+
+    kind = "upstream_lost"
+
+
+class DeadlineExceeded(HubError):
+    """No answer within the idle or total time."""
+
+    kind = "upstream_timeout"
+
+
+class UpstreamProtocolError(HubError):
+    """The upstream answered nonsense for this call."""
+
+    kind = "upstream_protocol"
+
+
+class UpstreamVersionError(HubError):
+    """No protocol revision in common."""
+
+    kind = "upstream_version"
+    executed = Executed.NO
+
+
+class UpstreamUnauthorized(HubError):
+    """The upstream wants credentials the hub does not have."""
+
+    kind = "upstream_auth"
+    executed = Executed.NO
+
+
+class ResultTooLarge(HubError):
+    """The answer arrived and was refused for its size."""
+
+    kind = "result_too_large"
+    executed = Executed.YES
+
+
+class Overloaded(HubError):
+    """A queue or limit is full; nothing was sent."""
+
+    kind = "overloaded"
+    executed = Executed.NO
+    retryable = True
+
+
+class Draining(HubError):
+    """The hub or the upstream is stopping."""
+
+    kind = "draining"
+
+
+def failure_from(error: HubError, method: str) -> Reply:
+    """What a host sees of a hub-made failure: for `tools/call` a result the model can act on, else an error (14)."""
+    facts = error.facts()
+    if method == TOOLS_CALL:
+        content = [{"type": "text", "text": str(error)}]
+        return Result(Raw(encode({"content": content, "isError": True, "_meta": {HUB_FAILURE: facts}})))
+    return Failure(INTERNAL_ERROR, str(error), raw(facts))
+
+
+NOTHING = Result(EMPTY)
+"""The empty result."""

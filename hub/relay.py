@@ -1,0 +1,86 @@
+"""The host's end of an operation: progress and logs find their way back to exactly the request that caused them.
+
+A `HostExchange` is made by whoever received the request (an HTTP endpoint, a line connection) and handed down the seam. It
+knows how to address its host; it does not know by which transport: `send` is given.
+
+Questions from upstreams (sampling, elicitation, roots) are asked here too. In this version every one is refused, as a host
+without those capabilities would, so that upstreams go on without.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+import trio
+from msgspec import Raw
+
+from hub.link.exchange import Caller
+from hub.wire.jsonrpc import Failure, Reply, encode_notification, peek_str
+from hub.wire.mcp import LOG_LEVELS, MESSAGE, METHOD_NOT_FOUND, PROGRESS, PROGRESS_TOKEN
+
+PROGRESS_INTERVAL_S: Final = 0.1
+"""At most ten progress messages a second per request, the newest winning (bridging.md 9.2)."""
+
+
+class HostExchange:
+    """One running request of one host. Satisfies `hub.link.exchange.Exchange`.
+
+    `send` takes a whole encoded message for the stream that answers this request; it never blocks and never raises.
+    `scope` is the single upstream an endpoint is bound to, None for all.
+    """
+
+    __slots__ = ("_last_progress", "_progress_at", "_send", "_token", "caller", "scope")
+
+    def __init__(
+        self,
+        caller: Caller,
+        send: Callable[[bytes], None],
+        *,
+        progress_token: Raw | None = None,
+        scope: str | None = None,
+    ) -> None:
+        self.caller = caller
+        self.scope = scope
+        self._send = send
+        self._token = progress_token
+        self._last_progress = float("-inf")
+        self._progress_at = float("-inf")
+
+    @property
+    def wants_progress(self) -> bool:
+        return self._token is not None
+
+    def progress(self, params: dict[str, Raw]) -> None:
+        """Pass progress on under the host's own token, if it rises (P-2) and is not too frequent (P-3)."""
+        if self._token is None:
+            return
+        value = _number(params.get("progress"))
+        if value is None or value <= self._last_progress:
+            return
+        now = trio.current_time()
+        final = value == _number(params.get("total"))
+        if now - self._progress_at < PROGRESS_INTERVAL_S and not final:
+            return
+        self._last_progress, self._progress_at = value, now
+        self._send(encode_notification(PROGRESS, {PROGRESS_TOKEN: self._token, **params}))
+
+    def log(self, params: dict[str, Raw]) -> None:
+        """Pass a log message on, if the host wants its level."""
+        if wants_log(self.caller.log_level, peek_str(params.get("level"))):
+            self._send(encode_notification(MESSAGE, params))
+
+    async def ask(self, method: str, params: dict[str, Raw]) -> Reply:
+        return Failure(METHOD_NOT_FOUND, f"The host of this call does not answer {method}")
+
+
+def wants_log(wanted: str | None, level: str | None) -> bool:
+    """Whether a message of `level` passes a host's minimum; a host without one gets none."""
+    if wanted not in LOG_LEVELS or level not in LOG_LEVELS:
+        return False
+    return LOG_LEVELS.index(level) >= LOG_LEVELS.index(wanted)
+
+
+def _number(value: Raw | None) -> float | None:
+    try:
+        return float(bytes(value)) if value is not None else None
+    except ValueError:
+        return None

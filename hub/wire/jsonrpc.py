@@ -1,0 +1,404 @@
+"""JSON-RPC 2.0 as bytes: decode one message, encode one message, open and close objects one level at a time.
+
+Only this module parses what a peer sent. What always holds for a message that `decode` returned:
+
+- it is strict UTF-8, at most `MAX_DEPTH` deep, and holds no CR or LF byte, so that it may be written to a newline-framed
+  or SSE peer as it is (SEC-12: a `Raw` passed through untouched could hide a second message);
+- every `Raw` in it is valid JSON without lone surrogates. Node's `JSON.stringify` emits those for a cut emoji and msgspec
+  refuses the whole message; they become U+FFFD, as `String.prototype.toWellFormed` does;
+- unless asked otherwise, no member name is given twice in the envelope, in `params` or in `params._meta` (SEC-11): two
+  parsers that pick different ones would see two different calls.
+
+`Raw` keeps the whole received message alive: `detach` before storing one.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Any, Final, Literal, cast
+
+import msgspec
+from msgspec import UNSET, Raw, Struct, UnsetType
+
+from hub.wire.mcp import INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR
+
+MAX_DEPTH: Final = 128
+MAX_ID_BYTES: Final = 256
+MAX_ID: Final = 2**53
+
+RequestId = int | str
+
+
+class Request(Struct, frozen=True):
+    """A request on one hop. Its id means nothing anywhere else (G-2)."""
+
+    id: RequestId
+    method: str
+    params: dict[str, Raw]
+
+
+class Notification(Struct, frozen=True):
+    """A message that is never answered."""
+
+    method: str
+    params: dict[str, Raw]
+
+
+class Result(Struct, frozen=True):
+    """What a peer answered; `value` is the JSON of the `result` member."""
+
+    value: Raw
+
+
+class Failure(Struct, frozen=True):
+    """An error a peer answered, or ours for a peer. A value, not an exception: it passes through."""
+
+    code: int
+    message: str
+    data: Raw | UnsetType = UNSET
+
+
+Reply = Result | Failure
+
+
+class Response(Struct, frozen=True):
+    """A reply and the request it belongs to; `id` None: the sender could not tell which."""
+
+    id: RequestId | None
+    reply: Reply
+
+
+Message = Request | Notification | Response
+
+
+class RemoteProtocolError(Exception):
+    """The peer broke the protocol. Carries what to answer, if the peer can be answered at all.
+
+    `id` is the id of the offending message when it could be recovered.
+    """
+
+    def __init__(self, code: int, message: str, *, id: RequestId | None = None, data: Raw | UnsetType = UNSET) -> None:
+        super().__init__(message)
+        self.failure = Failure(code, message, data)
+        self.id = id
+
+
+# --- decoding -----------------------------------------------------------------------------------------------------
+
+
+class _Envelope(Struct):
+    jsonrpc: Literal["2.0"]
+    id: int | str | UnsetType | None = UNSET
+    method: str | UnsetType = UNSET
+    params: Raw | UnsetType = UNSET
+    result: Raw | UnsetType = UNSET
+    error: Raw | UnsetType = UNSET
+
+
+class _Error(Struct):
+    code: int
+    message: str
+    data: Raw | UnsetType = UNSET
+
+
+class _OnlyId(Struct):
+    id: int | str | UnsetType | None = UNSET
+
+
+_decode_envelope = msgspec.json.Decoder(_Envelope).decode
+_decode_fields = msgspec.json.Decoder(dict[str, Raw]).decode
+_decode_error = msgspec.json.Decoder(_Error).decode
+_decode_id = msgspec.json.Decoder(_OnlyId).decode
+_decode_array = msgspec.json.Decoder(list[Raw]).decode
+_decode_str = msgspec.json.Decoder(str).decode
+encode: Final = msgspec.json.Encoder().encode
+"""Any value to compact JSON. A str with a lone surrogate raises UnicodeEncodeError."""
+
+_MALFORMED = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+EMPTY: Final = Raw(b"{}")
+NULL: Final = Raw(b"null")
+
+
+def decode(data: bytes, *, strict: bool = True) -> Message:
+    """The one message in `data` (no newline needed at its end).
+
+    `strict` refuses duplicate member names; upstreams are read without it, since what they say is re-encoded, not judged.
+
+    Raises:
+        RemoteProtocolError: not JSON (-32700), not a JSON-RPC message or an id of a forbidden kind (-32600), params
+            that are not an object (-32602). Its `id` is set whenever it could be read.
+    """
+    data = clean(data)
+    try:
+        envelope = _decode_envelope(data)
+    except _MALFORMED as error:
+        raise _complaint(data, error) from None
+    id = envelope.id
+    if envelope.method is not UNSET:
+        fields = _params(envelope.params, id)
+        if strict:
+            _refuse_duplicates(data, envelope, fields)
+        if id is UNSET:
+            return Notification(envelope.method, fields)
+        return Request(_sound_id(id), envelope.method, fields)
+    if id is UNSET or (envelope.result is UNSET) == (envelope.error is UNSET):
+        raise RemoteProtocolError(
+            INVALID_REQUEST,
+            "Not a JSON-RPC message: it needs a method, or an id with either a result or an error",
+            id=None if id is UNSET else id,
+        )
+    if not isinstance(envelope.error, UnsetType):
+        return Response(id, _failure(envelope.error, id))
+    return Response(id, Result(cast(Raw, envelope.result)))
+
+
+def split_batch(data: bytes) -> list[bytes]:
+    """The messages of a JSON array, each still to be decoded (2025-03-26 only; bridging.md 10.3).
+
+    Raises:
+        RemoteProtocolError: not an array, or an empty one.
+    """
+    try:
+        parts = _decode_array(clean(data))
+    except _MALFORMED as error:
+        raise _complaint(data, error) from None
+    if not parts:
+        raise RemoteProtocolError(INVALID_REQUEST, "An empty batch is not a message")
+    return [bytes(part) for part in parts]
+
+
+def is_batch(data: bytes) -> bool:
+    """Whether `data` starts like a JSON array."""
+    return data.lstrip(b" \t\r\n")[:1] == b"["
+
+
+def _complaint(data: bytes, error: Exception) -> RemoteProtocolError:
+    if isinstance(error, msgspec.ValidationError):
+        try:
+            id = _decode_id(data).id
+        except _MALFORMED:
+            id = UNSET
+        return RemoteProtocolError(INVALID_REQUEST, f"Not a JSON-RPC message: {error}", id=None if id is UNSET else id)
+    if isinstance(error, RecursionError):
+        return RemoteProtocolError(PARSE_ERROR, f"JSON nested deeper than {MAX_DEPTH} levels")
+    return RemoteProtocolError(PARSE_ERROR, f"Not JSON: {error}")
+
+
+def _sound_id(id: int | str | None) -> RequestId:
+    if id is None:
+        raise RemoteProtocolError(INVALID_REQUEST, "A request id is a string or an integer, never null")
+    if isinstance(id, int):
+        if abs(id) > MAX_ID:
+            raise RemoteProtocolError(INVALID_REQUEST, "A numeric request id lies within ±2^53", id=None)
+    elif len(id.encode()) > MAX_ID_BYTES:
+        raise RemoteProtocolError(INVALID_REQUEST, f"A request id has at most {MAX_ID_BYTES} bytes", id=None)
+    return id
+
+
+def _params(raw: Raw | UnsetType, id: int | str | UnsetType | None) -> dict[str, Raw]:
+    if isinstance(raw, UnsetType):
+        return {}
+    try:
+        return _decode_fields(raw)
+    except _MALFORMED:
+        known = None if isinstance(id, UnsetType) else id
+        raise RemoteProtocolError(INVALID_PARAMS, "params is a JSON object, if it is given", id=known) from None
+
+
+def _failure(raw: Raw, id: int | str | None) -> Failure:
+    try:
+        error = _decode_error(raw)
+    except _MALFORMED:
+        raise RemoteProtocolError(INVALID_REQUEST, "An error has an integer code and a string message", id=id) from None
+    return Failure(error.code, error.message, error.data)
+
+
+# --- what a message may contain -------------------------------------------------------------------------------------
+
+_STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.S)
+_NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
+_PAIR = re.compile(rb"\[\]|\{\}")
+_ESCAPE = re.compile(
+    rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|u[dD][89a-fA-F][0-9a-fA-F]{2}|.)", re.S
+)
+_TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[{}\[\],:]', re.S)
+
+
+def clean(data: bytes) -> bytes:
+    """`data` as strict UTF-8 JSON on one line, not too deep, without lone surrogates.
+
+    Raises:
+        RemoteProtocolError: -32700, when that cannot be.
+    """
+    if not data.isascii():
+        try:
+            data.decode()
+        except UnicodeDecodeError as error:
+            raise RemoteProtocolError(PARSE_ERROR, f"Not UTF-8: {error.reason} at byte {error.start}") from None
+        # Legal in JSON strings, yet line ends to some text-mode readers.
+        if b"\xe2\x80\xa8" in data or b"\xe2\x80\xa9" in data or b"\xc2\x85" in data:
+            data = data.replace(b"\xe2\x80\xa8", b"\\u2028").replace(b"\xe2\x80\xa9", b"\\u2029")
+            data = data.replace(b"\xc2\x85", b"\\u0085")
+    if data.count(b"{") + data.count(b"[") > MAX_DEPTH and _too_deep(data):
+        raise RemoteProtocolError(PARSE_ERROR, f"JSON nested deeper than {MAX_DEPTH} levels")
+    if b"\\ud" in data or b"\\uD" in data:
+        data = _ESCAPE.sub(_well_formed, data)
+    if b"\n" in data or b"\r" in data:
+        try:
+            data = msgspec.json.format(data, indent=-1)
+        except _MALFORMED as error:
+            raise RemoteProtocolError(PARSE_ERROR, f"Not JSON: {error}") from None
+    return data
+
+
+def _well_formed(escape: re.Match[bytes]) -> bytes:
+    text = escape[0]
+    return rb"\ufffd" if len(text) == 6 and text[1:2] == b"u" and text[2:3] in b"dD" else text
+
+
+def _too_deep(data: bytes) -> bool:
+    """Peel the innermost pairs off, `MAX_DEPTH` times; C speed, unlike a scan in Python."""
+    left = _STRING.sub(b"", data).translate(None, _NOT_BRACKETS)
+    for _ in range(MAX_DEPTH):
+        if not left:
+            return False
+        left = _PAIR.sub(b"", left)
+    return bool(left)
+
+
+def _refuse_duplicates(data: bytes, envelope: _Envelope, params: dict[str, Raw]) -> None:
+    known = None if isinstance(envelope.id, UnsetType) else envelope.id
+    if not isinstance(envelope.params, UnsetType):
+        if has_duplicates(envelope.params, params):
+            raise RemoteProtocolError(INVALID_PARAMS, "A member of params is given twice", id=known)
+        meta = params.get("_meta")
+        if meta is not None and has_duplicates(meta, peek_object(meta)):
+            raise RemoteProtocolError(INVALID_PARAMS, "A member of params._meta is given twice", id=known)
+    if len(data) != _plain_length(envelope) and has_duplicates(data, _decode_fields(data)):
+        raise RemoteProtocolError(INVALID_REQUEST, "A member of the message is given twice", id=None)
+
+
+def _plain_length(envelope: _Envelope) -> int:
+    """The length of this request written without whitespace, escapes or further members."""
+    length = len('{"jsonrpc":"2.0","method":""}') + len(cast(str, envelope.method))
+    if not isinstance(envelope.id, UnsetType):
+        length += len(',"id":') + len(encode(envelope.id))
+    if not isinstance(envelope.params, UnsetType):
+        length += len(',"params":') + len(memoryview(envelope.params))
+    return length
+
+
+def has_duplicates(raw: bytes | Raw, fields: dict[str, Raw]) -> bool:
+    """Whether the object `raw`, which decodes to `fields`, names a member twice.
+
+    A member given twice leaves bytes that `fields` does not account for, so counting suffices for compact JSON; only
+    for escaped or non-ASCII names are the names read one by one.
+    """
+    if _is_plain(memoryview(raw), fields):
+        return False
+    compact = msgspec.json.format(raw, indent=-1)
+    if _is_plain(compact, _decode_fields(compact)):
+        return False
+    return len(list(_names(compact))) > len(fields)
+
+
+def _is_plain(raw: bytes | memoryview, fields: dict[str, Raw]) -> bool:
+    """Whether `{"name":value,...}` of `fields` has exactly the length of `raw`."""
+    length = 1 if fields else 2
+    for name, value in fields.items():
+        length += len(name) + 4 + len(memoryview(value))
+    return length == len(raw)
+
+
+def _names(data: bytes) -> Iterator[bytes]:
+    """The member names of the outermost object, as written."""
+    depth, previous = 0, b""
+    for token in _TOKEN.finditer(data):
+        text = token[0]
+        if text in b"{[":
+            depth += 1
+        elif text in b"}]":
+            depth -= 1
+        elif text == b":" and depth == 1:
+            yield previous
+        previous = text
+
+
+# --- objects, one level at a time -----------------------------------------------------------------------------------
+
+
+def open_object(raw: Raw | bytes) -> dict[str, Raw]:
+    """The members of a JSON object, values unread.
+
+    Raises:
+        RemoteProtocolError: -32602, when it is not an object.
+    """
+    try:
+        return _decode_fields(raw)
+    except _MALFORMED:
+        raise RemoteProtocolError(INVALID_PARAMS, "Expected a JSON object") from None
+
+
+def peek_object(raw: Raw | bytes | None) -> dict[str, Raw]:
+    """The members of a JSON object; empty for anything else."""
+    if raw is None:
+        return {}
+    try:
+        return _decode_fields(raw)
+    except _MALFORMED:
+        return {}
+
+
+def peek_array(raw: Raw | bytes | None) -> list[Raw]:
+    """The items of a JSON array; empty for anything else."""
+    if raw is None:
+        return []
+    try:
+        return _decode_array(raw)
+    except _MALFORMED:
+        return []
+
+
+def peek_str(raw: Raw | bytes | None) -> str | None:
+    """A JSON string; None for anything else."""
+    if raw is None:
+        return None
+    try:
+        return _decode_str(raw)
+    except _MALFORMED:
+        return None
+
+
+def raw(value: Any) -> Raw:
+    """`value` as JSON."""
+    return Raw(encode(value))
+
+
+def detach(value: Raw) -> Raw:
+    """A copy that does not keep the message it came in alive."""
+    return value.copy()
+
+
+# --- encoding -------------------------------------------------------------------------------------------------------
+
+
+def encode_request(id: RequestId, method: str, params: dict[str, Raw]) -> bytes:
+    """A request, without newline."""
+    return b'{"jsonrpc":"2.0","id":%b,"method":%b,"params":%b}' % (encode(id), encode(method), encode(params))
+
+
+def encode_notification(method: str, params: dict[str, Raw]) -> bytes:
+    """A notification, without newline."""
+    if not params:
+        return b'{"jsonrpc":"2.0","method":%b}' % encode(method)
+    return b'{"jsonrpc":"2.0","method":%b,"params":%b}' % (encode(method), encode(params))
+
+
+def encode_response(id: RequestId | None, reply: Reply) -> bytes:
+    """A response, without newline. With `id` None the member is left out, as 2025-11-25 and later want it."""
+    head = b'{"jsonrpc":"2.0",' if id is None else b'{"jsonrpc":"2.0","id":%b,' % encode(id)
+    if isinstance(reply, Result):
+        return b"".join((head, b'"result":', reply.value, b"}"))
+    error: dict[str, Any] = {"code": reply.code, "message": reply.message}
+    if reply.data is not UNSET:
+        error["data"] = reply.data
+    return b"".join((head, b'"error":', encode(error), b"}"))

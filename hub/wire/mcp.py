@@ -1,0 +1,173 @@
+"""The words of the Model Context Protocol: revisions, methods, keys and codes. The only place with spec strings.
+
+Sources: the revisions 2024-11-05 to 2026-07-28 of modelcontextprotocol.io/specification. "Legacy" revisions open with an
+`initialize` handshake; the "modern" one carries its metadata in every request.
+"""
+
+from collections.abc import Mapping
+from enum import Enum
+from typing import Final
+
+from msgspec import Raw, Struct
+
+HUBD_VERSION = "0.1.0"
+HUB_NAME: Final = "hubd"
+
+L1: Final = "2024-11-05"
+L2: Final = "2025-03-26"
+L3: Final = "2025-06-18"
+L4: Final = "2025-11-25"
+MODERN: Final = "2026-07-28"
+LEGACY_VERSIONS: Final = (L1, L2, L3, L4)
+MODERN_VERSIONS: Final = (MODERN,)
+ALL_VERSIONS: Final = (MODERN, L4, L3, L2, L1)
+"""Newest first, as `server/discover` lists them (V-27)."""
+
+
+class Era(Enum):
+    """Which family of revisions a conversation belongs to."""
+
+    LEGACY = "legacy"
+    MODERN = "modern"
+
+
+def era_of(version: str) -> Era:
+    """The era of a revision this module knows."""
+    return Era.MODERN if version in MODERN_VERSIONS else Era.LEGACY
+
+
+# --- keys of `_meta` ----------------------------------------------------------------------------------------------
+
+PREFIX: Final = "io.modelcontextprotocol/"
+VERSION_KEY: Final = PREFIX + "protocolVersion"
+CLIENT_INFO_KEY: Final = PREFIX + "clientInfo"
+CLIENT_CAPABILITIES_KEY: Final = PREFIX + "clientCapabilities"
+LOG_LEVEL_KEY: Final = PREFIX + "logLevel"
+SERVER_INFO_KEY: Final = PREFIX + "serverInfo"
+SUBSCRIPTION_KEY: Final = PREFIX + "subscriptionId"
+RELATED_TASK_KEY: Final = PREFIX + "related-task"
+PROGRESS_TOKEN: Final = "progressToken"
+HOP_KEYS: Final = frozenset(
+    {PROGRESS_TOKEN, VERSION_KEY, CLIENT_INFO_KEY, CLIENT_CAPABILITIES_KEY, LOG_LEVEL_KEY, RELATED_TASK_KEY}
+)
+"""Request `_meta` keys that mean something on one hop only: read, then never passed on (G-2, G-13)."""
+
+HUB_PREFIX: Final = "dev.hubd/"
+"""The hub's own `_meta` keys. Its second label is not `mcp` nor `modelcontextprotocol` (B-18)."""
+HUB_SERVER: Final = HUB_PREFIX + "server"
+HUB_ORIGINAL_NAME: Final = HUB_PREFIX + "originalName"
+HUB_ORIGINAL_URI: Final = HUB_PREFIX + "originalUri"
+HUB_FAILURE: Final = HUB_PREFIX + "failure"
+HUB_SERVER_INFO: Final = HUB_PREFIX + "serverInfo"
+
+# --- error codes --------------------------------------------------------------------------------------------------
+
+PARSE_ERROR: Final = -32700
+INVALID_REQUEST: Final = -32600
+METHOD_NOT_FOUND: Final = -32601
+INVALID_PARAMS: Final = -32602
+INTERNAL_ERROR: Final = -32603
+RESOURCE_NOT_FOUND: Final = -32002
+"""Legacy only; modern revisions say -32602 (S-8, S-9)."""
+HEADER_MISMATCH: Final = -32020
+MISSING_CAPABILITY: Final = -32021
+UNSUPPORTED_VERSION: Final = -32022
+MODERN_ERRORS: Final = frozenset({HEADER_MISMATCH, MISSING_CAPABILITY, UNSUPPORTED_VERSION})
+"""An answer with one of these identifies a modern server (V-9)."""
+URL_ELICITATION_REQUIRED: Final = -32042
+
+# --- methods ------------------------------------------------------------------------------------------------------
+
+INITIALIZE: Final = "initialize"
+INITIALIZED: Final = "notifications/initialized"
+DISCOVER: Final = "server/discover"
+PING: Final = "ping"
+SET_LEVEL: Final = "logging/setLevel"
+COMPLETE: Final = "completion/complete"
+TOOLS_LIST: Final = "tools/list"
+TOOLS_CALL: Final = "tools/call"
+PROMPTS_LIST: Final = "prompts/list"
+PROMPTS_GET: Final = "prompts/get"
+RESOURCES_LIST: Final = "resources/list"
+RESOURCES_READ: Final = "resources/read"
+TEMPLATES_LIST: Final = "resources/templates/list"
+SUBSCRIBE: Final = "resources/subscribe"
+UNSUBSCRIBE: Final = "resources/unsubscribe"
+LISTEN: Final = "subscriptions/listen"
+CANCELLED: Final = "notifications/cancelled"
+PROGRESS: Final = "notifications/progress"
+MESSAGE: Final = "notifications/message"
+UPDATED: Final = "notifications/resources/updated"
+ACKNOWLEDGED: Final = "notifications/subscriptions/acknowledged"
+
+LOG_LEVELS: Final = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
+
+
+class Kind(Enum):
+    """The four things a server lists. The value names the key of the list in the result."""
+
+    TOOL = "tools"
+    PROMPT = "prompts"
+    RESOURCE = "resources"
+    TEMPLATE = "resourceTemplates"
+
+
+LIST_METHOD: Final[Mapping[Kind, str]] = {
+    Kind.TOOL: TOOLS_LIST,
+    Kind.PROMPT: PROMPTS_LIST,
+    Kind.RESOURCE: RESOURCES_LIST,
+    Kind.TEMPLATE: TEMPLATES_LIST,
+}
+IDENTIFIER: Final[Mapping[Kind, str]] = {
+    Kind.TOOL: "name",
+    Kind.PROMPT: "name",
+    Kind.RESOURCE: "uri",
+    Kind.TEMPLATE: "uriTemplate",
+}
+"""The member by which an entry of each kind is addressed."""
+CAPABILITY: Final[Mapping[Kind, str]] = {
+    Kind.TOOL: "tools",
+    Kind.PROMPT: "prompts",
+    Kind.RESOURCE: "resources",
+    Kind.TEMPLATE: "resources",
+}
+LIST_CHANGED: Final[Mapping[str, tuple[Kind, ...]]] = {
+    "notifications/tools/list_changed": (Kind.TOOL,),
+    "notifications/prompts/list_changed": (Kind.PROMPT,),
+    "notifications/resources/list_changed": (Kind.RESOURCE, Kind.TEMPLATE),
+}
+NAMED_BY: Final[Mapping[str, str]] = {TOOLS_CALL: "name", PROMPTS_GET: "name", RESOURCES_READ: "uri"}
+"""The parameter that `Mcp-Name` mirrors (H-3)."""
+
+
+class Entry(Struct, frozen=True):
+    """One tool, prompt, resource or template as its upstream listed it."""
+
+    key: str
+    """The upstream's own name, URI or URI template."""
+    fields: dict[str, Raw]
+    """All members of the entry, `key` included, in the upstream's order and bytes."""
+
+
+class Freshness(Struct, frozen=True):
+    """What a modern upstream said about caching a list. `ttl_ms` None: it said nothing (legacy)."""
+
+    ttl_ms: int | None = None
+    public: bool = False
+
+
+class Snapshot(Struct, frozen=True):
+    """Everything the hub knows of one upstream's offers at one moment. A new one replaces it; it never changes."""
+
+    upstream: str
+    version: str
+    """Negotiated revision; "" while never connected."""
+    capabilities: dict[str, Raw]
+    server_info: dict[str, Raw]
+    instructions: str
+    lists: dict[Kind, tuple[Entry, ...]]
+    freshness: dict[Kind, Freshness]
+    local: bool
+    """stdio or loopback: its `file` URIs mean this machine's files (naming.md 5.2)."""
+    degraded: tuple[str, ...] = ()
+    """Why the lists are incomplete (too many entries, pages that go in circles); empty when they are whole."""
