@@ -1,0 +1,56 @@
+# hubd: `make run` starts it, `make test` proves it. Both set up what they need and repeat quickly.
+# Variables: ARGS for hubd, PYTHON for the interpreter of the virtual environment, BENCH for a benchmark checkout.
+
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+BIN := .venv/bin
+PIP := $(BIN)/pip --disable-pip-version-check --quiet
+
+.PHONY: help run deps test fast conformance fuzz bench clean
+
+help: ## show this
+	@grep -E '^[a-z]+:.*## ' Makefile | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 22
+
+.venv/.made:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "hubd needs Python 3.11 or later; name one with: make PYTHON=/path/to/python3.11 ..." >&2; exit 1; }
+	@$(PYTHON) -m venv .venv || \
+		{ echo "Python's venv module is missing; on Debian: apt install python3-venv" >&2; exit 1; }
+	@touch $@
+
+.venv/.runtime: .venv/.made pyproject.toml
+	@echo "installing hubd into .venv"
+	@$(PIP) install --editable .
+	@touch $@
+
+.venv/.dev: .venv/.made pyproject.toml
+	@echo "installing hubd and its development tools into .venv"
+	@$(PIP) install --editable '.[dev]'
+	@touch $@ .venv/.runtime
+
+run: .venv/.runtime ## start the hub in the foreground; ARGS="--listen 127.0.0.1:9000" passes through
+	@exec $(BIN)/hubd serve $(ARGS)
+
+deps: ## fetch the real servers and clients that tests drive, into .deps/
+	@PYTHON="$(PYTHON)" tests/deps/setup.sh
+
+test: .venv/.dev deps ## lint, types and all tests, real peers included
+	@tests/check.sh all
+
+fast: .venv/.dev ## lint, types and the tests that need no real peers
+	@tests/check.sh fast
+
+conformance: .venv/.dev deps ## the official conformance suite, every leg; results in .build/conformance/
+	@$(BIN)/python tests/conformance/run.py all
+
+fuzz: .venv/.dev ## 10 000 malformed inputs per entry point
+	@HUBD_FUZZ=10000 $(BIN)/pytest -k fuzz tests
+
+bench: .venv/.runtime ## the benchmark in BENCH=path (a folder holding bench.py), hubd as the gateway
+	@test -n "$(BENCH)" || { echo "say where the benchmark is: make bench BENCH=path" >&2; exit 2; }
+	@HUBD_BIN="$(CURDIR)/$(BIN)/hubd" $(BIN)/python "$(BENCH)/bench.py" run hubd $(ARGS)
+
+clean: ## remove everything that make made
+	rm -rf .venv .deps .build .hypothesis .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .coverage*
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

