@@ -1,7 +1,7 @@
 """What a configuration says, as frozen structs. Reading files is `config.load`'s work.
 
-Units are in the names; defaults are those of the decisions (D-10, D-15). Unknown keys are refused with the nearest known
-one, which `config.load` adds to the message.
+Units are in the names; defaults are those of the decisions (D-10, D-15). Unknown keys are refused with the nearest
+known one, which `config.load` adds to the message.
 """
 
 from typing import Literal

@@ -1,10 +1,10 @@
 """The host's end of an operation: progress and logs find their way back to exactly the request that caused them.
 
-A `HostExchange` is made by whoever received the request (an HTTP endpoint, a line connection) and handed down the seam. It
-knows how to address its host; it does not know by which transport: `send` is given.
+A `HostExchange` is made by whoever received the request (an HTTP endpoint, a line connection) and handed down the seam.
+It knows how to address its host; it does not know by which transport: `send` is given.
 
-Questions from upstreams (sampling, elicitation, roots) are asked here too. In this version every one is refused, as a host
-without those capabilities would, so that upstreams go on without.
+Questions from upstreams (sampling, elicitation, roots) are asked here too. In this version every one is refused, as a
+host without those capabilities would, so that upstreams go on without.
 """
 
 from collections.abc import Callable

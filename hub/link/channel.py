@@ -31,9 +31,9 @@ class Outbox:
     """Bytes on their way to one peer, in order and never interleaved.
 
     `put` hands to the kernel at once what it takes, without a checkpoint; the rest leaves by a task of `nursery`. So
-    cancelling a call never cancels a write and never leaves half a message (M-02). The queue is bounded by bytes: when it is
-    full `put` refuses, whole messages only. A peer that takes nothing for `stall_s` is given up: `on_broken` is called
-    once, as it is when the peer is gone.
+    cancelling a call never cancels a write and never leaves half a message (M-02). The queue is bounded by bytes: when
+    it is full `put` refuses, whole messages only. A peer that takes nothing for `stall_s` is given up: `on_broken` is
+    called once, as it is when the peer is gone.
 
     A stream without a descriptor (a memory stream in a test) is always written by the task.
     """

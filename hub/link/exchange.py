@@ -1,8 +1,8 @@
 """The seam between the two sides of the house: `async Upstream.call(operation, exchange) -> Reply`.
 
 Everything that belongs to a request goes down by call and comes up by return. An `Operation` is era-neutral: hop-local
-metadata has been taken off, names and URIs are already the upstream's own. An `Exchange` is the host's end of it, to which
-an upstream reports progress and logs, and of which it may ask.
+metadata has been taken off, names and URIs are already the upstream's own. An `Exchange` is the host's end of it, to
+which an upstream reports progress and logs, and of which it may ask.
 
 An upstream's answer, error included, is a `Reply` value. What the hub itself has to say is a `HubError`; `failure_from`
 turns it into the reply a host sees.

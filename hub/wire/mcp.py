@@ -1,7 +1,7 @@
 """The words of the Model Context Protocol: revisions, methods, keys and codes. The only place with spec strings.
 
-Sources: the revisions 2024-11-05 to 2026-07-28 of modelcontextprotocol.io/specification. "Legacy" revisions open with an
-`initialize` handshake; the "modern" one carries its metadata in every request.
+Sources: the revisions 2024-11-05 to 2026-07-28 of modelcontextprotocol.io/specification. "Legacy" revisions open with
+an `initialize` handshake; the "modern" one carries its metadata in every request.
 """
 
 from collections.abc import Mapping

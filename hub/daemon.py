@@ -1,0 +1,274 @@
+"""The daemon around a `Hub`: configuration, sockets, signals, drain.
+
+    daemon -- signals | hub (supervisor, notifier, upkeep) | control listener
+      `-- handlers: one task per connection                 listeners sit outside, so that shutdown stops accepting
+      first
+
+`run_serve` is what `hubd serve` does. Its exit code says how it ended: 0 stopped, 69 cannot listen, 75 already running,
+78 bad configuration (sysexits).
+"""
+
+import json
+import logging
+import os
+import signal
+import socket
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Final
+
+import trio
+from config.load import find_config, load
+from config.paths import control_path, key_path, lock_path, socket_path, state_path, token_path
+from config.state import Memory
+from msgspec import Struct, structs
+
+from config.schema import ConfigError, HubConfig, UpstreamConfig
+from hub import logs
+from hub.access import Access, is_loopback, read_or_make_token
+from hub.control import serve_control
+from hub.downstream import serve_lines
+from hub.http_endpoint import Endpoint
+from hub.http_server import HttpServer
+from hub.hub import Hub
+from hub.link.exchange import Identity
+from hub.preamble import read_preamble
+from hub.seal import Sealer, load_keys
+from hub.sockets import AlreadyRunning, bind_unix, peer_uid, take_lock
+
+log = logging.getLogger("hubd")
+
+EX_OK: Final = 0
+EX_UNAVAILABLE: Final = 69
+EX_TEMPFAIL: Final = 75
+EX_CONFIG: Final = 78
+PREAMBLE_S: Final = 10.0
+
+
+class ServeOptions(Struct, frozen=True, kw_only=True):
+    """What the command line says; None leaves it to the configuration."""
+
+    config: Path | None = None
+    listen: str | None = None
+    auth: str | None = None
+    stdio: bool = False
+
+
+class CannotListen(Exception):
+    """The configured address cannot be had. The text says which and why."""
+
+
+def run_serve(options: ServeOptions) -> int:
+    """Run the hub until it is told to stop; the exit code."""
+    logs.configure()
+    try:
+        config = configuration(options)
+        serve = serve_stdio if options.stdio else serve_daemon
+        trio.run(serve, config)
+    except ConfigError as error:
+        return _failed(EX_CONFIG, error)
+    except AlreadyRunning as error:
+        return _failed(EX_TEMPFAIL, error)
+    except CannotListen as error:
+        return _failed(EX_UNAVAILABLE, error)
+    return EX_OK
+
+
+def configuration(options: ServeOptions) -> HubConfig:
+    """The configuration to serve: the file's, else the demo's; the command line wins over both.
+
+    Raises:
+        ConfigError: the file cannot be used.
+    """
+    path = find_config(options.config)
+    config = load(path, dict(os.environ)) if path else demo_config()
+    if path is None:
+        log.info(
+            "no configuration found: serving the demo upstream; `hubd --help` says where a hubd.toml is looked for"
+        )
+    changes = {"listen": options.listen, "auth": options.auth}
+    config = structs.replace(config, **{name: value for name, value in changes.items() if value is not None})
+    if config.auth == "none" and not is_loopback(config.listen):
+        raise ConfigError(f'auth = "none" is allowed on loopback only, not on {config.listen}; use auth = "token"')
+    return config
+
+
+def demo_config() -> HubConfig:
+    """What is served without any configuration: the embedded demo server, as a real child over stdio."""
+    demo = UpstreamConfig(command=sys.executable, args=("-I", "-m", "upstreams.demo"))
+    return HubConfig(upstreams={"demo": demo})
+
+
+# --- in the foreground, as one stdio server ---------------------------------------------------------------------------
+
+
+async def serve_stdio(config: HubConfig) -> None:
+    """`hubd serve --stdio`: one host on standard input and output; ends when that host has gone."""
+    hub = Hub(config, Memory(state_path()), Sealer(load_keys(None)))
+    stdin = trio.lowlevel.FdStream(os.dup(0))
+    stdout = trio.lowlevel.FdStream(os.dup(1))
+    async with trio.open_nursery() as nursery:
+        await nursery.start(hub.run)
+        nursery.start_soon(_until_signal, nursery.cancel_scope.cancel)
+        stdio = trio.StapledStream(stdout, stdin)
+        await serve_lines(stdio, Identity("local", "stdio"), hub.router, hub.downstreams, transport="stdio")
+        nursery.cancel_scope.cancel()
+
+
+# --- as the daemon ----------------------------------------------------------------------------------------------------
+
+
+async def serve_daemon(config: HubConfig) -> None:
+    """Listen on the unix sockets and on `config.listen` until a signal comes, then drain and stop.
+
+    Raises:
+        AlreadyRunning: another daemon of this user holds the lock.
+        CannotListen: the TCP address is taken or not ours.
+    """
+    with take_lock(lock_path()):
+        tcp = _listen_tcp(config.listen)
+        async with _unix_listener(socket_path()) as lines, _unix_listener(control_path()) as control:
+            host, port = tcp.getsockname()[:2]
+            access = Access(
+                hosts=config.allowed_hosts,
+                origins=config.allowed_origins,
+                port=port,
+                token=None if config.auth == "none" else read_or_make_token(token_path()),
+            )
+            hub = Hub(config, Memory(state_path()), Sealer(load_keys(key_path())))
+            endpoint = Endpoint(access, hub.router, hub.downstreams)
+            server = HttpServer(endpoint.handle, endpoint.guard)
+            async with trio.open_nursery() as nursery:
+                await nursery.start(hub.run)
+                listener = trio.SocketListener(trio.socket.from_stdlib_socket(tcp))
+                nursery.start_soon(endpoint.run)
+                await nursery.start(server.serve, [listener])
+                handlers = await nursery.start(_accept_lines, lines, hub)
+                await nursery.start(serve_control, control, _Controls(hub))
+                _announce(host, port, config)
+                await _wait_for_stop()
+                log.info("stopping: waiting up to %.0f s for running calls", config.drain_s)
+                await _drain(server, handlers, config.drain_s)
+                nursery.cancel_scope.cancel()
+    log.info("stopped")
+
+
+def _listen_tcp(address: str) -> socket.socket:
+    host, _, port = address.rpartition(":")
+    host = host.strip("[]")
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((host, int(port)))
+        listener.listen(1024)
+        listener.setblocking(False)
+    except OSError as error:
+        listener.close()
+        raise CannotListen(
+            f"cannot listen on {address}: {os.strerror(error.errno or 0)}; "
+            "stop what uses it, or choose another with --listen HOST:PORT (port 0: any free one)"
+        ) from None
+    return listener
+
+
+@asynccontextmanager
+async def _unix_listener(path: Path) -> AsyncIterator[trio.SocketListener]:
+    """A 0600 unix socket at `path`, removed at the end. Needs the daemon's lock to be held."""
+    listener = bind_unix(path)
+    try:
+        yield trio.SocketListener(trio.socket.from_stdlib_socket(listener))
+    finally:
+        listener.close()
+        path.unlink(missing_ok=True)
+
+
+async def _accept_lines(
+    listener: trio.SocketListener, hub: Hub, *, task_status: trio.TaskStatus[trio.CancelScope]
+) -> None:
+    """Serve hosts that come through the shim; `task_status` gets the scope that ends their connections."""
+    async with trio.open_nursery() as handlers:
+        task_status.started(handlers.cancel_scope)
+        await trio.serve_listeners(lambda stream: _serve_shim(stream, hub), [listener], handler_nursery=handlers)
+
+
+async def _serve_shim(stream: trio.SocketStream, hub: Hub) -> None:
+    """One shim: check whose it is, read its first line, then speak MCP."""
+    uid = peer_uid(stream.socket)
+    async with stream:
+        if uid != os.getuid():
+            log.warning("refused a unix socket connection from uid %d: this hub serves uid %d", uid, os.getuid())
+            return
+        try:
+            with trio.move_on_after(PREAMBLE_S):
+                preamble, rest = await read_preamble(stream)
+                identity = Identity(f"uid:{uid}", preamble.host or "stdio")
+        except (trio.BrokenResourceError, ValueError) as error:
+            log.warning("a connection on the unix socket did not say who it is: %s", error)
+            return
+        await serve_lines(stream, identity, hub.router, hub.downstreams, scope=preamble.upstream, received=rest)
+
+
+class _Controls:
+    """What the control socket may ask of this daemon."""
+
+    def __init__(self, hub: Hub) -> None:
+        self.status = hub.status
+        self.tools = hub.tools
+        self.call = hub.call
+
+    async def stop(self) -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+
+
+async def _drain(server: HttpServer, handlers: trio.CancelScope, limit_s: float) -> None:
+    """Let running requests finish, for at most `limit_s`; a second signal ends the wait."""
+    with trio.move_on_after(limit_s) as patience:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(_until_signal, patience.cancel)
+            await server.drain()
+            nursery.cancel_scope.cancel()
+    handlers.cancel()
+
+
+async def _wait_for_stop() -> None:
+    with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+        async for _ in signals:
+            return
+
+
+async def _until_signal(then: Callable[[], None]) -> None:
+    await _wait_for_stop()
+    then()
+
+
+def _announce(host: str, port: int, config: HubConfig) -> None:
+    """Say on standard output where the hub listens, with entries to paste into a host."""
+    shown = f"[{host}]" if ":" in host else host
+    url = f"http://{shown}:{port}/mcp"
+    entry: dict[str, object] = {"url": url}
+    if config.auth == "token":
+        entry["headers"] = {"Authorization": "Bearer ${HUBD_TOKEN}"}
+    lines = [
+        f"hubd listens on {url} and {socket_path()}",
+        "",
+        "A host that starts commands (stdio):",
+        json.dumps({"mcpServers": {"hub": {"command": _own_command(), "args": ["connect"]}}}, indent=2),
+        "A host that opens URLs" + (" (`hubd token` prints the token):" if config.auth == "token" else ":"),
+        json.dumps({"mcpServers": {"hub": entry}}, indent=2),
+    ]
+    print("\n".join(lines), flush=True)  # noqa: T201
+    if config.auth == "none":
+        log.warning("HTTP needs no token (auth = none): every program on this machine may use this hub")
+
+
+def _own_command() -> str:
+    """The absolute path of the `hubd` command, so that a host finds it whatever its PATH."""
+    return str(Path(sys.executable).with_name("hubd"))
+
+
+def _failed(code: int, error: Exception) -> int:
+    print(f"hubd: {error}", file=sys.stderr)  # noqa: T201
+    return code

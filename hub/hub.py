@@ -1,0 +1,149 @@
+"""One hub, wired but not yet listening: upstreams below, catalogue and router in the middle, attached hosts above.
+
+`Hub` opens no socket and reads no file; `daemon` does that around it, and tests attach hosts and upstreams in memory.
+"""
+
+import logging
+from collections.abc import Sequence
+from typing import Final
+
+import trio
+from config.state import Memory
+from msgspec import Raw, to_builtins
+from upstreams.supervisor import Supervisor
+from upstreams.upstream import Upstream
+
+from config.schema import HubConfig
+from hub.catalog import Catalog, Rules, UpstreamRule, merge
+from hub.downstream import Downstreams
+from hub.link.exchange import Caller, Identity
+from hub.naming import Claims
+from hub.notify import LogLevels, Notifier
+from hub.relay import HostExchange
+from hub.router import Router
+from hub.seal import Sealer
+from hub.wire.jsonrpc import Failure, Request, peek_object, raw
+from hub.wire.mcp import HUBD_VERSION, L4, TOOLS_CALL, Kind
+
+log = logging.getLogger("hubd")
+SAVE_EVERY_S: Final = 5.0
+OPERATOR: Final = Identity("local", "cli")
+"""Whoever may open the control socket: the user the daemon runs as."""
+
+
+class Hub:
+    """All parts of one hub. `run` keeps them going; `router`, `downstreams` and `supervisor` are its faces."""
+
+    def __init__(self, config: HubConfig, memory: Memory, sealer: Sealer) -> None:
+        self.config = config
+        self.memory = memory
+        self.sealer = sealer
+        self.rules = rules_of(config)
+        self.claims = Claims.load(memory.get("claims", "all"))
+        self.downstreams = Downstreams()
+        self.supervisor = Supervisor(memory, self._upstream_changed)
+        self.router = Router(self._merge(), self.supervisor.upstreams)
+        self.notifier = Notifier(self._merge, self._swap, self.downstreams)
+        self.levels = LogLevels(self.downstreams.log_levels, self._apply_level)
+        self.router.on_log_level = self.levels.want
+        self.started_at = 0.0
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Run upstreams and upkeep until cancelled. Cancellation: upstreams are stopped in order, state is saved."""
+        self.started_at = trio.current_time()
+        try:
+            async with trio.open_nursery() as nursery:
+                await nursery.start(self.supervisor.run, self.config.upstreams)
+                nursery.start_soon(self.notifier.run, self.router.catalog)
+                nursery.start_soon(self.levels.run)
+                nursery.start_soon(self._settle)
+                nursery.start_soon(self._save)
+                task_status.started()
+        finally:
+            self._remember()
+
+    async def _settle(self) -> None:
+        """Let the first lists wait for upstreams that start quickly, never for those that do not (D-12)."""
+        with trio.move_on_after(self.config.startup_grace_s):
+            await self.supervisor.settled.wait()
+        self.router.catalog = self.notifier.rebuild(self.router.catalog)
+        self.router.settled.set()
+
+    async def _save(self) -> None:
+        while True:
+            await trio.sleep(SAVE_EVERY_S)
+            self._remember()
+
+    def _remember(self) -> None:
+        if self.claims.changed:
+            self.memory.put("claims", "all", self.claims.dump())
+        self.memory.save()
+
+    def _upstream_changed(self, upstream: Upstream) -> None:
+        self.notifier.changed(upstream.name)
+
+    def _merge(self) -> Catalog:
+        snapshots = [upstream.snapshot for upstream in self.supervisor.upstreams.values()]
+        settling = any(upstream.settling for upstream in self.supervisor.upstreams.values())
+        return merge(snapshots, self.rules, self.claims, sealer=self.sealer, settling=settling)
+
+    def _swap(self, catalog: Catalog) -> None:
+        self.router.catalog = catalog
+
+    def _apply_level(self, level: str | None) -> None:
+        for upstream in self.supervisor.upstreams.values():
+            upstream.set_log_level(level)
+
+    # --- what the control socket offers
+    # ---------------------------------------------------------------------------------
+
+    async def status(self) -> dict[str, object]:
+        """Everything `hubd status` shows."""
+        return {
+            "version": HUBD_VERSION,
+            "uptimeS": round(trio.current_time() - self.started_at, 1),
+            "settled": self.router.settled.is_set(),
+            "upstreams": [to_builtins(upstream.status()) for upstream in self.supervisor.upstreams.values()],
+            "hosts": self.downstreams.status(),
+            "warnings": list(self.router.catalog.warnings),
+        }
+
+    async def tools(self) -> list[object]:
+        """The merged tools as a host of the newest legacy revision sees them."""
+        reply = await self.router.dispatch(Request(0, "tools/list", {}), self._operator())
+        if isinstance(reply, Failure):
+            return []
+        return [tool for tool in _array(reply.value, "tools")]
+
+    async def call(self, name: str, arguments: Raw) -> Raw:
+        """Call a tool by its visible name; the whole result, or an object with the member `error`."""
+        request = Request(0, TOOLS_CALL, {"name": raw(name), "arguments": arguments})
+        reply = await self.router.dispatch(request, self._operator())
+        if isinstance(reply, Failure):
+            return raw({"error": {"code": reply.code, "message": reply.message, "data": reply.data}})
+        return reply.value
+
+    def _operator(self) -> HostExchange:
+        return HostExchange(Caller(OPERATOR, L4, {}), lambda message: None)
+
+
+def rules_of(config: HubConfig) -> Rules:
+    """The naming rules a configuration makes, upstreams in its order."""
+    return Rules(
+        upstreams=tuple(
+            UpstreamRule(name=name, prefix=upstream.prefix, aliases=upstream.aliases, apps=upstream.apps)
+            for name, upstream in config.upstreams.items()
+            if not upstream.disabled
+        ),
+        budget=config.name_budget,
+        page_size=config.page_size,
+    )
+
+
+def _array(value: Raw, member: str) -> Sequence[object]:
+    from hub.wire.jsonrpc import peek_array
+
+    return peek_array(peek_object(value).get(member))
+
+
+__all__ = ["Hub", "Kind", "rules_of"]

@@ -1,0 +1,82 @@
+"""Log records on stderr: plain lines for a person, JSON lines for a collector; never blocking the hub (D-37).
+
+A full stderr pipe would stop the whole daemon for good (FINDINGS 8), so a record is written only if the descriptor
+takes it now; what is dropped is counted and said once the reader is back.
+"""
+
+import logging
+import os
+import select
+import sys
+from datetime import UTC, datetime
+from typing import Final
+
+import msgspec
+
+LINE_BYTES: Final = 4000
+"""Below PIPE_BUF, so that a pipe that polls writable takes a whole line."""
+
+
+class JsonFormatter(logging.Formatter):
+    """One JSON object per record: time, level, logger, message, error."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        fields: dict[str, object] = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage()[: LINE_BYTES // 2],
+        }
+        if record.exc_info:
+            fields["error"] = self.formatException(record.exc_info)[-LINE_BYTES // 3 :]
+        return msgspec.json.encode(fields).decode()
+
+
+class PlainFormatter(logging.Formatter):
+    """`12:34:56 warning  message`, control characters escaped (SEC-54)."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        text = record.getMessage()
+        line = f"{self.formatTime(record, '%H:%M:%S')} {record.levelname.lower():8} {_printable(text)}"
+        if record.exc_info:
+            line += "\n" + self.formatException(record.exc_info)
+        return line
+
+
+class StderrHandler(logging.Handler):
+    """Writes to descriptor 2 without ever waiting for it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._poll = select.poll()
+        self._poll.register(2, select.POLLOUT)
+        self.dropped = 0
+
+    def emit(self, record: logging.LogRecord) -> None:
+        data = (self.format(record) + "\n").encode(errors="backslashreplace")
+        if len(data) > LINE_BYTES and not sys.stderr.isatty():
+            data = data[:LINE_BYTES] + b"\n"
+        try:
+            if not any(events & select.POLLOUT for _, events in self._poll.poll(0)):
+                self.dropped += 1
+                return
+            if self.dropped:
+                os.write(2, b"%d log records dropped: stderr was not read\n" % self.dropped)
+                self.dropped = 0
+            os.write(2, data)
+        except OSError:  # stderr closed, or its disk full: work goes on without a log (I-6)
+            self.dropped += 1
+
+
+def configure(level: int = logging.INFO) -> None:
+    """Send all records of this process to stderr, in the form its reader can use."""
+    handler = StderrHandler()
+    handler.setFormatter(PlainFormatter() if sys.stderr.isatty() else JsonFormatter())
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(level)
+    logging.raiseExceptions = False
+
+
+def _printable(text: str) -> str:
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

@@ -1,0 +1,112 @@
+"""The only consumer of upstream changes: rebuild the catalogue, swap it, tell the hosts whose view changed.
+
+Changes are a set of dirty upstreams, so a flood of them costs one rebuild (STYLE rule 7: change flags merge). The last
+change is never lost: the flag is cleared before the snapshots are read.
+"""
+
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final, Protocol
+
+import trio
+
+from hub.catalog import Catalog
+from hub.wire.mcp import LOG_LEVELS, Kind
+
+log = logging.getLogger("hubd.notify")
+
+COALESCE_S: Final = 0.02
+"""How long changes are gathered before one rebuild."""
+LEVEL_LINGER_S: Final = 30.0
+"""How long an upstream stays as talkative as a modern request wanted it (bridging.md 9.3)."""
+
+
+class Audience(Protocol):
+    """The hosts that want to hear of changes; `hub.downstream.Downstreams` is one."""
+
+    def list_changed(self, kinds: set[Kind], scope: str | None) -> None: ...
+
+    def log_levels(self) -> Iterable[str]: ...
+
+
+class Notifier:
+    """Keeps `current` true to the upstreams' snapshots and passes on what became visible."""
+
+    def __init__(self, build: Callable[[], Catalog], swap: Callable[[Catalog], None], audience: Audience) -> None:
+        self._build = build
+        self._swap = swap
+        self._audience = audience
+        self._dirty = trio.Event()
+        self._changed: set[str] = set()
+        self.rebuilds = 0
+
+    def changed(self, upstream: str) -> None:
+        """Note that an upstream's lists differ from what was last seen. Never blocks."""
+        self._changed.add(upstream)
+        self._dirty.set()
+
+    async def run(self, current: Catalog) -> None:
+        """Rebuild whenever something changed, for ever."""
+        while True:
+            await self._dirty.wait()
+            await trio.sleep(COALESCE_S)
+            current = self.rebuild(current)
+
+    def rebuild(self, current: Catalog) -> Catalog:
+        """Build, swap and announce now; the new catalogue."""
+        self._dirty = trio.Event()
+        changed, self._changed = self._changed, set()
+        new = self._build()
+        self.rebuilds += 1
+        self._swap(new)
+        for warning in new.warnings:
+            if warning not in current.warnings:
+                log.warning("%s", warning)
+        self._announce(current, new, None)
+        for name in changed:
+            self._announce(current.scoped(name), new.scoped(name), name)
+        return new
+
+    def _announce(self, old: Catalog, new: Catalog, scope: str | None) -> None:
+        kinds = {kind for kind in Kind if new.differs(old, kind)}
+        if kinds:
+            self._audience.list_changed(kinds, scope)
+
+
+class LogLevels:
+    """The one level each legacy upstream is set to: the most verbose any host wants (bridging.md 9.3).
+
+    `apply` is called with it whenever it changes. Hosts of legacy sessions want theirs until they say otherwise; a
+    modern request wants its own for `LEVEL_LINGER_S`, so that upstreams are not told twice per call.
+    """
+
+    def __init__(self, wanted: Callable[[], Iterable[str]], apply: Callable[[str | None], None]) -> None:
+        self._wanted = wanted
+        self._apply = apply
+        self._leases: dict[str, float] = {}
+        self._current: str | None = None
+
+    def want(self, level: str | None) -> None:
+        """A modern request asks for `level`; None: a legacy host changed its own."""
+        if level is not None:
+            self._leases[level] = trio.current_time() + LEVEL_LINGER_S
+        self._settle()
+
+    async def run(self) -> None:
+        """Let leases end."""
+        while True:
+            await trio.sleep(LEVEL_LINGER_S / 3)
+            now = trio.current_time()
+            self._leases = {level: until for level, until in self._leases.items() if until > now}
+            self._settle()
+
+    def _settle(self) -> None:
+        level = most_verbose((*self._wanted(), *self._leases))
+        if level != self._current:
+            self._current = level
+            self._apply(level)
+
+
+def most_verbose(levels: Sequence[str]) -> str | None:
+    """The level that lets the most through; None for none."""
+    return min(levels, key=LOG_LEVELS.index, default=None)

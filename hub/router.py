@@ -1,0 +1,291 @@
+"""Where a host's request goes: one table from method to handler.
+
+Everything about the hub itself (`initialize`, `server/discover`, `ping`, the lists) is answered from the current
+catalogue, never by asking upstreams (G-1, I-11). Operations go to the one upstream that the catalogue names, across the
+seam `Upstream.call`. What comes back is translated once, for the revision of the host that asked.
+
+The catalogue is a snapshot: `notify` builds a new one and swaps `Router.catalog`; no request sees half of a change.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Final, Protocol
+
+import trio
+from msgspec import Raw
+
+from hub.catalog import Catalog, Route, localise, untag_arguments
+from hub.link.exchange import Exchange, HubError, Operation, UpstreamProtocolError, failure_from
+from hub.relay import HostExchange
+from hub.wire.jsonrpc import Failure, RemoteProtocolError, Reply, Request, Result, peek_object, peek_str, raw
+from hub.wire.legacy import negotiate
+from hub.wire.mcp import (
+    ALL_VERSIONS,
+    COMPLETE,
+    DISCOVER,
+    HUB_NAME,
+    HUBD_VERSION,
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    LIST_METHOD,
+    METHOD_NOT_FOUND,
+    PING,
+    PROMPTS_GET,
+    RESOURCE_NOT_FOUND,
+    RESOURCES_READ,
+    SERVER_INFO_KEY,
+    TOOLS_CALL,
+    Era,
+    Kind,
+    Snapshot,
+)
+from hub.wire.modern import split_meta
+from hub.wire.translate import UnknownResultType, failure_for_host, params_for_upstream, result_for_host
+
+SERVER_INFO: Final = raw({"name": HUB_NAME, "title": HUB_NAME, "version": HUBD_VERSION})
+CAPABILITIES: Final = raw(
+    {
+        "tools": {"listChanged": True},
+        "prompts": {"listChanged": True},
+        "resources": {"listChanged": True},
+        "completions": {},
+        "logging": {},
+    }
+)
+"""A constant superset (bridging.md 4): legacy hosts read it once, while upstreams come, go and change."""
+
+DISCOVER_TTL_MS: Final = 60_000
+SETTLING_TTL_MS: Final = 1_000
+NO_COMPLETION: Final = Result(raw({"completion": {"values": [], "total": 0, "hasMore": False}}))
+
+
+class UpstreamSide(Protocol):
+    """What the router needs of an upstream; `upstreams.upstream.Upstream` is one."""
+
+    name: str
+
+    @property
+    def snapshot(self) -> Snapshot: ...
+
+    async def call(self, operation: Operation, exchange: Exchange) -> Reply: ...
+
+
+class Router:
+    """Answers one request of one host. Holds the current catalogue and the upstreams it points to.
+
+    `settled` is set once every upstream has reported or the start-up grace is over: until then lists, and calls of
+    names not yet known, wait for it (D-12).
+    """
+
+    def __init__(self, catalog: Catalog, upstreams: Mapping[str, UpstreamSide]) -> None:
+        self.catalog = catalog
+        self.upstreams = upstreams
+        self.settled = trio.Event()
+        self.on_log_level: Callable[[str | None], None] = lambda level: None
+        """Told the level a modern request asks for, before it is forwarded; and None when a legacy host changed its."""
+        self._handlers: dict[str, Callable[[Request, HostExchange], Awaitable[Reply]]] = {
+            PING: self._ping,
+            DISCOVER: self._discover,
+            TOOLS_CALL: self._call_tool,
+            PROMPTS_GET: self._get_prompt,
+            RESOURCES_READ: self._read_resource,
+            COMPLETE: self._complete,
+        }
+        for kind, method in LIST_METHOD.items():
+            self._handlers[method] = self._lister(kind)
+
+    def knows_scope(self, name: str) -> bool:
+        """Whether `/mcp/<name>` exists."""
+        return name in self.upstreams
+
+    def log_level_changed(self) -> None:
+        """A legacy host set another log level."""
+        self.on_log_level(None)
+
+    def initialize(self, params: dict[str, Raw], scope: str | None) -> tuple[Result, str, dict[str, Raw]]:
+        """Answer the legacy handshake: the result, the negotiated revision, the host's capabilities (V-14, V-26).
+
+        Raises:
+            RemoteProtocolError: -32602, without a protocol version.
+        """
+        requested = peek_str(params.get("protocolVersion"))
+        if requested is None:
+            raise RemoteProtocolError(INVALID_PARAMS, "initialize needs a protocolVersion, for instance 2025-11-25")
+        version = negotiate(requested)
+        result: dict[str, object] = {
+            "protocolVersion": version,
+            "capabilities": CAPABILITIES,
+            "serverInfo": SERVER_INFO,
+        }
+        if instructions := self._catalog(scope).instructions:
+            result["instructions"] = instructions
+        return Result(raw(result)), version, peek_object(params.get("capabilities"))
+
+    async def dispatch(self, request: Request, exchange: HostExchange) -> Reply:
+        """Answer `request`. Raises nothing; errors are replies.
+
+        Cancellation: passes to the upstream, which is told.
+        """
+        handler = self._handlers.get(request.method)
+        if handler is None:
+            return Failure(METHOD_NOT_FOUND, f"Method not found: {request.method}")
+        try:
+            return await handler(request, exchange)
+        except HubError as error:
+            return self._finish(failure_from(error, request.method), request.method, "", "", exchange)
+        except RemoteProtocolError as error:
+            return error.failure
+
+    # --- answered here ------------------------------------------------------------------------------------------------
+
+    async def _ping(self, request: Request, exchange: HostExchange) -> Reply:
+        if exchange.caller.era is Era.MODERN:
+            return Failure(METHOD_NOT_FOUND, "There is no ping in this revision")
+        return Result(Raw(b"{}"))
+
+    async def _discover(self, request: Request, exchange: HostExchange) -> Reply:
+        if exchange.caller.era is Era.LEGACY:
+            return Failure(METHOD_NOT_FOUND, "server/discover is a request of 2026-07-28; this connection is older")
+        result: dict[str, object] = {
+            "resultType": "complete",
+            "supportedVersions": ALL_VERSIONS,
+            "capabilities": CAPABILITIES,
+            "ttlMs": DISCOVER_TTL_MS if self.settled.is_set() else SETTLING_TTL_MS,
+            "cacheScope": "private",
+            "_meta": {SERVER_INFO_KEY: SERVER_INFO},
+        }
+        if instructions := self._catalog(exchange.scope).instructions:
+            result["instructions"] = instructions
+        return Result(raw(result))
+
+    def _lister(self, kind: Kind) -> Callable[[Request, HostExchange], Awaitable[Reply]]:
+        async def list_(request: Request, exchange: HostExchange) -> Reply:
+            await self.settled.wait()
+            cursor = request.params.get("cursor")
+            text = None if cursor is None else peek_str(cursor)
+            if cursor is not None and text is None:
+                return Failure(INVALID_PARAMS, "A cursor is a string")
+            return Result(self._catalog(exchange.scope).page(kind, exchange.caller.version, text))
+
+        return list_
+
+    # --- forwarded to one upstream ------------------------------------------------------------------------------------
+
+    async def _call_tool(self, request: Request, exchange: HostExchange) -> Reply:
+        return await self._named(Kind.TOOL, "tool", request, exchange)
+
+    async def _get_prompt(self, request: Request, exchange: HostExchange) -> Reply:
+        return await self._named(Kind.PROMPT, "prompt", request, exchange)
+
+    async def _named(self, kind: Kind, noun: str, request: Request, exchange: HostExchange) -> Reply:
+        name = peek_str(request.params.get("name"))
+        if name is None:
+            return Failure(INVALID_PARAMS, f"{request.method} needs the name of a {noun}")
+        route = self._catalog(exchange.scope).route(kind, name)
+        if route is None:
+            await self.settled.wait()
+            route = self._catalog(exchange.scope).route(kind, name)
+        if route is None:
+            return Failure(INVALID_PARAMS, f"Unknown {noun}: {name}")
+        return await self._forward(request, exchange, route, "name")
+
+    async def _read_resource(self, request: Request, exchange: HostExchange) -> Reply:
+        uri = peek_str(request.params.get("uri"))
+        if uri is None:
+            return Failure(INVALID_PARAMS, "resources/read needs a uri")
+        routes = await self._routes_of(uri, exchange)
+        reply: Reply = _no_resource(uri, exchange)
+        for route in routes:  # several only where local upstreams share files (naming.md 5.4)
+            reply = await self._forward(request, exchange, route, "uri", asked=uri)
+            if isinstance(reply, Result) or route is routes[-1]:
+                break
+        return reply
+
+    async def _complete(self, request: Request, exchange: HostExchange) -> Reply:
+        ref = peek_object(request.params.get("ref"))
+        route, member = await self._referenced(ref, exchange)
+        if route is None:
+            return Failure(INVALID_PARAMS, "ref names no prompt, resource or template that is listed")
+        if "completions" not in self.upstreams[route.upstream].snapshot.capabilities:
+            return self._finish(NO_COMPLETION, COMPLETE, route.upstream, "", exchange)
+        params = {**request.params, "ref": raw({**ref, member: route.original})}
+        reply = await self._forward(Request(request.id, COMPLETE, params), exchange, route, None)
+        if isinstance(reply, Failure) and reply.code in (METHOD_NOT_FOUND, INTERNAL_ERROR) and _said_unknown(reply):
+            return self._finish(NO_COMPLETION, COMPLETE, route.upstream, "", exchange)
+        return reply
+
+    async def _referenced(self, ref: dict[str, Raw], exchange: HostExchange) -> tuple[Route | None, str]:
+        name, uri = peek_str(ref.get("name")), peek_str(ref.get("uri"))
+        match peek_str(ref.get("type")):
+            case "ref/prompt" if name is not None:
+                await self.settled.wait()
+                return self._catalog(exchange.scope).route(Kind.PROMPT, name), "name"
+            case "ref/resource" if uri is not None:
+                template = self._catalog(exchange.scope).route(Kind.TEMPLATE, uri)
+                routes = [template] if template else await self._routes_of(uri, exchange)
+                return (routes[0] if routes else None), "uri"
+        return None, ""
+
+    async def _routes_of(self, uri: str, exchange: HostExchange) -> list[Route]:
+        routes = self._catalog(exchange.scope).resolve_uri(uri)
+        if not routes and not self.settled.is_set():
+            await self.settled.wait()
+            routes = self._catalog(exchange.scope).resolve_uri(uri)
+        return routes
+
+    async def _forward(
+        self, request: Request, exchange: HostExchange, route: Route, named: str | None, *, asked: str | None = None
+    ) -> Reply:
+        """Send an operation to the upstream of `route` under the upstream's own name for the thing."""
+        upstream = self.upstreams[route.upstream]
+        params, meta, _ = split_meta(request.params)
+        if named is not None:
+            params[named] = raw(route.original)
+        catalog = self._catalog(exchange.scope)
+        if (arguments := params.get("arguments")) is not None:
+            params["arguments"] = untag_arguments(arguments, catalog.untagger(route.upstream))
+        params = params_for_upstream(request.method, params, upstream_version=upstream.snapshot.version)
+        if exchange.caller.era is Era.MODERN and exchange.caller.log_level is not None:
+            self.on_log_level(exchange.caller.log_level)
+        reply = await upstream.call(Operation(request.method, params, meta), exchange)
+        return self._finish(reply, request.method, route.upstream, upstream.snapshot.version, exchange, asked=asked)
+
+    def _finish(
+        self,
+        reply: Reply,
+        method: str,
+        upstream: str,
+        version: str,
+        exchange: HostExchange,
+        *,
+        asked: str | None = None,
+    ) -> Reply:
+        """`reply` as the host of `exchange` may see it: its revision, its names and URIs."""
+        host = exchange.caller.version
+        if isinstance(reply, Failure):
+            return failure_for_host(
+                reply, method, upstream=upstream, upstream_version=version, host_version=host, uri=asked
+            )
+        try:
+            value = result_for_host(method, reply.value, upstream=upstream, upstream_version=version, host_version=host)
+        except UnknownResultType as error:
+            hub_error = UpstreamProtocolError(str(error), upstream=upstream)
+            return self._finish(failure_from(hub_error, method), method, "", "", exchange)
+        if upstream:
+            value = localise(value, self._catalog(exchange.scope).emitter(upstream, asked))
+        return Result(value)
+
+    def _catalog(self, scope: str | None) -> Catalog:
+        return self.catalog if scope is None else self.catalog.scoped(scope)
+
+
+def _no_resource(uri: str, exchange: HostExchange) -> Failure:
+    code = INVALID_PARAMS if exchange.caller.era is Era.MODERN else RESOURCE_NOT_FOUND
+    return Failure(code, f"Resource not found: {uri}", raw({"uri": uri}))
+
+
+def _said_unknown(failure: Failure) -> bool:
+    """Whether an upstream said that it does not know the method, in its own code or under `data.upstream`."""
+    if failure.code == METHOD_NOT_FOUND:
+        return True
+    origin = peek_object(peek_object(failure.data if isinstance(failure.data, Raw) else None).get("upstream"))
+    return origin.get("code") == raw(METHOD_NOT_FOUND)
