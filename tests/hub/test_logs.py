@@ -1,0 +1,74 @@
+"""Log records leave in one piece or not at all, and never hold the hub up."""
+
+import json
+import logging
+import os
+import subprocess
+import sys
+
+import pytest
+
+from hub.logs import JsonFormatter, PlainFormatter
+
+FLOOD = """
+import logging
+from hub import logs
+logs.configure()
+for number in range(20000):
+    logging.getLogger("hubd.flood").info("line %d of a flood that nobody reads", number)
+print("done", flush=True)
+"""
+CLOSED = """
+import logging, os
+from hub import logs
+logs.configure()
+os.close(2)
+logging.getLogger("hubd").warning("nobody hears this")
+print("done", flush=True)
+"""
+
+
+def record(message, *arguments, error=None):
+    return logging.LogRecord("hubd.test", logging.WARNING, __file__, 1, message, arguments, error)
+
+
+def test_json_records_hold_what_a_collector_needs():
+    fields = json.loads(JsonFormatter().format(record("upstream %s", "a\nb")))
+    assert fields["level"] == "warning"
+    assert fields["logger"] == "hubd.test"
+    assert fields["message"] == "upstream a\nb"
+    try:
+        raise ValueError("broken")
+    except ValueError:
+        fields = json.loads(JsonFormatter().format(record("x", error=sys.exc_info())))
+    assert "ValueError: broken" in fields["error"]
+
+
+@pytest.mark.covers("SEC-54")
+def test_plain_records_neutralise_escapes():
+    line = PlainFormatter().format(record("tool said \x1b[2J\nfake line"))
+    assert "\x1b" not in line
+    assert "\n" not in line
+    try:
+        raise ValueError("broken")
+    except ValueError:
+        assert "ValueError" in PlainFormatter().format(record("x", error=sys.exc_info()))
+
+
+@pytest.mark.covers("F-D-16")
+def test_a_full_stderr_pipe_never_blocks():
+    reader, writer = os.pipe()
+    with subprocess.Popen([sys.executable, "-c", FLOOD], stdout=subprocess.PIPE, stderr=writer) as process:
+        out, _ = process.communicate(timeout=30)
+    os.close(writer)
+    with os.fdopen(reader, "rb") as pipe:
+        lines = pipe.read().splitlines()
+    assert out == b"done\n"
+    assert 0 < len(lines) < 20000
+    assert all(json.loads(line)["logger"] == "hubd.flood" for line in lines)
+
+
+@pytest.mark.covers("F-D-16", "I-6")
+def test_a_closed_stderr_is_no_reason_to_stop():
+    done = subprocess.run([sys.executable, "-c", CLOSED], capture_output=True, timeout=30, check=True)
+    assert done.stdout == b"done\n"

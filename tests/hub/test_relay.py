@@ -1,0 +1,95 @@
+"""The host's end of an operation: what it passes on, and what it keeps back."""
+
+import json
+
+import pytest
+import trio
+from msgspec import Raw
+
+from hub.link.exchange import Caller, Identity
+from hub.relay import PROGRESS_INTERVAL_S, HostExchange, wants_log
+from hub.wire.jsonrpc import Failure, raw
+from hub.wire.mcp import L4, METHOD_NOT_FOUND, Era
+
+
+def exchange(sent, token=None, level=None):
+    caller = Caller(Identity("me", "test"), L4, {}, level)
+    return HostExchange(caller, lambda message: sent.append(json.loads(message)), progress_token=token)
+
+
+def report(value, **more):
+    return {"progress": raw(value), **{name: raw(each) for name, each in more.items()}}
+
+
+@pytest.mark.covers("P-2", "G-2")
+async def test_progress_goes_out_under_the_hosts_own_token(autojump_clock):
+    sent = []
+    relay = exchange(sent, Raw(b'"abc"'))
+    relay.progress(report(1, total=3, message="half"))
+    assert relay.wants_progress
+    assert sent == [
+        {
+            "jsonrpc": "2.0",
+            "method": "notifications/progress",
+            "params": {"progressToken": "abc", "progress": 1, "total": 3, "message": "half"},
+        }
+    ]
+
+
+@pytest.mark.covers("P-2")
+async def test_progress_that_does_not_rise_is_dropped(autojump_clock):
+    sent = []
+    relay = exchange(sent, Raw(b"7"))
+    for value in (1, 1, 0.5, "x", 2):
+        relay.progress(report(value))
+        await trio.sleep(PROGRESS_INTERVAL_S)
+    assert [message["params"]["progress"] for message in sent] == [1, 2]
+    relay.progress({})
+    assert len(sent) == 2
+
+
+@pytest.mark.covers("P-3", "F-P-14")
+async def test_frequent_progress_is_thinned_but_the_last_step_arrives(autojump_clock):
+    sent = []
+    relay = exchange(sent, Raw(b"7"))
+    for value in range(1, 101):
+        relay.progress(report(value, total=100))
+    assert [message["params"]["progress"] for message in sent] == [1, 100]
+
+
+async def test_without_a_token_there_is_no_progress(autojump_clock):
+    sent = []
+    relay = exchange(sent)
+    relay.progress(report(1))
+    assert not relay.wants_progress
+    assert sent == []
+
+
+@pytest.mark.covers("N-9", "S-23")
+@pytest.mark.parametrize(
+    ("wanted", "level", "passes"),
+    [
+        (None, "error", False),
+        ("warning", "error", True),
+        ("warning", "warning", True),
+        ("warning", "info", False),
+        ("debug", "loud", False),
+        ("loud", "error", False),
+        ("debug", None, False),
+    ],
+)
+async def test_logs_are_filtered_by_the_level_of_the_host(wanted, level, passes):
+    sent = []
+    params = {"data": raw("x")} if level is None else {"level": raw(level), "data": raw("x")}
+    exchange(sent, level=wanted).log(params)
+    assert wants_log(wanted, level) is passes
+    assert len(sent) == passes
+
+
+@pytest.mark.covers("C-23")
+async def test_questions_are_refused_not_dropped():
+    relay = exchange([])
+    reply = await relay.ask("sampling/createMessage", {})
+    assert isinstance(reply, Failure)
+    assert reply.code == METHOD_NOT_FOUND
+    assert relay.caller.era is Era.LEGACY
