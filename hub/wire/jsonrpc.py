@@ -242,11 +242,12 @@ def _failure(raw: Raw, id: RequestId | None) -> Failure:
 _STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"', re.S)
 _NEITHER_BRACKET_NOR_QUOTE = bytes(set(range(256)) - set(b'[]{}"'))
 _STEPS = bytes.maketrans(b"[{]}", b"\x01\x01\xff\xff")
-_ESCAPE = re.compile(
-    rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|u[dD][89a-fA-F][0-9a-fA-F]{2}|.)", re.S
+_LONE = re.compile(
+    rb"\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F][0-9a-fA-F]{2})"
+    rb"|(?<!\\u[dD][89abAB][0-9a-fA-F]{2})\\u[dD][c-fC-F][0-9a-fA-F]{2}"
 )
-_LINE_END = re.compile(rb"\\.|\xe2\x80[\xa8\xa9]|\xc2\x85", re.S)
 _LINE_ENDS = {b"\xe2\x80\xa8": rb"\u2028", b"\xe2\x80\xa9": rb"\u2029", b"\xc2\x85": rb"\u0085"}
+_ESCAPED_LINE_END = re.compile(rb"(?<!\\)(?:\\\\)*+\\(?:\xe2\x80[\xa8\xa9]|\xc2\x85)")
 
 
 def clean(data: bytes) -> bytes:
@@ -268,7 +269,7 @@ def clean(data: bytes) -> bytes:
         text = f"JSON nested deeper than {MAX_DEPTH} levels"
         raise RemoteProtocolError(PARSE_ERROR, text, id=_recover_id(data))
     if b"\\ud" in data or b"\\uD" in data:
-        data = _ESCAPE.sub(_well_formed, data)
+        data = _well_formed(data)
     if b"\n" in data or b"\r" in data:
         try:
             data = msgspec.json.format(data, indent=-1)
@@ -281,12 +282,18 @@ def _one_line(data: bytes) -> bytes:
     """JSON without the three characters that are legal in its strings, yet line ends to some text-mode readers."""
     if data.isascii() or not any(end in data for end in _LINE_ENDS):
         return data
-    return _LINE_END.sub(lambda match: _LINE_ENDS.get(match[0], match[0]), data)
+    if _ESCAPED_LINE_END.search(data):  # not JSON; it must not become JSON here
+        return data
+    for end, escape in _LINE_ENDS.items():
+        data = data.replace(end, escape)
+    return data
 
 
-def _well_formed(escape: re.Match[bytes]) -> bytes:
-    text = escape[0]
-    return rb"\ufffd" if len(text) == 6 and text[1:2] == b"u" and text[2:3] in b"dD" else text
+def _well_formed(data: bytes) -> bytes:
+    """`data` with U+FFFD for each surrogate escape that lacks its other half."""
+    if b"\0" in data:  # not JSON; it must not become JSON here
+        return data
+    return _LONE.sub(rb"\\ufffd", data.replace(rb"\\", b"\0\0")).replace(b"\0\0", rb"\\")
 
 
 def _depth(data: bytes) -> int:
