@@ -1,0 +1,134 @@
+"""Sealed values: text that hosts carry for the hub and can neither read nor change (cursors, task ids, request states).
+
+`v1.<kid>.<base64url(nonce || AES-256-GCM ciphertext)>`, the purpose as associated data, so that a value sealed for one
+use opens for no other (bridging.md 2). The previous key is still accepted after a rotation.
+"""
+
+import os
+import secrets
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from binascii import Error as Base64Error
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from config.schema import ConfigError
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+KEY_BYTES: Final = 32
+NONCE_BYTES: Final = 12
+
+
+class SealBroken(Exception):
+    """The text was not sealed here, not for this purpose, with a key no longer held, or was changed on the way."""
+
+
+class Keys(NamedTuple):
+    """The key to seal with, and the one before it, which still opens."""
+
+    current: bytes
+    previous: bytes | None = None
+
+
+class Sealer:
+    """Seals and opens. `cryptography` is loaded at the first use: it costs memory."""
+
+    def __init__(self, keys: Keys | bytes) -> None:
+        current, previous = keys if isinstance(keys, Keys) else Keys(keys)
+        self._keys = {_kid(key): key for key in (previous, current) if key is not None}
+        self._kid = _kid(current)
+        self._ciphers: dict[str, AESGCM] = {}
+
+    def seal(self, purpose: str, value: bytes) -> str:
+        """`value` as ASCII text that is safe in headers and URLs."""
+        nonce = os.urandom(NONCE_BYTES)
+        sealed = nonce + self._cipher(self._kid).encrypt(nonce, value, purpose.encode())
+        return f"v1.{self._kid}.{urlsafe_b64encode(sealed).rstrip(b'=').decode()}"
+
+    def open(self, purpose: str, text: str) -> bytes:
+        """What was sealed for `purpose`.
+
+        Raises:
+            SealBroken: for anything but exactly what `seal` returned.
+        """
+        from cryptography.exceptions import InvalidTag
+
+        version, kid, body = (*text.split("."), "", "")[:3]
+        if version != "v1" or kid not in self._keys or text.count(".") != 2:
+            raise SealBroken("Not sealed by this hub, or with a key that has been replaced")
+        try:
+            sealed = urlsafe_b64decode(body.encode("ascii") + b"=" * (-len(body) % 4))
+            # A value has one spelling only, so that sealed values can be compared.
+            if urlsafe_b64encode(sealed).rstrip(b"=").decode() != body:
+                raise SealBroken("Not sealed by this hub")
+            return self._cipher(kid).decrypt(sealed[:NONCE_BYTES], sealed[NONCE_BYTES:], purpose.encode())
+        except (Base64Error, UnicodeEncodeError, ValueError, InvalidTag):
+            raise SealBroken("Changed on the way, or sealed for another use") from None
+
+    def _cipher(self, kid: str) -> "AESGCM":
+        cipher = self._ciphers.get(kid)
+        if cipher is None:
+            from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+            cipher = self._ciphers[kid] = AESGCM(self._keys[kid])
+        return cipher
+
+    def __repr__(self) -> str:
+        return f"<Sealer {self._kid}, {len(self._keys)} keys>"
+
+
+def load_keys(path: Path | None, *, rotate: bool = False) -> Keys:
+    """The keys in the file `path` (mode 0600), which is made when it is missing; one writer at a time.
+
+    One key per line in hex, the current one first. `rotate` puts a new one before it. Without a path the key lives as
+    long as the process. Blocks briefly: for start-up only.
+
+    Raises:
+        OSError: the file can be neither read nor written.
+        ConfigError: it holds something else, or others may read it.
+    """
+    if path is None:
+        return Keys(secrets.token_bytes(KEY_BYTES))
+    keys = _read(path)
+    if rotate or keys is None:
+        keys = Keys(secrets.token_bytes(KEY_BYTES), keys.current if keys else None)
+        _write(path, keys)
+    return keys
+
+
+def _read(path: Path) -> Keys | None:
+    try:
+        with path.open("rb") as file:
+            if os.fstat(file.fileno()).st_mode & 0o077:
+                raise ConfigError(f"Others may read the key file {path}: run chmod 600 on it, or delete it")
+            lines = file.read(4096).split()
+    except FileNotFoundError:
+        return None
+    try:
+        keys = Keys(*(bytes.fromhex(line.decode("ascii")) for line in lines))
+        if any(len(key) != KEY_BYTES for key in keys if key is not None):
+            raise ValueError
+    except (TypeError, ValueError):
+        raise ConfigError(f"The key file {path} is damaged: delete it, a new one is made at the next start") from None
+    return keys
+
+
+def _write(path: Path, keys: Keys) -> None:
+    """Replace the whole file or nothing of it."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    draft = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
+    try:
+        with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as file:
+            file.write(b"".join(key.hex().encode() + b"\n" for key in keys if key is not None))
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(path)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def _kid(key: bytes) -> str:
+    """A short name of a key that tells nothing of it."""
+    return sha256(b"hubd-kid\0" + key).hexdigest()[:8]

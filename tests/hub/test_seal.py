@@ -1,0 +1,128 @@
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from config.schema import ConfigError
+from hub.seal import Keys, SealBroken, Sealer, load_keys
+
+KEY = bytes(range(32))
+OTHER = bytes(range(1, 33))
+
+
+@pytest.mark.covers("SEC-20", "SEC-87")
+@given(st.text(), st.binary(max_size=300))
+def test_what_was_sealed_opens_for_the_same_purpose_only(purpose, value):
+    sealer = Sealer(KEY)
+    text = sealer.seal(purpose, value)
+    assert sealer.open(purpose, text) == value
+    with pytest.raises(SealBroken):
+        sealer.open(purpose + "x", text)
+
+
+@pytest.mark.covers("SEC-87")
+@given(st.data())
+def test_no_changed_character_goes_unnoticed(data):
+    sealer = Sealer(KEY)
+    text = sealer.seal("cursor", b"3:100")
+    at = data.draw(st.integers(0, len(text) - 1))
+    char = data.draw(st.characters(codec="utf-8").filter(lambda char: char != text[at]))
+    for changed in (text[:at] + char + text[at + 1 :], text[:at], text[:at] + char + text[at:]):
+        with pytest.raises(SealBroken):
+            sealer.open("cursor", changed)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "v1", "v1.", "v1..", "v2.{kid}.AAAA", "v1.{kid}", "v1.{kid}.", "v1.{kid}.AAAA.", "v1.{kid}.é"]
+)
+def test_nonsense_is_refused(text):
+    sealer = Sealer(KEY)
+    kid = sealer.seal("p", b"").split(".")[1]
+    with pytest.raises(SealBroken):
+        sealer.open("p", text.replace("{kid}", kid))
+
+
+def test_sealed_text_is_safe_in_headers_and_never_repeats():
+    sealer = Sealer(KEY)
+    texts = {sealer.seal("p", b"same") for _ in range(50)}
+    assert len(texts) == 50
+    assert all(text.isascii() and set(text) <= set("-_.").union(map(chr, range(48, 123))) for text in texts)
+
+
+def test_a_previous_key_opens_but_does_not_seal():
+    old, new = Sealer(KEY), Sealer(Keys(OTHER, KEY))
+    text = old.seal("p", b"value")
+    assert new.open("p", text) == b"value"
+    with pytest.raises(SealBroken):
+        old.open("p", new.seal("p", b"value"))
+    with pytest.raises(SealBroken):
+        Sealer(OTHER).open("p", text)
+
+
+def test_its_repr_shows_no_key():
+    assert repr(Sealer(Keys(OTHER, KEY))).endswith("2 keys>")
+    assert KEY.hex() not in repr(Sealer(KEY))
+
+
+def test_cryptography_is_loaded_at_the_first_use_only():
+    code = (
+        "import sys; from hub.seal import Sealer; sealer = Sealer(bytes(32));"
+        "assert 'cryptography' not in sys.modules; sealer.seal('p', b'');assert 'cryptography' in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=Path(__file__).parents[2])
+
+
+def test_keys_without_a_file_live_as_long_as_the_process():
+    assert load_keys(None) != load_keys(None)
+
+
+@pytest.mark.covers("SEC-87")
+def test_the_key_file_is_made_once_and_is_private(tmp_path):
+    path = tmp_path / "state" / "key"
+    keys = load_keys(path)
+    assert load_keys(path) == keys
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_rotation_keeps_one_previous_key(tmp_path):
+    path = tmp_path / "key"
+    first, second = load_keys(path), load_keys(path, rotate=True)
+    third = load_keys(path, rotate=True)
+    assert (second.previous, third.previous) == (first.current, second.current)
+    assert load_keys(path) == third
+    assert load_keys(tmp_path / "new", rotate=True).previous is None
+
+
+def test_a_key_file_open_to_others_is_refused(tmp_path):
+    path = tmp_path / "key"
+    load_keys(path)
+    path.chmod(0o640)
+    with pytest.raises(ConfigError, match="chmod 600"):
+        load_keys(path)
+
+
+@pytest.mark.parametrize("content", ["", "zz", "00" * 31, "é", "00" * 32 + "\n" + "11" * 31, "00" * 32 + "\n11\n22"])
+def test_a_damaged_key_file_is_refused(tmp_path, content):
+    path = tmp_path / "key"
+    path.write_text(content)
+    path.chmod(0o600)
+    with pytest.raises(ConfigError, match="damaged"):
+        load_keys(path)
+
+
+def test_a_key_file_that_cannot_be_written_leaves_nothing_behind(tmp_path):
+    path = tmp_path / "key"
+    path.mkdir()
+    with pytest.raises(OSError):
+        load_keys(path)
+    path.rmdir()
+    target = tmp_path / "not-a-folder"
+    target.write_text("")
+    with pytest.raises(OSError):
+        load_keys(target / "key")
+    assert list(tmp_path.iterdir()) == [target]
