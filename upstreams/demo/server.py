@@ -1,0 +1,317 @@
+"""The demo server itself: a line in, lines out, time as an argument. It does no I/O."""
+
+import math
+from collections.abc import Callable
+from typing import Final
+from urllib.parse import unquote
+
+from msgspec import Raw, Struct
+
+from hub.wire import jsonrpc, mcp
+from upstreams.demo.call import Call, Json, Refused, cacheable, is_number, mistake, read_call, text_result
+from upstreams.demo.content import COMPLETIONS, INSTRUCTIONS, PROMPTS, RESOURCES, SURPRISE, TEMPLATES, TOOLS, WELCOME
+
+INFO: Final = {"name": "hubd-demo", "title": "hubd demo", "version": mcp.HUBD_VERSION}
+CAPABILITIES: Final = {
+    "tools": {},
+    "prompts": {},
+    "resources": {"subscribe": True, "listChanged": True},
+    "completions": {},
+    "logging": {},
+}
+CLOCK_S: Final = 5.0
+"""How often subscribers hear that the clock resource changed."""
+GREETING: Final = "demo://greeting/"
+
+
+class Countdown(Struct):
+    """A `countdown` call under way."""
+
+    call: Call
+    start: int
+    left: int
+    pause_s: float
+    due: float
+
+
+class Demo:
+    """The server without its pipes. `wall` tells the time of day, as text."""
+
+    def __init__(self, wall: Callable[[], str]) -> None:
+        self._wall = wall
+        self._out: list[bytes] = []
+        self._initialized = False
+        self._log_level = "warning"
+        self._touched = 0
+        self._countdowns: dict[jsonrpc.RequestId, Countdown] = {}
+        self._listens: dict[jsonrpc.RequestId, Json] = {}
+        self._subscribed: set[str] = set()
+        self._clock_due = math.inf
+
+    # --- in and out ---------------------------------------------------------------------------------------------------
+
+    def receive(self, line: bytes, now: float) -> list[bytes]:
+        """What to say to one message of the client."""
+        try:
+            message = jsonrpc.decode(line)
+        except jsonrpc.RemoteProtocolError as error:
+            return [jsonrpc.encode_response(error.id, error.failure)]
+        if isinstance(message, jsonrpc.Request):
+            self._answer(message, now)
+        elif isinstance(message, jsonrpc.Notification) and message.method == mcp.CANCELLED:
+            self._cancel(message.params.get("requestId"))
+        return self._flush()
+
+    def _cancel(self, raw_id: Raw | None) -> None:
+        """Forget a running request; it is never answered. An id that means nothing is ignored (N-14)."""
+        for running in (self._countdowns, self._listens):
+            for id in [id for id in running if raw_id is not None and jsonrpc.encode(id) == bytes(raw_id)]:
+                del running[id]
+
+    def due(self) -> float:
+        """When `tick` has something to do."""
+        return min([self._clock_due, *(running.due for running in self._countdowns.values())])
+
+    def tick(self, now: float) -> list[bytes]:
+        """What to say because time has passed."""
+        for running in [running for running in self._countdowns.values() if running.due <= now]:
+            self._count(running, now)
+        if self._clock_due <= now:
+            watched = self._updated("demo://clock")
+            self._clock_due = now + CLOCK_S if watched else math.inf
+        return self._flush()
+
+    def _flush(self) -> list[bytes]:
+        out, self._out = self._out, []
+        return out
+
+    def _notify(self, method: str, params: Json) -> None:
+        self._out.append(
+            jsonrpc.encode_notification(method, {key: jsonrpc.raw(value) for key, value in params.items()})
+        )
+
+    def _reply(self, call: Call, result: Json) -> None:
+        if call.modern:
+            result = {"resultType": "complete", **result}
+            result["_meta"] = {mcp.SERVER_INFO_KEY: INFO, **result.get("_meta", {})}
+        self._out.append(jsonrpc.encode_response(call.id, jsonrpc.Result(jsonrpc.raw(result))))
+
+    def _log(self, call: Call, level: str, text: str) -> None:
+        """To whoever wants it: modern clients say so in the request, legacy ones once for all."""
+        wanted = call.log_level if call.modern else self._log_level
+        if wanted is not None and mcp.LOG_LEVELS.index(level) >= mcp.LOG_LEVELS.index(wanted):
+            self._notify(mcp.MESSAGE, {"level": level, "logger": "demo", "data": text})
+
+    # --- requests -----------------------------------------------------------------------------------------------------
+
+    def _answer(self, request: jsonrpc.Request, now: float) -> None:
+        try:
+            call = read_call(request, now)
+            handler = (MODERN_METHODS if call.modern else LEGACY_METHODS).get(request.method)
+            if handler is None:
+                raise Refused(mcp.METHOD_NOT_FOUND, f"The demo server has no method {request.method}")
+            if not call.modern and not self._initialized and request.method not in (mcp.INITIALIZE, mcp.PING):
+                raise Refused(mcp.INVALID_REQUEST, "Say initialize first")
+            result = handler(self, call)
+        except Refused as refused:
+            self._out.append(jsonrpc.encode_response(request.id, refused.failure))
+            return
+        if result is not None:
+            self._reply(call, result)
+
+    def _initialize(self, call: Call) -> Json:
+        self._initialized = True
+        requested = call.params.get("protocolVersion")
+        version = requested if requested in mcp.LEGACY_VERSIONS else mcp.L4
+        return {
+            "protocolVersion": version,
+            "capabilities": CAPABILITIES,
+            "serverInfo": INFO,
+            "instructions": INSTRUCTIONS,
+        }
+
+    def _discover(self, call: Call) -> Json:
+        facts = {"supportedVersions": mcp.ALL_VERSIONS, "capabilities": CAPABILITIES, "instructions": INSTRUCTIONS}
+        return cacheable(call, facts)
+
+    def _ping(self, call: Call) -> Json:
+        return {}
+
+    def _set_level(self, call: Call) -> Json:
+        level = call.params.get("level")
+        if level not in mcp.LOG_LEVELS:
+            raise Refused(mcp.INVALID_PARAMS, f"level is one of {', '.join(mcp.LOG_LEVELS)}")
+        self._log_level = level
+        return {}
+
+    def _list_tools(self, call: Call) -> Json:
+        return cacheable(call, {"tools": TOOLS})
+
+    def _list_prompts(self, call: Call) -> Json:
+        return cacheable(call, {"prompts": PROMPTS})
+
+    def _list_resources(self, call: Call) -> Json:
+        return cacheable(call, {"resources": [*RESOURCES, SURPRISE] if self._touched % 2 else RESOURCES})
+
+    def _list_templates(self, call: Call) -> Json:
+        return cacheable(call, {"resourceTemplates": TEMPLATES})
+
+    def _read(self, call: Call) -> Json:
+        uri = call.params.get("uri")
+        texts = {
+            "demo://welcome": WELCOME,
+            "demo://clock": self._wall(),
+            "demo://counter": jsonrpc.encode({"touched": self._touched}).decode(),
+        }
+        if self._touched % 2:
+            texts[SURPRISE["uri"]] = "You touched the counter an odd number of times. Touch it again and I am gone."
+        if not isinstance(uri, str):
+            raise Refused(mcp.INVALID_PARAMS, "uri is a string")
+        if uri.startswith(GREETING):
+            texts[uri] = f"Hello, {unquote(uri.removeprefix(GREETING)) or 'stranger'}! hubd carried this to you."
+        if uri not in texts:
+            code = mcp.INVALID_PARAMS if call.modern else mcp.RESOURCE_NOT_FOUND
+            raise Refused(code, "The demo server has no such resource", {"uri": uri})
+        kind = next((entry["mimeType"] for entry in RESOURCES if entry["uri"] == uri), "text/plain")
+        return cacheable(call, {"contents": [{"uri": uri, "mimeType": kind, "text": texts[uri]}]}, ttl_ms=0)
+
+    def _get_prompt(self, call: Call) -> Json:
+        name, arguments = call.params.get("name"), call.object("arguments")
+        if name == "tour":
+            text = "Show me around this MCP hub: list its tools, try the demo ones, and read demo://welcome."
+        elif name == "explain":
+            topic = arguments.get("topic")
+            if not isinstance(topic, str):
+                raise Refused(mcp.INVALID_PARAMS, "The prompt explain needs the argument topic")
+            text = f"Explain {topic} to somebody who has never heard of it, in three sentences."
+        else:
+            raise Refused(mcp.INVALID_PARAMS, f"The demo server has no prompt {name}")
+        description = next(entry["description"] for entry in PROMPTS if entry["name"] == name)
+        message = {"role": "user", "content": {"type": "text", "text": text}}
+        return {"description": description, "messages": [message]}
+
+    def _complete(self, call: Call) -> Json:
+        ref, argument = call.object("ref"), call.object("argument")
+        options = COMPLETIONS.get((str(ref.get("name") or ref.get("uri")), str(argument.get("name"))))
+        if options is None:
+            raise Refused(mcp.INVALID_PARAMS, "The demo server completes nothing of that name")
+        begun = str(argument.get("value", "")).casefold()
+        values = [option for option in options if option.casefold().startswith(begun)]
+        return {"completion": {"values": values, "total": len(values), "hasMore": False}}
+
+    # --- subscriptions ------------------------------------------------------------------------------------------------
+
+    def _subscribe(self, call: Call) -> Json:
+        self._subscribed.add(str(call.params.get("uri")))
+        self._wind(call)
+        return {}
+
+    def _unsubscribe(self, call: Call) -> Json:
+        self._subscribed.discard(str(call.params.get("uri")))
+        return {}
+
+    def _listen(self, call: Call) -> None:
+        wanted = call.object("notifications")
+        honoured = {key: wanted[key] for key in ("resourcesListChanged", "resourceSubscriptions") if wanted.get(key)}
+        self._listens[call.id] = honoured
+        self._notify(mcp.ACKNOWLEDGED, {"_meta": {mcp.SUBSCRIPTION_KEY: call.id}, "notifications": honoured})
+        self._wind(call)
+
+    def _wind(self, call: Call) -> None:
+        self._clock_due = min(self._clock_due, call.now + CLOCK_S)
+
+    def _updated(self, uri: str) -> bool:
+        """Tell all who watch `uri`; whether anybody does."""
+        watching = [id for id, honoured in self._listens.items() if uri in honoured.get("resourceSubscriptions", ())]
+        for id in watching:
+            self._notify(mcp.UPDATED, {"uri": uri, "_meta": {mcp.SUBSCRIPTION_KEY: id}})
+        if uri in self._subscribed:
+            self._notify(mcp.UPDATED, {"uri": uri})
+        return bool(watching) or uri in self._subscribed
+
+    # --- tools --------------------------------------------------------------------------------------------------------
+
+    def _call_tool(self, call: Call) -> Json | None:
+        name = call.params.get("name")
+        tool = TOOL_METHODS.get(name) if isinstance(name, str) else None
+        if tool is None:
+            raise Refused(mcp.INVALID_PARAMS, f"The demo server has no tool {name}")
+        return tool(self, call, call.object("arguments"))
+
+    def _echo(self, call: Call, arguments: Json) -> Json:
+        text = arguments.get("text")
+        return text_result(text) if isinstance(text, str) else mistake("echo needs text, a string")
+
+    def _add(self, call: Call, arguments: Json) -> Json:
+        a, b = arguments.get("a"), arguments.get("b")
+        if not is_number(a) or not is_number(b):
+            return mistake("add needs a and b, two numbers")
+        return {**text_result(f"{a} + {b} = {a + b}"), "structuredContent": {"sum": a + b}}
+
+    def _now(self, call: Call, arguments: Json) -> Json:
+        return text_result(self._wall())
+
+    def _fail(self, call: Call, arguments: Json) -> Json:
+        self._log(call, "error", "the tool fail was called, so it failed")
+        return mistake("This tool always fails, so that you can see how failures look. Nothing is broken.")
+
+    def _touch(self, call: Call, arguments: Json) -> Json:
+        self._touched += 1
+        self._log(call, "info", f"the counter stands at {self._touched}")
+        self._updated("demo://counter")
+        changed = "notifications/resources/list_changed"
+        if self._initialized:
+            self._notify(changed, {})
+        for id, honoured in self._listens.items():
+            if honoured.get("resourcesListChanged"):
+                self._notify(changed, {"_meta": {mcp.SUBSCRIPTION_KEY: id}})
+        return text_result(f"demo://counter is now {self._touched}, and a resource came or went")
+
+    def _countdown(self, call: Call, arguments: Json) -> Json | None:
+        start, pause_s = arguments.get("from", 5), arguments.get("pause_s", 1)
+        if not isinstance(start, int) or not 1 <= start <= 100 or not is_number(pause_s) or not 0 <= pause_s <= 10:
+            return mistake("countdown takes from (a whole number, 1 to 100) and pause_s (seconds, 0 to 10)")
+        self._countdowns[call.id] = Countdown(call, start, start, pause_s, call.now + pause_s)
+        self._log(call, "info", f"counting down from {start}")
+        return None
+
+    def _count(self, running: Countdown, now: float) -> None:
+        call = running.call
+        running.left -= 1
+        running.due = now + running.pause_s
+        if call.token is not None:
+            done = running.start - running.left
+            progress = {"progress": done, "total": running.start, "message": f"{running.left} to go"}
+            self._notify(mcp.PROGRESS, {mcp.PROGRESS_TOKEN: call.token, **progress})
+        if running.left <= 0:
+            del self._countdowns[call.id]
+            self._reply(call, text_result(f"Counted down from {running.start}. Lift-off!"))
+
+
+TOOL_METHODS: Final[dict[str, Callable[[Demo, Call, Json], Json | None]]] = {
+    "echo": Demo._echo,
+    "add": Demo._add,
+    "now": Demo._now,
+    "countdown": Demo._countdown,
+    "touch": Demo._touch,
+    "fail": Demo._fail,
+}
+_COMMON: Final[dict[str, Callable[[Demo, Call], Json | None]]] = {
+    mcp.TOOLS_LIST: Demo._list_tools,
+    mcp.TOOLS_CALL: Demo._call_tool,
+    mcp.PROMPTS_LIST: Demo._list_prompts,
+    mcp.PROMPTS_GET: Demo._get_prompt,
+    mcp.RESOURCES_LIST: Demo._list_resources,
+    mcp.TEMPLATES_LIST: Demo._list_templates,
+    mcp.RESOURCES_READ: Demo._read,
+    mcp.COMPLETE: Demo._complete,
+}
+MODERN_METHODS: Final = {**_COMMON, mcp.DISCOVER: Demo._discover, mcp.LISTEN: Demo._listen}
+LEGACY_METHODS: Final = {
+    **_COMMON,
+    mcp.INITIALIZE: Demo._initialize,
+    mcp.PING: Demo._ping,
+    mcp.SET_LEVEL: Demo._set_level,
+    mcp.SUBSCRIBE: Demo._subscribe,
+    mcp.UNSUBSCRIBE: Demo._unsubscribe,
+}
