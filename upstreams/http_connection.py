@@ -1,0 +1,232 @@
+"""One connection to an upstream: its address, TCP and TLS, and bytes that are written without a checkpoint.
+
+Only what a byte-level HTTP exchange needs; what the bytes mean is `http_client`'s.
+"""
+
+import functools
+import os
+import select
+import socket
+import ssl
+from typing import Final
+from urllib.parse import quote, urlsplit
+
+import trio
+from msgspec import Struct
+from trio.lowlevel import wait_readable, wait_writable
+
+from hub.link.channel import descriptor
+
+CONNECT_S: Final = 10.0
+TLS_S: Final = 5.0
+STALL_S: Final = 30.0
+RECEIVE_BYTES: Final = 64 << 10
+
+
+Stream = trio.SocketStream | trio.SSLStream[trio.SocketStream]
+
+
+class Url(Struct, frozen=True):
+    """The address of an upstream, taken apart."""
+
+    secure: bool
+    host: str
+    port: int
+    target: str
+    """Path and query as they go into the request line."""
+
+    @property
+    def authority(self) -> str:
+        """The value of `Host`."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return host if self.port == (443 if self.secure else 80) else f"{host}:{self.port}"
+
+    @property
+    def origin(self) -> str:
+        """Scheme, host and port: what may be told of an address (no path, no query)."""
+        return f"{'https' if self.secure else 'http'}://{self.authority}"
+
+
+def parse_url(text: str) -> Url:
+    """Take an http or https URL apart.
+
+    Raises:
+        ValueError: anything else, or user info in it; the text does not repeat the URL.
+    """
+    parts = urlsplit(text)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ValueError("not an http:// or https:// URL")
+    if parts.username is not None:
+        raise ValueError("a user name or password in a URL is not supported; put an Authorization into its headers")
+    secure = parts.scheme == "https"
+    host = parts.hostname if parts.hostname.isascii() else parts.hostname.encode("idna").decode("ascii")
+    port = parts.port or (443 if secure else 80)
+    path = quote(parts.path or "/", safe="/%:@!$&'()*+,;=~-._")
+    query = "?" + quote(parts.query, safe="/?%:@!$&'()*+,;=~-._[]") if parts.query else ""
+    return Url(secure, host, port, path + query)
+
+
+@functools.cache
+def system_trust() -> ssl.SSLContext:
+    """The one TLS context: the system's certificate store, certificates and names verified. 24 ms to make."""
+    context = ssl.create_default_context()
+    context.set_alpn_protocols(["http/1.1"])
+    return context
+
+
+class Unreachable(Exception):
+    """No connection could be made; the text says why, in words that tell no secrets."""
+
+
+class Died(Exception):
+    """A connection ended too early. `sent`: the kernel took some of the request; `answered`: a byte came back."""
+
+    def __init__(self, *, sent: bool, answered: bool) -> None:
+        super().__init__()
+        self.sent = sent
+        self.answered = answered
+
+
+class Connection:
+    """One TCP or TLS connection, carrying one exchange at a time. Plain TCP goes past trio's stream, to the descriptor.
+
+    After every wait it is asked anew whether the connection is still open: the number of a closed descriptor may
+    already belong to something else.
+    """
+
+    __slots__ = ("_fd", "_poll", "_stream", "closed", "expires_at", "used")
+
+    def __init__(self, stream: Stream) -> None:
+        self._stream = stream
+        self._fd = descriptor(stream)
+        self._poll: select.poll | None = None
+        if self._fd is not None:
+            self._poll = select.poll()
+            self._poll.register(self._fd, select.POLLIN)
+        self.used = False
+        self.closed = False
+        self.expires_at = float("inf")
+
+    async def send(self, data: bytes) -> None:
+        """Send a whole request; when it cannot, whatever was answered in the meantime can still be read.
+
+        Raises:
+            Died: not one byte was taken.
+        """
+        if self._fd is None:
+            try:
+                with trio.fail_after(STALL_S):
+                    await self._stream.send_all(data)
+            except (trio.BrokenResourceError, trio.ClosedResourceError, trio.TooSlowError):
+                raise Died(sent=True, answered=False) from None
+            return
+        try:
+            sent = os.write(self._fd, data) if not self.closed else 0
+        except BlockingIOError:
+            sent = 0
+        except OSError:
+            raise Died(sent=False, answered=False) from None
+        if sent < len(data):
+            await self._send_rest(self._fd, memoryview(data)[sent:], sent)
+
+    async def _send_rest(self, fd: int, rest: memoryview, sent: int) -> None:
+        try:
+            while rest:
+                with trio.fail_after(STALL_S):
+                    await wait_writable(fd)
+                if self.closed:
+                    raise trio.ClosedResourceError
+                taken = os.write(fd, rest)
+                sent += taken
+                rest = rest[taken:]
+        except (trio.ClosedResourceError, trio.TooSlowError):
+            raise Died(sent=sent > 0, answered=False) from None
+        except OSError:
+            if not sent:
+                raise Died(sent=False, answered=False) from None
+            # a server that refuses a large body answers and closes; its answer says more than a broken pipe
+
+    async def receive(self, limit: int = RECEIVE_BYTES) -> bytes:
+        """Some bytes; none when the peer has closed, or the connection broke."""
+        try:
+            if self._fd is None:
+                return bytes(await self._stream.receive_some(limit))
+            if self.closed:
+                return b""
+            await wait_readable(self._fd)
+            return b"" if self.closed else os.read(self._fd, limit)
+        except (OSError, trio.BrokenResourceError, trio.ClosedResourceError):
+            return b""
+
+    def usable(self, now: float) -> bool:
+        """Whether an idle connection looks fit for another request: not too old, not closed, nothing unasked for."""
+        return now < self.expires_at and not (self._poll is not None and self._poll.poll(0))
+
+    def close(self) -> None:
+        """Close at once; who waits on it sees the end. Idempotent."""
+        if self.closed:
+            return
+        self.closed = True
+        stream = self._stream
+        (stream if isinstance(stream, trio.SocketStream) else stream.transport_stream).socket.close()
+
+
+async def connect(url: Url, tls: ssl.SSLContext | None = None) -> Connection:
+    """A new connection to the origin of `url`. `tls` in place of the system's trust store.
+
+    Raises:
+        Unreachable: refused, timed out, name unknown, certificate not trusted.
+    Cancellation: leaves nothing open.
+    """
+    try:
+        with trio.fail_after(CONNECT_S):
+            stream = await trio.open_tcp_stream(url.host, url.port)
+    except trio.TooSlowError:
+        raise Unreachable(f"no connection within {CONNECT_S:.0f} seconds") from None
+    except (OSError, ValueError) as error:
+        raise Unreachable(_reason(error)) from None
+    _watch_peer(stream.socket)
+    return Connection(await _secure(stream, url, tls or system_trust()) if url.secure else stream)
+
+
+async def _secure(stream: trio.SocketStream, url: Url, tls: ssl.SSLContext) -> Stream:
+    secure = trio.SSLStream(stream, tls, server_hostname=url.host, https_compatible=True)
+    try:
+        with trio.fail_after(TLS_S):
+            await secure.do_handshake()
+    except trio.TooSlowError:
+        stream.socket.close()
+        raise Unreachable(f"no TLS handshake within {TLS_S:.0f} seconds") from None
+    except trio.BrokenResourceError as error:
+        stream.socket.close()
+        raise Unreachable(_reason(error)) from None
+    except BaseException:
+        stream.socket.close()
+        raise
+    return secure
+
+
+def _watch_peer(sock: trio.socket.SocketType) -> None:
+    """Notice within 30 seconds that a peer vanished (F-R-09)."""
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for option, value in (("TCP_KEEPIDLE", 15), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 3), ("TCP_USER_TIMEOUT", 30_000)):
+        if (number := getattr(socket, option, None)) is not None:  # not every system has them all
+            sock.setsockopt(socket.IPPROTO_TCP, number, value)
+
+
+def _reason(error: BaseException) -> str:
+    """Why a connection could not be made, in words without paths."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    if isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"its certificate is not trusted ({error.verify_message})"
+    if isinstance(error, ssl.SSLError):
+        return f"TLS failed ({error.reason or 'connection closed'})"
+    if isinstance(error, socket.gaierror):
+        return "its host name does not resolve"
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror.lower()
+    return "the connection failed"
