@@ -12,6 +12,8 @@ from msgspec import Raw, Struct
 
 HUBD_VERSION = "0.1.0"
 HUB_NAME: Final = "hubd"
+HUB_INFO: Final = Raw(f'{{"name":"{HUB_NAME}","title":"{HUB_NAME}","version":"{HUBD_VERSION}"}}')
+"""How the hub introduces itself, to hosts and to upstreams."""
 
 L1: Final = "2024-11-05"
 L2: Final = "2025-03-26"
