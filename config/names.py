@@ -1,0 +1,50 @@
+"""Server ids: what an upstream may be called (naming.md 2). Pure.
+
+The rule is lower-case words joined by single dashes, at most 16 characters: short enough for hosts' limits, legal in a
+URI scheme, and free of underscores, so that `<server>__<tool>` splits in one way only. Names that break it without
+making that ambiguous are usable, since hub.naming makes a URI-safe id of them; they deserve a warning.
+"""
+
+import re
+from collections.abc import Iterable
+from hashlib import sha256
+from typing import Final
+
+MAX_ID: Final = 16
+MAX_USABLE: Final = 30
+_LEGAL = re.compile(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)*")
+_USABLE = re.compile(r"[A-Za-z](?:[A-Za-z0-9-]|_(?!_|$))*")
+
+
+def is_server_id(name: str) -> bool:
+    """Whether `name` is a server id as it should be."""
+    return len(name) <= MAX_ID and _LEGAL.fullmatch(name) is not None
+
+
+def is_usable(name: str) -> bool:
+    """Whether tools can be named after `name` without ambiguity."""
+    return len(name) <= MAX_USABLE and _USABLE.fullmatch(name) is not None
+
+
+def suggest_id(name: str) -> str:
+    """A legal server id that resembles `name`; the same for the same name."""
+    words = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
+    if not words[:1].isalpha():
+        words = f"s{words}"
+    return words[:MAX_ID].rstrip("-")
+
+
+def derive_ids(names: Iterable[str]) -> dict[str, str]:
+    """Name -> legal id, all different even after `-` became `_`. Legal names stay; of others that meet, hashes tell."""
+    names = list(names)
+    ids = {name: name for name in names if is_server_id(name)}
+    taken = set(ids.values())
+    for name in names:
+        if name in ids:
+            continue
+        id = suggest_id(name)
+        if id in taken:
+            id = f"{id[:11].rstrip('-')}-{sha256(name.encode()).hexdigest()[:4]}"
+        ids[name] = id
+        taken.add(id)
+    return {name: ids[name] for name in names}

@@ -1,0 +1,87 @@
+"""The files of one hub, as paths. The directories exist and are private (0700) when a function here returns."""
+
+import logging
+import os
+from pathlib import Path
+from typing import Final
+
+from config import places
+from config.places import NotPrivate
+from config.schema import ConfigError
+
+log = logging.getLogger("hubd.config")
+MAX_SOCKET_BYTES: Final = 107
+"""Of a unix socket's path on Linux, without the final NUL."""
+
+
+def config_file() -> Path:
+    """Where a configuration is looked for when none is named."""
+    return Path(places.config_dir(), "hubd.toml")
+
+
+def runtime_dir() -> Path:
+    """The directory of sockets and locks.
+
+    Raises:
+        ConfigError: it is not private, or cannot be made.
+    """
+    try:
+        return Path(places.private_dir(places.runtime_dir()))
+    except NotPrivate as error:
+        raise ConfigError(f"{error}; or name another directory in HUBD_RUNTIME_DIR") from None
+
+
+def state_dir() -> Path:
+    """The directory of what is kept between runs. If it cannot be made the hub still runs, and forgets (F-D-06).
+
+    Raises:
+        ConfigError: it exists and is not private.
+    """
+    path = places.state_dir()
+    try:
+        return Path(places.private_dir(path))
+    except NotPrivate as error:
+        if os.path.lexists(path):
+            raise ConfigError(str(error)) from None
+        log.warning("%s; nothing will be remembered", error)
+        return Path(path)
+
+
+def socket_path() -> Path:
+    """The unix socket that speaks MCP."""
+    return _socket("hubd.sock")
+
+
+def control_path() -> Path:
+    """The unix socket of `hubd status` and its like."""
+    return _socket("control.sock")
+
+
+def lock_path() -> Path:
+    """Locked by the daemon for as long as it lives."""
+    return runtime_dir() / "hubd.lock"
+
+
+def token_path() -> Path:
+    """The bearer token of the HTTP listener."""
+    return state_dir() / "token"
+
+
+def key_path() -> Path:
+    """The keys that seal cursors."""
+    return state_dir() / "keys"
+
+
+def state_path() -> Path:
+    """What `config.state.Memory` keeps."""
+    return state_dir() / "memory.json"
+
+
+def _socket(name: str) -> Path:
+    path = runtime_dir() / name
+    if len(os.fsencode(path)) > MAX_SOCKET_BYTES:
+        raise ConfigError(
+            f"the socket path {path} is longer than the {MAX_SOCKET_BYTES} bytes a unix socket may have: "
+            "name a shorter directory in HUBD_RUNTIME_DIR"
+        )
+    return path

@@ -1,0 +1,64 @@
+"""Where files and sockets are, as plain strings: shared by `config.paths` and the shim, which may import nothing heavy.
+
+The runtime directory must be the same for a shim that a host started with a stripped environment and for a daemon
+started from a shell. So without `XDG_RUNTIME_DIR` the usual place of it is tried before a directory in /tmp.
+"""
+
+import os
+
+
+class NotPrivate(Exception):
+    """A directory that must be ours alone is not, or cannot be made."""
+
+
+def runtime_dir() -> str:
+    """For sockets and locks: `$HUBD_RUNTIME_DIR`, `$XDG_RUNTIME_DIR/hubd`, `/run/user/UID/hubd` or `/tmp/hubd-UID`."""
+    if own := _absolute("HUBD_RUNTIME_DIR"):
+        return own
+    base = _absolute("XDG_RUNTIME_DIR")
+    usual = f"/run/user/{os.getuid()}"
+    if base is None and os.access(usual, os.W_OK | os.X_OK):
+        base = usual
+    return f"{base}/hubd" if base else f"/tmp/hubd-{os.getuid()}"
+
+
+def state_dir() -> str:
+    """For what is remembered and the daemon's log: `$XDG_STATE_HOME/hubd` or `~/.local/state/hubd`."""
+    return f"{_absolute('XDG_STATE_HOME') or _home('.local/state')}/hubd"
+
+
+def config_dir() -> str:
+    """For `hubd.toml`: `$XDG_CONFIG_HOME/hubd` or `~/.config/hubd`."""
+    return f"{_absolute('XDG_CONFIG_HOME') or _home('.config')}/hubd"
+
+
+def private_dir(path: str) -> str:
+    """`path`, made if it is missing, and certainly a directory of this user that nobody else may enter.
+
+    Raises:
+        NotPrivate: it is something else; nothing was changed.
+    """
+    try:
+        os.makedirs(path, mode=0o700, exist_ok=True)
+        found = os.lstat(path)
+    except FileExistsError:
+        raise NotPrivate(f"{path} is not a directory: move it away") from None
+    except OSError as error:
+        raise NotPrivate(f"cannot make the directory {path}: {error.strerror}") from None
+    if found.st_mode & 0o170000 != 0o040000:
+        raise NotPrivate(f"{path} is a link, not a directory: move it away")
+    if found.st_uid != os.getuid():
+        raise NotPrivate(f"the directory {path} belongs to another user (uid {found.st_uid}): move it away")
+    if found.st_mode & 0o077:
+        raise NotPrivate(f"others may enter the directory {path}: run `chmod 700 {path}`")
+    return path
+
+
+def _absolute(variable: str) -> str | None:
+    """The directory a variable names; relative ones are to be ignored (XDG base directories)."""
+    value = os.environ.get(variable, "").rstrip("/")
+    return value if value.startswith("/") else None
+
+
+def _home(below: str) -> str:
+    return f"{os.path.expanduser('~')}/{below}"

@@ -1,0 +1,105 @@
+"""What the hub remembers between runs: hints that save work or keep names stable, never the only copy of a decision.
+
+One small JSON file, 0600, replaced as a whole. If it cannot be read the hub starts with nothing remembered; if it
+cannot be written it runs on and tries again (F-D-05): a memory is never a reason to stop.
+"""
+
+import logging
+import os
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+log = logging.getLogger("hubd.config")
+FORMAT: Final = 1
+
+
+class _File(msgspec.Struct, frozen=True):
+    format: int
+    sections: dict[str, dict[str, object]]
+
+
+class Memory:
+    """Values by section and key; plain JSON values only. With `path` None nothing outlives the process."""
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        self._sections: dict[str, dict[str, object]] = {}
+        self._changed = False
+        self._complained = False
+        if path is not None:
+            self._read(path)
+
+    def __repr__(self) -> str:
+        kept = ", ".join(f"{section}: {len(values)}" for section, values in self._sections.items())
+        return f"<Memory {self._path or 'in memory'} [{kept}]{' unsaved' if self._changed else ''}>"
+
+    def get(self, section: str, key: str) -> object:
+        """The value, or None."""
+        return self._sections.get(section, {}).get(key)
+
+    def put(self, section: str, key: str, value: object) -> None:
+        """Remember `value` from now on; on disk after the next `save`. None forgets."""
+        values = self._sections.setdefault(section, {})
+        if values.get(key) == value:
+            return
+        if value is None:
+            del values[key]
+        else:
+            values[key] = value
+        self._changed = True
+
+    def era(self, config_key: str) -> str | None:
+        """The era ("legacy" or "modern") an upstream spoke last time."""
+        value = self.get("eras", config_key)
+        return value if isinstance(value, str) else None
+
+    def remember_era(self, config_key: str, era: str | None) -> None:
+        """Remember, or with None forget, what `era` returns."""
+        self.put("eras", config_key, era)
+
+    def save(self) -> None:
+        """Write what changed. Blocks for one fsync; never raises, and what was not written is tried again."""
+        if not self._changed or self._path is None:
+            return
+        data = msgspec.json.encode(_File(FORMAT, self._sections))
+        draft = self._path.with_name(f"{self._path.name}.{os.getpid()}.new")
+        try:
+            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            _write(draft, data)
+            draft.replace(self._path)
+        except OSError as error:
+            draft.unlink(missing_ok=True)
+            if not self._complained:
+                log.warning("cannot save %s: %s; it is kept in memory", self._path, error.strerror)
+            self._complained = True
+            return
+        self._changed = self._complained = False
+
+    def _read(self, path: Path) -> None:
+        try:
+            data = path.read_bytes()
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            log.warning("cannot read %s: %s; starting with nothing remembered", path, error.strerror)
+            return
+        try:
+            file = msgspec.json.decode(data, type=_File)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            log.warning("%s is damaged; starting with nothing remembered", path)
+            return
+        if file.format != FORMAT:
+            log.warning("%s was written by another version of hubd; it is left alone and nothing is remembered", path)
+            self._path = None
+            return
+        self._sections = file.sections
+
+
+def _write(path: Path, data: bytes) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    with open(descriptor, "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(descriptor)
