@@ -1,4 +1,4 @@
-"""The official suite through the hub, for both eras: the short selection of `make test` (all legs: `make conformance`)."""
+"""The official suite through the hub, in both eras: what `make test` runs of it (all legs: `make conformance`)."""
 
 import pytest
 from run import LEGS, run_leg, surprises

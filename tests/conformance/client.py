@@ -1,0 +1,93 @@
+"""The hub as the client that the suite's client scenarios judge: client.py URL, scenario in MCP_CONFORMANCE_SCENARIO.
+
+Puts a hub in front of the suite's server and does, as a host of that hub, what the scenario asks of a client. What the
+server then sees is the hub's doing.
+"""
+
+import json
+import os
+import sys
+import tempfile
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+from processes import running_hub
+
+VERSION = "2026-07-28"
+NAMED = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
+LIMIT_S = 60
+
+
+class Host:
+    """The plainest modern host: one request at a time, its answer as JSON or as a stream."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+
+    def ask(self, method: str, **params: Any) -> dict[str, Any]:
+        """The result, or the whole message if it is an error."""
+        prefix = "io.modelcontextprotocol/"
+        params["_meta"] = {prefix + "protocolVersion": VERSION, prefix + "clientCapabilities": {}}
+        headers = {
+            "Content-Type": "application/json",
+            "Accept": "application/json, text/event-stream",
+            "MCP-Protocol-Version": VERSION,
+            "Mcp-Method": method,
+        }
+        if method in NAMED:
+            headers["Mcp-Name"] = params[NAMED[method]]
+        body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode()
+        request = urllib.request.Request(self.url, body, headers)
+        try:
+            with urllib.request.urlopen(request, timeout=LIMIT_S) as response:
+                text = response.read().decode()
+        except urllib.error.HTTPError as error:
+            text = error.read().decode()
+        lines = [line.removeprefix("data:") for line in text.splitlines() if line.startswith("data:")]
+        message = json.loads(lines[-1] if lines else text)
+        return message.get("result", message)
+
+    def call(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
+        return self.ask("tools/call", name=name, arguments=arguments)
+
+
+def sample(schema: dict[str, Any]) -> dict[str, Any]:
+    """Arguments that a tool's schema would accept, roughly."""
+    examples = {"string": "text", "integer": 5, "number": 5, "boolean": True, "object": {}, "array": [], "null": None}
+    found = {name: examples.get(entry.get("type"), "text") for name, entry in schema.get("properties", {}).items()}
+    return {name: value for name, value in found.items() if name in schema.get("required", found)}
+
+
+def act(host: Host, scenario: str) -> None:
+    """What the scenario's description asks of a client."""
+    tools = {tool["name"]: tool for tool in host.ask("tools/list")["tools"]}
+    if scenario == "http-custom-headers":
+        for call in json.loads(os.environ["MCP_CONFORMANCE_CONTEXT"])["toolCalls"]:
+            host.call(call["name"], call["arguments"])
+        return
+    if scenario == "json-schema-2020-12-preservation":
+        schema = tools["json_schema_2020_12_tool"]["inputSchema"]
+        host.call("json_schema_echo", {"schema": schema})
+        return
+    for name, tool in tools.items():
+        host.call(name, sample(tool["inputSchema"]))
+    for resource in host.ask("resources/list").get("resources", []):
+        host.ask("resources/read", uri=resource["uri"])
+    for prompt in host.ask("prompts/list").get("prompts", []):
+        host.ask("prompts/get", name=prompt["name"], arguments={})
+
+
+def main() -> None:
+    config = f'[upstreams.suite]\nurl = {json.dumps(sys.argv[-1])}\nprefix = ""\n'
+    with tempfile.TemporaryDirectory(prefix="hubd-client-") as scratch:
+        with running_hub(Path(scratch), config, auth="none") as hub:
+            act(Host(hub.url), os.environ["MCP_CONFORMANCE_SCENARIO"])
+        sys.stderr.write(hub.process.tail())
+
+
+if __name__ == "__main__":
+    main()

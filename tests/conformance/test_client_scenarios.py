@@ -1,0 +1,39 @@
+"""The suite's client scenarios, with the hub as the client: what its upstream side sends is judged by somebody else."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from processes import NODE
+from run import SUITE
+
+CLIENT = Path(__file__).parent / "client.py"
+SCENARIOS = [
+    ("2025-11-25", "initialize"),
+    ("2025-11-25", "tools_call"),
+    ("2025-11-25", "sse-retry"),
+    ("2025-11-25", "json-schema-2020-12-preservation"),
+    ("2026-07-28", "tools_call"),
+    ("2026-07-28", "request-metadata"),
+    ("2026-07-28", "http-standard-headers"),
+    ("2026-07-28", "http-custom-headers"),
+    ("2026-07-28", "http-invalid-tool-headers"),
+    ("2026-07-28", "json-schema-ref-no-deref"),
+    ("2026-07-28", "json-schema-2020-12-preservation"),
+]
+LIMIT_S = 120
+
+
+@pytest.mark.real
+@pytest.mark.parametrize(("revision", "scenario"), SCENARIOS)
+def test_the_hub_is_a_conforming_client(revision, scenario, tmp_path):
+    command = f"{sys.executable} {CLIENT}"
+    argv = [NODE, SUITE, "client", "--command", command, "--scenario", scenario, "--spec-version", revision]
+    done = subprocess.run([*argv, "-o", tmp_path], capture_output=True, text=True, timeout=LIMIT_S, check=False)
+    verdicts = json.loads(next(tmp_path.glob("*/checks.json")).read_text())
+    failures = [f"{check['id']}: {check.get('errorMessage')}" for check in verdicts if check["status"] == "FAILURE"]
+    said = "\n".join(file.read_text() for file in tmp_path.glob("*/stderr.txt"))
+    assert failures == [], f"{done.stdout[-2000:]}\n{said[-4000:]}"
+    assert any(check["status"] == "SUCCESS" for check in verdicts)
