@@ -1,1 +1,16 @@
-"""."""
+"""What goes over the wires: the words of the protocol and the bytes they are said in. No I/O, no clock, no state.
+
+The bottom of the house: nothing of ours is imported here, and everything that parses what a peer sent is here. Read in
+this order:
+
+- `mcp`        the vocabulary: revisions, methods, keys, codes; `Snapshot`. The only place with spec strings.
+- `jsonrpc`    one message in, one message out; params and results stay raw bytes, opened one level at a time.
+- `http`       server-sent events, values mirrored into headers.
+- `head`       one HTTP/1.1 head, checked before and after h11 reads it.
+- `legacy`     the handshake of 2024-11-05 to 2025-11-25, a table.
+- `modern`     the per-request metadata of 2026-07-28, read and stamped.
+- `translate`  results, errors and definitions between revisions.
+
+What always holds: an accepted message has one reading and no line end; values we do not route on keep their bytes; a
+peer's mistake is a `RemoteProtocolError` (or a subclass) that says what to answer, never another exception.
+"""

@@ -1,0 +1,319 @@
+"""Payloads between revisions: what an upstream said, in words that the host's revision has (bridging.md 12, 14, 15).
+
+Unknown members may pass to every revision; what breaks older readers are unknown alternatives and changed types. So
+most payloads go through untouched, and only these are rewritten: content blocks younger than the host, structured
+content and schemas that are no objects, the marks of the per-request era, errors whose code means something else on
+the other side, and what belongs to one hop only.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+from urllib.parse import quote
+
+from msgspec import UNSET, Raw, UnsetType
+
+from hub.wire.http import X_MCP_HEADER
+from hub.wire.jsonrpc import NULL, Failure, encode, peek_array, peek_object, peek_str, raw
+from hub.wire.mcp import (
+    COMPLETE,
+    HEADER_MISMATCH,
+    HUB_INFO,
+    HUB_NAME,
+    HUB_SERVER,
+    HUB_SERVER_INFO,
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    L1,
+    L2,
+    L4,
+    METHOD_NOT_FOUND,
+    MISSING_CAPABILITY,
+    PROMPTS_GET,
+    RELATED_TASK_KEY,
+    RESOURCE_NOT_FOUND,
+    RESOURCES_READ,
+    SERVER_INFO_KEY,
+    SUBSCRIPTION_KEY,
+    TOOLS_CALL,
+    UNSUPPORTED_VERSION,
+    URL_ELICITATION_REQUIRED,
+    Era,
+    Kind,
+    era_of,
+)
+from hub.wire.modern import read_freshness
+
+# --- results ----------------------------------------------------------------------------------------------------------
+
+
+class UnknownResultType(ValueError):
+    """A result that is no complete result of its method: another `resultType`, or not what the method returns."""
+
+
+_SHAPES: Final[Mapping[str, tuple[str, str]]] = {
+    TOOLS_CALL: ("content", "["),
+    PROMPTS_GET: ("messages", "["),
+    RESOURCES_READ: ("contents", "["),
+    COMPLETE: ("completion", "{"),
+}
+"""The member each result must have, and how its value opens (F-P-12)."""
+_SCREENS = {method: f'"{name}":{opening}'.encode() for method, (name, opening) in _SHAPES.items()}
+_DOUBTS: Final[Mapping[str, tuple[bytes, ...]]] = {
+    L1: (b"related-task", b'"structuredContent"', b'"resource_link"', b'"audio"'),
+    L2: (b"related-task", b'"structuredContent"', b'"resource_link"'),
+}
+_DOUBTS_OF_OTHERS = (b"related-task", b'"structuredContent"')
+"""What makes it worth opening a result between legacy peers."""
+_OCTETS, _NOTHING = raw("application/octet-stream"), raw("")
+_BOOLEANS: Final[Mapping[bytes, Raw]] = {b"true": Raw(b"{}"), b"false": Raw(b'{"not":{}}')}
+
+
+def result_for_host(method: str, value: Raw, *, upstream: str, upstream_version: str, host_version: str) -> Raw:
+    """The result of an upstream as a host of another revision expects it; between legacy peers mostly `value` itself.
+
+    Raises:
+        UnknownResultType: the upstream's fault; there is nothing to show to the host.
+    """
+    from_era, to_era = era_of(upstream_version), era_of(host_version)
+    if from_era is to_era is Era.LEGACY:
+        text = bytes(value)
+        doubts = _DOUBTS.get(host_version, _DOUBTS_OF_OTHERS)
+        if _SCREENS.get(method, b"{") in text and not any(doubt in text for doubt in doubts):
+            return value
+    if memoryview(value)[0] != ord("{"):
+        raise UnknownResultType("a result is an object")
+    found = peek_object(value)
+    members = _checked(method, found, from_era)
+    if to_era is Era.LEGACY:
+        _make_legacy(method, members, from_era, upstream, host_version)
+    else:
+        _make_modern(method, members, from_era, upstream)
+    return value if members == found else Raw(encode(members))
+
+
+def _checked(method: str, found: dict[str, Raw], era: Era) -> dict[str, Raw]:
+    """A copy of the members of a complete result of `method`. Only a tool may forget what it has to return."""
+    kind = found.get("resultType")
+    if era is Era.MODERN and kind is not None and peek_str(kind) != "complete":
+        raise UnknownResultType(f"a result of type {bytes(kind)[:40].decode(errors='replace')}")
+    name, opening = _SHAPES.get(method, ("", ""))
+    members = {"content": Raw(b"[]"), **found} if method == TOOLS_CALL else dict(found)
+    if name and not _opens_with(members.get(name), opening):
+        raise UnknownResultType(f"a result of {method} without {name}")
+    return members
+
+
+def _opens_with(value: Raw | None, opening: str) -> bool:
+    return value is not None and memoryview(value)[0] == ord(opening)
+
+
+def _make_modern(method: str, members: dict[str, Raw], era: Era, upstream: str) -> None:
+    """Add what every result of the per-request era carries; caching stays as a modern upstream said (13)."""
+    members["resultType"] = raw("complete")
+    if method == RESOURCES_READ:
+        freshness = read_freshness(members if era is Era.MODERN else {})
+        members["ttlMs"] = raw(freshness.ttl_ms)
+        members["cacheScope"] = raw("public" if freshness.public else "private")
+    meta = _without_hop_keys(members.get("_meta"))
+    theirs = meta.pop(SERVER_INFO_KEY, None)
+    if theirs is not None:
+        meta[HUB_SERVER_INFO] = theirs
+    members["_meta"] = raw({**meta, SERVER_INFO_KEY: HUB_INFO, HUB_SERVER: upstream})
+
+
+def _make_legacy(method: str, members: dict[str, Raw], era: Era, upstream: str, host_version: str) -> None:
+    """Take off what legacy hosts do not know, and put younger content into older words."""
+    if era is Era.MODERN:
+        for name in ("resultType", "ttlMs", "cacheScope"):
+            members.pop(name, None)
+    if "_meta" in members:
+        before = peek_object(members["_meta"])
+        meta = _without_hop_keys(members["_meta"])
+        meta.pop(SERVER_INFO_KEY, None)
+        if not meta and before:
+            del members["_meta"]
+        elif len(meta) != len(before):
+            members["_meta"] = raw(meta)
+    if method == TOOLS_CALL:
+        _make_structure_an_object(members)
+        members["content"] = _older_content(members["content"], upstream, host_version)
+    elif method == PROMPTS_GET and host_version in (L1, L2):
+        members["messages"] = raw(list(_older_messages(members["messages"], upstream, host_version)))
+
+
+def _without_hop_keys(meta: Raw | None) -> dict[str, Raw]:
+    members = peek_object(meta)
+    for key in (RELATED_TASK_KEY, SUBSCRIPTION_KEY):
+        members.pop(key, None)
+    return members
+
+
+def _make_structure_an_object(members: dict[str, Raw]) -> None:
+    """Drop structured content that is no object, but never without a text that says the same (S-12)."""
+    structured = members.get("structuredContent")
+    if structured is None or _opens_with(structured, "{"):
+        return
+    del members["structuredContent"]
+    blocks = peek_array(members["content"])
+    if not any(peek_str(peek_object(block).get("type")) == "text" for block in blocks):
+        members["content"] = raw([*blocks, {"type": "text", "text": bytes(structured).decode()}])
+
+
+def _older_content(content: Raw, upstream: str, host_version: str) -> Raw:
+    """A list of content blocks for a host of `host_version`."""
+    if host_version not in (L1, L2):
+        return content
+    blocks = peek_array(content)
+    older = [_older_block(block, f"{upstream}/{at}", host_version) for at, block in enumerate(blocks)]
+    return content if older == blocks else raw(older)
+
+
+def _older_messages(messages: Raw, upstream: str, host_version: str) -> Iterator[Raw]:
+    for at, message in enumerate(peek_array(messages)):
+        members = peek_object(message)
+        content = members.get("content", NULL)
+        older = _older_block(content, f"{upstream}/{at}", host_version)
+        yield message if older is content else raw({**members, "content": older})
+
+
+def _older_block(block: Raw, place: str, host_version: str) -> Raw:
+    members = peek_object(block)
+    kind = peek_str(members.get("type"))
+    kept = {name: members[name] for name in ("annotations", "_meta") if name in members}
+    if kind == "resource_link":
+        lines = (peek_str(members.get(name)) for name in ("title", "name", "uri", "mimeType", "description"))
+        return raw({"type": "text", "text": "\n".join(line for line in lines if line), **kept})
+    if kind == "audio" and host_version == L1:
+        resource = {
+            "uri": f"{HUB_NAME}://{quote(place)}/audio",
+            "mimeType": members.get("mimeType", _OCTETS),
+            "blob": members.get("data", _NOTHING),
+        }
+        return raw({"type": "resource", "resource": resource, **kept})
+    return block
+
+
+# --- errors -----------------------------------------------------------------------------------------------------------
+
+
+def failure_for_host(
+    failure: Failure,
+    method: str,
+    *,
+    upstream: str,
+    upstream_version: str,
+    host_version: str,
+    uri: str | None = None,
+    host_capabilities: Mapping[str, Raw] | None = None,
+) -> Failure:
+    """An upstream's error as a host may see it (bridging.md 14).
+
+    `uri` is the host's own spelling of what it wanted to read; `host_capabilities`, if given, tells a capability the
+    host lacks from one that the hub kept back.
+    """
+    code, to_modern = failure.code, era_of(host_version) is Era.MODERN
+    if method == RESOURCES_READ:
+        if code == RESOURCE_NOT_FOUND and to_modern:
+            return _mapped(failure, INVALID_PARAMS, upstream, uri)
+        if code == INVALID_PARAMS and not to_modern and era_of(upstream_version) is Era.MODERN and _names_uri(failure):
+            return _mapped(failure, RESOURCE_NOT_FOUND, upstream, uri)
+        if uri is not None and _names_uri(failure) and code in (RESOURCE_NOT_FOUND, INVALID_PARAMS):
+            return Failure(code, failure.message, raw({**peek_object(_data(failure)), "uri": uri}))
+    if _is_hop_local(failure, host_version, host_capabilities):
+        return _mapped(failure, INTERNAL_ERROR, upstream, None)
+    return failure
+
+
+def _is_hop_local(failure: Failure, host_version: str, host_capabilities: Mapping[str, Raw] | None) -> bool:
+    """Whether the code would mean something else, or nothing, coming from the hub (E-1, E-2, E-8)."""
+    code = failure.code
+    if code in (HEADER_MISMATCH, UNSUPPORTED_VERSION):
+        return True
+    if code == MISSING_CAPABILITY:
+        required = peek_object(peek_object(_data(failure)).get("requiredCapabilities"))
+        return host_capabilities is not None and required.keys() <= host_capabilities.keys()
+    if code == URL_ELICITATION_REQUIRED:
+        return host_version != L4
+    return era_of(host_version) is Era.MODERN and (code == METHOD_NOT_FOUND or -32099 <= code <= -32000)
+
+
+def _mapped(failure: Failure, code: int, upstream: str, uri: str | None) -> Failure:
+    """Another code, the original kept under `data.upstream`."""
+    original: dict[str, Any] = {"server": upstream, "code": failure.code, "message": failure.message}
+    if failure.data is not UNSET:
+        original["data"] = failure.data
+    data: dict[str, Any] = {"upstream": original}
+    if uri is not None:
+        data = {"uri": uri, **data}
+    return Failure(code, failure.message, raw(data))
+
+
+def _names_uri(failure: Failure) -> bool:
+    return "uri" in peek_object(_data(failure))
+
+
+def _data(failure: Failure) -> Raw | None:
+    return None if isinstance(failure.data, UnsetType) else failure.data
+
+
+# --- definitions and requests -----------------------------------------------------------------------------------------
+
+
+def entry_for_host(kind: Kind, fields: dict[str, Raw], host_version: str) -> dict[str, Raw]:
+    """A definition as a host of `host_version` can read it; `fields` itself, if nothing changes.
+
+    Of tools: without `execution` and `x-mcp-header` (H-18); for legacy hosts without an output schema that is no
+    object, and without boolean schemas of properties.
+    """
+    if kind is not Kind.TOOL:
+        return fields
+    legacy = era_of(host_version) is Era.LEGACY
+    changed: dict[str, Raw | None] = {}
+    if "execution" in fields:
+        changed["execution"] = None
+    schema = fields.get("inputSchema")
+    if schema is not None:
+        changed["inputSchema"] = _tidy(schema, legacy)
+    output = fields.get("outputSchema")
+    if legacy and output is not None:
+        is_object = peek_str(peek_object(output).get("type")) == "object"
+        changed["outputSchema"] = _tidy(output, legacy) if is_object else None
+    if all(value is fields[name] for name, value in changed.items()):
+        return fields
+    result = ((name, changed.get(name, value)) for name, value in fields.items())
+    return {name: value for name, value in result if value is not None}
+
+
+def _tidy(schema: Raw, legacy: bool) -> Raw:
+    """A schema without the annotations and booleans of `entry_for_host`; the same `Raw`, if it has none."""
+    text = bytes(schema)
+    if b"x-mcp-header" not in text and not (legacy and (b"true" in text or b"false" in text)):
+        return schema
+    members = peek_object(schema)
+    properties = peek_object(members.get("properties"))
+    tidied = {name: _tidy_property(value, legacy) for name, value in properties.items()}
+    if X_MCP_HEADER not in members and all(tidied[name] is value for name, value in properties.items()):
+        return schema
+    members.pop(X_MCP_HEADER, None)
+    if properties:
+        members["properties"] = raw(tidied)
+    return raw(members)
+
+
+def _tidy_property(schema: Raw, legacy: bool) -> Raw:
+    plain = _BOOLEANS.get(bytes(schema)) if legacy else None
+    return _tidy(schema, legacy) if plain is None else plain
+
+
+_HOP_PARAMS = frozenset({"task", "inputResponses", "requestState"})
+
+
+def params_for_upstream(operation_method: str, params: dict[str, Raw], *, upstream_version: str) -> dict[str, Raw]:
+    """The params of an operation without what was meant for the hub alone; `params` itself, if nothing changes.
+
+    The hub offers no legacy tasks and asks for no input, so there is nothing of either to pass on to any upstream, and
+    a host's `requestState` must never reach one unverified (R-19).
+    """
+    if _HOP_PARAMS.isdisjoint(params):
+        return params
+    return {name: value for name, value in params.items() if name not in _HOP_PARAMS}
