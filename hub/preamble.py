@@ -1,0 +1,71 @@
+"""The one line that `hubd connect` sends before the host's own bytes: `{"hubd":1,"host":"...","upstream":"..."}`.
+
+It is no JSON-RPC message, so it cannot be mistaken for one. A program that connects to the socket and speaks MCP at
+once is welcome too: it is simply nobody in particular.
+"""
+
+from typing import Final
+
+import msgspec
+import trio
+from msgspec import Struct
+
+START: Final = b'{"hubd":'
+MAX_BYTES: Final = 4096
+VERSION: Final = 1
+
+
+class Preamble(Struct, frozen=True, kw_only=True):
+    """Who connects. Labels, not credentials: any program of this user may claim any of them."""
+
+    hubd: int = VERSION
+    host: str = ""
+    profile: str | None = None
+    upstream: str | None = None
+
+
+_decode = msgspec.json.Decoder(Preamble).decode
+
+
+def parse_preamble(line: bytes) -> Preamble | None:
+    """The preamble in `line`; None, if it is something else.
+
+    Raises:
+        ValueError: it is one, but damaged or of another version.
+    """
+    if not line.startswith(START):
+        return None
+    try:
+        preamble = _decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise ValueError(f"its first line cannot be read: {error}") from None
+    if preamble.hubd != VERSION:
+        raise ValueError(
+            f"it speaks version {preamble.hubd} of the first line, this hub speaks {VERSION}; restart both"
+        )
+    return preamble
+
+
+async def read_preamble(stream: trio.abc.ReceiveStream) -> tuple[Preamble, bytes]:
+    """The preamble of a new connection, or an empty one, and what was received beyond it.
+
+    Raises:
+        ValueError: as `parse_preamble`, or the line does not end within `MAX_BYTES`, or the stream ended within it.
+        trio.BrokenResourceError: the peer is gone.
+    Cancellation: what was received is lost.
+    """
+    received = bytearray()
+    while True:
+        if not START.startswith(received[: len(START)]):
+            return Preamble(), bytes(received)
+        line, newline, rest = received.partition(b"\n")
+        if newline:
+            return parse_preamble(bytes(line)) or Preamble(), bytes(rest)
+        if len(received) > MAX_BYTES:
+            raise ValueError(f"its first line is longer than {MAX_BYTES} bytes")
+        data = await stream.receive_some(MAX_BYTES)
+        if not data:
+            if received:
+                raise ValueError("it ended within its first line")
+            return Preamble(), b""
+        received += data

@@ -1,0 +1,126 @@
+"""The daemon's lock and its unix sockets: one daemon per user, no connections of other users (F-D-09, F-D-10)."""
+
+import errno
+import fcntl
+import os
+import select
+import socket
+import stat
+import struct
+import sys
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Protocol
+
+from config.schema import ConfigError
+
+LOCK_TRIES: Final = 10
+LOCK_PAUSE_MS: Final = 20
+BACKLOG: Final = 1024
+
+
+class AlreadyRunning(Exception):
+    """Another daemon of this user holds the lock; the text names it."""
+
+
+class Lock:
+    """A lock that is held while the block runs. The kernel frees it, however the process ends."""
+
+    def __init__(self, path: Path, descriptor: int) -> None:
+        self.path = path
+        self._descriptor = descriptor
+
+    def __enter__(self) -> "Lock":
+        return self
+
+    def __exit__(
+        self, type: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        os.close(self._descriptor)
+
+
+def take_lock(path: Path) -> Lock:
+    """The daemon's lock, to be taken before its sockets are touched.
+
+    It is tried for 0.2 s, since a shim that looks whether a daemon is alive takes it for a moment.
+
+    Raises:
+        AlreadyRunning: another process has it.
+        ConfigError: the lock file cannot be made.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    except OSError as error:
+        raise ConfigError(f"cannot make the lock {path}: {error.strerror}") from None
+    for _ in range(LOCK_TRIES):
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            select.poll().poll(LOCK_PAUSE_MS)
+            continue
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, b"%d\n" % os.getpid(), 0)
+        return Lock(path, descriptor)
+    holder = os.pread(descriptor, 32, 0).decode(errors="replace").strip()
+    os.close(descriptor)
+    raise AlreadyRunning(f"a hub is already running (process {holder or 'unknown'}); `hubd stop` ends it")
+
+
+def bind_unix(path: Path) -> socket.socket:
+    """A listening 0600 unix socket at `path`, non-blocking. The daemon's lock must be held.
+
+    A stale socket is replaced in one step. Anything else in its place is left alone.
+
+    Raises:
+        AlreadyRunning: something listens there, in spite of our lock.
+        ConfigError: something that is not ours is there, or the directory takes no sockets.
+    """
+    _refuse_unless_stale(path)
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    draft.unlink(missing_ok=True)
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        listener.bind(str(draft))
+        draft.chmod(0o600)
+        listener.listen(BACKLOG)
+        listener.setblocking(False)
+        draft.replace(path)
+    except OSError as error:
+        listener.close()
+        draft.unlink(missing_ok=True)
+        raise ConfigError(f"cannot make the socket {path}: {os.strerror(error.errno or errno.EINVAL)}") from None
+    return listener
+
+
+def _refuse_unless_stale(path: Path) -> None:
+    try:
+        found = path.lstat()
+    except FileNotFoundError:
+        return
+    if not stat.S_ISSOCK(found.st_mode) or found.st_uid != os.getuid():
+        what = "belongs to another user" if stat.S_ISSOCK(found.st_mode) else "is not a socket"
+        raise ConfigError(f"{path} {what}: move it away, or name another directory in HUBD_RUNTIME_DIR")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        probe.setblocking(False)
+        try:
+            probe.connect(str(path))
+        except (ConnectionRefusedError, FileNotFoundError):
+            return
+        except OSError as error:
+            raise AlreadyRunning(f"something holds {path}: {os.strerror(error.errno or 0)}") from None
+    raise AlreadyRunning(f"something already listens on {path}; stop it first")
+
+
+class Options(Protocol):
+    """A socket of the standard library or of trio."""
+
+    def getsockopt(self, level: int, optname: int, buflen: int, /) -> bytes: ...
+
+
+def peer_uid(sock: Options) -> int:
+    """The user at the other end of a unix socket, as the kernel knows it."""
+    if sys.platform == "darwin":
+        _version, uid = struct.unpack_from("II", sock.getsockopt(0, 1, 76))  # SOL_LOCAL, LOCAL_PEERCRED: struct xucred
+        return int(uid)
+    _pid, uid, _gid = struct.unpack("iII", sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+    return int(uid)
