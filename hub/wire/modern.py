@@ -133,11 +133,11 @@ def _compare(header: str, found: str | None, wanted: str | None) -> None:
 
 
 def split_meta(params: dict[str, Raw]) -> tuple[dict[str, Raw], dict[str, Raw], Raw | None]:
-    """Params without `_meta`; of `_meta` what may cross the hub; and the progress token, if it is a token (P-1)."""
-    value = params.get("_meta")
+    """A copy of params without `_meta`; of `_meta` what may cross the hub; the progress token, if it is one (P-1)."""
+    params = dict(params)
+    value = params.pop("_meta", None)
     if value is None:
         return params, {}, None
-    params = {name: member for name, member in params.items() if name != "_meta"}
     meta = peek_object(value)
     token = meta.get(PROGRESS_TOKEN)
     if token is not None and memoryview(token)[0] not in b'"-0123456789':

@@ -71,6 +71,8 @@ _BOOLEANS: Final[Mapping[bytes, Raw]] = {b"true": Raw(b"{}"), b"false": Raw(b'{"
 def result_for_host(method: str, value: Raw, *, upstream: str, upstream_version: str, host_version: str) -> Raw:
     """The result of an upstream as a host of another revision expects it; between legacy peers mostly `value` itself.
 
+    `upstream` is its name, or empty for a result the hub made in its place.
+
     Raises:
         UnknownResultType: the upstream's fault; there is nothing to show to the host.
     """
@@ -118,7 +120,10 @@ def _make_modern(method: str, members: dict[str, Raw], era: Era, upstream: str) 
     theirs = meta.pop(SERVER_INFO_KEY, None)
     if theirs is not None:
         meta[HUB_SERVER_INFO] = theirs
-    members["_meta"] = raw({**meta, SERVER_INFO_KEY: HUB_INFO, HUB_SERVER: upstream})
+    meta[SERVER_INFO_KEY] = HUB_INFO
+    if upstream:
+        meta[HUB_SERVER] = raw(upstream)
+    members["_meta"] = raw(meta)
 
 
 def _make_legacy(method: str, members: dict[str, Raw], era: Era, upstream: str, host_version: str) -> None:

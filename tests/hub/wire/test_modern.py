@@ -1,5 +1,6 @@
 """The per-request era: which requests are modern, which are turned away and how, and what ours look like."""
 
+import contextlib
 import json
 
 import pytest
@@ -9,6 +10,7 @@ from msgspec import UNSET, Raw
 
 from hub.wire.http import encode_header
 from hub.wire.jsonrpc import RemoteProtocolError
+from hub.wire.legacy import read_initialize_result
 from hub.wire.mcp import HOP_KEYS, MODERN, NAMED_BY, PREFIX, Freshness
 from hub.wire.modern import (
     DiscoverFacts,
@@ -192,9 +194,11 @@ def test_progress_tokens_keep_their_type(value: str, token: bytes | None) -> Non
     assert found == (None if token is None else Raw(token))
 
 
-def test_params_without_meta_are_left_alone() -> None:
+def test_params_without_meta_are_copied_too() -> None:
     params = {"name": Raw(b'"x"')}
-    assert split_meta(params) == (params, {}, None)
+    rest = split_meta(params)
+    assert rest == (params, {}, None)
+    assert rest[0] is not params
     assert split_meta({"_meta": Raw(b"[]")}) == ({}, {}, None)
 
 
@@ -276,3 +280,28 @@ def test_the_newest_mutual_revision() -> None:
     assert newest_mutual(["2025-11-25", MODERN, "2027-01-01"]) == MODERN
     assert newest_mutual(["2025-11-25"]) is None
     assert newest_mutual([]) is None
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | NAMES,
+    lambda inner: st.lists(inner) | st.dictionaries(NAMES, inner),
+    max_leaves=5,
+)
+
+
+@pytest.mark.covers("F-P-12", "SEC-16")
+@given(JSON)
+def test_whatever_a_peer_says_is_an_answer_or_a_protocol_error(value: object) -> None:
+    said = Raw(json.dumps(value).encode().replace(b"Infinity", b"1e999"))
+    for member in ("supportedVersions", "capabilities", "ttlMs", "_meta", "resultType", "instructions"):
+        facts = b'{"supportedVersions":["x"],"protocolVersion":"2024-11-05","%b":%b}' % (member.encode(), bytes(said))
+        for result in (said, Raw(facts)):
+            with contextlib.suppress(RemoteProtocolError):
+                read_discover_result(result)
+            with contextlib.suppress(RemoteProtocolError):
+                read_initialize_result(result)
+    for member in ("protocolVersion", "clientCapabilities", "logLevel", "clientInfo"):
+        for params in ({"_meta": said}, meta(**{"protocolVersion": MODERN, "clientCapabilities": {}, member: None})):
+            with contextlib.suppress(Refusal):
+                read_metadata({**params, "_meta": Raw(bytes(params["_meta"]).replace(b"null", bytes(said)))})
+            split_meta({"_meta": said})

@@ -1,5 +1,6 @@
 """Every payload between every two revisions: the host gets what its revision can read, and nothing else changes."""
 
+import contextlib
 import json
 from itertools import product
 
@@ -242,6 +243,35 @@ def test_every_result_is_valid_for_every_host(blocks: list, structured: object, 
         assert after["structuredContent"] == structured
     if to not in (L1, L2):
         assert after["content"][: len(blocks)] == blocks
+
+
+@given(JSON, st.sampled_from([*RESULTS, "x"]), st.sampled_from(ALL_VERSIONS), st.sampled_from(ALL_VERSIONS))
+def test_no_value_of_an_upstream_is_a_surprise(inner: object, method: str, from_: str, to: str) -> None:
+    """Each value alone, and in each place where a result is looked into."""
+    for value in (
+        inner,
+        dict.fromkeys(("content", "messages", "contents", "completion", "_meta", "structuredContent"), inner),
+        {
+            "content": [inner],
+            "messages": [inner],
+            "contents": [inner],
+            "completion": {},
+            "_meta": {"related-task": inner},
+        },
+        {"content": [{"type": inner}, {"type": "resource_link", "name": inner}], "messages": [{"content": inner}]},
+    ):
+        with contextlib.suppress(UnknownResultType):
+            result_for_host(method, raw(value), upstream="", upstream_version=from_, host_version=to)
+    for fields in ({"inputSchema": inner, "outputSchema": inner}, {"inputSchema": {"properties": {"a": inner}}}):
+        entry_for_host(Kind.TOOL, {name: raw(value) for name, value in fields.items()}, to)
+    for code in (-32002, -32602, -32021):
+        failure = Failure(code, "", raw(inner))
+        failure_for_host(failure, method, upstream="", upstream_version=from_, host_version=to, host_capabilities={})
+
+
+def test_a_result_the_hub_made_has_no_upstream() -> None:
+    after = result_for_host(CALL, raw(RESULTS[CALL]), upstream="", upstream_version="", host_version=MODERN)
+    assert json.loads(bytes(after))["_meta"] == {PREFIX + "serverInfo": HUB}
 
 
 # --- errors ---------------------------------------------------------------------------------------------------------
