@@ -1,0 +1,305 @@
+"""What a session with an upstream is, whatever its transport, and what all sessions share.
+
+A session is made unopened and opened by running it: `await nursery.start(session.run)` returns when the handshake is
+complete, and `run` goes on until the connection ends. One that ended is never opened again; the supervisor makes a new
+one. Above sessions nobody knows transports or eras: `open_session` chooses the one, `stamp_call` and `stamp_own` write
+the other.
+"""
+
+from typing import Final, Protocol
+
+import trio
+from msgspec import Raw, Struct
+
+from config.schema import UpstreamConfig
+from hub.link.exchange import Caller, Exchange, Operation, UpstreamProtocolError
+from hub.wire.jsonrpc import (
+    EMPTY,
+    Failure,
+    RemoteProtocolError,
+    Reply,
+    detach,
+    open_object,
+    peek_array,
+    peek_object,
+    peek_str,
+    raw,
+)
+from hub.wire.legacy import ServerFacts
+from hub.wire.mcp import (
+    CAPABILITY,
+    IDENTIFIER,
+    LIST_METHOD,
+    METHOD_NOT_FOUND,
+    PROGRESS_TOKEN,
+    Entry,
+    Era,
+    Freshness,
+    Kind,
+)
+from hub.wire.modern import read_freshness, stamp
+
+MAX_PAGES: Final = 100
+MAX_ENTRIES: Final = 2_000
+MAX_ENTRY_BYTES: Final = 64 << 10
+MAX_LIST_BYTES: Final = 8 << 20
+OWN_CAPABILITIES: Final[dict[str, Raw]] = {}
+"""What the hub can do for an upstream by itself: nothing, as long as no questions are relayed."""
+
+
+class CallTimeouts(Struct, frozen=True):
+    """How long one call may take, in seconds (D-15)."""
+
+    idle_s: float
+    """Without answer, progress or other message for it."""
+    total_s: float
+    """Whatever it reports."""
+
+
+class SessionEvents(Protocol):
+    """Who hears what an upstream says that belongs to no call. Neither method blocks or raises."""
+
+    def changed(self, kinds: tuple[Kind, ...]) -> None:
+        """The upstream says that its lists of these kinds changed."""
+        ...
+
+    def log(self, params: dict[str, Raw]) -> None:
+        """A `notifications/message` that cannot be attributed to one host: for the hub's own log."""
+        ...
+
+
+class EraMemory(Protocol):
+    """Where it is kept which era an upstream spoke; `config.state.Memory` is one."""
+
+    def era(self, config_key: str) -> str | None: ...
+
+    def remember_era(self, config_key: str, era: str | None) -> None: ...
+
+
+class Session(Protocol):
+    """One live conversation with an upstream."""
+
+    @property
+    def era(self) -> Era: ...
+
+    @property
+    def facts(self) -> ServerFacts:
+        """What the upstream said about itself, `version` being the revision in use. Known once `run` has started."""
+        ...
+
+    @property
+    def transport(self) -> str:
+        """For status: `stdio`, `http` or `sse`."""
+        ...
+
+    @property
+    def pid(self) -> int | None:
+        """Of the process, if it is one of ours."""
+        ...
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Connect, shake hands, call `started`, serve until the connection ends; then return, or raise why.
+
+        Raises:
+            HubError: before `started`: it could not be opened. After: it ended for a reason worth telling.
+        Cancellation: closes the connection in order. Either way calls still running get `UpstreamLost`.
+        """
+        ...
+
+    async def call(self, operation: Operation, exchange: Exchange, timeouts: CallTimeouts) -> Reply:
+        """Carry out a host's operation. Progress and attributable logs go to `exchange` meanwhile.
+
+        Raises:
+            DeadlineExceeded, UpstreamLost, UpstreamProtocolError, Overloaded, UpstreamUnauthorized: as their names say.
+        Cancellation, and a deadline: the upstream is told.
+        """
+        ...
+
+    async def request(self, method: str, params: dict[str, Raw]) -> Reply:
+        """Ask something for the hub itself. Deadlines are the caller's.
+
+        Raises:
+            HubError: as `call`.
+        """
+        ...
+
+
+def open_session(config: UpstreamConfig, name: str, events: SessionEvents, memory: EraMemory) -> Session:
+    """An unopened session of the transport that `config` asks for."""
+    if config.command is not None:
+        from upstreams.stdio import open_stdio
+
+        return open_stdio(config, name, events, memory)
+    from upstreams.http import open_http
+
+    return open_http(config, name, events, memory)
+
+
+# --- what is written into requests ------------------------------------------------------------------------------------
+
+
+def capabilities_for(caller: Caller) -> dict[str, Raw]:
+    """What an upstream may ask of `caller` through the hub (bridging.md 5.1). Nothing, in this version."""
+    return OWN_CAPABILITIES
+
+
+def stamp_call(era: Era, version: str, operation: Operation, exchange: Exchange, token: int) -> dict[str, Raw]:
+    """The params of `operation` for an upstream of `era`: foreign `_meta` passes, this hop's own is added.
+
+    `token` is a progress token, unique in the session; it is only sent if the host asked for progress.
+    """
+    wanted = token if exchange.wants_progress else None
+    if era is Era.MODERN:
+        caller = exchange.caller
+        meta = stamp(
+            operation.meta,
+            version=version,
+            capabilities=capabilities_for(caller),
+            log_level=caller.log_level,
+            progress_token=wanted,
+        )
+    elif wanted is not None:
+        meta = raw({**operation.meta, PROGRESS_TOKEN: wanted})
+    elif operation.meta:
+        meta = raw(operation.meta)
+    else:
+        return operation.params
+    return {**operation.params, "_meta": meta}
+
+
+def stamp_own(era: Era, version: str, params: dict[str, Raw]) -> dict[str, Raw]:
+    """The params of a request of the hub's own."""
+    if era is Era.LEGACY:
+        return params
+    return {**params, "_meta": stamp({}, version=version, capabilities=OWN_CAPABILITIES)}
+
+
+# --- what is read from notifications ----------------------------------------------------------------------------------
+
+
+def split_progress(params: dict[str, Raw]) -> tuple[int | None, dict[str, Raw]]:
+    """The token of a `notifications/progress`, if it can be one of ours, and the params without it."""
+    token = params.get(PROGRESS_TOKEN)
+    rest = {name: value for name, value in params.items() if name not in (PROGRESS_TOKEN, "_meta")}
+    text = b"" if token is None else bytes(token)
+    return (int(text) if text.isdigit() and len(text) < 20 else None), rest
+
+
+def named_log(name: str, params: dict[str, Raw]) -> dict[str, Raw]:
+    """The params of a `notifications/message` with the upstream's name before its logger."""
+    logger = peek_str(params.get("logger"))
+    rest = {key: value for key, value in params.items() if key != "_meta"}
+    return {**rest, "logger": raw(f"{name}/{logger}" if logger else name)}
+
+
+class CallClock:
+    """The deadline of one call: idle, moved by `touch`, and total. To be used as `with clock.scope:`."""
+
+    __slots__ = ("_idle_s", "_until", "scope")
+
+    def __init__(self, timeouts: CallTimeouts) -> None:
+        now = trio.current_time()
+        self._idle_s = timeouts.idle_s
+        self._until = now + timeouts.total_s
+        self.scope = trio.CancelScope(deadline=min(now + timeouts.idle_s, self._until))
+
+    def touch(self) -> None:
+        """A message for the call came: the idle time starts anew."""
+        self.scope.deadline = min(trio.current_time() + self._idle_s, self._until)
+
+
+# --- lists ------------------------------------------------------------------------------------------------------------
+
+
+class Listing(Struct, frozen=True):
+    """One whole list, detached from the messages it came in."""
+
+    entries: tuple[Entry, ...] = ()
+    freshness: Freshness = Freshness()
+    degraded: str = ""
+    """Why it is incomplete; "" when it is whole."""
+
+
+async def walk(session: Session, kind: Kind) -> Listing:
+    """Read all pages of one list; deadlines are the caller's. A cursor "" is like any other, none ends the walk (C-16).
+
+    What is too much, or goes in circles, ends the walk and keeps what came before it (F-P-16, F-P-17).
+
+    Raises:
+        UpstreamProtocolError: a page is an error or no page.
+        HubError: as `Session.request`.
+    """
+    if CAPABILITY[kind] not in session.facts.capabilities:
+        return Listing()
+    list_ = _Gatherer(kind)
+    params: dict[str, Raw] = {}
+    seen: set[str] = set()
+    for _ in range(MAX_PAGES):
+        reply = await session.request(LIST_METHOD[kind], params)
+        if isinstance(reply, Failure):
+            if reply.code == METHOD_NOT_FOUND:
+                return list_.listing(session.era)
+            raise UpstreamProtocolError(f"{LIST_METHOD[kind]} failed: {reply.message[:200]} ({reply.code})")
+        cursor = list_.take(reply.value)
+        if cursor is None or list_.full:
+            return list_.listing(session.era)
+        if cursor in seen:
+            list_.degraded = f"the pages of {kind.value} go in circles"
+            return list_.listing(session.era)
+        seen.add(cursor)
+        params = {"cursor": raw(cursor)}
+    list_.degraded = f"{kind.value} has more than {MAX_PAGES} pages"
+    return list_.listing(session.era)
+
+
+class _Gatherer:
+    """Puts the pages of one list together."""
+
+    def __init__(self, kind: Kind) -> None:
+        self._kind = kind
+        self._entries: dict[str, Entry] = {}
+        self._bytes = 0
+        self._ttl_ms: int | None = None
+        self._public = True
+        self.full = False
+        self.degraded = ""
+
+    def take(self, page: Raw) -> str | None:
+        """Add one page; its cursor."""
+        try:
+            members = open_object(page)
+            items = members[self._kind.value]
+        except (RemoteProtocolError, KeyError):
+            raise UpstreamProtocolError(f"A page of {self._kind.value} is not a list") from None
+        freshness = read_freshness(members)
+        ttl_ms = freshness.ttl_ms or 0
+        self._ttl_ms = ttl_ms if self._ttl_ms is None else min(self._ttl_ms, ttl_ms)
+        self._public = self._public and freshness.public
+        for item in peek_array(items):
+            self._add(item)
+            if len(self._entries) >= MAX_ENTRIES or self._bytes >= MAX_LIST_BYTES:
+                self.full = True
+                self.degraded = f"{self._kind.value} is too large: only its first {len(self._entries)} entries are used"
+                break
+        return peek_str(members.get("nextCursor"))
+
+    def _add(self, item: Raw) -> None:
+        size = len(memoryview(item))
+        if size > MAX_ENTRY_BYTES:
+            self.degraded = f"an entry of {self._kind.value} larger than {MAX_ENTRY_BYTES >> 10} KiB was left out"
+            return
+        fields = peek_object(detach(item))
+        key = peek_str(fields.get(IDENTIFIER[self._kind]))
+        if key and key not in self._entries:  # the first of two wins (F-P-18)
+            self._entries[key] = Entry(key, fields)
+            self._bytes += size
+
+    def listing(self, era: Era) -> Listing:
+        """What was gathered."""
+        fresh = Freshness() if era is Era.LEGACY else Freshness(self._ttl_ms or 0, self._public)
+        return Listing(tuple(self._entries.values()), fresh, self.degraded)
+
+
+def capability(facts: ServerFacts, name: str, member: str) -> bool:
+    """Whether the upstream declares `member` (for instance `listChanged`) as true in its capability `name`."""
+    return peek_object(facts.capabilities.get(name, EMPTY)).get(member) == Raw(b"true")
