@@ -1,0 +1,144 @@
+"""The control socket's server: newline JSON-RPC, for `hubd status` and its like. `hub.control_client` is the other end.
+
+    status -> object    tools -> array    call {name, arguments} -> the tool's result    stop -> {}
+
+It is a 0600 unix socket in a 0700 directory, and the peer's uid is checked as well. A request runs in a task of its
+own; when the peer leaves, what it asked for is cancelled.
+"""
+
+import logging
+import os
+from collections.abc import Awaitable, Callable
+from typing import Final, Protocol
+
+import trio
+from msgspec import Raw
+
+from hub.link.channel import ChannelClosed, LineChannel, LineReader, LineTooLong, Outbox, OutboxFull
+from hub.sockets import peer_uid
+from hub.wire.jsonrpc import (
+    EMPTY,
+    Failure,
+    RemoteProtocolError,
+    Reply,
+    Request,
+    Result,
+    decode,
+    encode_response,
+    peek_str,
+    raw,
+)
+from hub.wire.mcp import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND
+
+log = logging.getLogger("hubd.control")
+OUTBOX_BYTES: Final = 256 << 20
+"""A list of 100 000 tools is one message."""
+
+
+class Controls(Protocol):
+    """What can be asked of a daemon."""
+
+    async def status(self) -> dict[str, object]: ...
+
+    async def tools(self) -> list[object]: ...
+
+    async def call(self, name: str, arguments: Raw) -> Raw: ...
+
+    async def stop(self) -> None: ...
+
+
+async def serve_control(
+    listener: trio.SocketListener,
+    controls: Controls,
+    *,
+    task_status: trio.TaskStatus[list[trio.SocketListener]] = trio.TASK_STATUS_IGNORED,
+) -> None:
+    """Answer everyone who connects, until cancelled. Closes the listener.
+
+    Cancellation: running requests are cancelled and connections closed; clients of `stop` wait for just that.
+    """
+
+    async def serve(stream: trio.SocketStream) -> None:
+        await _serve(stream, controls)
+
+    await trio.serve_listeners(serve, [listener], task_status=task_status)
+
+
+async def _serve(stream: trio.SocketStream, controls: Controls) -> None:
+    async with stream:
+        uid = peer_uid(stream.socket)
+        if uid != os.getuid():
+            log.warning("refused a control connection of uid %d", uid)
+            return
+        async with trio.open_nursery() as requests:
+            outbox = Outbox(stream, requests, requests.cancel_scope.cancel, limit_bytes=OUTBOX_BYTES)
+            channel = LineChannel(LineReader(stream), outbox)
+            try:
+                while True:
+                    line = await channel.receive()
+                    requests.start_soon(_answer, line, channel, controls)
+            except (ChannelClosed, LineTooLong):
+                requests.cancel_scope.cancel()
+
+
+async def _answer(line: bytes, channel: LineChannel, controls: Controls) -> None:
+    try:
+        request = decode(line)
+    except RemoteProtocolError as error:
+        _send(channel, encode_response(error.id, error.failure))
+        return
+    if isinstance(request, Request):
+        reply = await _reply(request, controls)
+        _send(channel, encode_response(request.id, reply))
+
+
+async def _reply(request: Request, controls: Controls) -> Reply:
+    """The wall around one request."""
+    handler = _HANDLERS.get(request.method)
+    if handler is None:
+        return Failure(
+            METHOD_NOT_FOUND, f"There is no control method {request.method}; is this hubd newer than the hub?"
+        )
+    try:
+        return await handler(request.params, controls)
+    except Exception as error:
+        log.exception("control request %s failed", request.method)
+        return Failure(INTERNAL_ERROR, f"The hub failed to answer: {type(error).__name__}; its log says more")
+
+
+def _send(channel: LineChannel, message: bytes) -> None:
+    try:
+        channel.send(message)
+    except ChannelClosed:
+        return
+    except OutboxFull:
+        log.warning("a control client does not read its answers; it is cut off")
+        channel.outbox.close()
+
+
+async def _status(params: dict[str, Raw], controls: Controls) -> Reply:
+    return Result(raw(await controls.status()))
+
+
+async def _tools(params: dict[str, Raw], controls: Controls) -> Reply:
+    return Result(raw(await controls.tools()))
+
+
+async def _call(params: dict[str, Raw], controls: Controls) -> Reply:
+    name = peek_str(params.get("name"))
+    if name is None:
+        return Failure(INVALID_PARAMS, "call needs the name of a tool")
+    return Result(await controls.call(name, params.get("arguments", EMPTY)))
+
+
+async def _stop(params: dict[str, Raw], controls: Controls) -> Reply:
+    await controls.stop()
+    return Result(EMPTY)
+
+
+_HANDLERS: Final[dict[str, Callable[[dict[str, Raw], Controls], Awaitable[Reply]]]] = {
+    "status": _status,
+    "tools": _tools,
+    "call": _call,
+    "stop": _stop,
+}

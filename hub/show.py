@@ -1,0 +1,116 @@
+"""What the command line shows to people, as text. Pure; the data is what the control socket answered.
+
+Names, errors and results come from servers, so control characters are shown, not obeyed (SEC-54).
+"""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+Row = Sequence[object]
+
+
+def status(data: Mapping[str, Any]) -> str:
+    """`hubd status`: upstreams, attached hosts, warnings."""
+    upstreams, hosts = data.get("upstreams") or [], data.get("hosts") or []
+    lines = [f"hubd {data.get('version', '?')}, up {duration(data.get('uptimeS') or 0)}", ""]
+    heads = ("UPSTREAM", "STATE", "ERA", "VERSION", "TRANSPORT", "TOOLS", "PROMPTS", "RESOURCES", "TEMPLATES", "NOTE")
+    lines += table(heads, [_upstream(upstream) for upstream in upstreams]) if upstreams else ["no upstreams"]
+    lines.append("")
+    host_heads = ("HOST", "TRANSPORT", "VERSION", "ENDPOINT", "ATTACHED", "IDLE", "CALLS")
+    lines += table(host_heads, [_host(host) for host in hosts]) if hosts else ["no hosts attached"]
+    warnings = [f"warning: {printable(str(warning))}" for warning in data.get("warnings") or []]
+    return "\n".join(lines + ([""] if warnings else []) + warnings)
+
+
+def _upstream(upstream: Mapping[str, Any]) -> Row:
+    counts = upstream.get("counts") or {}
+    notes = [str(upstream["last_error"])] if upstream.get("last_error") else []
+    degraded = upstream.get("degraded") or ()
+    notes += [degraded] if isinstance(degraded, str) else [str(reason) for reason in degraded]
+    if restarts := upstream.get("restarts"):
+        notes.append(f"restarted {restarts} times" if restarts != 1 else "restarted once")
+    named = [upstream.get(member) for member in ("name", "state", "era", "version", "transport")]
+    counted = [counts.get(kind) for kind in ("tools", "prompts", "resources", "templates")]
+    return (*named, *counted, "; ".join(notes))
+
+
+def _host(host: Mapping[str, Any]) -> Row:
+    label = host.get("label")
+    name = host.get("host")
+    shown = name if label in (None, "", name) else f"{name} ({label})"
+    times = [duration(host.get(member) or 0) for member in ("attached_s", "idle_s")]
+    return (shown, host.get("transport"), host.get("version"), host.get("endpoint"), *times, host.get("in_flight"))
+
+
+def tools(entries: Iterable[Mapping[str, Any]]) -> str:
+    """`hubd tools`: a name and the first line of its description per line."""
+    rows = []
+    for entry in entries:
+        description = str(entry.get("description") or entry.get("title") or "").strip()
+        rows.append((entry.get("name"), shorten(description.split("\n")[0], 100)))
+    return "\n".join(table((), rows))
+
+
+def result(value: Mapping[str, Any]) -> str:
+    """What a tool answered: its text as it is, other content as one line each."""
+    parts = [_content(part) for part in value.get("content") or [] if isinstance(part, dict)]
+    if not parts and "structuredContent" in value:
+        parts = [json.dumps(value["structuredContent"], indent=2, ensure_ascii=False)]
+    return "\n".join(parts)
+
+
+def _content(part: Mapping[str, Any]) -> str:
+    match part.get("type"):
+        case "text":
+            return printable(str(part.get("text", "")), keep="\n\t")
+        case "resource_link":
+            return printable(f"[{part.get('name', 'resource')}: {part.get('uri')}]")
+        case "resource" if isinstance(resource := part.get("resource"), dict):
+            if "text" in resource:
+                return printable(str(resource["text"]), keep="\n\t")
+            return printable(f"[{resource.get('mimeType', 'binary')}: {resource.get('uri')}]")
+        case kind:
+            size = len(str(part.get("data", ""))) * 3 // 4
+            return printable(f"[{kind}: {part.get('mimeType', 'unknown type')}, {size} bytes; --raw shows it]")
+
+
+def table(heads: Row, rows: Sequence[Row]) -> list[str]:
+    """Columns as wide as they need to be, numbers to the right, empty cells as `-`."""
+    cells = [[_cell(cell) for cell in row] for row in (*([heads] if heads else []), *rows)]
+    if not cells:
+        return []
+    widths = [max(len(cell) for cell in column) for column in zip(*cells, strict=True)]
+    numeric = [all(isinstance(row[at], int | None) for row in rows) for at in range(len(widths))]
+    lines = []
+    for row in cells:
+        padded = (
+            cell.rjust(width) if right else cell.ljust(width)
+            for cell, width, right in zip(row, widths, numeric, strict=True)
+        )
+        lines.append("  ".join(padded).rstrip())
+    return lines
+
+
+def _cell(value: object) -> str:
+    return "-" if value is None or value == "" else printable(str(value))
+
+
+def duration(seconds: float) -> str:
+    """`42 s`, `3 min`, `5 h`, `2 d`."""
+    for unit, size in (("d", 86400), ("h", 3600), ("min", 60)):
+        if seconds >= 2 * size:
+            return f"{seconds // size:.0f} {unit}"
+    return f"{seconds:.0f} s"
+
+
+def shorten(text: str, width: int) -> str:
+    """At most `width` characters."""
+    return text if len(text) <= width else text[: width - 1] + "…"
+
+
+def printable(text: str, keep: str = "") -> str:
+    """`text` with control characters escaped, but for those in `keep`."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() or c in keep else c.encode("unicode_escape").decode() for c in text)
