@@ -224,14 +224,18 @@ class Catalog:
             raise RemoteProtocolError(INVALID_PARAMS, "cursor expired, list again") from None
 
     def _result(self, kind: Kind, host_version: str, items: list[bytes], cursor: str | None, now_ms: int) -> Raw:
-        pieces = [b'{"%b":[' % kind.value.encode(), b",".join(filter(None, items)), b"]"]
+        pieces = [b'{"%b":[' % kind.value.encode()]
+        for item in filter(None, items):
+            pieces += (item, b",")
+        pieces[-1] = b"]" if len(pieces) > 1 else pieces[0] + b"]"
         if cursor is not None:
             pieces.append(b',"nextCursor":%b' % encode(cursor))
         if era_of(host_version) is Era.MODERN:
             scope = b"public" if self._public(kind) else b"private"
             fresh = b',"resultType":"complete","ttlMs":%d,"cacheScope":"%b","_meta":%b'
             pieces.append(fresh % (self._ttl_ms(kind, now_ms), scope, _SERVER_INFO))
-        return Raw(b"".join((*pieces, b"}")))
+        pieces.append(b"}")
+        return Raw(b"".join(pieces))
 
     def _ttl_ms(self, kind: Kind, now_ms: int) -> int:
         """How long a modern host may go without asking again (K-12, K-14)."""

@@ -35,6 +35,8 @@ MAX_CLAIMS: Final = 10_000
 MAX_CLAIMED_CHARS: Final = 2048
 """A longer URI is tagged instead of remembered."""
 MAX_SCHEMES: Final = 256
+MAX_ALIKE: Final = 100
+"""Templates of one upstream that begin alike, or differ in where their first expression is: what a look-up costs."""
 MAX_NAME_ID: Final = 30
 
 _HASHED = re.compile(r"_[0-9a-f]{8}$")
@@ -96,6 +98,12 @@ class _Group:
         self.prefixes: dict[str, list[Template]] = {}
         self._lengths: set[int] = set()
 
+    def has_room(self, template: Template) -> bool:
+        """Whether looking a URI up stays cheap with one more."""
+        if len(self.prefixes.get(template.prefix, ())) >= MAX_ALIKE:
+            return False
+        return len(self._lengths) < MAX_ALIKE or len(template.prefix) in self._lengths
+
     def add(self, template: Template) -> None:
         self.prefixes.setdefault(template.prefix, []).append(template)
         self._lengths.add(len(template.prefix))
@@ -141,6 +149,10 @@ class _Holding(Struct):
             self.ordered = sorted((*self.listed, *self.recent))
         at = bisect_left(self.ordered, prefix)
         return at < len(self.ordered) and self.ordered[at].startswith(prefix)
+
+    def has_room(self, template: Template) -> bool:
+        group = self.groups.get(template.scheme)
+        return len(self.templates) < MAX_CLAIMS and (group is None or group.has_room(template))
 
     def keep_template(self, text: str, template: Template) -> None:
         self.templates[text] = template.scheme
@@ -290,7 +302,7 @@ class Claims:
             self._note_scheme(holding, scheme)
             if looks_tagged(text) or self._contested(upstream, holding, template):
                 return tag(holding.sid, text)
-            if len(text) <= MAX_CLAIMED_CHARS and len(holding.templates) < MAX_CLAIMS:
+            if len(text) <= MAX_CLAIMED_CHARS and holding.has_room(template):
                 holding.keep_template(text, template)
                 self.changed = True
             elif _exclusive(scheme):

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from hub.naming import MAX_CLAIMED_CHARS, MAX_CLAIMS, MAX_SCHEMES, Claims, name_id, server_id, visible
+from hub.naming import MAX_ALIKE, MAX_CLAIMED_CHARS, MAX_CLAIMS, MAX_SCHEMES, Claims, name_id, server_id, visible
 
 VECTORS = [
     ("tool", "github", "create_issue", "github__create_issue", 20),
@@ -296,6 +296,15 @@ def test_too_long_or_too_many_are_tagged_rather_than_remembered():
     for i in range(MAX_SCHEMES + 10):
         claims.emit("a", f"s{i}:x")
     assert len(claims.dump()["a"]["schemes"]) == MAX_SCHEMES
+
+
+@pytest.mark.covers("F-P-16")
+def test_looking_a_uri_up_stays_cheap():
+    claims = claims_of("a")
+    alike = [f"x:{{y}}/{i}" for i in range(MAX_ALIKE + 1)]
+    assert claims.relist("a", [], alike)[1] == [*alike[:-1], f"hub.a+{alike[-1]}"]
+    longer = [f"z:{'z' * i}{{y}}" for i in range(MAX_ALIKE + 1)]
+    assert claims.relist("a", [], [*longer, "z:y{y}"])[1] == [*longer[:-1], f"hub.a+{longer[-1]}", "z:y{y}"]
 
 
 def test_only_news_count_as_change():
