@@ -4,7 +4,6 @@
 """
 
 import logging
-from collections.abc import Sequence
 from typing import Final
 
 import trio
@@ -22,8 +21,8 @@ from hub.notify import LogLevels, Notifier
 from hub.relay import HostExchange
 from hub.router import Router
 from hub.seal import Sealer
-from hub.wire.jsonrpc import Failure, Request, peek_object, raw
-from hub.wire.mcp import HUBD_VERSION, L4, TOOLS_CALL, Kind
+from hub.wire.jsonrpc import Failure, Request, peek_array, peek_object, raw
+from hub.wire.mcp import HUBD_VERSION, L4, TOOLS_CALL
 
 log = logging.getLogger("hubd")
 SAVE_EVERY_S: Final = 5.0
@@ -42,8 +41,9 @@ class Hub:
         self.claims = Claims.load(memory.get("claims", "all"))
         self.downstreams = Downstreams()
         self.supervisor = Supervisor(memory, self._upstream_changed)
-        self.router = Router(self._merge(), self.supervisor.upstreams)
-        self.notifier = Notifier(self._merge, self._swap, self.downstreams)
+        self.settled = False
+        self.router = Router(merge((), self.rules, self.claims), self.supervisor.upstreams)
+        self.notifier = Notifier(self._merge, self.router, self.downstreams)
         self.levels = LogLevels(self.downstreams.log_levels, self._apply_level)
         self.router.on_log_level = self.levels.want
         self.started_at = 0.0
@@ -54,7 +54,7 @@ class Hub:
         try:
             async with trio.open_nursery() as nursery:
                 await nursery.start(self.supervisor.run, self.config.upstreams)
-                nursery.start_soon(self.notifier.run, self.router.catalog)
+                nursery.start_soon(self.notifier.run)
                 nursery.start_soon(self.levels.run)
                 nursery.start_soon(self._settle)
                 nursery.start_soon(self._save)
@@ -66,7 +66,8 @@ class Hub:
         """Let the first lists wait for upstreams that start quickly, never for those that do not (D-12)."""
         with trio.move_on_after(self.config.startup_grace_s):
             await self.supervisor.settled.wait()
-        self.router.catalog = self.notifier.rebuild(self.router.catalog)
+        self.settled = True
+        self.notifier.rebuild()
         self.router.settled.set()
 
     async def _save(self) -> None:
@@ -82,13 +83,18 @@ class Hub:
     def _upstream_changed(self, upstream: Upstream) -> None:
         self.notifier.changed(upstream.name)
 
-    def _merge(self) -> Catalog:
-        snapshots = [upstream.snapshot for upstream in self.supervisor.upstreams.values()]
-        settling = any(upstream.settling for upstream in self.supervisor.upstreams.values())
-        return merge(snapshots, self.rules, self.claims, sealer=self.sealer, settling=settling)
-
-    def _swap(self, catalog: Catalog) -> None:
-        self.router.catalog = catalog
+    def _merge(self, previous: Catalog | None = None) -> Catalog:
+        upstreams = self.supervisor.upstreams.values()
+        return merge(
+            [upstream.snapshot for upstream in upstreams],
+            self.rules,
+            self.claims,
+            sealer=self.sealer,
+            settling=any(upstream.settling for upstream in upstreams),
+            provisional=not self.settled,
+            previous=previous,
+            now_ms=int(trio.current_time() * 1000),
+        )
 
     def _apply_level(self, level: str | None) -> None:
         for upstream in self.supervisor.upstreams.values():
@@ -113,7 +119,7 @@ class Hub:
         reply = await self.router.dispatch(Request(0, "tools/list", {}), self._operator())
         if isinstance(reply, Failure):
             return []
-        return [tool for tool in _array(reply.value, "tools")]
+        return list(peek_array(peek_object(reply.value).get("tools")))
 
     async def call(self, name: str, arguments: Raw) -> Raw:
         """Call a tool by its visible name; the whole result, or an object with the member `error`."""
@@ -128,22 +134,12 @@ class Hub:
 
 
 def rules_of(config: HubConfig) -> Rules:
-    """The naming rules a configuration makes, upstreams in its order."""
+    """The naming rules a configuration makes, upstreams in its order; disabled ones too, so that they keep their URIs."""
     return Rules(
         upstreams=tuple(
             UpstreamRule(name=name, prefix=upstream.prefix, aliases=upstream.aliases, apps=upstream.apps)
             for name, upstream in config.upstreams.items()
-            if not upstream.disabled
         ),
         budget=config.name_budget,
         page_size=config.page_size,
     )
-
-
-def _array(value: Raw, member: str) -> Sequence[object]:
-    from hub.wire.jsonrpc import peek_array
-
-    return peek_array(peek_object(value).get(member))
-
-
-__all__ = ["Hub", "Kind", "rules_of"]

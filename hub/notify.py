@@ -29,12 +29,18 @@ class Audience(Protocol):
     def log_levels(self) -> Iterable[str]: ...
 
 
-class Notifier:
-    """Keeps `current` true to the upstreams' snapshots and passes on what became visible."""
+class Shown(Protocol):
+    """Where the current catalogue is kept; `hub.router.Router` is it."""
 
-    def __init__(self, build: Callable[[], Catalog], swap: Callable[[Catalog], None], audience: Audience) -> None:
+    catalog: Catalog
+
+
+class Notifier:
+    """Keeps `shown.catalog` true to the upstreams' snapshots and passes on what became visible."""
+
+    def __init__(self, build: Callable[[Catalog], Catalog], shown: Shown, audience: Audience) -> None:
         self._build = build
-        self._swap = swap
+        self._shown = shown
         self._audience = audience
         self._dirty = trio.Event()
         self._changed: set[str] = set()
@@ -45,27 +51,26 @@ class Notifier:
         self._changed.add(upstream)
         self._dirty.set()
 
-    async def run(self, current: Catalog) -> None:
+    async def run(self) -> None:
         """Rebuild whenever something changed, for ever."""
         while True:
             await self._dirty.wait()
             await trio.sleep(COALESCE_S)
-            current = self.rebuild(current)
+            self.rebuild()
 
-    def rebuild(self, current: Catalog) -> Catalog:
-        """Build, swap and announce now; the new catalogue."""
+    def rebuild(self) -> None:
+        """Build, swap and announce, now and without a checkpoint."""
         self._dirty = trio.Event()
         changed, self._changed = self._changed, set()
-        new = self._build()
+        old = self._shown.catalog
+        new = self._shown.catalog = self._build(old)
         self.rebuilds += 1
-        self._swap(new)
         for warning in new.warnings:
-            if warning not in current.warnings:
+            if warning not in old.warnings:
                 log.warning("%s", warning)
-        self._announce(current, new, None)
+        self._announce(old, new, None)
         for name in changed:
-            self._announce(current.scoped(name), new.scoped(name), name)
-        return new
+            self._announce(old.scoped(name), new.scoped(name), name)
 
     def _announce(self, old: Catalog, new: Catalog, scope: str | None) -> None:
         kinds = {kind for kind in Kind if new.differs(old, kind)}

@@ -22,8 +22,7 @@ from hub.wire.mcp import (
     ALL_VERSIONS,
     COMPLETE,
     DISCOVER,
-    HUB_NAME,
-    HUBD_VERSION,
+    HUB_INFO,
     INTERNAL_ERROR,
     INVALID_PARAMS,
     LIST_METHOD,
@@ -41,7 +40,6 @@ from hub.wire.mcp import (
 from hub.wire.modern import split_meta
 from hub.wire.translate import UnknownResultType, failure_for_host, params_for_upstream, result_for_host
 
-SERVER_INFO: Final = raw({"name": HUB_NAME, "title": HUB_NAME, "version": HUBD_VERSION})
 CAPABILITIES: Final = raw(
     {
         "tools": {"listChanged": True},
@@ -53,6 +51,7 @@ CAPABILITIES: Final = raw(
 )
 """A constant superset (bridging.md 4): legacy hosts read it once, while upstreams come, go and change."""
 
+UI_EXTENSION: Final = "io.modelcontextprotocol/ui"
 DISCOVER_TTL_MS: Final = 60_000
 SETTLING_TTL_MS: Final = 1_000
 NO_COMPLETION: Final = Result(raw({"completion": {"values": [], "total": 0, "hasMore": False}}))
@@ -114,7 +113,7 @@ class Router:
         result: dict[str, object] = {
             "protocolVersion": version,
             "capabilities": CAPABILITIES,
-            "serverInfo": SERVER_INFO,
+            "serverInfo": HUB_INFO,
         }
         if instructions := self._catalog(scope).instructions:
             result["instructions"] = instructions
@@ -151,7 +150,7 @@ class Router:
             "capabilities": CAPABILITIES,
             "ttlMs": DISCOVER_TTL_MS if self.settled.is_set() else SETTLING_TTL_MS,
             "cacheScope": "private",
-            "_meta": {SERVER_INFO_KEY: SERVER_INFO},
+            "_meta": {SERVER_INFO_KEY: HUB_INFO},
         }
         if instructions := self._catalog(exchange.scope).instructions:
             result["instructions"] = instructions
@@ -164,7 +163,16 @@ class Router:
             text = None if cursor is None else peek_str(cursor)
             if cursor is not None and text is None:
                 return Failure(INVALID_PARAMS, "A cursor is a string")
-            return Result(self._catalog(exchange.scope).page(kind, exchange.caller.version, text))
+            caller = exchange.caller
+            page = self._catalog(exchange.scope).page(
+                kind,
+                caller.version,
+                text,
+                ui=UI_EXTENSION in peek_object(caller.capabilities.get("extensions")),
+                principal=caller.identity.principal,
+                now_ms=int(trio.current_time() * 1000),
+            )
+            return Result(page)
 
         return list_
 
@@ -263,7 +271,13 @@ class Router:
         host = exchange.caller.version
         if isinstance(reply, Failure):
             return failure_for_host(
-                reply, method, upstream=upstream, upstream_version=version, host_version=host, uri=asked
+                reply,
+                method,
+                upstream=upstream,
+                upstream_version=version,
+                host_version=host,
+                uri=asked,
+                host_capabilities=exchange.caller.capabilities,
             )
         try:
             value = result_for_host(method, reply.value, upstream=upstream, upstream_version=version, host_version=host)
