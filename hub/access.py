@@ -1,17 +1,31 @@
 """Who may talk to the HTTP listener: Host and Origin first, then a bearer token (SEC-02, SEC-03, D-16).
 
-Nothing here reads a body or knows a path: a refusal is decided from the head alone, before anything else is done for the
-request.
+Nothing here reads a body or knows a path: a refusal is decided from the head alone, before anything else is done for
+the request. A page that a browser loaded from somewhere else is kept out by Host and Origin; another program of this
+machine by the token.
 """
 
-from collections.abc import Collection, Mapping
+import hmac
+import os
+import re
+import secrets
+import stat
+from collections.abc import Collection
+from contextlib import suppress
+from ipaddress import ip_address
 from pathlib import Path
-from typing import Protocol
+from typing import Final, Protocol
 
 from msgspec import Struct
 
-from config.schema import HubConfig
+from config.schema import ConfigError
 from hub.link.exchange import Identity
+
+LOOPBACK_NAMES: Final = ("localhost", "127.0.0.1", "[::1]")
+TOKEN_BYTES: Final = 32
+_TOKEN = re.compile(r"[A-Za-z0-9._~+/-]{16,1024}=*")
+_BEARER = re.compile(r"[Bb][Ee][Aa][Rr][Ee][Rr] +([A-Za-z0-9._~+/-]+=*)")
+_NAME = re.compile(r"(\[[0-9a-f:.]+\]|[^:\[\]]+)(:[0-9]{1,5})?")
 
 
 class Denied(Struct, frozen=True):
@@ -29,18 +43,57 @@ class Head(Protocol):
     identity: Identity | None
 
 
-class Access:
-    """The rules of one listener. `tokens` maps a token's name (the host label) to the token.
+FORBIDDEN: Final = Denied(
+    403,
+    b'{"jsonrpc":"2.0","error":{"code":-32600,"message":"Host or Origin refused: this hub answers to its own addresses'
+    b' only. Add others to allowed_hosts or allowed_origins in its configuration"}}',
+)
+_UNAUTHORIZED = (
+    b'{"jsonrpc":"2.0","error":{"code":-32600,"message":"This hub asks for a token: run `hubd token` and send what it'
+    b' prints as `Authorization: Bearer TOKEN`"}}'
+)
+NO_TOKEN: Final = Denied(401, _UNAUTHORIZED, (("WWW-Authenticate", 'Bearer realm="hubd"'),))
+WRONG_TOKEN: Final = Denied(401, _UNAUTHORIZED, (("WWW-Authenticate", 'Bearer realm="hubd", error="invalid_token"'),))
 
-    `ports`: the bound ports; none given: the port of `config.listen`.
+
+class Access:
+    """The rules of one listener.
+
+    `hosts` and `origins` come on top of the loopback names with `port`; an entry of `hosts` without a port means
+    `port`. `token` None: everyone who passes Host and Origin is the hub's owner (`auth = "none"`).
     """
 
-    def __init__(self, config: HubConfig, tokens: Mapping[str, str], ports: Collection[int] = ()) -> None:
-        raise NotImplementedError
+    def __init__(
+        self, *, port: int, hosts: Collection[str] = (), origins: Collection[str] = (), token: str | None = None
+    ) -> None:
+        self._hosts = frozenset(_with_port(name.lower(), port) for name in (*LOOPBACK_NAMES, *hosts))
+        if port == 80:
+            self._hosts |= frozenset(LOOPBACK_NAMES)
+        shown = "" if port == 80 else f":{port}"
+        self._origins = frozenset((*(f"http://{name}{shown}" for name in LOOPBACK_NAMES), *origins))
+        self._token = None if token is None else token.encode()
+        self._identity = Identity("local", "http")
 
     def check(self, request: Head) -> Identity | Denied:
-        """Who sends this, or the refusal: 403 for a wrong Host or Origin, 401 for a missing or wrong token."""
-        raise NotImplementedError
+        """Who sends this, or the refusal: 403 for a wrong Host or Origin, 401 for a missing or wrong token.
+
+        Values are compared whole, with the few that are allowed: nothing is parsed that could be read in two ways.
+        Only the case of Host is ignored (RFC 9110 4.2.3).
+        """
+        headers = request.headers
+        if headers.get("host", "").lower() not in self._hosts:
+            return FORBIDDEN
+        origin = headers.get("origin")
+        if origin is not None and origin not in self._origins:
+            return FORBIDDEN
+        if self._token is None:
+            return self._identity
+        found = _BEARER.fullmatch(headers.get("authorization", ""))
+        if found is None:
+            return NO_TOKEN
+        if not hmac.compare_digest(found[1].encode(), self._token):
+            return WRONG_TOKEN
+        return self._identity
 
     def guard(self, request: Head) -> Denied | None:
         """`check` as the guard of an `HttpServer`: what it finds is left in `request.identity`."""
@@ -51,10 +104,72 @@ class Access:
         return None
 
 
+def is_loopback(address: str) -> bool:
+    """Whether `HOST:PORT` can be reached from this machine only."""
+    host = address.rpartition(":")[0].strip("[]")
+    if host == "localhost":
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _with_port(name: str, port: int) -> str:
+    found = _NAME.fullmatch(name)
+    if found is None:
+        raise ConfigError(f"allowed_hosts: {name!r} is not NAME or NAME:PORT")
+    return name if found[2] else f"{name}:{port}"
+
+
+# --- the token's file -------------------------------------------------------------------------------------------------
+
+
 def read_or_make_token(path: Path) -> str:
     """The bearer token kept in `path` (mode 0600), made at the first call: 256 random bits.
 
+    Of several daemons that start at once, all get the same token.
+
     Raises:
         ConfigError: the file is not ours, is readable by others, or holds no token.
+        OSError: it cannot be read or written.
     """
-    raise NotImplementedError
+    try:
+        return _read_token(path)
+    except FileNotFoundError:
+        _make_token(path)
+        return _read_token(path)
+
+
+def _read_token(path: Path) -> str:
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
+    except OSError as error:
+        if path.is_symlink():
+            raise ConfigError(f"{path} is a symbolic link; put the token itself there, or delete it") from error
+        raise
+    with open(fd, "rb") as file:
+        facts = os.fstat(file.fileno())
+        if not stat.S_ISREG(facts.st_mode) or facts.st_uid != os.geteuid():
+            raise ConfigError(f"{path} is not a file of this user; delete it, and a new token is made")
+        if facts.st_mode & 0o077:
+            raise ConfigError(f"{path} can be read by others; delete it for a new token, or run: chmod 600 {path}")
+        text = file.read(2048).decode("ascii", "replace").strip()
+    if not _TOKEN.fullmatch(text):
+        raise ConfigError(f"{path} holds no token (16 or more of A-Z a-z 0-9 . _ ~ + / -); delete it for a new one")
+    return text
+
+
+def _make_token(path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        with open(fd, "w", encoding="ascii") as file:
+            file.write(secrets.token_urlsafe(TOKEN_BYTES) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+        with suppress(FileExistsError):  # another daemon was first: its token it is
+            os.link(draft, path)  # never replaces, and never shows half a token
+    finally:
+        draft.unlink()

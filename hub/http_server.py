@@ -1,85 +1,77 @@
-"""HTTP/1.1 on trio: connections, bodies, streams, limits. Knows nothing of MCP.
+"""HTTP/1.1 on trio: accepts connections, watches over them, drains. Knows nothing of MCP.
 
-A handler gets a whole `HttpRequest` and an `HttpResponse`; it answers with one `reply`, or opens a stream of server-sent
-events and writes to it. One request of a connection is handled at a time, in order (F-H-12).
+    serve -- accept, one task per listener
+      |-- watch_hangups     one epoll set for all connections: who has closed its side (M-08)
+      |-- upkeep            once a second: deadlines, comments on silent streams, the Date header
+      `-- connections       one task each (`http_connection`); tails of writes that met a full socket
+
+A handler gets a whole `HttpRequest` and an `HttpResponse`; it answers with one `reply`, or opens a stream of
+server-sent events and writes to it. One request of a connection is handled at a time, in order (F-H-12).
+
+That a peer has left is noticed without a task or a system call per request: the epoll set is asked only for hang-ups,
+and its own descriptor becomes readable when there is one, even behind bytes that nobody has read yet.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+import logging
+import resource
+import select
+import socket
+from collections.abc import Sequence
+from contextlib import suppress
+from email.utils import formatdate
+from typing import Final
 
 import trio
-from msgspec import Struct
+from trio.lowlevel import wait_readable
 
 from hub.access import Denied
-from hub.link.exchange import Identity
+from hub.http_connection import Connection, Guard, Handler, Shared
+from hub.http_message import KEEP_ALIVE, HttpLimits, HttpRequest, HttpResponse
 
+__all__ = ["Denied", "Guard", "Handler", "HttpLimits", "HttpRequest", "HttpResponse", "HttpServer"]
 
-class HttpRequest(Struct):
-    """One request. Header names are lower case, values as sent without outer blanks; singletons appear once (SEC-10)."""
+log = logging.getLogger(__name__)
 
-    method: str
-    path: str
-    """Without query; never percent-decoded."""
-    headers: dict[str, str]
-    body: bytes = b""
-    query: str = ""
-    """Behind the "?"."""
-    identity: Identity | None = None
-    """Set by the guard (`Access.guard`), so that handlers need not check again."""
-
-
-class HttpResponse:
-    """The answer to one request: `reply` once, or `open_stream`, any `write`, `close_stream`.
-
-    All methods return at once and never raise for what the peer does. Usable from any task until the handler returns.
-    """
-
-    started: bool
-    """A status line has been sent: no `reply` nor `open_stream` any more."""
-    gone: bool
-    """The peer has left, or was given up. Writes are dropped."""
-    on_gone: Callable[[], None] | None
-    """Called once, when the peer leaves before the answer was complete; possibly from inside `write`. Must not raise."""
-
-    @property
-    def queued_bytes(self) -> int:
-        """What the peer has not taken yet; drop what may be dropped when this grows (F-H-04)."""
-        raise NotImplementedError
-
-    def reply(
-        self,
-        status: int,
-        body: bytes = b"",
-        headers: Sequence[tuple[str, str]] = (),
-        *,
-        content_type: str = "application/json",
-    ) -> None:
-        """The whole answer, in one write. `headers` come on top of Content-Type and Content-Length."""
-        raise NotImplementedError
-
-    def open_stream(self, headers: Sequence[tuple[str, str]] = ()) -> None:
-        """Start a 200 `text/event-stream`: chunked, not cached, not buffered by proxies, kept alive by comments."""
-        raise NotImplementedError
-
-    def write(self, data: bytes) -> None:
-        """Send whole events. Never blocks: when the peer has 1 MiB to read already, the connection is closed instead."""
-        raise NotImplementedError
-
-    def close_stream(self) -> None:
-        """End the stream properly; the connection stays usable. Happens by itself when the handler returns."""
-        raise NotImplementedError
-
-
-Handler = Callable[[HttpRequest, HttpResponse], Awaitable[None]]
-Guard = Callable[[HttpRequest], Denied | None]
+UPKEEP_S: Final = 1.0
+ACCEPT_PAUSE_S: Final = 0.1
+ACCEPT_WARNING_S: Final = 60.0
+PEER_DEAD_S: Final = 30
+TCP_OPTIONS: Final = (
+    (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 15),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 5),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3),
+    (socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, PEER_DEAD_S * 1000),
+)
+"""A peer that vanished without a word is dead after 30 s (`peer_dead`, faults.md 3.1)."""
 
 
 class HttpServer:
-    """Serves HTTP/1.1. `guard` sees each head before the body is read and may refuse it."""
+    """Serves HTTP/1.1. `guard` sees each head before the body is read and may refuse it. One `serve` per object."""
 
-    draining: bool
+    def __init__(self, handler: Handler, guard: Guard, limits: HttpLimits | None = None) -> None:
+        self._handler = handler
+        self._guard = guard
+        self._limits = limits or HttpLimits()
+        self._most = min(self._limits.max_connections, _half_of_descriptors())
+        self._shared: Shared | None = None
+        self._scope = trio.CancelScope()
+        self._listeners: Sequence[trio.SocketListener] = ()
+        self._warned_at = float("-inf")
+        self.accept_failures = 0
 
-    def __init__(self, handler: Handler, guard: Guard) -> None:
-        raise NotImplementedError
+    def __repr__(self) -> str:
+        shared = self._shared
+        if shared is None:
+            return "<HttpServer idle>"
+        state = "draining" if shared.draining else "serving"
+        counts = f"{len(shared.connections)} connections, {shared.running} running, {len(shared.streams)} streams"
+        return f"<HttpServer {state}, {counts}>"
+
+    @property
+    def draining(self) -> bool:
+        """`drain` was called."""
+        return self._shared is not None and self._shared.draining
 
     async def serve(
         self, listeners: Sequence[trio.SocketListener], *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
@@ -88,11 +80,114 @@ class HttpServer:
 
         Cancellation: ends every request at once.
         """
-        raise NotImplementedError
+        self._listeners = listeners
+        with self._scope, select.epoll() as hangups:
+            try:
+                async with trio.open_nursery() as nursery:
+                    self._shared = shared = Shared(self._handler, self._guard, self._limits, nursery, hangups)
+                    shared.date = _date()
+                    nursery.start_soon(self._watch_hangups, shared)
+                    nursery.start_soon(self._upkeep, shared)
+                    for listener in listeners:
+                        nursery.start_soon(self._accept, listener, shared)
+                    task_status.started()
+            finally:
+                self._close_listeners()
 
     async def drain(self) -> None:
         """Stop accepting, answer 503 to requests that still come, return when the running ones are answered.
 
         A stream that its handler keeps open is a running request: end it first, or put a deadline around this.
         """
-        raise NotImplementedError
+        shared = self._shared
+        if shared is None:
+            return
+        shared.draining = True
+        self._close_listeners()
+        if shared.running:
+            await shared.quiet.wait()
+        self._scope.cancel()
+
+    # --- accepting --------------------------------------------------------------------------------------------------
+
+    def _close_listeners(self) -> None:
+        for listener in self._listeners:
+            listener.socket.close()
+
+    async def _accept(self, listener: trio.SocketListener, shared: Shared) -> None:
+        while True:
+            await self._wait_for_room(shared)
+            try:
+                stream = await listener.accept()
+            except trio.ClosedResourceError:
+                return
+            except OSError as error:
+                await self._pause(error, shared)
+                continue
+            for option in TCP_OPTIONS:
+                with suppress(OSError):  # not TCP
+                    stream.socket.setsockopt(*option)
+            shared.nursery.start_soon(Connection(stream, shared).run)
+
+    async def _pause(self, error: OSError, shared: Shared) -> None:
+        """Wait for descriptors to come back; say so once a minute, not ten times a second (M-07)."""
+        self.accept_failures += 1
+        now = trio.current_time()
+        if now - self._warned_at >= ACCEPT_WARNING_S:
+            self._warned_at = now
+            log.warning(
+                "cannot accept HTTP connections: %s; %d are open. Raise the limit of open files (ulimit -n)",
+                error.strerror,
+                len(shared.connections),
+            )
+        await trio.sleep(ACCEPT_PAUSE_S)
+
+    async def _wait_for_room(self, shared: Shared) -> None:
+        """Wait until one more connection may come; strangers that say nothing make room for new ones (F-H-11)."""
+        limits = shared.limits
+        while True:
+            if len(shared.connections) >= self._most:
+                await shared.room.park()
+            elif len(shared.strangers) >= limits.max_strangers:
+                oldest, since = next(iter(shared.strangers.items()))
+                patience = since + limits.stranger_grace_s - trio.current_time()
+                if patience <= 0:
+                    oldest.abort()
+                    return
+                with trio.move_on_after(patience):
+                    await shared.room.park()
+            else:
+                return
+
+    # --- watching over them -------------------------------------------------------------------------------------------
+
+    async def _watch_hangups(self, shared: Shared) -> None:
+        while True:
+            await wait_readable(shared.hangups.fileno())
+            for fd, _ in shared.hangups.poll(0):
+                connection = shared.by_fd.get(fd)
+                if connection is not None:
+                    connection.lost()
+
+    async def _upkeep(self, shared: Shared) -> None:
+        while True:
+            await trio.sleep(UPKEEP_S)
+            shared.now = now = trio.current_time()
+            shared.date = _date()
+            for connection in list(shared.connections):
+                if connection.deadline <= now:
+                    connection.expire()
+            for response in list(shared.streams):
+                response.quiet_s += UPKEEP_S
+                if response.quiet_s >= shared.limits.sse_ping_s and not response.queued_bytes:
+                    response.write(KEEP_ALIVE)
+
+
+def _date() -> bytes:
+    return f"Date: {formatdate(usegmt=True)}\r\n".encode()
+
+
+def _half_of_descriptors() -> int:
+    """The other half stays free for children, files and the other listeners."""
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return 1 << 20 if limit == resource.RLIM_INFINITY else limit // 2

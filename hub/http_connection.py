@@ -1,0 +1,367 @@
+"""One HTTP/1.1 connection: reads requests one after another, hands each to the handler, writes what it answers.
+
+A connection is one task. It waits in three places only: for bytes of a request, in the handler, and for the peer to
+take the last bytes of an answer. Deadlines of the first are looked at once a second for all connections together
+(`HttpServer`), so that a request does not pay for timers; no deadline is set while the handler runs.
+"""
+
+import contextlib
+import logging
+import math
+import os
+import secrets
+import select
+import socket
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+import trio
+from trio.lowlevel import checkpoint, wait_readable
+
+from hub.access import Denied
+from hub.http_message import HttpLimits, HttpRequest, HttpResponse
+from hub.link.channel import ChannelClosed, Outbox, OutboxFull
+from hub.wire.head import ChunkedBody, Head, HeadParser, HttpRefusal, head_end
+from hub.wire.jsonrpc import Failure, encode_response
+from hub.wire.mcp import INTERNAL_ERROR, INVALID_REQUEST
+
+log = logging.getLogger(__name__)
+
+HANGUPS: Final = select.EPOLLRDHUP | select.EPOLLET
+READ_BYTES: Final = 64 << 10
+LARGE_READ_BYTES: Final = 1 << 20
+LINGER_BYTES: Final = 16 << 20
+
+Handler = Callable[[HttpRequest, HttpResponse], Awaitable[None]]
+Guard = Callable[[HttpRequest], Denied | None]
+
+
+class Shared:
+    """What all connections of one server have in common."""
+
+    def __init__(
+        self, handler: Handler, guard: Guard, limits: HttpLimits, nursery: trio.Nursery, hangups: select.epoll
+    ) -> None:
+        self.handler = handler
+        self.guard = guard
+        self.limits = limits
+        self.nursery = nursery
+        """Runs the connections, and the tails of their writes."""
+        self.hangups = hangups
+        """Every connection, asked for hang-ups only."""
+        self.by_fd: dict[int, Connection] = {}
+        self.parser = HeadParser()
+        self.connections: set[Connection] = set()
+        self.strangers: dict[Connection, float] = {}
+        """Not yet past the guard, oldest first, and when they came."""
+        self.streams: set[HttpResponse] = set()
+        self.running = 0
+        """Requests being answered."""
+        self.draining = False
+        self.quiet = trio.Event()
+        """Draining, and nothing runs any more."""
+        self.room = trio.lowlevel.ParkingLot()
+        """Accept loops that wait for a connection to leave or to be let in."""
+        self.now = trio.current_time()
+        """The time, at most a second old."""
+        self.date = b""
+
+
+class Connection:
+    """One accepted connection. `run` serves it; the other methods return at once."""
+
+    __slots__ = (
+        "_buffer",
+        "_fd",
+        "_response",
+        "_scope",
+        "_stream",
+        "_unanswered",
+        "close_after",
+        "closed",
+        "deadline",
+        "hung_up",
+        "outbox",
+        "shared",
+    )
+
+    def __init__(self, stream: trio.SocketStream, shared: Shared) -> None:
+        self._stream = stream
+        self._fd = stream.socket.fileno()
+        self._buffer = b""
+        self._response: HttpResponse | None = None
+        self._scope = trio.CancelScope()
+        self._unanswered = False
+        """A request has begun to arrive: a timeout is worth an answer."""
+        self.shared = shared
+        self.deadline = shared.now + shared.limits.header_timeout_s
+        self.close_after = False
+        self.closed = False
+        self.hung_up = False
+        self.outbox = Outbox(
+            stream, shared.nursery, self.lost, limit_bytes=1 << 30, stall_s=shared.limits.write_stall_s
+        )
+
+        shared.connections.add(self)
+        shared.strangers[self] = trio.current_time()
+        shared.by_fd[self._fd] = self
+        shared.hangups.register(self._fd, HANGUPS)
+
+    def __repr__(self) -> str:
+        state = "closed" if self.closed else "busy" if self._response else "reading"
+        return f"<Connection {self._fd} {state}, {self.outbox.queued_bytes} bytes queued>"
+
+    @property
+    def queued_bytes(self) -> int:
+        return self.outbox.queued_bytes
+
+    def expire(self) -> None:
+        """The deadline for a request to arrive has passed."""
+        self._scope.cancel()
+
+    def lost(self) -> None:
+        """The peer has closed its side, or does not take our bytes."""
+        self.hung_up = True
+        if self._response is None:
+            return
+        try:
+            self._response.leave()
+        except Exception:
+            log.exception("a handler failed at being told that its host left")
+
+    def abort(self) -> None:
+        """Close now; what is queued is dropped."""
+        if self.closed:
+            return
+        self.closed = True  # before the descriptor may be somebody else's
+        self.outbox.close()
+        shared = self.shared
+        shared.connections.discard(self)
+        shared.strangers.pop(self, None)
+        shared.room.unpark_all()
+        shared.hangups.unregister(self._fd)
+        del shared.by_fd[self._fd]
+        if self._response is not None:
+            self._response.detach()
+        self._stream.socket.close()
+        self.lost()
+
+    def send(self, data: bytes) -> None:
+        """Write, or queue. A peer that is gone is noted, not reported."""
+        try:
+            self.outbox.put(data)
+        except ChannelClosed:
+            pass
+        except OutboxFull:
+            self.abort()
+
+    async def run(self) -> None:
+        """Serve until the peer leaves, breaks the rules, or is too slow. Raises nothing but Cancelled."""
+        refusal: HttpRefusal | None = None
+        try:
+            try:
+                with self._scope:
+                    await self._serve()
+            except HttpRefusal as error:
+                refusal = error
+            if self._scope.cancel_called and self._unanswered:
+                refusal = HttpRefusal(408, "The request did not arrive in time")
+            if refusal is not None and not self.closed:
+                self._refuse(refusal)
+            await self._part()
+        except Exception as error:  # noqa: BLE001 - wall: serve one connection (M-06)
+            await self._crash(error)
+        finally:
+            self.abort()
+
+    async def _serve(self) -> None:
+        shared = self.shared
+        while not self.close_after and not self.closed:
+            data = await self._read_head()
+            if not data:
+                return
+            head, length = shared.parser.parse(data)
+            request = self._admit(head, length)
+            if self.close_after:
+                return
+            if head.chunked:
+                await self._read_chunked(request, head)
+            elif length:
+                await self._read_sized(request, head, length)
+            await self._handle(request)
+
+    # --- reading ----------------------------------------------------------------------------------------------------
+
+    async def _receive(self, size: int = READ_BYTES) -> bytes:
+        """What has arrived; empty when the peer is gone or this connection was closed."""
+        while not self.closed:
+            try:
+                await wait_readable(self._fd)
+            except trio.ClosedResourceError:
+                return b""
+            if self._scope.cancel_called:  # too late, though bytes came in the same moment
+                raise HttpRefusal(408, "The request did not arrive in time")
+            try:
+                return os.read(self._fd, size)
+            except BlockingIOError:
+                continue
+            except OSError:
+                return b""
+        return b""
+
+    async def _read_head(self) -> bytes:
+        """The next head; empty when the peer left before it was complete."""
+        data, self._buffer = self._buffer, b""
+        limits = self.shared.limits
+        if data:
+            await checkpoint()  # a peer that pipelines does not starve others
+        else:
+            data = await self._receive()
+            if not data:
+                return b""
+        self.deadline = self.shared.now + limits.header_timeout_s
+        self._unanswered = True
+        start = 0
+        while not (end := head_end(data, start)):
+            start = max(0, len(data) - 3)
+            more = await self._receive()
+            if not more:
+                return b""
+            data += more
+        self._buffer = data[end:]
+        return data[:end]
+
+    def _admit(self, head: Head, length: int) -> HttpRequest:
+        """The request without its body, if the guard and the limits let it in."""
+        headers = head.headers.copy()
+        if head.sized:
+            headers["content-length"] = str(length)
+        request = HttpRequest(head.method, head.path, headers, b"", head.query)
+        shared = self.shared
+        denied = shared.guard(request)
+        if denied is not None:
+            self.close_after = True
+            self._new_response(request.method).reply(denied.status, denied.body, denied.headers)
+            return request
+        if self in shared.strangers:
+            del shared.strangers[self]
+            shared.room.unpark_all()
+        if shared.draining:
+            raise HttpRefusal(503, "The hub is stopping; try again in a moment", (("Retry-After", "1"),))
+        if length > shared.limits.max_request_body:
+            raise HttpRefusal(413, f"The request body has more than {shared.limits.max_request_body} bytes")
+        if head.method == "POST" and not head.sized and not head.chunked:
+            raise HttpRefusal(411, "A POST needs a Content-Length, or chunked coding")
+        self.close_after = head.close
+        return request
+
+    async def _read_sized(self, request: HttpRequest, head: Head, length: int) -> None:
+        data = self._buffer
+        if len(data) >= length:
+            request.body, self._buffer = data[:length], data[length:]
+            return
+        self._invite(head)
+        parts, missing = [data], length - len(data)
+        began = self.shared.now
+        while missing > 0:
+            self._extend(began, length - missing)
+            data = await self._receive(min(max(READ_BYTES, missing), LARGE_READ_BYTES))
+            if not data:
+                raise HttpRefusal(400, "The request body ended before its Content-Length")
+            parts.append(data)
+            missing -= len(data)
+        if missing < 0:
+            parts[-1], self._buffer = data[:missing], data[missing:]
+        else:
+            self._buffer = b""
+        request.body = b"".join(parts)
+
+    async def _read_chunked(self, request: HttpRequest, head: Head) -> None:
+        body = ChunkedBody(self.shared.limits.max_request_body)
+        done = body.feed(self._buffer) if self._buffer else None
+        if done is None:
+            self._invite(head)
+        began = self.shared.now
+        while done is None:
+            self._extend(began, body.size)
+            data = await self._receive()
+            if not data:
+                raise HttpRefusal(400, "The chunked request body ended too early")
+            done = body.feed(data)
+        request.body, self._buffer = done
+
+    def _invite(self, head: Head) -> None:
+        if head.expects_continue:
+            self.send(b"HTTP/1.1 100 Continue\r\n\r\n")
+
+    def _extend(self, began: float, received: int) -> None:
+        limits = self.shared.limits
+        self.deadline = began + limits.body_timeout_s + received / limits.body_bytes_per_s
+
+    # --- answering --------------------------------------------------------------------------------------------------
+
+    async def _handle(self, request: HttpRequest) -> None:
+        shared = self.shared
+        self.deadline = math.inf
+        self._unanswered = False
+        response = self._new_response(request.method)
+        shared.running += 1
+        try:
+            await shared.handler(request, response)
+            if not response.started:
+                raise RuntimeError(f"nobody answered {request.method} {request.path}")
+            response.close_stream()
+            if shared.draining:
+                self.close_after = True
+            if self.outbox.queued_bytes:
+                await self.outbox.flush()
+        finally:
+            shared.running -= 1
+            if shared.draining and not shared.running:
+                shared.quiet.set()
+        if not self.closed:
+            self._response = None
+            self.deadline = shared.now + shared.limits.keepalive_idle_s
+
+    def _new_response(self, method: str = "GET") -> HttpResponse:
+        self._response = response = HttpResponse(self, bodiless=method == "HEAD")
+        return response
+
+    def _refuse(self, refusal: HttpRefusal) -> None:
+        self.close_after = True
+        body = encode_response(None, Failure(INVALID_REQUEST, str(refusal)))
+        self._new_response().reply(refusal.status, body, refusal.headers)
+
+    async def _crash(self, error: Exception) -> None:
+        ref = secrets.token_hex(4)
+        log.error("serving a connection failed, ref %s", ref, exc_info=error)
+        if self.closed or (self._response is not None and self._response.started):
+            return
+        body = encode_response(None, Failure(INTERNAL_ERROR, f"The hub failed at this request; its log has ref {ref}"))
+        self.close_after = True
+        self._new_response().reply(500, body)
+        await self._part()
+
+    async def _part(self) -> None:
+        """Let the peer take the last answer: closing with its bytes unread would send a reset, which eats it."""
+        if self.closed or not self.close_after:
+            return
+        with trio.move_on_after(self.shared.limits.write_stall_s):
+            await self.outbox.flush()
+        if self.closed or self.outbox.broken:
+            return
+        with contextlib.suppress(OSError):
+            self._stream.socket.shutdown(socket.SHUT_WR)
+        dropped = 0
+        with trio.move_on_after(self.shared.limits.linger_s):
+            while dropped < LINGER_BYTES:
+                try:
+                    await wait_readable(self._fd)
+                    data = os.read(self._fd, READ_BYTES)
+                except BlockingIOError:
+                    continue
+                except (trio.ClosedResourceError, OSError):
+                    return
+                if not data:
+                    return
+                dropped += len(data)

@@ -1,0 +1,264 @@
+"""One HTTP/1.1 request head, and chunked bodies: raw checks first, then h11 (SEC-10). Pure: bytes in, facts out.
+
+h11 is the parser, but it is kind (faults.md M-09): it takes bare LF, folded lines, Transfer-Encoding beside
+Content-Length, any method case, any target. Two readings of one request are how requests get smuggled, so the bytes
+pass a gate before h11 sees them. What always holds for a `Head`: one reading only; every name in `SINGLETONS` at most
+once; the target starts with one "/" and holds no dot segment, encoded slash, fragment or control character.
+
+The verdict on a request never depends on how its bytes were cut into packets.
+"""
+
+import re
+from typing import Final
+
+import h11
+from msgspec import Struct
+
+MAX_HEAD_BYTES: Final = 32 << 10
+MAX_FIELDS: Final = 100
+MAX_TARGET_BYTES: Final = 4 << 10
+SINGLETONS: Final = frozenset(
+    b"host origin authorization content-type content-length transfer-encoding expect last-event-id".split()
+)
+"""Fields that are given at most once; so is every field whose name starts with `mcp-`."""
+
+_START = re.compile(rb"([A-Z]{1,32}) (/[!-~]*) HTTP/1\.1")
+_VERSION = re.compile(rb"HTTP/[0-9]\.[0-9]")
+_BAD_PATH = re.compile(rb"//|[\\]|/\.{1,2}(?:/|\Z)|%(?:2[eEfF]|5[cC])")
+_BAD_TARGET = re.compile(rb"#|%(?:[01][0-9a-fA-F]|7[fF])|%(?![0-9a-fA-F]{2})")
+_CONTROL = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
+_LENGTH = re.compile(rb"\r\n[Cc]ontent-[Ll]ength: (0|[1-9][0-9]{0,17})\r\n")
+_DIGITS = re.compile(rb"[0-9]{1,18}")
+_TOO_LONG = re.compile(rb"[0-9]{19,}")
+
+
+class HttpRefusal(Exception):
+    """A request that is not taken: the status and one sentence for its sender. The connection is not used again."""
+
+    def __init__(self, status: int, message: str, headers: tuple[tuple[str, str], ...] = ()) -> None:
+        super().__init__(message)
+        self.status = status
+        self.headers = headers
+
+
+class Head(Struct, frozen=True):
+    """What a request head says. Shared between requests: never change `headers`."""
+
+    method: str
+    path: str
+    query: str
+    headers: dict[str, str]
+    """Lower-case names; repeated fields joined by a comma. Its Content-Length may be another request's."""
+    chunked: bool
+    sized: bool
+    """A Content-Length was given."""
+    close: bool
+    """The sender wants the connection closed after the answer."""
+    expects_continue: bool
+
+
+def head_end(data: bytes, start: int = 0) -> int:
+    """Where the head at the beginning of `data` ends, blank line included; 0 while it is incomplete.
+
+    `start`: how far earlier calls have looked, less 3 bytes.
+
+    Raises:
+        HttpRefusal: it never will be a good head (400, 414, 431).
+    """
+    if not b"A" <= data[:1] <= b"Z":
+        raise HttpRefusal(400, "Not an HTTP/1.1 request: it does not start with an upper-case method")
+    at = data.find(b"\r\n\r\n", start)
+    if 0 <= at <= MAX_HEAD_BYTES - 4:
+        return at + 4
+    seen = data[:MAX_HEAD_BYTES]
+    _refuse_bare_lf(seen)
+    if len(data) >= MAX_HEAD_BYTES:
+        if b"\r\n" not in seen:
+            raise HttpRefusal(414, f"The request target has more than {MAX_TARGET_BYTES} bytes")
+        raise HttpRefusal(431, f"The request head has more than {MAX_HEAD_BYTES} bytes")
+    return 0
+
+
+class HeadParser:
+    """Parses heads, remembering the last few hundred.
+
+    Hosts repeat their head with every request but for the length of the body, and h11 takes half the time of a small
+    request. What a head means is a function of its bytes, so a head that was read before need not be read again; the
+    Content-Length is cut out before the look-up, if it is written in the usual form.
+    """
+
+    LIMIT: Final = 256
+    LARGEST: Final = 2 << 10
+
+    def __init__(self) -> None:
+        self._known: dict[bytes, tuple[Head, int]] = {}
+
+    def parse(self, data: bytes) -> tuple[Head, int]:
+        """The head in `data`, which ends as `head_end` said, and the Content-Length (0 if there is none).
+
+        Raises:
+            HttpRefusal: 400, 414, 431.
+        """
+        length = None
+        if found := _LENGTH.search(data):
+            length = int(found[1])
+            data = data[: found.start(1)] + b"0" + data[found.end(1) :]
+        known = self._known.get(data)
+        if known is None:
+            known = read_head(data)
+            if len(data) <= self.LARGEST:
+                if len(self._known) >= self.LIMIT:
+                    self._known.clear()
+                self._known[data] = known
+        return known if length is None else (known[0], length)
+
+
+def read_head(data: bytes) -> tuple[Head, int]:
+    """`HeadParser.parse` without memory."""
+    _check_raw(data)
+    parser = h11.Connection(h11.SERVER)
+    try:
+        parser.receive_data(data)
+        request = parser.next_event()
+    except h11.RemoteProtocolError as error:
+        raise HttpRefusal(400, f"Not an HTTP/1.1 request: {error}") from None
+    assert isinstance(request, h11.Request), "a complete head makes a request"
+    headers: dict[str, str] = {}
+    for raw_name, value in request.headers:
+        name, text = raw_name.decode("ascii"), value.decode("latin-1")
+        headers[name] = f"{headers[name]}, {text}" if name in headers else text
+    path, _, query = request.target.decode("ascii").partition("?")
+    head = Head(
+        method=request.method.decode("ascii"),
+        path=path,
+        query=query,
+        headers=headers,
+        chunked="transfer-encoding" in headers,
+        sized="content-length" in headers,
+        close="close" in headers.get("connection", "").lower().replace(" ", "").split(","),
+        expects_continue=_expects_continue(headers),
+    )
+    return head, int(headers.get("content-length", 0))
+
+
+def _expects_continue(headers: dict[str, str]) -> bool:
+    expect = headers.get("expect")
+    if expect is None:
+        return False
+    if expect.lower() != "100-continue":
+        raise HttpRefusal(417, "The only expectation that can be met is 100-continue")
+    return True
+
+
+def _refuse_bare_lf(data: bytes) -> None:
+    if data.count(b"\n") != data.count(b"\r\n"):
+        raise HttpRefusal(400, "Lines of a request head end with CRLF")
+
+
+def _check_raw(data: bytes) -> None:
+    """The gate before h11."""
+    _refuse_bare_lf(data)
+    if data.count(b"\r") != data.count(b"\r\n"):
+        raise HttpRefusal(400, "Lines of a request head end with CRLF")
+    if _CONTROL.search(data):
+        raise HttpRefusal(400, "The request head holds a control character")
+    if b"\r\n " in data or b"\r\n\t" in data:
+        raise HttpRefusal(400, "Folded header lines are not accepted")
+    start, *lines = data[:-4].split(b"\r\n")
+    _check_start(start)
+    if len(lines) > MAX_FIELDS:
+        raise HttpRefusal(431, f"The request has more than {MAX_FIELDS} header fields")
+    _check_fields(lines)
+
+
+def _check_start(line: bytes) -> None:
+    parts = line.split(b" ")
+    if len(parts) > 1 and len(parts[1]) > MAX_TARGET_BYTES:
+        raise HttpRefusal(414, f"The request target has more than {MAX_TARGET_BYTES} bytes")
+    found = _START.fullmatch(line)
+    if found is None:
+        if len(parts) == 3 and _VERSION.fullmatch(parts[2]) and parts[2] != b"HTTP/1.1":
+            raise HttpRefusal(400, "Only HTTP/1.1 is spoken here")
+        raise HttpRefusal(400, "The request line is an upper-case method, a target that starts with / and HTTP/1.1")
+    target = found[2]
+    if _BAD_TARGET.search(target) or _BAD_PATH.search(target.partition(b"?")[0]):
+        raise HttpRefusal(400, "The request target holds a dot segment, an encoded slash, a fragment or a control")
+
+
+def _check_fields(lines: list[bytes]) -> None:
+    seen: set[bytes] = set()
+    values: dict[bytes, bytes] = {}
+    for line in lines:
+        name, colon, value = line.partition(b":")
+        name = name.lower()
+        if not colon:
+            raise HttpRefusal(400, "A header line has no colon")
+        if name in seen and (name in SINGLETONS or name.startswith(b"mcp-")):
+            raise HttpRefusal(400, f"{name.decode('latin-1')} is given twice")
+        seen.add(name)
+        values[name] = value.strip(b" \t")
+    length, coding = values.get(b"content-length"), values.get(b"transfer-encoding")
+    if length is not None and coding is not None:
+        raise HttpRefusal(400, "Content-Length and Transfer-Encoding exclude each other")
+    if length is not None and not _DIGITS.fullmatch(length):
+        if _TOO_LONG.fullmatch(length):
+            raise HttpRefusal(413, "The request body is too large")
+        raise HttpRefusal(400, "Content-Length is a number")
+    if coding is not None and coding.lower() != b"chunked":
+        raise HttpRefusal(400, "The only transfer coding accepted is chunked")
+
+
+class ChunkedBody:
+    """A chunked body on its way in, read by h11.
+
+    Trailers are refused, as is a body in crumbs: 16 MiB in 1-byte chunks would cost minutes of CPU. h11 lets a bare LF
+    pass as the last line, so the end is looked at too. (A chunk extension past 16 KiB is refused only when it comes in
+    pieces; nothing reads extensions.)
+    """
+
+    _FREE_CHUNKS: Final = 4096
+    _CRUMB_BYTES: Final = 64
+
+    def __init__(self, limit_bytes: int) -> None:
+        self._limit_bytes = limit_bytes
+        self._parser = h11.Connection(h11.SERVER)
+        self._parser.receive_data(b"POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n")
+        self._parser.next_event()
+        self._parts: list[bytes] = []
+        self._chunks = 0
+        self._tail = b""
+        self.size = 0
+
+    def feed(self, data: bytes) -> tuple[bytes, bytes] | None:
+        """Body and what followed it, once it is complete.
+
+        Raises:
+            HttpRefusal: 400, 413.
+        """
+        self._parser.receive_data(data)
+        self._tail = self._tail[-4:] + data
+        try:
+            while (event := self._parser.next_event()) is not h11.NEED_DATA:
+                if isinstance(event, h11.Data):
+                    self._take(event)
+                elif isinstance(event, h11.EndOfMessage):
+                    return self._finish(event)
+        except h11.RemoteProtocolError as error:
+            raise HttpRefusal(400, f"The chunked body is malformed: {error}") from None
+        return None
+
+    def _take(self, event: h11.Data) -> None:
+        self._chunks += event.chunk_start
+        if self._chunks > self._FREE_CHUNKS + self.size // self._CRUMB_BYTES:
+            raise HttpRefusal(400, "The chunks of the body are too small")
+        self.size += len(event.data)
+        if self.size > self._limit_bytes:
+            raise HttpRefusal(413, f"The request body has more than {self._limit_bytes} bytes")
+        self._parts.append(bytes(event.data))
+
+    def _finish(self, event: h11.EndOfMessage) -> tuple[bytes, bytes]:
+        rest = self._parser.trailing_data[0]
+        end = len(self._tail) - len(rest)
+        if event.headers or self._tail[max(0, end - 4) : end] != b"\r\n\r\n":
+            raise HttpRefusal(400, "The chunked body does not end with an empty chunk and a blank line")
+        return b"".join(self._parts), rest
