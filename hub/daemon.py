@@ -20,14 +20,16 @@ from pathlib import Path
 from typing import Final
 
 import trio
-from config.load import find_config, load
-from config.paths import control_path, key_path, lock_path, socket_path, state_path, token_path
-from config.state import Memory
 from msgspec import Struct, structs
 
+from config.check import check_hub, split_listen
+from config.load import find_config, load
+from config.paths import control_path, key_path, lock_path, socket_path, state_path, token_path
 from config.schema import ConfigError, HubConfig, UpstreamConfig
+from config.source import Problem
+from config.state import Memory
 from hub import logs
-from hub.access import Access, is_loopback, read_or_make_token
+from hub.access import Access, read_or_make_token
 from hub.control import serve_control
 from hub.downstream import serve_lines
 from hub.http_endpoint import Endpoint
@@ -37,6 +39,8 @@ from hub.link.exchange import Identity
 from hub.preamble import read_preamble
 from hub.seal import Sealer, load_keys
 from hub.sockets import AlreadyRunning, bind_unix, peer_uid, take_lock
+from hub.wire.jsonrpc import Failure, encode_response
+from hub.wire.mcp import INVALID_PARAMS
 
 log = logging.getLogger("hubd")
 
@@ -83,15 +87,17 @@ def configuration(options: ServeOptions) -> HubConfig:
         ConfigError: the file cannot be used.
     """
     path = find_config(options.config)
-    config = load(path, dict(os.environ)) if path else demo_config()
+    config = load(path, os.environ) if path else demo_config()
     if path is None:
         log.info(
             "no configuration found: serving the demo upstream; `hubd --help` says where a hubd.toml is looked for"
         )
     changes = {"listen": options.listen, "auth": options.auth}
     config = structs.replace(config, **{name: value for name, value in changes.items() if value is not None})
-    if config.auth == "none" and not is_loopback(config.listen):
-        raise ConfigError(f'auth = "none" is allowed on loopback only, not on {config.listen}; use auth = "token"')
+    try:
+        check_hub(config)
+    except Problem as problem:
+        raise ConfigError(f"{'.'.join(problem.keys)}: {problem}") from None
     return config
 
 
@@ -132,9 +138,9 @@ async def serve_daemon(config: HubConfig) -> None:
         async with _unix_listener(socket_path()) as lines, _unix_listener(control_path()) as control:
             host, port = tcp.getsockname()[:2]
             access = Access(
+                port=port,
                 hosts=config.allowed_hosts,
                 origins=config.allowed_origins,
-                port=port,
                 token=None if config.auth == "none" else read_or_make_token(token_path()),
             )
             hub = Hub(config, Memory(state_path()), Sealer(load_keys(key_path())))
@@ -156,13 +162,12 @@ async def serve_daemon(config: HubConfig) -> None:
 
 
 def _listen_tcp(address: str) -> socket.socket:
-    host, _, port = address.rpartition(":")
-    host = host.strip("[]")
+    host, port = split_listen(address)
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind((host, int(port)))
+        listener.bind((host, port))
         listener.listen(1024)
         listener.setblocking(False)
     except OSError as error:
@@ -182,7 +187,7 @@ async def _unix_listener(path: Path) -> AsyncIterator[trio.SocketListener]:
         yield trio.SocketListener(trio.socket.from_stdlib_socket(listener))
     finally:
         listener.close()
-        path.unlink(missing_ok=True)
+        path.unlink(missing_ok=True)  # noqa: ASYNC240 - a directory entry in memory
 
 
 async def _accept_lines(
@@ -191,7 +196,11 @@ async def _accept_lines(
     """Serve hosts that come through the shim; `task_status` gets the scope that ends their connections."""
     async with trio.open_nursery() as handlers:
         task_status.started(handlers.cancel_scope)
-        await trio.serve_listeners(lambda stream: _serve_shim(stream, hub), [listener], handler_nursery=handlers)
+
+        async def serve(stream: trio.SocketStream) -> None:
+            await _serve_shim(stream, hub)
+
+        await trio.serve_listeners(serve, [listener], handler_nursery=handlers)
 
 
 async def _serve_shim(stream: trio.SocketStream, hub: Hub) -> None:
@@ -202,12 +211,16 @@ async def _serve_shim(stream: trio.SocketStream, hub: Hub) -> None:
             log.warning("refused a unix socket connection from uid %d: this hub serves uid %d", uid, os.getuid())
             return
         try:
-            with trio.move_on_after(PREAMBLE_S):
+            with trio.fail_after(PREAMBLE_S):
                 preamble, rest = await read_preamble(stream)
-                identity = Identity(f"uid:{uid}", preamble.host or "stdio")
-        except (trio.BrokenResourceError, ValueError) as error:
+        except (trio.BrokenResourceError, trio.TooSlowError, ValueError) as error:
             log.warning("a connection on the unix socket did not say who it is: %s", error)
             return
+        if preamble.upstream is not None and not hub.router.knows_scope(preamble.upstream):
+            text = f"There is no upstream {preamble.upstream!r} in this hub; `hubd status` lists them"
+            await stream.send_all(encode_response(None, Failure(INVALID_PARAMS, text)) + b"\n")
+            return
+        identity = Identity(f"uid:{uid}", preamble.host or "stdio")
         await serve_lines(stream, identity, hub.router, hub.downstreams, scope=preamble.upstream, received=rest)
 
 
