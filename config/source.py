@@ -3,6 +3,7 @@
 A file that others can change decides which commands this user runs, so it is refused (SEC-50, F-C-10).
 """
 
+import errno
 import os
 import re
 import stat
@@ -32,16 +33,12 @@ def read(path: Path) -> str:
         ConfigError: it cannot be read, is not a plain file, is empty, or could have been written by someone else.
     """
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        data, found = read_plain(path, MAX_BYTES + 1)
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
-    with open(descriptor, "rb") as file:
-        found = os.fstat(descriptor)
-        if not stat.S_ISREG(found.st_mode):
-            raise ConfigError(f"{path}: is not a plain file; name a .toml or .json file")
-        _refuse_foreign(path, found)
-        data = file.read(MAX_BYTES + 1)
-    _refuse_foreign(path.resolve().parent, path.resolve().parent.stat())
+    directory = path.resolve().parent
+    for place, owned in ((path, found), (directory, directory.stat())):
+        _refuse_foreign(place, owned)
     if len(data) > MAX_BYTES:
         raise ConfigError(f"{path}: is larger than {MAX_BYTES >> 20} MB; is it the right file?")
     try:
@@ -52,6 +49,25 @@ def read(path: Path) -> str:
     if not text.strip():  # a truncated file must not mean "no upstreams" (F-C-03)
         raise ConfigError(f"{path}: is empty; write at least one [upstreams.NAME], or remove the file")
     return text
+
+
+def read_plain(path: Path, limit: int) -> tuple[bytes, os.stat_result]:
+    """At most `limit` bytes of a plain file, and whose it is; never waits, whatever `path` is.
+
+    Raises:
+        OSError: it cannot be read, or is a directory, pipe or device; `strerror` says it for people.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode):
+            raise OSError(errno.EINVAL, "it is not a plain file")
+        data = b""
+        while len(data) < limit and (more := os.read(descriptor, limit - len(data))):
+            data += more
+        return data, found
+    finally:
+        os.close(descriptor)
 
 
 def _refuse_foreign(path: Path, found: os.stat_result) -> None:

@@ -6,6 +6,7 @@ cannot be written it runs on and tries again (F-D-05): a memory is never a reaso
 
 import logging
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -70,7 +71,8 @@ class Memory:
             _write(draft, data)
             draft.replace(self._path)
         except OSError as error:
-            draft.unlink(missing_ok=True)
+            with suppress(OSError):
+                draft.unlink()
             if not self._complained:
                 log.warning("cannot save %s: %s; it is kept in memory", self._path, error.strerror)
             self._complained = True

@@ -4,14 +4,14 @@ An unset variable without a default is an error, never an empty string: a server
 ways that are hard to understand. As in a shell, the default is also used for a variable that is set but empty.
 """
 
-import os
 import re
-import stat
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
 from msgspec import Struct
+
+from config.source import read_plain
 
 MAX_FILE_BYTES: Final = 1 << 16
 _REFERENCE = re.compile(r"\$\$\{|\$\{(?P<inner>[^{}]*)\}|\$\{")
@@ -66,14 +66,10 @@ class Variables(Struct, frozen=True):
     def _file(self, name: str) -> str:
         path = self.directory / Path(name).expanduser()
         try:
-            descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+            data, _ = read_plain(path, MAX_FILE_BYTES + 1)
         except (OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) else error
             raise Unresolved(f"cannot read {path} for ${{file:{name}}}: {reason}") from None
-        with open(descriptor, "rb") as file:
-            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                raise Unresolved(f"${{file:{name}}} is not a plain file: {path}")
-            data = file.read(MAX_FILE_BYTES + 1)
         if len(data) > MAX_FILE_BYTES:
             raise Unresolved(f"${{file:{name}}} is larger than {MAX_FILE_BYTES // 1024} KB: {path}")
         try:

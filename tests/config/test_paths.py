@@ -1,0 +1,103 @@
+"""Where things are, and that these places are private."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from config import places
+from config.paths import (
+    config_file,
+    control_path,
+    key_path,
+    lock_path,
+    runtime_dir,
+    socket_path,
+    state_dir,
+    state_path,
+    token_path,
+)
+from config.schema import ConfigError
+
+VARIABLES = ("HUBD_RUNTIME_DIR", "XDG_RUNTIME_DIR", "XDG_STATE_HOME", "XDG_CONFIG_HOME")
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path, monkeypatch) -> Path:
+    for variable in VARIABLES:
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    return tmp_path
+
+
+def test_the_places_below_xdg_directories(home, monkeypatch):
+    for variable in VARIABLES[1:]:
+        monkeypatch.setenv(variable, str(home / variable.lower()))
+    runtime, state = home / "xdg_runtime_dir/hubd", home / "xdg_state_home/hubd"
+    assert config_file() == home / "xdg_config_home/hubd/hubd.toml"
+    assert (socket_path(), control_path(), lock_path()) == (
+        runtime / "hubd.sock",
+        runtime / "control.sock",
+        runtime / "hubd.lock",
+    )
+    assert (token_path(), key_path(), state_path()) == (state / "token", state / "keys", state / "memory.json")
+    assert runtime.stat().st_mode & 0o777 == state.stat().st_mode & 0o777 == 0o700
+
+
+def test_the_places_without_xdg(home):
+    assert config_file() == home / ".config/hubd/hubd.toml"
+    assert state_dir() == home / ".local/state/hubd"
+    usual = f"/run/user/{os.getuid()}"
+    expected = f"{usual}/hubd" if os.access(usual, os.W_OK | os.X_OK) else f"/tmp/hubd-{os.getuid()}"
+    assert places.runtime_dir() == expected, "a host that strips the environment must find the same sockets"
+
+
+def test_an_own_variable_wins_and_relative_ones_are_ignored(home, monkeypatch):
+    monkeypatch.setenv("XDG_STATE_HOME", "relative")
+    assert state_dir() == home / ".local/state/hubd"
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(home / "x"))
+    monkeypatch.setenv("HUBD_RUNTIME_DIR", str(home / "own/"))
+    assert runtime_dir() == home / "own"
+
+
+@pytest.mark.covers("F-D-10")
+@pytest.mark.parametrize("there", ["file", "link", "dangling link", "open directory"])
+def test_a_place_that_is_not_private_is_refused_and_left(home, monkeypatch, there):
+    place = home / "place"
+    monkeypatch.setenv("HUBD_RUNTIME_DIR", str(place))
+    if there == "file":
+        place.write_text("x")
+    elif there == "open directory":
+        place.mkdir()
+        place.chmod(0o755)
+    else:
+        place.symlink_to(home if there == "link" else home / "nowhere")
+    before = place.lstat().st_mode
+    with pytest.raises(ConfigError, match=r"HUBD_RUNTIME_DIR"):
+        runtime_dir()
+    assert place.lstat().st_mode == before
+
+
+@pytest.mark.covers("F-D-10")
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a directory to someone else")
+def test_a_directory_of_another_user_is_refused(home, monkeypatch):
+    place = home / "place"
+    place.mkdir(mode=0o700)
+    os.chown(place, 12345, 12345)
+    monkeypatch.setenv("HUBD_RUNTIME_DIR", str(place))
+    with pytest.raises(ConfigError, match="belongs to another user"):
+        runtime_dir()
+
+
+@pytest.mark.covers("F-D-06")
+def test_a_state_directory_that_cannot_be_made_is_no_reason_to_stop(home, monkeypatch, caplog):
+    (home / "file").write_text("x")
+    monkeypatch.setenv("XDG_STATE_HOME", str(home / "file"))
+    assert state_path() == home / "file/hubd/memory.json"
+    assert "nothing will be remembered" in caplog.text
+
+
+def test_a_socket_path_has_room_in_the_kernel(home, monkeypatch):
+    monkeypatch.setenv("HUBD_RUNTIME_DIR", str(home / ("x" * 100)))
+    with pytest.raises(ConfigError, match="longer than the 107 bytes"):
+        socket_path()
