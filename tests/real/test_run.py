@@ -78,7 +78,7 @@ def test_another_shell_lists_and_calls_the_demo_tools(hubd):
     assert {"demo__echo", "demo__add", "demo__countdown"} <= names
     assert "demo__echo" in hubd("tools")
     assert "hello" in hubd("call", "demo__echo", "text=hello")
-    called = json.loads(hubd("call", "demo__add", "--json", '{"a": 2, "b": 3}'))
+    called = json.loads(hubd("call", "demo__add", "--raw", "--json", '{"a": 2, "b": 3}'))
     assert called["structuredContent"] == {"sum": 5}
 
 
