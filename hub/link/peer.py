@@ -1,0 +1,307 @@
+"""JSON-RPC with one peer over a `Channel`: requests in both directions, each matched to its answer.
+
+One task reads (`run`). A request waits in its caller's own task, which the reader wakes directly: no event, no queue,
+no task in between. What the peer asks is answered by a task of its own, so that a slow answer never stops the reading;
+`ping` is answered at once. A waiting entry goes away in the same step in which its task is woken or cancelled, so an
+answer that comes later finds nobody and is counted.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+import trio
+from msgspec import Raw
+from trio.lowlevel import Abort, current_task, reschedule, wait_task_rescheduled
+
+from hub.link.channel import Channel, ChannelClosed, LineTooLong, OutboxFull
+from hub.wire.jsonrpc import (
+    EMPTY,
+    Failure,
+    Message,
+    Notification,
+    RemoteProtocolError,
+    Reply,
+    Request,
+    RequestId,
+    Response,
+    Result,
+    decode,
+    encode_notification,
+    encode_request,
+    encode_response,
+    is_batch,
+    peek_object,
+    raw,
+    split_batch,
+)
+from hub.wire.mcp import CANCELLED, DISCOVER, INITIALIZE, INTERNAL_ERROR, PING
+
+log = logging.getLogger(__name__)
+
+MAX_BAD_MESSAGES: Final = 1_000
+"""Malformed messages in a row after which the peer is given up (F-P-07)."""
+MAX_QUESTIONS: Final = 64
+"""Requests of the peer that are being answered at one time."""
+NOTIFICATIONS_PER_S: Final = 1_000
+"""Beyond this the peer is read no faster, which holds it back and nobody else (F-P-14)."""
+COMPLAIN_EVERY_S: Final = 1.0
+SHOWN_BYTES: Final = 200
+NEVER_CANCELLED: Final = frozenset({INITIALIZE, DISCOVER})
+"""`initialize` by rule (P-8); a probe, because it may have gone to a server that knows neither."""
+
+OnRequest = Callable[[Request], Awaitable[Reply]]
+OnNotification = Callable[[Notification], None]
+
+
+class BadPeer(Exception):
+    """The peer breaks the protocol for good: a message is too long, or nothing it says makes sense."""
+
+
+def last_words(within_s: float) -> trio.CancelScope:
+    """A shield for saying goodbye while being cancelled; never without a deadline (STYLE rule 8)."""
+    return trio.move_on_after(within_s, shield=True)
+
+
+class _Waiter:
+    """A caller's task, and what it will find when it is woken."""
+
+    __slots__ = ("answer", "task")
+
+    def __init__(self) -> None:
+        self.task = current_task()
+        self.answer: Reply | Exception | None = None
+
+
+class Peer:
+    """The other end of a `Channel`. Ids are ours, counted up and never used twice (B-3, B-4).
+
+    `takes_requests` False: the revision has no requests in that direction (T-3); they are counted and not answered.
+    """
+
+    def __init__(
+        self,
+        channel: Channel,
+        *,
+        on_request: OnRequest,
+        on_notification: OnNotification,
+        name: str = "peer",
+        strict: bool = False,
+    ) -> None:
+        self._channel = channel
+        self._on_request = on_request
+        self._on_notification = on_notification
+        self._name = name
+        self._strict = strict
+        self._last_id = 0
+        self._waiting: dict[RequestId, _Waiter] = {}
+        self._answering: dict[RequestId, trio.CancelScope] = {}
+        self._window_at = float("-inf")
+        self._in_window = 0
+        self._bad_in_a_row = 0
+        self._complained_at = float("-inf")
+        self.takes_requests = True
+        self.ended = False
+        self.messages = 0
+        """Received and understood."""
+        self.stray_answers = 0
+        """Answers nobody waited for: late, repeated, or to something never asked (F-P-11)."""
+        self.bad_messages = 0
+        self.refused_requests = 0
+
+    def __repr__(self) -> str:
+        state = "ended" if self.ended else "open"
+        return (
+            f"<Peer {self._name} {state} [{len(self._waiting)} waiting, {len(self._answering)} answering | "
+            f"{self.stray_answers} stray, {self.bad_messages} bad]>"
+        )
+
+    # --- asking and telling -------------------------------------------------------------------------------------------
+
+    def next_id(self) -> int:
+        """A fresh id. Whoever takes one passes it to `request`, or drops it."""
+        self._last_id += 1
+        return self._last_id
+
+    async def request(self, method: str, params: dict[str, Raw], *, id: int | None = None) -> Reply:
+        """Send a request and wait for its answer.
+
+        Raises:
+            ChannelClosed: the peer is gone, before or after it got the request.
+            OutboxFull: the peer does not read; nothing was sent.
+            RemoteProtocolError: the answer was malformed.
+            BadPeer: the peer was given up.
+        Cancellation: the peer is told, but for `NEVER_CANCELLED`; a late answer is dropped.
+        """
+        await trio.lowlevel.checkpoint_if_cancelled()
+        if self.ended:
+            raise ChannelClosed
+        if id is None:
+            id = self.next_id()
+        self._channel.send(encode_request(id, method, params))
+        waiter = self._waiting[id] = _Waiter()
+
+        def abort(_: object) -> Abort:
+            del self._waiting[id]
+            if method not in NEVER_CANCELLED:
+                self.notify(CANCELLED, {"requestId": raw(id)})
+            return Abort.SUCCEEDED
+
+        await wait_task_rescheduled(abort)
+        answer = waiter.answer
+        if isinstance(answer, (Result, Failure)):
+            return answer
+        raise answer or ChannelClosed
+
+    def notify(self, method: str, params: dict[str, Raw]) -> None:
+        """Send a notification; nothing to a peer that is gone or does not read."""
+        self._send_if_possible(encode_notification(method, params), method)
+
+    def _send_if_possible(self, message: bytes, what: str) -> None:
+        try:
+            self._channel.send(message)
+        except (ChannelClosed, OutboxFull):
+            log.debug("%s did not get %s", self._name, what)
+
+    # --- listening ----------------------------------------------------------------------------------------------------
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Read until the channel closes. Every caller still waiting then gets `ChannelClosed`.
+
+        Raises:
+            BadPeer: a message is too long, or too many are malformed; callers get it too.
+        Cancellation: as a closed channel. Answers being made are abandoned.
+        """
+        fault = ""
+        try:
+            async with trio.open_nursery() as nursery:
+                task_status.started()
+                try:
+                    await self._read(nursery)
+                except ChannelClosed:
+                    pass
+                except LineTooLong:
+                    fault = "sent a message that is too long"
+                except BadPeer as error:
+                    fault = str(error)
+                self.end(fault)
+                nursery.cancel_scope.cancel()
+        finally:
+            self.end(fault)
+        if fault:
+            raise BadPeer(fault)
+
+    def end(self, fault: str = "") -> None:
+        """Wake everyone who waits: there will be no answer. Nothing can be asked from now on."""
+        self.ended = True
+        waiting, self._waiting = self._waiting, {}
+        for waiter in waiting.values():
+            waiter.answer = BadPeer(fault) if fault else ChannelClosed()
+            reschedule(waiter.task)
+
+    async def _read(self, nursery: trio.Nursery) -> None:
+        while True:
+            data = await self._channel.receive()
+            try:
+                message = decode(data, strict=self._strict)
+            except RemoteProtocolError as error:
+                if is_batch(data):
+                    await self._take_batch(data, nursery)
+                else:
+                    self._complain(data, error)
+                continue
+            self._bad_in_a_row = 0
+            await self._take(message, nursery)
+
+    async def _take_batch(self, data: bytes, nursery: trio.Nursery) -> None:
+        """The messages of an array (2025-03-26)."""
+        try:
+            parts = split_batch(data)
+        except RemoteProtocolError as error:
+            self._complain(data, error)
+            return
+        for part in parts:
+            try:
+                message = decode(part, strict=self._strict)
+            except RemoteProtocolError as error:
+                self._complain(part, error)
+            else:
+                await self._take(message, nursery)
+
+    async def _take(self, message: Message, nursery: trio.Nursery) -> None:
+        self.messages += 1
+        if isinstance(message, Response):
+            waiter = None if message.id is None else self._waiting.pop(message.id, None)
+            if waiter is None:
+                self.stray_answers += 1
+            else:
+                waiter.answer = message.reply
+                reschedule(waiter.task)
+        elif isinstance(message, Notification):
+            if message.method == CANCELLED:
+                self._stop_answering(message)
+            else:
+                self._on_notification(message)
+            await self._pace()
+        else:
+            self._take_request(message, nursery)
+
+    async def _pace(self) -> None:
+        self._in_window += 1
+        if self._in_window >= NOTIFICATIONS_PER_S:
+            await trio.sleep_until(self._window_at + 1)
+            self._in_window = 0
+            self._window_at = trio.current_time()
+
+    def _complain(self, data: bytes, error: RemoteProtocolError) -> None:
+        """Drop a malformed message; whoever waits for it is told at once (F-P-07, F-P-10)."""
+        self.bad_messages += 1
+        self._bad_in_a_row += 1
+        if error.id is not None:
+            self._disappoint(data, error, error.id)
+        now = trio.current_time()
+        if now - self._complained_at >= COMPLAIN_EVERY_S:
+            self._complained_at = now
+            log.warning("%s sent what is not a message (%s): %r", self._name, error, data[:SHOWN_BYTES])
+        if self._bad_in_a_row >= MAX_BAD_MESSAGES:
+            raise BadPeer(f"sent {MAX_BAD_MESSAGES} lines in a row that are not messages")
+
+    def _disappoint(self, data: bytes, error: RemoteProtocolError, id: RequestId) -> None:
+        if "method" in peek_object(data):  # a request, whose id is of the peer's own counting
+            if self.takes_requests:
+                self._send_if_possible(encode_response(id, error.failure), "an error")
+        elif waiter := self._waiting.pop(id, None):
+            waiter.answer = error
+            reschedule(waiter.task)
+
+    # --- answering ----------------------------------------------------------------------------------------------------
+
+    def _take_request(self, request: Request, nursery: trio.Nursery) -> None:
+        if not self.takes_requests:
+            self.refused_requests += 1
+        elif request.method == PING:
+            self._send_if_possible(encode_response(request.id, Result(EMPTY)), PING)
+        elif len(self._answering) >= MAX_QUESTIONS or request.id in self._answering:
+            self.refused_requests += 1
+            failure = Failure(INTERNAL_ERROR, "Too many requests at a time, or one id used twice")
+            self._send_if_possible(encode_response(request.id, failure), "a refusal")
+        else:
+            scope = self._answering[request.id] = trio.CancelScope()
+            nursery.start_soon(self._answer, request, scope)
+
+    def _stop_answering(self, notification: Notification) -> None:
+        for id, scope in self._answering.items():
+            if raw(id) == notification.params.get("requestId"):
+                scope.cancel()
+
+    async def _answer(self, request: Request, scope: trio.CancelScope) -> None:
+        reply: Reply = Failure(INTERNAL_ERROR, "The request could not be answered")
+        try:
+            with scope:
+                reply = await self._on_request(request)
+        except Exception:  # the wall around serving one request
+            log.exception("answering %s of %s failed", request.method, self._name)
+        finally:
+            del self._answering[request.id]
+        if not scope.cancelled_caught:
+            self._send_if_possible(encode_response(request.id, reply), "an answer")

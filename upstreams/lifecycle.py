@@ -1,0 +1,113 @@
+"""The life of one upstream as a table, and when to try again (D-10). Pure: time and chance are arguments.
+
+    IDLE --START--> CONNECTING --OPENED--> CONNECTED
+                        |  ^                 |  ^
+                      LOST |               LOST |
+                        v RESTART            v OPENED
+                        +---------> RECONNECTING --GAVE_UP--> FAILED --START--> RECONNECTING
+
+An upstream is `CONNECTING` until its first session opens or fails and `RECONNECTING` from then on, between attempts and
+during them. After `ATTEMPTS` attempts in a row that failed it is `FAILED`: then nothing is tried until a call needs it,
+and no more than once in `FAILED_PAUSE_S`. `UNAUTHORIZED` is `FAILED` for want of credentials. `DISABLED` ends only by
+configuration or command. `RESTART` (by command) starts over from everywhere.
+"""
+
+from collections.abc import Callable, Mapping
+from enum import Enum
+from typing import Final
+
+FIRST_PAUSE_S: Final = 1.0
+LONGEST_PAUSE_S: Final = 30.0
+JITTER: Final = 0.2
+"""The part of a pause by which it varies to either side, so that upstreams that fell together do not rise together."""
+ATTEMPTS: Final = 5
+FAILED_PAUSE_S: Final = 30.0
+HEALTHY_S: Final = 60.0
+"""A session that lasted this long was a good one: the next pause is short again."""
+
+
+class State(Enum):
+    """What an upstream is doing; the values are what `hubd status` shows."""
+
+    IDLE = "idle"
+    CONNECTING = "connecting"
+    CONNECTED = "connected"
+    RECONNECTING = "reconnecting"
+    FAILED = "failed"
+    DISABLED = "disabled"
+    UNAUTHORIZED = "unauthorized"
+
+
+class Event(Enum):
+    """What moves it on."""
+
+    START = "start"
+    """An attempt begins."""
+    OPENED = "opened"
+    LOST = "lost"
+    """An attempt failed, or a session ended; another attempt follows."""
+    GAVE_UP = "gave up"
+    REFUSED = "refused"
+    """The credentials are not good enough."""
+    RESTART = "restart"
+    DISABLE = "disable"
+
+
+_COMMANDS: Final = {Event.RESTART: State.CONNECTING, Event.DISABLE: State.DISABLED}
+_ENDS: Final = {Event.LOST: State.RECONNECTING, Event.GAVE_UP: State.FAILED, Event.REFUSED: State.UNAUTHORIZED}
+
+TRANSITIONS: Final[Mapping[State, Mapping[Event, State]]] = {
+    State.IDLE: {Event.START: State.CONNECTING, **_COMMANDS},
+    State.CONNECTING: {Event.START: State.CONNECTING, Event.OPENED: State.CONNECTED, **_ENDS, **_COMMANDS},
+    State.CONNECTED: {**_ENDS, **_COMMANDS},
+    State.RECONNECTING: {Event.START: State.RECONNECTING, Event.OPENED: State.CONNECTED, **_ENDS, **_COMMANDS},
+    State.FAILED: {Event.START: State.RECONNECTING, **_COMMANDS},
+    State.UNAUTHORIZED: {Event.START: State.RECONNECTING, **_COMMANDS},
+    State.DISABLED: _COMMANDS,
+}
+
+
+class Backoff:
+    """When to try again. `jitter` returns a number from -1 to 1."""
+
+    def __init__(self, jitter: Callable[[], float], *, attempts: int = ATTEMPTS) -> None:
+        self._jitter = jitter
+        self._attempts = attempts
+        self.reset()
+
+    def __repr__(self) -> str:
+        return f"<Backoff {self.failures} failed in a row, next pause {self._pause_s:g} s>"
+
+    def reset(self) -> None:
+        """Forget all failures."""
+        self.failures = 0
+        self._pause_s = FIRST_PAUSE_S
+        self._opened_at: float | None = None
+        self._failed_at = float("-inf")
+
+    def opened(self, now: float) -> None:
+        """A session opened."""
+        self.failures = 0
+        self._opened_at = now
+
+    def failed(self, now: float) -> float | None:
+        """A session ended, or could not be opened: how many seconds to wait, or None to give up.
+
+        A session that ends soon after it opened is no failed attempt, but the pauses go on growing, so that a crash
+        loop is as slow as a server that does not start.
+        """
+        self._failed_at = now
+        if self._opened_at is None:
+            self.failures += 1
+        elif now - self._opened_at >= HEALTHY_S:
+            self._pause_s = FIRST_PAUSE_S
+        self._opened_at = None
+        if self._attempts and self.failures >= self._attempts:
+            return None
+        pause_s = self._pause_s * (1 + JITTER * self._jitter())
+        self._pause_s = min(self._pause_s * 2, LONGEST_PAUSE_S)
+        return pause_s
+
+    def retry_in_s(self, now: float) -> float:
+        """Given up: how long until a call may cause another attempt; 0 for now."""
+        return max(0.0, self._failed_at + FAILED_PAUSE_S - now)
