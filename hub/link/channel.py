@@ -157,15 +157,20 @@ def descriptor(stream: object) -> int | None:
 class LineReader:
     """Newline-framed messages from one stream, with a limit.
 
-    The scan for the newline never starts over, so a 16 MB line costs one pass (FINDINGS 3).
+    The scan for the newline never starts over, so a 16 MB line costs one pass (FINDINGS 3). `received` is what was read
+    off the stream before.
     """
 
-    def __init__(self, stream: trio.abc.ReceiveStream, *, limit_bytes: int = MAX_LINE_BYTES) -> None:
+    def __init__(
+        self, stream: trio.abc.ReceiveStream, *, limit_bytes: int = MAX_LINE_BYTES, received: bytes = b""
+    ) -> None:
         self._stream = stream
         self._limit_bytes = limit_bytes
         self._buffer = bytearray()
         self._scanned = 0
         self._lines: deque[bytes] = deque()
+        if received:
+            self._feed(received)
 
     async def receive(self) -> bytes:
         """The next line without its newline; blank lines are skipped.

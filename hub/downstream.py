@@ -1,0 +1,260 @@
+"""Hosts on a newline-framed connection: the shim's unix socket, or standard input and output.
+
+Both eras share such a connection, message by message (bridging.md 1.1). Each request is a task of the connection's
+nursery; when the host is gone, they all are (F-H-01). Reading never waits for anything, so a cancellation always
+arrives.
+"""
+
+import logging
+import select
+from collections.abc import Callable
+from typing import Final
+
+import trio
+
+from hub.batch import read_batch, run_batch, wants_answer
+from hub.link.channel import ChannelClosed, LineChannel, LineReader, LineTooLong, Outbox, OutboxFull, descriptor
+from hub.link.exchange import Caller, Identity
+from hub.registry import Downstream, Downstreams, Router, answer, progress_token, start
+from hub.relay import HostExchange
+from hub.wire.jsonrpc import (
+    EMPTY,
+    Failure,
+    Notification,
+    RemoteProtocolError,
+    Reply,
+    Request,
+    Response,
+    Result,
+    decode,
+    detach,
+    encode_response,
+    is_batch,
+)
+from hub.wire.mcp import INITIALIZE, INVALID_PARAMS, INVALID_REQUEST, MODERN_VERSIONS, PING, VERSION_KEY
+from hub.wire.modern import read_metadata
+
+__all__ = ["Downstream", "Downstreams", "LineHost", "serve_lines"]
+
+log = logging.getLogger("hubd.host")
+
+EOF_GRACE_S: Final = 5.0
+"""How long running requests of a host that has said all it wanted to say may take."""
+LAST_WORDS_S: Final = 2.0
+CONGESTED_BYTES: Final = 1 << 20
+"""Beyond this much unread, progress and logs are dropped and list changes merge (F-H-04)."""
+
+
+async def serve_lines(
+    stream: trio.abc.Stream,
+    identity: Identity,
+    router: Router,
+    hosts: Downstreams,
+    *,
+    scope: str | None = None,
+    transport: str = "unix",
+    received: bytes = b"",
+) -> None:
+    """Serve one host until it is gone. `received` was read off the stream already. The stream stays the caller's.
+
+    A host that ends its input but still reads, as `printf ... | hubd serve --stdio` does, gets the answers it is
+    waiting for, within `EOF_GRACE_S`.
+
+    Cancellation: cancels the host's requests; upstreams are told.
+    """
+    reading: trio.abc.ReceiveStream = stream
+    writing: trio.abc.SendStream = stream
+    if isinstance(stream, trio.StapledStream):
+        reading, writing = stream.receive_stream, stream.send_stream
+    async with trio.open_nursery() as nursery:
+        outbox = Outbox(writing, nursery, nursery.cancel_scope.cancel)
+        channel = LineChannel(LineReader(reading, received=received), outbox)
+        host = LineHost(channel, identity, router, hosts, nursery, scope=scope, transport=transport)
+        hosts.add(host)
+        try:
+            if await host.read():
+                await host.finish(lambda: _is_read(writing))
+            with trio.move_on_after(LAST_WORDS_S):
+                await outbox.flush()
+        finally:
+            hosts.remove(host)
+            outbox.close()
+            if host.log_level is not None:
+                router.log_level_changed()
+        nursery.cancel_scope.cancel()
+
+
+def _is_read(stream: trio.abc.SendStream) -> bool:
+    """Whether the other end of `stream` is still open; a half-closed socket is."""
+    fd = descriptor(stream)
+    if fd is None:
+        return True
+    poll = select.poll()
+    poll.register(fd, 0)
+    return not poll.poll(0)
+
+
+class LineHost(Downstream):
+    """The host of one line connection. `read` runs it; `finish` lets what is left come to an end."""
+
+    _numbers = iter(range(1, 1 << 62))
+
+    def __init__(
+        self,
+        channel: LineChannel,
+        identity: Identity,
+        router: Router,
+        hosts: Downstreams,
+        nursery: trio.Nursery,
+        *,
+        scope: str | None,
+        transport: str,
+    ) -> None:
+        super().__init__(f"{transport}-{next(self._numbers)}", identity, scope, hosts)
+        self.transport = transport
+        self._channel = channel
+        self._router = router
+        self._nursery = nursery
+        self._untold: dict[str, bytes] = {}
+        self._idle = trio.Event()
+
+    # --- to the host
+
+    def tell(self, subject: str, message: bytes) -> None:
+        if self._channel.outbox.queued_bytes < CONGESTED_BYTES:
+            self._send(message)
+            return
+        if not self._untold:
+            self._nursery.start_soon(self._tell_later)
+        self._untold[subject] = message
+
+    async def _tell_later(self) -> None:
+        await self._channel.flush()
+        messages, self._untold = self._untold, {}
+        for message in messages.values():
+            self._send(message)
+
+    def _notify(self, message: bytes) -> None:
+        """Send what may be dropped."""
+        if self._channel.outbox.queued_bytes < CONGESTED_BYTES:
+            self._send(message)
+
+    def _send(self, message: bytes) -> None:
+        try:
+            self._channel.send(message)
+        except ChannelClosed:
+            pass
+        except OutboxFull:
+            log.warning("%r does not read its answers: closing its connection", self)
+            self._nursery.cancel_scope.cancel()
+
+    def _reply(self, id: int | str | None, reply: Reply) -> None:
+        self._send(encode_response(id, reply))
+
+    # --- from the host
+
+    async def read(self) -> bool:
+        """Take messages until there are no more; False: the framing is lost, so nothing is worth waiting for."""
+        while True:
+            try:
+                line = await self._channel.receive()
+            except ChannelClosed:
+                return True
+            except LineTooLong:
+                self._reply(None, Failure(INVALID_REQUEST, "The message is too long; the connection is closed"))
+                return False
+            self.seen = trio.current_time()
+            self._take(line)
+
+    async def finish(self, is_read: Callable[[], bool]) -> None:
+        """Wait for the running requests while the host waits for them, at most `EOF_GRACE_S`."""
+        with trio.move_on_after(EOF_GRACE_S):
+            while self.calls and is_read():
+                self._idle = trio.Event()
+                with trio.move_on_after(0.05):
+                    await self._idle.wait()
+
+    def _take(self, line: bytes) -> None:
+        try:
+            message = decode(line)
+        except RemoteProtocolError as error:
+            if is_batch(line):
+                self._take_batch(line)
+            else:
+                self._reply(error.id, error.failure)
+            return
+        if isinstance(message, Request):
+            try:
+                self._take_request(message)
+            except RemoteProtocolError as error:
+                self._reply(message.id, error.failure)
+        elif isinstance(message, Notification):
+            self.notified(message)
+        else:
+            self.answered(message)
+
+    def _take_request(self, request: Request) -> None:
+        """Start, or answer at once.
+
+        Raises:
+            RemoteProtocolError: what to answer.
+        """
+        if request.method == INITIALIZE:
+            self._reply(request.id, self.initialize(self._router, request.params))
+            return
+        caller = self._caller(request)
+        if caller is None:
+            if request.method != PING:
+                raise RemoteProtocolError(INVALID_PARAMS, _NEITHER)
+            self._reply(request.id, Result(EMPTY))
+            return
+        if caller is self.caller:
+            self.open = True
+        started = start(self, self._router, request, caller)
+        if not isinstance(started, trio.CancelScope):
+            self._reply(request.id, started)
+            return
+        token = progress_token(request.params)
+        exchange = HostExchange(caller, self._notify, progress_token=token, scope=self.scope)
+        self._nursery.start_soon(self._serve, request, exchange, started)
+
+    def _caller(self, request: Request) -> Caller | None:
+        """Who asks, by the request's own era (F-H-25); None: of neither."""
+        metadata = read_metadata(request.params) if "_meta" in request.params else None
+        if metadata is None:
+            return self.caller
+        if not self.version:
+            self.version = metadata.version
+        if metadata.client_info is not None and self.client_info is EMPTY:
+            self.client_info = detach(metadata.client_info)
+        return Caller(self.identity, metadata.version, metadata.capabilities, metadata.log_level)
+
+    async def _serve(self, request: Request, exchange: HostExchange, scope: trio.CancelScope) -> None:
+        try:
+            reply = await answer(self._router, request, exchange, scope)
+        finally:
+            self.end(request.id)
+        if reply is not None:
+            self._reply(request.id, reply)
+
+    def end(self, id: int | str) -> None:
+        super().end(id)
+        if not self.calls:
+            self._idle.set()
+
+    def _take_batch(self, line: bytes) -> None:
+        try:
+            messages = read_batch(line, self.caller.version if self.caller else "")
+        except RemoteProtocolError as error:
+            self._reply(None, error.failure)
+            return
+        self._nursery.start_soon(self._serve_batch, messages)
+
+    async def _serve_batch(self, messages: list[Request | Notification | Response | RemoteProtocolError]) -> None:
+        replies: list[bytes] = []
+        await run_batch(self, self._router, messages, notify=self._notify, reply=replies.append)
+        if replies and wants_answer(messages):
+            self._send(b"[%b]" % b",".join(replies))
+
+
+_NEITHER: Final = f"Send initialize first, or put {' or '.join(MODERN_VERSIONS)} into params._meta, as {VERSION_KEY}"

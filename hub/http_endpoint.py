@@ -1,0 +1,315 @@
+"""Streamable HTTP, both eras on one path, decided message by message (bridging.md 1.1).
+
+    POST    a request, notification or response: `_post` sorts it, by tests in the order of bridging.md 1.1
+    GET     legacy sessions only: a stream for what belongs to no request, or the rest of one that broke
+    DELETE  legacy sessions only: the end
+
+`/mcp` is everything, `/mcp/<upstream>` one upstream with its own names. Nothing else is here but `/healthz` (SEC-08).
+
+Where the eras differ most: a modern host that closes the connection cancels its request (T-16), a legacy one does not
+(T-28); its answer waits for it in the session.
+"""
+
+from typing import Final, Protocol
+
+import trio
+
+from hub.access import Denied
+from hub.batch import read_batch, run_batch, wants_answer
+from hub.http_answer import SSE_AFTER_S, Accepted, Answer, BatchAnswer, LegacyAnswer, ModernAnswer, accepted, is_json
+from hub.http_refusal import (
+    NEITHER,
+    RETRY_AFTER,
+    Refused,
+    begin,
+    is_modern_notification,
+    metadata_of,
+    not_allowed,
+    refused,
+)
+from hub.http_server import HttpRequest, HttpResponse
+from hub.http_session import HttpSession, HttpSessions
+from hub.link.exchange import Caller, Identity, Overloaded
+from hub.registry import Downstreams, Router, answer, overloaded, progress_token
+from hub.relay import HostExchange
+from hub.wire.jsonrpc import (
+    Message,
+    Notification,
+    RemoteProtocolError,
+    Reply,
+    Request,
+    decode,
+    encode_response,
+    is_batch,
+)
+from hub.wire.mcp import (
+    INITIALIZE,
+    INVALID_PARAMS,
+    LEGACY_VERSIONS,
+    MODERN_VERSIONS,
+    PING,
+    SET_LEVEL,
+    VERSION_KEY,
+)
+from hub.wire.modern import Metadata
+
+TICK_S: Final = 0.5
+UPKEEP_S: Final = 10.0
+SESSION_HEADER: Final = "Mcp-Session-Id"
+
+
+class Access(Protocol):
+    """What is needed of `hub.access.Access`."""
+
+    def check(self, request: HttpRequest) -> Identity | Denied: ...
+
+    def guard(self, request: HttpRequest) -> Denied | None: ...
+
+
+class Endpoint:
+    """All of MCP over HTTP. `handle` answers one request; `run` must be running beside it; `guard` sees heads first."""
+
+    def __init__(self, access: Access, router: Router, hosts: Downstreams) -> None:
+        self.guard = access.guard
+        self.sessions = HttpSessions(hosts)
+        self._access = access
+        self._router = router
+        self._hosts = hosts
+        self._soon: dict[Answer, float] = {}
+        """Answers that are not streams yet, and when they become some; the first first."""
+
+    def __repr__(self) -> str:
+        return f"<Endpoint {self.sessions!r}, {self.sessions.archive!r}, {len(self._soon)} answers pending>"
+
+    async def run(self) -> None:
+        """Upkeep, for ever: open the streams of slow answers, end silent sessions. One task for all of them."""
+        next_upkeep = trio.current_time()
+        while True:
+            await trio.sleep(TICK_S)
+            now = trio.current_time()
+            self._open_slow(now)
+            if now >= next_upkeep:
+                next_upkeep = now + UPKEEP_S
+                if any(session.log_level for session in self.sessions.expire(now)):
+                    self._router.log_level_changed()
+
+    def _open_slow(self, now: float) -> None:
+        due = []
+        for pending, since in self._soon.items():
+            if since > now:
+                break
+            due.append(pending)
+        for pending in due:
+            del self._soon[pending]
+            pending.open()
+
+    # --- one request --------------------------------------------------------------------------------------------------
+
+    async def handle(self, request: HttpRequest, response: HttpResponse) -> None:
+        """Answer one HTTP request.
+
+        Cancellation: cancels what it asked for.
+        """
+        path = request.path
+        scope = None
+        if path != "/mcp":
+            if path == "/healthz" and request.method == "GET":
+                response.reply(200, b'{"status":"ok"}')
+                return
+            scope = path.removeprefix("/mcp/")
+            if scope == path or not self._router.knows_scope(scope):
+                response.reply(404, b'{"error":"There is nothing at this path; MCP is at /mcp and /mcp/<upstream>"}')
+                return
+        identity = request.identity or self._access.check(request)
+        if isinstance(identity, Denied):
+            response.reply(identity.status, identity.body, identity.headers)
+            return
+        try:
+            if request.method == "POST":
+                await self._post(request, response, identity, scope)
+            elif request.method == "GET":
+                await self._get(request, response, identity, scope)
+            elif request.method == "DELETE":
+                self._delete(request, response, identity, scope)
+            else:
+                raise not_allowed()
+        except Refused as error:
+            response.reply(error.status, encode_response(error.id, error.failure), error.headers)
+
+    async def _post(self, request: HttpRequest, response: HttpResponse, identity: Identity, scope: str | None) -> None:
+        """Sort a POSTed message; the tests in this order, as bridging.md 1.1 numbers them."""
+        headers = request.headers
+        if not is_json(headers.get("content-type")):
+            raise refused(415, "The Content-Type of a message is application/json")
+        accept = accepted(headers.get("accept"))
+        if not (accept.json or accept.events):
+            raise refused(406, "Accept must allow application/json and text/event-stream")
+        try:
+            message = decode(request.body)  # 1
+        except RemoteProtocolError as error:
+            if is_batch(request.body):  # 2
+                await self._batch(request, response, accept, identity, scope)
+                return
+            raise Refused(400, error.failure, id=error.id) from None
+        if isinstance(message, Request):
+            if message.method == INITIALIZE:  # 3
+                self._initialize(message, response, identity, scope)
+                return
+            if "_meta" in message.params and (metadata := metadata_of(message, headers)):  # 4
+                await self._modern(message, metadata, response, accept, identity, scope)
+                return
+        elif is_modern_notification(message, headers):
+            response.reply(202)  # of a cancellation, too: an id means nothing outside its POST (bridging.md 9.4)
+            return
+        session = self._session(request, identity, scope, message)  # 5 to 7
+        session.seen = trio.current_time()
+        if isinstance(message, Request):
+            await self._legacy(message, session, response, accept)
+            return
+        if isinstance(message, Notification):
+            session.notified(message)
+        else:
+            session.answered(message)
+        response.reply(202)
+
+    # --- modern -------------------------------------------------------------------------------------------------------
+
+    async def _modern(
+        self,
+        request: Request,
+        metadata: Metadata,
+        response: HttpResponse,
+        accept: Accepted,
+        identity: Identity,
+        scope: str | None,
+    ) -> None:
+        caller = Caller(identity, metadata.version, metadata.capabilities, metadata.log_level)
+        reply_to = ModernAnswer(response, accept)
+        exchange = HostExchange(caller, reply_to.send, progress_token=progress_token(request.params), scope=scope)
+        try:
+            self._hosts.admit(identity.principal)
+        except Overloaded as error:
+            raise Refused(429, overloaded(error), id=request.id, headers=RETRY_AFTER) from None
+        cancel = trio.CancelScope()
+        response.on_gone = cancel.cancel
+        if response.gone:
+            cancel.cancel()
+        self._soon[reply_to] = trio.current_time() + SSE_AFTER_S
+        try:
+            reply = await answer(self._router, request, exchange, cancel)
+        finally:
+            response.on_gone = None
+            self._soon.pop(reply_to, None)
+            self._hosts.release(identity.principal)
+        if reply is not None:
+            reply_to.finish(encode_response(request.id, reply), reply)
+
+    # --- legacy -------------------------------------------------------------------------------------------------------
+
+    def _initialize(self, request: Request, response: HttpResponse, identity: Identity, scope: str | None) -> None:
+        session = self.sessions.mint(identity, scope)
+        if session is None:
+            failure = overloaded(Overloaded("There are too many sessions; end one with DELETE, or try again later"))
+            raise Refused(503, failure, id=request.id, headers=RETRY_AFTER)
+        try:
+            result = session.initialize(self._router, request.params)
+        except RemoteProtocolError as error:
+            raise Refused(400, error.failure, id=request.id) from None
+        self.sessions.add(session)
+        response.reply(200, encode_response(request.id, result), ((SESSION_HEADER, session.id),))
+
+    def _session(
+        self, request: HttpRequest, identity: Identity, scope: str | None, message: Message | None
+    ) -> HttpSession:
+        """The legacy session a request belongs to.
+
+        Raises:
+            Refused: 400, 404 or 405 (tests 5 to 7).
+        """
+        id = message.id if isinstance(message, Request) else None
+        version = request.headers.get("mcp-protocol-version")
+        session_id = request.headers.get("mcp-session-id")
+        if session_id is None:
+            if request.method != "POST":
+                raise not_allowed()
+            if version in MODERN_VERSIONS:
+                raise refused(
+                    400, f"A request of {version} says so in params._meta, as {VERSION_KEY}", id=id, code=INVALID_PARAMS
+                )
+            raise refused(400, NEITHER, id=id)
+        session = self.sessions.find(session_id, identity, scope)
+        if session is None:
+            raise refused(404, "There is no such session; start one with initialize")
+        if version is not None and version not in LEGACY_VERSIONS:
+            raise refused(400, f"MCP-Protocol-Version is that of the session, {session.version}", id=id)
+        return session
+
+    async def _legacy(self, request: Request, session: HttpSession, response: HttpResponse, accept: Accepted) -> None:
+        caller = session.caller
+        assert caller is not None, "a session begins with its handshake"
+        if request.method != PING:
+            session.open = True
+        reply_to = LegacyAnswer(session, response, accept)
+        if request.method == SET_LEVEL:
+            reply: Reply | None = session.set_level(self._router, request.params)
+        else:
+            cancel = begin(session, request.id)
+            exchange = HostExchange(
+                caller, reply_to.send, progress_token=progress_token(request.params), scope=session.scope
+            )
+            self._soon[reply_to] = session.seen + SSE_AFTER_S
+            try:
+                reply = await answer(self._router, request, exchange, cancel)
+            finally:
+                self._soon.pop(reply_to, None)
+                session.end(request.id)
+        reply_to.finish(None if reply is None else encode_response(request.id, reply))
+
+    async def _batch(
+        self,
+        request: HttpRequest,
+        response: HttpResponse,
+        accept: Accepted,
+        identity: Identity,
+        scope: str | None,
+    ) -> None:
+        if "mcp-session-id" not in request.headers:
+            raise refused(400, "An array is not a message here; send each message by itself")
+        session = self._session(request, identity, scope, None)
+        try:
+            messages = read_batch(request.body, session.version)
+        except RemoteProtocolError as error:
+            raise Refused(400, error.failure) from None
+        session.seen = trio.current_time()
+        reply_to = BatchAnswer(session, response, accept)
+        self._soon[reply_to] = session.seen + SSE_AFTER_S
+        try:
+            await run_batch(session, self._router, messages, notify=reply_to.send, reply=reply_to.add)
+        finally:
+            self._soon.pop(reply_to, None)
+        if wants_answer(messages):
+            reply_to.end()
+        else:
+            response.reply(202)
+
+    async def _get(self, request: HttpRequest, response: HttpResponse, identity: Identity, scope: str | None) -> None:
+        session = self._session(request, identity, scope, None)
+        if not accepted(request.headers.get("accept")).events:
+            raise refused(406, "Accept must allow text/event-stream")
+        session.seen = trio.current_time()
+        event_id = request.headers.get("last-event-id")
+        if not event_id:
+            await session.carry(session.notice_stream(), None, response)
+            return
+        found = session.resume(event_id)
+        if found is None:
+            raise refused(400, "The stream of this Last-Event-ID is not kept any more; send the request again")
+        stream, after = found
+        await session.carry(stream, after, response)
+
+    def _delete(self, request: HttpRequest, response: HttpResponse, identity: Identity, scope: str | None) -> None:
+        session = self._session(request, identity, scope, None)
+        self.sessions.close(session)
+        if session.log_level is not None:
+            self._router.log_level_changed()
+        response.reply(200)

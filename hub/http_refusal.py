@@ -1,0 +1,75 @@
+"""Why a request is turned away before anything is done for it: one exception, and the tests that raise it."""
+
+from typing import Final
+
+import trio
+
+from hub.http_session import HttpSession
+from hub.link.exchange import Overloaded
+from hub.registry import overloaded
+from hub.wire.jsonrpc import Failure, Message, Notification, RemoteProtocolError, Request, RequestId, peek_object
+from hub.wire.mcp import ALL_VERSIONS, INVALID_REQUEST, MODERN_VERSIONS, VERSION_KEY
+from hub.wire.modern import Metadata, Refusal, check_headers, read_metadata
+
+RETRY_AFTER: Final = (("Retry-After", "1"),)
+ALLOW: Final = (("Allow", "GET, POST, DELETE"),)
+
+
+class Refused(Exception):
+    """A request that is answered with an HTTP error and a JSON-RPC one."""
+
+    def __init__(
+        self, status: int, failure: Failure, *, id: RequestId | None = None, headers: tuple[tuple[str, str], ...] = ()
+    ) -> None:
+        super().__init__(failure.message)
+        self.status = status
+        self.failure = failure
+        self.id = id
+        self.headers = headers
+
+
+def metadata_of(request: Request, headers: dict[str, str]) -> Metadata | None:
+    """What a modern request says about itself, if it is one.
+
+    Raises:
+        Refused: it is one, and a bad one.
+    """
+    try:
+        metadata = read_metadata(request.params, headers)
+        if metadata is not None:
+            check_headers(headers, request.method, request.params, metadata.version)
+    except Refusal as refusal:
+        raise Refused(refusal.status, refusal.failure, id=request.id) from None
+    return metadata
+
+
+def is_modern_notification(message: Message, headers: dict[str, str]) -> bool:
+    if not isinstance(message, Notification):
+        return False
+    if VERSION_KEY in peek_object(message.params.get("_meta")):
+        return True
+    return "mcp-session-id" not in headers and headers.get("mcp-protocol-version") in MODERN_VERSIONS
+
+
+def begin(session: HttpSession, id: RequestId) -> trio.CancelScope:
+    try:
+        return session.begin(id)
+    except RemoteProtocolError as error:
+        raise Refused(400, error.failure, id=id) from None
+    except Overloaded as error:
+        raise Refused(429, overloaded(error), id=id, headers=RETRY_AFTER) from None
+
+
+def refused(status: int, text: str, *, id: RequestId | None = None, code: int = INVALID_REQUEST) -> Refused:
+    return Refused(status, Failure(code, text), id=id)
+
+
+def not_allowed() -> Refused:
+    failure = Failure(INVALID_REQUEST, "This method is not possible here; POST messages, GET and DELETE need a session")
+    return Refused(405, failure, headers=ALLOW)
+
+
+NEITHER: Final = (
+    f"Not a request of {', '.join(MODERN_VERSIONS)}, which carries its revision in params._meta and in headers; "
+    f"and without a session of {', '.join(ALL_VERSIONS[len(MODERN_VERSIONS) :])}: send initialize first"
+)

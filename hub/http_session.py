@@ -1,0 +1,215 @@
+"""Sessions of legacy hosts over HTTP: minted at `initialize`, bound to who made them, ended by DELETE or by silence.
+
+A session id is a name, not a credential (T-36, SEC-06): a request must also come from the same identity and to the same
+endpoint, or the session does not exist for it.
+"""
+
+from secrets import token_urlsafe
+from typing import Final
+
+import trio
+
+from hub.http_server import HttpResponse
+from hub.link.exchange import Identity
+from hub.registry import Downstream, Downstreams
+from hub.resume import Archive, EventStream
+from hub.wire.mcp import L4
+
+MAX_SESSIONS: Final = 2000
+MAX_SESSIONS_OF_PRINCIPAL: Final = 1500
+SESSION_IDLE_S: Final = 1800.0
+SPARE_S: Final = 60.0
+"""How long a session must have been silent before it may give way to a new one of its principal."""
+MAX_LISTENERS: Final = 8
+"""GET streams of one session; the oldest gives way, since it is likely the one whose end was not noticed."""
+
+_ANSWERS, _NOTICES = "a", "n"
+"""How the names of streams that answer a POST, and of those opened by a GET, begin."""
+
+
+class HttpSession(Downstream):
+    """One legacy session: its streams, and what waits for a GET stream to be opened."""
+
+    transport = "http"
+
+    def __init__(self, id: str, identity: Identity, scope: str | None, hosts: Downstreams, archive: Archive) -> None:
+        super().__init__(id, identity, scope, hosts)
+        self.streams: dict[str, EventStream] = {}
+        self._archive = archive
+        self._listening: list[EventStream] = []
+        self._untold: dict[str, bytes] = {}
+        self._opened = 0
+        self._closed = False
+
+    @property
+    def idle(self) -> bool:
+        """Nothing runs, and nobody listens."""
+        return not self.calls and not any(stream.attached for stream in self.streams.values())
+
+    def _new_stream(self, prefix: str) -> EventStream:
+        self._opened += 1
+        stream = EventStream(f"{prefix}{self._opened}", primed=self.version == L4)
+        self.streams[stream.name] = stream
+        return stream
+
+    # --- streams that answer a POST
+
+    def answer_stream(self, response: HttpResponse) -> EventStream:
+        """A new stream over the response to a request. `retire` it when it is finished."""
+        stream = self._new_stream(_ANSWERS)
+        stream.attach(response, on_left=self._touch)
+        return stream
+
+    def retire(self, stream: EventStream) -> None:
+        """Keep a stream that nobody reads, for a host that may have missed some of it."""
+        if not self._closed:
+            self._archive.put(stream, self.streams, trio.current_time())
+
+    # --- streams opened by a GET
+
+    def resume(self, event_id: str) -> tuple[EventStream, int] | None:
+        """The stream of an event id, and the number of the event; None if there is nothing to carry on with.
+
+        A GET stream that is forgotten carries on as a new one: it has no end that could be missed.
+        """
+        name, _, digits = event_id.rpartition("-")
+        if not (digits.isascii() and digits.isdecimal() and len(digits) <= 18):
+            return None
+        stream = self.streams.get(name)
+        if stream is None and name.startswith(_NOTICES):
+            return self.notice_stream(), 0
+        return None if stream is None else (stream, int(digits))
+
+    def notice_stream(self) -> EventStream:
+        """A new stream for what belongs to no request."""
+        return self._new_stream(_NOTICES)
+
+    async def carry(self, stream: EventStream, after: int | None, response: HttpResponse) -> None:
+        """Let the GET answered by `response` carry `stream`, until it is over or the host has left.
+
+        Cancellation: detaches the stream.
+        """
+        left = trio.Event()
+        self._archive.take(stream)
+        stream.attach(response, after=after, on_left=left.set)
+        if stream.name.startswith(_NOTICES) and not left.is_set():
+            self._listen(stream)
+        try:
+            await left.wait()
+        finally:
+            if not left.is_set():
+                stream.detach()
+            self._left(stream)
+
+    def _listen(self, stream: EventStream) -> None:
+        if stream in self._listening:
+            self._listening.remove(stream)
+        self._listening.append(stream)
+        if len(self._listening) > MAX_LISTENERS:
+            self._listening[0].detach()
+        self.tell_untold()
+
+    def _left(self, stream: EventStream) -> None:
+        self._touch()
+        if stream.attached:  # another connection carries it by now
+            return
+        if stream in self._listening:
+            self._listening.remove(stream)
+        if stream.done or stream.name.startswith(_NOTICES):
+            self.retire(stream)
+
+    def _touch(self) -> None:
+        self.seen = trio.current_time()
+
+    # --- what belongs to no request
+
+    def tell(self, subject: str, message: bytes) -> None:
+        for stream in reversed(self._listening):
+            if stream.attached and not stream.congested:
+                stream.send(message)
+                return
+        self._untold[subject] = message
+
+    def tell_untold(self) -> None:
+        """Try again to deliver what nobody was there to hear."""
+        messages, self._untold = self._untold, {}
+        for subject, message in messages.items():
+            self.tell(subject, message)
+
+    def close(self) -> None:
+        """End it: running requests are cancelled, streams ended, nothing kept (F-H-21)."""
+        self._closed = True
+        self.cancel_all()
+        for stream in list(self.streams.values()):
+            stream.finish()
+            self._archive.take(stream)
+
+
+class HttpSessions:
+    """All sessions of an endpoint."""
+
+    def __init__(self, hosts: Downstreams) -> None:
+        self.archive = Archive()
+        self._hosts = hosts
+        self._sessions: dict[str, HttpSession] = {}
+
+    def __repr__(self) -> str:
+        return f"<HttpSessions [{len(self._sessions)} open]>"
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def mint(self, identity: Identity, scope: str | None) -> HttpSession | None:
+        """A session that has still to `initialize`, and is then to be `add`ed; None: there are too many."""
+        if not self._has_room(identity.principal) and not self._make_room(identity.principal):
+            return None
+        return HttpSession(token_urlsafe(24), identity, scope, self._hosts, self.archive)
+
+    def add(self, session: HttpSession) -> None:
+        self._sessions[session.id] = session
+        self._hosts.add(session)
+
+    def _has_room(self, principal: str) -> bool:
+        if len(self._sessions) >= MAX_SESSIONS:
+            return False
+        if len(self._sessions) < MAX_SESSIONS_OF_PRINCIPAL:
+            return True
+        mine = sum(session.identity.principal == principal for session in self._sessions.values())
+        return mine < MAX_SESSIONS_OF_PRINCIPAL
+
+    def _make_room(self, principal: str) -> bool:
+        """End the session of `principal` that was silent longest, if there is one worth ending."""
+        latest = trio.current_time() - SPARE_S
+        spare = [
+            session
+            for session in self._sessions.values()
+            if session.identity.principal == principal and session.seen <= latest and session.idle
+        ]
+        if not spare:
+            return False
+        self.close(min(spare, key=lambda session: session.seen))
+        return True
+
+    def find(self, id: str, identity: Identity, scope: str | None) -> HttpSession | None:
+        """The session, if it is one of this identity at this endpoint; a foreign one is like one that never was."""
+        session = self._sessions.get(id)
+        if session is None or session.identity != identity or session.scope != scope:
+            return None
+        return session
+
+    def close(self, session: HttpSession) -> None:
+        del self._sessions[session.id]
+        self._hosts.remove(session)
+        session.close()
+
+    def expire(self, now: float) -> list[HttpSession]:
+        """End the sessions that were silent for too long, forget old streams; the sessions ended."""
+        ended = []
+        for session in list(self._sessions.values()):
+            if now - session.seen >= SESSION_IDLE_S and session.idle:
+                self.close(session)
+                ended.append(session)
+            else:
+                session.tell_untold()
+        self.archive.expire(now)
+        return ended

@@ -1,0 +1,287 @@
+"""Who is attached: a `Downstream` for each legacy session or line connection, all of them in `Downstreams`.
+
+A `Downstream` is the host's side of a conversation, whatever carries it: what was agreed in the handshake, which of its
+requests are running, what it is to be told unasked. Modern requests over HTTP carry everything themselves (B-11), so
+they have none; they only count toward what their principal may have in flight.
+
+What always holds: ids of hosts are looked up in the `Downstream` they came from and nowhere else, so that no host can
+reach a request of another (F-H-02, F-H-06); `begin` and `end` come in pairs.
+"""
+
+import logging
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, Protocol
+
+import trio
+from msgspec import Raw
+
+from hub.link.exchange import Caller, Identity, Overloaded
+from hub.relay import HostExchange
+from hub.wire.jsonrpc import (
+    EMPTY,
+    Failure,
+    Notification,
+    RemoteProtocolError,
+    Reply,
+    Request,
+    RequestId,
+    Response,
+    Result,
+    detach,
+    encode_notification,
+    peek_object,
+    peek_str,
+    raw,
+)
+from hub.wire.legacy import detached
+from hub.wire.mcp import (
+    CANCELLED,
+    INITIALIZED,
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    LIST_CHANGED,
+    LOG_LEVELS,
+    PROGRESS_TOKEN,
+    SET_LEVEL,
+    Kind,
+)
+
+log = logging.getLogger("hubd.host")
+
+SESSION_IN_FLIGHT: Final = 64
+PRINCIPAL_IN_FLIGHT: Final = 256
+MAX_NAME: Final = 100
+"""Characters of a host's own name that are shown."""
+
+
+class Router(Protocol):
+    """What is needed of `hub.router.Router`."""
+
+    def initialize(self, params: dict[str, Raw], scope: str | None) -> tuple[Result, str, dict[str, Raw]]: ...
+
+    async def dispatch(self, request: Request, exchange: HostExchange) -> Reply: ...
+
+    def knows_scope(self, name: str) -> bool: ...
+
+    def log_level_changed(self) -> None: ...
+
+
+class Downstreams:
+    """All attached hosts, and how much each principal has in flight."""
+
+    def __init__(self) -> None:
+        self._attached: dict[str, Downstream] = {}
+        self._in_flight: dict[str, int] = {}
+
+    def __repr__(self) -> str:
+        return f"<Downstreams [{len(self._attached)} attached, {sum(self._in_flight.values())} requests in flight]>"
+
+    def __len__(self) -> int:
+        return len(self._attached)
+
+    def add(self, host: "Downstream") -> None:
+        self._attached[host.id] = host
+
+    def remove(self, host: "Downstream") -> None:
+        self._attached.pop(host.id, None)
+
+    def admit(self, principal: str) -> None:
+        """Count one more request of `principal`; `release` takes it back.
+
+        Raises:
+            Overloaded: too many are running already.
+        """
+        running = self._in_flight.get(principal, 0)
+        if running >= PRINCIPAL_IN_FLIGHT:
+            raise Overloaded(f"{running} requests of this account are running already; wait for one to end")
+        self._in_flight[principal] = running + 1
+
+    def release(self, principal: str) -> None:
+        left = self._in_flight[principal] - 1
+        if left:
+            self._in_flight[principal] = left
+        else:
+            del self._in_flight[principal]
+
+    def list_changed(self, kinds: Iterable[Kind], scope: str | None) -> None:
+        """Tell every initialised host of an endpoint which lists differ from what it may have seen (N-8)."""
+        methods = [method for method, concerned in LIST_CHANGED.items() if set(concerned) & set(kinds)]
+        messages = [(method, encode_notification(method, {})) for method in methods]
+        for host in list(self._attached.values()):
+            if host.open and host.scope == scope:
+                for method, message in messages:
+                    host.tell(method, message)
+
+    def log_levels(self) -> list[str]:
+        """The levels that hosts of legacy sessions have set."""
+        return [host.log_level for host in self._attached.values() if host.log_level is not None]
+
+    def status(self) -> list[dict[str, object]]:
+        """One row per attached host, for people."""
+        now = trio.current_time()
+        return [host.status(now) for host in self._attached.values()]
+
+
+class Downstream:
+    """One attached host. Its carrier says how to `tell` it something, and how to `close` it."""
+
+    transport = "memory"
+
+    def __init__(self, id: str, identity: Identity, scope: str | None, hosts: Downstreams) -> None:
+        self.id = id
+        self.identity = identity
+        self.scope = scope
+        self.caller: Caller | None = None
+        """What the handshake agreed; None before it, and for hosts that speak the modern era only."""
+        self.version = ""
+        self.client_info: Raw = EMPTY
+        self.open = False
+        """The handshake is complete, so that the host may be told things (V-17)."""
+        self.calls: dict[RequestId, trio.CancelScope] = {}
+        self.since = self.seen = trio.current_time()
+        self._hosts = hosts
+
+    def __repr__(self) -> str:
+        state = self.version or "new"
+        return f"<{type(self).__name__} {self.identity.host} {state}, {len(self.calls)} requests in flight>"
+
+    @property
+    def log_level(self) -> str | None:
+        return self.caller.log_level if self.caller else None
+
+    # --- what a carrier says
+
+    def tell(self, subject: str, message: bytes) -> None:
+        """Send a notification that belongs to no request. Never blocks; an undelivered one of `subject` is replaced."""
+        raise NotImplementedError
+
+    # --- the handshake, and what it allows
+
+    def initialize(self, router: Router, params: dict[str, Raw]) -> Result:
+        """Agree on a revision; starts over if there was one.
+
+        Raises:
+            RemoteProtocolError: the request cannot be used.
+        """
+        result, version, capabilities = router.initialize(params, self.scope)
+        self.version = version
+        self.caller = Caller(self.identity, version, detached(capabilities))
+        self.client_info = detach(params.get("clientInfo", EMPTY))
+        self.open = False
+        return result
+
+    def set_level(self, router: Router, params: Mapping[str, Raw]) -> Reply:
+        """Answer `logging/setLevel` (S-23)."""
+        assert self.caller is not None
+        level = peek_str(params.get("level"))
+        if level not in LOG_LEVELS:
+            return Failure(INVALID_PARAMS, f"level is one of {', '.join(LOG_LEVELS)}")
+        caller = self.caller
+        self.caller = Caller(caller.identity, caller.version, caller.capabilities, level)
+        router.log_level_changed()
+        return Result(EMPTY)
+
+    # --- requests
+
+    def begin(self, id: RequestId) -> trio.CancelScope:
+        """Take a request on. Its scope ends it; `end` must follow.
+
+        Raises:
+            RemoteProtocolError: a request with this id is running; it goes on unharmed (F-H-06).
+            Overloaded: too many are.
+        """
+        if id in self.calls:
+            raise RemoteProtocolError(INVALID_REQUEST, "A request with this id is still running", id=id)
+        if len(self.calls) >= SESSION_IN_FLIGHT:
+            raise Overloaded(f"{SESSION_IN_FLIGHT} requests of this session are running already; wait for one to end")
+        self._hosts.admit(self.identity.principal)
+        scope = self.calls[id] = trio.CancelScope()
+        return scope
+
+    def end(self, id: RequestId) -> None:
+        del self.calls[id]
+        self._hosts.release(self.identity.principal)
+
+    def notified(self, message: Notification) -> None:
+        """Act on a notification. What is unknown, or names nothing of this host's, is ignored (B-8)."""
+        if message.method == CANCELLED:
+            id = request_id(message.params.get("requestId"))
+            if id is not None and (scope := self.calls.get(id)):
+                scope.cancel()
+        elif message.method == INITIALIZED and self.caller is not None:
+            self.open = True
+
+    def answered(self, message: Response) -> None:
+        """Take a host's answer. Nothing is asked of hosts yet, so it answers nothing (F-H-19)."""
+        log.debug("%s answered a question it was not asked", self)
+
+    def cancel_all(self) -> None:
+        for scope in self.calls.values():
+            scope.cancel()
+
+    def status(self, now: float) -> dict[str, Any]:
+        info = peek_object(self.client_info)
+        name = peek_str(info.get("title")) or peek_str(info.get("name")) or self.identity.host
+        return {
+            "host": name[:MAX_NAME],
+            "label": self.identity.host,
+            "principal": self.identity.principal,
+            "transport": self.transport,
+            "version": self.version or None,
+            "endpoint": "/mcp" if self.scope is None else f"/mcp/{self.scope}",
+            "attached_s": round(now - self.since, 1),
+            "idle_s": 0.0 if self.calls else round(now - self.seen, 1),
+            "in_flight": len(self.calls),
+        }
+
+
+async def answer(router: Router, request: Request, exchange: HostExchange, scope: trio.CancelScope) -> Reply | None:
+    """Have `request` answered within `scope`; None: it was cancelled, and gets no answer (P-10).
+
+    A wall: what goes wrong in here fails this request and nothing else.
+    """
+    try:
+        with scope:
+            return await router.dispatch(request, exchange)
+    except Exception:
+        log.exception("cannot answer %s", request.method)
+        return Failure(INTERNAL_ERROR, "The hub failed to answer this request; its log says why")
+    return None
+
+
+def start(host: Downstream, router: Router, request: Request, caller: Caller) -> trio.CancelScope | Reply:
+    """Take a request on, or answer it at once."""
+    if request.method == SET_LEVEL and caller is host.caller:
+        return host.set_level(router, request.params)
+    try:
+        return host.begin(request.id)
+    except RemoteProtocolError as error:
+        return error.failure
+    except Overloaded as error:
+        return overloaded(error)
+
+
+def overloaded(error: Overloaded) -> Failure:
+    """The answer to a request that nothing was done for because there are too many."""
+    return Failure(INTERNAL_ERROR, str(error), raw(error.facts()))
+
+
+def request_id(value: Raw | None) -> RequestId | None:
+    """The id that a notification names."""
+    text = peek_str(value)
+    if text is not None or value is None:
+        return text
+    try:
+        return int(bytes(value))
+    except ValueError:
+        return None
+
+
+def progress_token(params: Mapping[str, Raw]) -> Raw | None:
+    """The token under which the host wants to hear of progress, if it gave one (P-1)."""
+    meta = params.get("_meta")
+    if meta is None:
+        return None
+    token = peek_object(meta).get(PROGRESS_TOKEN)
+    return None if token is None or memoryview(token)[0] not in b'"-0123456789' else token

@@ -1,0 +1,177 @@
+"""Streams of a legacy HTTP session: they outlive their connections, so that a host may come back (bridging.md 10.2).
+
+    attached --connection lost--> detached --GET with Last-Event-ID--> attached
+       |                             |
+       +----------- finish ----------+--> done; whoever attaches gets what it missed, then the end
+
+Every event has the id `<stream>-<n>`, unique in the session (T-29), and is kept: `RING_EVENTS` of them while the stream
+lives. A stream that nobody reads and nothing runs on is put into the `Archive`, which forgets it after `KEEP_S`, or
+when there are too many.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from typing import Final
+
+from hub.http_server import HttpResponse
+from hub.wire.http import encode_event
+
+RING_EVENTS: Final = 256
+RING_BYTES: Final = 1 << 20
+"""Of what is not an answer. An answer is kept whatever its size, until the archive is full."""
+KEEP_S: Final = 300.0
+RETRY_MS: Final = 1000
+CONGESTED_BYTES: Final = 512 << 10
+"""Beyond this much unread, what may be dropped is (F-H-04)."""
+
+
+class EventStream:
+    """One stream: on the connection of a POST or GET, or on none for the moment.
+
+    `primed`: the first event only gives an id, and how soon to come back (T-30); for sessions of 2025-11-25, since
+    hosts of older ones try to parse it.
+    """
+
+    __slots__ = ("_events", "_on_left", "_primed", "_response", "_ring_bytes", "bytes_kept", "done", "name", "number")
+
+    def __init__(self, name: str, *, primed: bool) -> None:
+        self.name = name
+        self.number = 0
+        self.done = False
+        self.bytes_kept = 0
+        self._events: deque[tuple[int, bytes, bool]] = deque()
+        self._ring_bytes = 0
+        self._primed = primed
+        self._response: HttpResponse | None = None
+        self._on_left: Callable[[], None] | None = None
+
+    def __repr__(self) -> str:
+        state = "done" if self.done else "attached" if self.attached else "detached"
+        return f"<EventStream {self.name} {state}, {len(self._events)} events kept>"
+
+    @property
+    def attached(self) -> bool:
+        return self._response is not None
+
+    @property
+    def congested(self) -> bool:
+        """The host does not keep up."""
+        return self._response is not None and self._response.queued_bytes > CONGESTED_BYTES
+
+    def attach(
+        self, response: HttpResponse, *, after: int | None = None, on_left: Callable[[], None] | None = None
+    ) -> None:
+        """Carry on over `response`: with the events after number `after` if the host has been here before.
+
+        `on_left` is called once, when this response carries the stream no longer. A connection that carried it before
+        is ended: an event goes to one connection only (T-27).
+        """
+        self.detach()
+        if response.gone:
+            if on_left is not None:
+                on_left()
+            return
+        response.open_stream()
+        self._response, self._on_left = response, on_left
+        response.on_gone = self._lost
+        missed = [event for number, event, _ in self._events if after is None or number > after]
+        if after is None and self._primed:
+            missed.insert(0, encode_event(b"", id=f"{self.name}-0", retry_ms=RETRY_MS))
+        if missed:
+            response.write(b"".join(missed))
+        if self.done:
+            self.detach()
+
+    def send(self, message: bytes, *, vital: bool = False) -> None:
+        """Send and keep one message. One that is not `vital` is dropped if the host does not keep up."""
+        if not vital and self.congested:
+            return
+        self.number += 1
+        event = encode_event(message, id=f"{self.name}-{self.number}")
+        self._keep(event, vital)
+        if self._response is not None:
+            self._response.write(event)
+
+    def _keep(self, event: bytes, vital: bool) -> None:
+        self._events.append((self.number, event, vital))
+        self.bytes_kept += len(event)
+        self._ring_bytes += 0 if vital else len(event)
+        while len(self._events) > RING_EVENTS or self._ring_bytes > RING_BYTES:
+            _, oldest, kept_anyway = self._events.popleft()
+            self.bytes_kept -= len(oldest)
+            self._ring_bytes -= 0 if kept_anyway else len(oldest)
+
+    def finish(self, message: bytes | None = None) -> None:
+        """End the stream, with its last message if it has one."""
+        if message is not None:
+            self.send(message, vital=True)
+        self.done = True
+        self.detach()
+
+    def detach(self) -> None:
+        """End the connection that carries the stream, if there is one; the stream lives on."""
+        response = self._response
+        if response is not None:
+            response.on_gone = None
+            response.close_stream()
+            self._left()
+
+    def _lost(self) -> None:
+        self._left()
+
+    def _left(self) -> None:
+        self._response = None
+        on_left, self._on_left = self._on_left, None
+        if on_left is not None:
+            on_left()
+
+
+class Archive:
+    """The streams that wait for a host to come back, of all sessions; the oldest give way."""
+
+    LIMIT_BYTES: Final = 64 << 20
+    PER_SESSION: Final = 32
+    PER_SESSION_BYTES: Final = 8 << 20
+
+    def __init__(self) -> None:
+        self._kept: dict[EventStream, tuple[dict[str, EventStream], float]] = {}
+        self._bytes = 0
+
+    def __repr__(self) -> str:
+        return f"<Archive [{len(self._kept)} streams, {self._bytes} bytes]>"
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def put(self, stream: EventStream, session: dict[str, EventStream], now: float) -> None:
+        """Keep a stream for `KEEP_S`; then it is taken out of `session`, too."""
+        self.take(stream)
+        self._kept[stream] = (session, now)
+        self._bytes += stream.bytes_kept
+        mine = [other for other in session.values() if other in self._kept]
+        size = sum(other.bytes_kept for other in mine)
+        for oldest in mine[:-1]:
+            if len(mine) <= self.PER_SESSION and size <= self.PER_SESSION_BYTES:
+                break
+            mine.remove(oldest)
+            size -= oldest.bytes_kept
+            self._forget(oldest)
+        while self._bytes > self.LIMIT_BYTES:
+            self._forget(next(iter(self._kept)))
+
+    def take(self, stream: EventStream) -> None:
+        """Keep it no longer: it is read again, or its session is over."""
+        if self._kept.pop(stream, None) is not None:
+            self._bytes -= stream.bytes_kept
+
+    def expire(self, now: float) -> None:
+        """Forget what was kept long enough."""
+        for stream, (_, since) in list(self._kept.items()):
+            if now - since < KEEP_S:
+                break
+            self._forget(stream)
+
+    def _forget(self, stream: EventStream) -> None:
+        session, _ = self._kept[stream]
+        self.take(stream)
+        session.pop(stream.name, None)

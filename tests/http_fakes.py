@@ -1,0 +1,310 @@
+"""A host's HTTP without HTTP, and a router without upstreams: for tests of what lies between.
+
+`Answered` stands in for `hub.http_server.HttpResponse`, `Scripted` for `hub.router.Router`. `Host` sends requests to an
+endpoint and judges every message it gets by the official schema.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+import trio
+from msgspec import Raw
+from schemas import validate
+
+from hub.access import Denied
+from hub.http_endpoint import Endpoint
+from hub.http_server import HttpRequest
+from hub.link.exchange import Identity
+from hub.registry import Downstreams
+from hub.relay import HostExchange
+from hub.wire.http import SseParser
+from hub.wire.jsonrpc import Failure, RemoteProtocolError, Reply, Request, Result, encode, peek_object, peek_str, raw
+from hub.wire.legacy import negotiate
+from hub.wire.mcp import (
+    CLIENT_CAPABILITIES_KEY,
+    HUB_INFO,
+    INVALID_PARAMS,
+    L4,
+    METHOD_NOT_FOUND,
+    MODERN,
+    NAMED_BY,
+    TOOLS_CALL,
+    VERSION_KEY,
+    Era,
+)
+
+ALICE = Identity("token:alice", "desk")
+BOB = Identity("token:bob", "desk")
+
+
+class Scripted:
+    """A router whose tools do what a test needs; `waiting` ones end when it says so."""
+
+    def __init__(self) -> None:
+        self.release = trio.Event()
+        self.running: set[str] = set()
+        self.cancelled: list[str] = []
+        self.level_changes = 0
+        self.seen: list[tuple[HostExchange, Request]] = []
+        self.started = trio.Event()
+        self.exchanges: dict[str, HostExchange] = {}
+
+    def knows_scope(self, name: str) -> bool:
+        return name == "files"
+
+    def log_level_changed(self) -> None:
+        self.level_changes += 1
+
+    def initialize(self, params: dict[str, Raw], scope: str | None) -> tuple[Result, str, dict[str, Raw]]:
+        version = peek_str(params.get("protocolVersion"))
+        if version is None:
+            raise RemoteProtocolError(INVALID_PARAMS, "initialize needs a protocolVersion")
+        version = negotiate(version)
+        result = {"protocolVersion": version, "capabilities": {"tools": {}, "logging": {}}, "serverInfo": HUB_INFO}
+        return Result(raw(result)), version, peek_object(params.get("capabilities"))
+
+    async def dispatch(self, request: Request, exchange: HostExchange) -> Reply:
+        self.seen.append((exchange, request))
+        if request.method == "ping" and exchange.caller.era is Era.LEGACY:
+            return Result(Raw(b"{}"))
+        if request.method != TOOLS_CALL:
+            return Failure(METHOD_NOT_FOUND, f"Method not found: {request.method}")
+        name = peek_str(request.params.get("name")) or ""
+        self.exchanges[name] = exchange
+        if name == "crash":
+            raise ZeroDivisionError
+        if name == "headers":
+            return Failure(-32021, "It needs sampling", raw({"requiredCapabilities": {"sampling": {}}}))
+        if name.startswith("wait"):
+            await self._wait(name)
+        if name == "progress":
+            exchange.progress({"progress": Raw(b"1"), "total": Raw(b"2")})
+        if name == "log":
+            exchange.log({"level": Raw(b'"error"'), "data": Raw(b'"oh"')})
+        content = [{"type": "text", "text": name}]
+        if exchange.caller.era is Era.MODERN:
+            return Result(raw({"resultType": "complete", "content": content}))
+        return Result(raw({"content": content}))
+
+    async def _wait(self, name: str) -> None:
+        self.running.add(name)
+        self.started.set()
+        try:
+            await self.release.wait()
+        except trio.Cancelled:
+            self.cancelled.append(name)
+            raise
+        finally:
+            self.running.discard(name)
+            self.started = trio.Event()
+
+
+class Answered:
+    """What an endpoint answered. `leave` is the host closing its connection."""
+
+    def __init__(self) -> None:
+        self.status = 0
+        self.headers: dict[str, str] = {}
+        self.body = b""
+        self.started = False
+        self.streaming = False
+        self.complete = trio.Event()
+        self.gone = False
+        self.queued_bytes = 0
+        self.on_gone: Callable[[], None] | None = None
+        self.arrived = trio.Event()
+        self._parser = SseParser()
+        self.events: list[tuple[str | None, bytes]] = []
+        self.raw_events = b""
+
+    def reply(
+        self,
+        status: int,
+        body: bytes = b"",
+        headers: Sequence[tuple[str, str]] = (),
+        *,
+        content_type: str = "application/json",
+    ) -> None:
+        assert not self.started
+        self.started = True
+        self.status, self.body, self.headers = status, body, dict(headers)
+        self.complete.set()
+
+    def open_stream(self, headers: Sequence[tuple[str, str]] = ()) -> None:
+        assert not self.started
+        self.started = self.streaming = True
+        self.status, self.headers = 200, dict(headers)
+        self.arrived.set()
+
+    def write(self, data: bytes) -> None:
+        assert self.started
+        if self.gone or not self.streaming:
+            return
+        self.raw_events += data
+        self.events += [(event.id, event.data) for event in self._parser.feed(data) if event.data]
+        self.arrived.set()
+        self.arrived = trio.Event()
+
+    def close_stream(self) -> None:
+        if self.streaming:
+            self.streaming = False
+            self.complete.set()
+
+    def leave(self) -> None:
+        self.gone = True
+        if self.on_gone:
+            on_gone, self.on_gone = self.on_gone, None
+            on_gone()
+
+    @property
+    def streamed(self) -> bool:
+        """It was answered with events."""
+        return self.started and not self.body and self.status == 200 and bool(self.raw_events or self.streaming)
+
+    @property
+    def messages(self) -> list[Any]:
+        """All messages of the answer, whatever its form."""
+        parts = [data for _, data in self.events] if self.raw_events else [self.body] if self.body else []
+        return [msgspec.json.decode(part) for part in parts]
+
+    @property
+    def last(self) -> Any:
+        return self.messages[-1]
+
+    @property
+    def code(self) -> int:
+        return int(self.last["error"]["code"])
+
+
+class Open:
+    """Access for everyone who says who they are."""
+
+    def check(self, request: HttpRequest) -> Identity | Denied:
+        return Denied(401, b"{}")
+
+    def guard(self, request: HttpRequest) -> Denied | None:
+        return None
+
+
+class Host:
+    """One host's requests to an endpoint, in either era."""
+
+    def __init__(self, endpoint: Endpoint, identity: Identity = ALICE, path: str = "/mcp") -> None:
+        self.endpoint = endpoint
+        self.identity = identity
+        self.path = path
+        self.version = L4
+        self.session: str | None = None
+
+    async def http(
+        self,
+        method: str,
+        body: bytes = b"",
+        headers: dict[str, str] | None = None,
+        *,
+        path: str | None = None,
+        into: Answered | None = None,
+        ask: str | None = None,
+        version: str | None = None,
+    ) -> Answered:
+        """One HTTP request, to its end."""
+        response = into or Answered()
+        request = HttpRequest(method, path or self.path, headers or {}, body, identity=self.identity)
+        await self.endpoint.handle(request, response)  # type: ignore[arg-type]
+        if not response.started and not response.gone:
+            raise AssertionError("no answer")
+        self.judge(response, version or self.version, ask)
+        return response
+
+    def judge(self, response: Answered, version: str, ask: str | None = None) -> None:
+        """Hold every message against the schema; errors without an id, which older ones do not have, against theirs."""
+        parts = [data for _, data in response.events] if response.raw_events else [response.body]
+        for part in parts:
+            if b"jsonrpc" in part:
+                nameless = response.status >= 400 and b'"id":' not in part and version < L4
+                validate(part, L4 if nameless else version, sender="server", method=ask)
+
+    def headers(self, **more: str | None) -> dict[str, str]:
+        headers = {
+            "content-type": "application/json",
+            "accept": "application/json, text/event-stream",
+            "mcp-protocol-version": self.version,
+            "mcp-session-id": self.session,
+            **{name.replace("_", "-"): value for name, value in more.items()},
+        }
+        return {name: value for name, value in headers.items() if value is not None}
+
+    # --- legacy
+
+    async def initialize(self, version: str = L4, **headers: str | None) -> Answered:
+        params = {"protocolVersion": version, "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
+        message = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params}
+        self.session = None
+        ask = "initialize"
+        answered = await self.http("POST", encode(message), self.headers(mcp_protocol_version=None, **headers), ask=ask)
+        if answered.status == 200:
+            self.session = answered.headers["Mcp-Session-Id"]
+            self.version = answered.last["result"]["protocolVersion"]
+        return answered
+
+    async def post(self, message: Any, *, into: Answered | None = None, **headers: str | None) -> Answered:
+        """A message of the session."""
+        body = message if isinstance(message, bytes) else encode(message)
+        return await self.http("POST", body, self.headers(**headers), into=into)
+
+    async def call(
+        self, name: str, id: int | str = 1, *, token: object = None, into: Answered | None = None, **headers: str | None
+    ) -> Answered:
+        return await self.post(call(name, id, token=token), into=into, **headers)
+
+    async def notify(self, method: str, params: object = None) -> Answered:
+        message: dict[str, Any] = {"jsonrpc": "2.0", "method": method}
+        if params is not None:
+            message["params"] = params
+        return await self.post(message)
+
+    async def get(self, *, into: Answered | None = None, **headers: str | None) -> Answered:
+        return await self.http("GET", b"", self.headers(content_type=None, **headers), into=into)
+
+    # --- modern
+
+    async def modern(
+        self,
+        method: str,
+        params: dict[str, Any] | None = None,
+        id: int | str = 1,
+        *,
+        meta: dict[str, Any] | None = None,
+        into: Answered | None = None,
+        **headers: str | None,
+    ) -> Answered:
+        """A request of 2026-07-28 with the headers it ought to have, unless told otherwise."""
+        params = dict(params or {})
+        params["_meta"] = {VERSION_KEY: MODERN, CLIENT_CAPABILITIES_KEY: {}, **(meta or {})}
+        sent: dict[str, str | None] = {
+            "content_type": "application/json",
+            "accept": "application/json, text/event-stream",
+            "mcp_protocol_version": MODERN,
+            "mcp_method": method,
+            "mcp_name": params.get(NAMED_BY.get(method, "")),
+            **headers,
+        }
+        given = {name.replace("_", "-"): value for name, value in sent.items() if value is not None}
+        body = encode({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
+        ask = method if method == TOOLS_CALL else None
+        return await self.http("POST", body, given, into=into, version=MODERN, ask=ask)
+
+    async def modern_call(self, name: str, id: int | str = 1, **more: Any) -> Answered:
+        return await self.modern(TOOLS_CALL, {"name": name, "arguments": {}}, id, **more)
+
+
+def call(name: str, id: int | str = 1, *, token: object = None) -> dict[str, Any]:
+    params: dict[str, Any] = {"name": name, "arguments": {}}
+    if token is not None:
+        params["_meta"] = {"progressToken": token}
+    return {"jsonrpc": "2.0", "id": id, "method": TOOLS_CALL, "params": params}
+
+
+def make_endpoint(router: Scripted) -> Endpoint:
+    return Endpoint(Open(), router, Downstreams())
