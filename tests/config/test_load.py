@@ -225,7 +225,7 @@ WRONG = [
     ('[upstreams.a]\ncommand = "x"\nprefix = "b.c"', ", line 3: upstreams.a.prefix: \"b.c\" cannot name"),
     ('[upstreams.a-b]\ncommand = "x"\n[upstreams.a_b]\ncommand = "x"', ', line 3: upstreams.a_b: "a_b" is taken'),
     ('[upstreams.a]\ncommand = "x"\n[upstreams.b]\ncommand = "x"\naliases = ["a"]', '.aliases: "a" is taken'),
-    ('[upstreams.a]\ncommand="x"\nprefix=""\n[upstreams.b]\ncommand="x"\nprefix=""', ", line 6: upstreams.b.prefix: only"),
+    ('[upstreams.a]\ncommand="x"\nprefix=""\n[upstreams.b]\ncommand="x"\nprefix=""', ", line 6: upstreams.b.prefix:"),
     ("a = \nb = 1", ", line 1: is not TOML at column 5: Invalid value"),
     ("[upstreams.a]\ncommand = \"x", "is not TOML"),
     ("", ": is empty; write at least one [upstreams.NAME]"),
