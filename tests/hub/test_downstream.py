@@ -1,0 +1,491 @@
+"""Line connections over real socket pairs and pipes; `Scripted` plays the router."""
+
+import os
+import socket
+from contextlib import asynccontextmanager, suppress
+
+import msgspec
+import pytest
+import trio
+import trio.testing
+from http_fakes import ALICE, BOB, Scripted, call
+from schemas import validate
+
+from hub import registry as registry_module
+from hub.downstream import EOF_GRACE_S, Downstreams, serve_lines
+from hub.link.channel import MAX_LINE_BYTES
+from hub.wire.jsonrpc import encode
+from hub.wire.mcp import (
+    CLIENT_CAPABILITIES_KEY,
+    CLIENT_INFO_KEY,
+    L1,
+    L2,
+    L3,
+    L4,
+    LOG_LEVEL_KEY,
+    MODERN,
+    TOOLS_CALL,
+    VERSION_KEY,
+    Kind,
+)
+
+
+class Lines:
+    """The host's end of a connection."""
+
+    def __init__(self, stream: trio.SocketStream) -> None:
+        self.stream = stream
+        self.version = L4
+        self._buffer = b""
+
+    async def send(self, message: object) -> None:
+        data = message if isinstance(message, bytes) else encode(message)
+        await self.stream.send_all(data + b"\n")
+
+    async def line(self) -> bytes:
+        while b"\n" not in self._buffer:
+            data = await self.stream.receive_some(1 << 16)
+            if not data:
+                raise EOFError
+            self._buffer += data
+        line, _, self._buffer = self._buffer.partition(b"\n")
+        return line
+
+    async def receive(self, version: str | None = None, ask: str | None = None):
+        """The next message, held against the schema."""
+        line = await self.line()
+        version = version or self.version
+        if b'"id":' not in line and b'"error"' in line:
+            version = max(version, L4)  # only newer ones have errors without an id
+        validate(line, version, sender="server", method=ask)
+        return msgspec.json.decode(line)
+
+    async def ask(self, method: str, params: object = None, id: int | str = 1, **more: str):
+        message = {"jsonrpc": "2.0", "id": id, "method": method}
+        if params is not None:
+            message["params"] = params
+        await self.send(message)
+        return await self.receive(**more)
+
+    async def notify(self, method: str, params: object = None) -> None:
+        message = {"jsonrpc": "2.0", "method": method}
+        if params is not None:
+            message["params"] = params
+        await self.send(message)
+
+    async def initialize(self, version: str = L4):
+        params = {"protocolVersion": version, "capabilities": {}, "clientInfo": {"name": "Test", "version": "1"}}
+        self.version = version if version != MODERN else L4
+        reply = await self.ask("initialize", params, 0, ask="initialize")
+        await self.notify("notifications/initialized")
+        return reply
+
+    async def settle(self) -> None:
+        """Return when the hub has read all that was sent."""
+        await self.ask("ping", id="settle")
+
+
+@pytest.fixture
+def router():
+    return Scripted()
+
+
+@pytest.fixture
+def hosts():
+    return Downstreams()
+
+
+@asynccontextmanager
+async def connected(router, hosts, identity=ALICE, **options):
+    ours, theirs = (trio.SocketStream(trio.socket.from_stdlib_socket(end)) for end in socket.socketpair())
+    async with trio.open_nursery() as nursery, ours, theirs:
+        nursery.start_soon(lambda: serve_lines(theirs, identity, router, hosts, **options))
+        yield Lines(ours)
+        await ours.aclose()
+
+
+@pytest.fixture
+async def host(router, hosts):
+    async with connected(router, hosts) as lines:
+        yield lines
+
+
+def modern(method: str, params: dict | None = None, id: int | str = 1, **meta: object):
+    stamps = {VERSION_KEY: MODERN, CLIENT_CAPABILITIES_KEY: {}, **meta}
+    return {"jsonrpc": "2.0", "id": id, "method": method, "params": {**(params or {}), "_meta": stamps}}
+
+
+# --- eras -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.covers("V-5", "V-6", "F-H-25")
+async def test_both_eras_on_one_connection(host, router):
+    assert (await host.ask(TOOLS_CALL, {"name": "echo"}))["error"]["code"] == -32602
+    await host.send(modern(TOOLS_CALL, {"name": "echo"}))
+    assert (await host.receive(MODERN, TOOLS_CALL))["result"]["resultType"] == "complete"
+    await host.initialize()
+    assert "resultType" not in (await host.ask(TOOLS_CALL, {"name": "echo"}))["result"]
+    await host.send(modern(TOOLS_CALL, {"name": "echo"}))
+    assert (await host.receive(MODERN, TOOLS_CALL))["result"]["resultType"] == "complete"
+    assert [exchange.caller.version for exchange, _ in router.seen] == [MODERN, L4, MODERN]
+
+
+@pytest.mark.covers("S-22", "V-17")
+async def test_ping_needs_no_handshake(host):
+    assert (await host.ask("ping"))["result"] == {}
+    await host.initialize()
+    assert (await host.ask("ping"))["result"] == {}
+
+
+@pytest.mark.covers("V-14", "V-26")
+@pytest.mark.parametrize(("asked", "got"), [(L1, L1), (L2, L2), (L3, L3), (L4, L4), (MODERN, L4)])
+async def test_initialize(host, asked, got):
+    assert (await host.initialize(asked))["result"]["protocolVersion"] == got
+    host.version = L4
+    assert (await host.initialize())["result"]["protocolVersion"] == L4  # a shim's new connection starts over
+
+
+async def test_an_initialize_that_cannot_be_used(host):
+    assert (await host.ask("initialize", {}, 3))["error"]["code"] == -32602
+    await host.initialize()
+
+
+@pytest.mark.covers("V-2", "B-10")
+@pytest.mark.parametrize(
+    ("meta", "code"),
+    [({VERSION_KEY: "1999-01-01"}, -32022), ({VERSION_KEY: 1}, -32602), ({CLIENT_CAPABILITIES_KEY: 1}, -32602)],
+)
+async def test_bad_modern_requests(host, router, meta, code):
+    await host.send(modern(TOOLS_CALL, {"name": "echo"}, 8, **meta))
+    reply = await host.receive(MODERN)
+    assert (reply["id"], reply["error"]["code"]) == (8, code)
+    assert not router.seen
+
+
+@pytest.mark.covers("S-23", "S-29")
+async def test_set_level_belongs_to_the_legacy_era(host, router, hosts):
+    await host.initialize()
+    await host.send(modern("logging/setLevel", {"level": "error"}))
+    assert (await host.receive(MODERN))["error"]["code"] == -32601
+    assert (await host.ask("logging/setLevel", {"level": "shout"}))["error"]["code"] == -32602
+    assert (await host.ask("logging/setLevel", {"level": "error"}))["result"] == {}
+    assert hosts.log_levels() == ["error"]
+    await host.send(call("log"))
+    assert (await host.receive())["params"] == {"level": "error", "data": "oh"}
+    assert (await host.receive())["id"] == 1
+    await host.stream.aclose()
+    await trio.testing.wait_all_tasks_blocked()
+    assert hosts.log_levels() == []
+    assert router.level_changes == 2
+
+
+# --- requests ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.covers("P-1", "P-2")
+async def test_progress_keeps_its_token(host):
+    await host.initialize()
+    for token in (7, "7", "ü"):
+        await host.send(call("progress", token=token))
+        assert (await host.receive())["params"]["progressToken"] == token
+        assert (await host.receive())["id"] == 1
+    await host.send(call("progress", token={"no": "token"}))
+    assert (await host.receive())["id"] == 1
+
+
+@pytest.mark.covers("N-9", "T-15")
+async def test_logs_of_a_modern_request(host):
+    await host.send(modern(TOOLS_CALL, {"name": "log"}, **{LOG_LEVEL_KEY: "debug"}))
+    assert (await host.receive(MODERN))["method"] == "notifications/message"
+    assert (await host.receive(MODERN, TOOLS_CALL))["id"] == 1
+
+
+@pytest.mark.covers("P-6", "P-7", "P-10", "F-H-02")
+@pytest.mark.parametrize("era", ["legacy", "modern"])
+async def test_cancellation(host, router, hosts, era):
+    await host.initialize()
+    for name, id in (("wait-a", 1), ("wait-b", "1")):
+        await host.send(call(name, id) if era == "legacy" else modern(TOOLS_CALL, {"name": name}, id))
+    async with connected(router, hosts, BOB) as stranger:
+        await stranger.initialize()
+        await stranger.notify("notifications/cancelled", {"requestId": 1})
+        await stranger.settle()
+    for params in ({"requestId": 9}, {"requestId": True}, {"requestId": 1.5}, {}, {"requestId": 1, "reason": 5}):
+        assert router.cancelled == []
+        await host.notify("notifications/cancelled", params)
+        await host.settle()
+    await host.notify("notifications/cancelled", {"requestId": 1})
+    await host.settle()
+    assert router.cancelled == ["wait-a"]
+    router.release.set()
+    reply = await host.receive(MODERN if era == "modern" else None)
+    assert reply["id"] == "1"
+
+
+@pytest.mark.covers("F-H-06", "F-H-07", "B-3")
+async def test_ids_in_flight(host, router, hosts):
+    await host.initialize()
+    await host.send(call("wait", 1))
+    async with connected(router, hosts, BOB) as other:
+        await other.initialize()
+        await other.send(call("echo", 1))
+        assert (await other.receive())["result"]["content"][0]["text"] == "echo"
+    await host.send(call("echo", 1))
+    assert (await host.receive())["error"]["code"] == -32600
+    router.release.set()
+    assert (await host.receive())["result"]["content"][0]["text"] == "wait"
+    await host.send(call("echo", 1))
+    assert (await host.receive())["result"]
+
+
+@pytest.mark.covers("F-H-05")
+async def test_too_much_at_once(host, router):
+    await host.initialize()
+    for id in range(registry_module.SESSION_IN_FLIGHT):
+        await host.send(call("wait", id))
+    await host.send(call("echo", 999))
+    reply = await host.receive()
+    assert (reply["id"], reply["error"]["data"]["hub"]) == (999, "overloaded")
+    router.release.set()
+    assert len({(await host.receive())["id"] for _ in range(registry_module.SESSION_IN_FLIGHT)}) == 64
+
+
+@pytest.mark.covers("SEC-16")
+async def test_a_bug_fails_one_request(host, caplog):
+    await host.initialize()
+    await host.send(call("crash"))
+    assert (await host.receive())["error"]["code"] == -32603
+    assert "ZeroDivisionError" in caplog.text
+    await host.settle()
+
+
+async def test_one_upstream_by_itself(router, hosts):
+    async with connected(router, hosts, scope="files") as host:
+        await host.initialize()
+        await host.send(call("echo"))
+        await host.receive()
+        assert hosts.status()[0]["endpoint"] == "/mcp/files"
+    assert router.seen[0][0].scope == "files"
+
+
+async def test_bytes_that_were_read_before(router, hosts):
+    first = encode({"jsonrpc": "2.0", "id": 1, "method": "ping"})
+    async with connected(router, hosts, received=first + b"\n" + first[:10]) as host:
+        assert (await host.receive())["id"] == 1
+        await host.send(first[10:])
+        assert (await host.receive())["id"] == 1
+
+
+# --- what is malformed ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.covers("F-H-08", "F-H-09", "B-17")
+@pytest.mark.parametrize(
+    ("line", "code", "id"),
+    [
+        (b"{", -32700, None),
+        (b"\xff", -32700, None),
+        (b'{"jsonrpc":"1.0","id":5,"method":"ping"}', -32600, 5),
+        (b'{"jsonrpc":"2.0","id":null,"method":"ping"}', -32600, None),
+        (b'{"jsonrpc":"2.0","id":6,"method":"ping","params":[]}', -32602, 6),
+        (b'{"jsonrpc":"2.0","id":6,"method":"ping","method":"x"}', -32600, None),
+        (b'[{"jsonrpc":"2.0","id":6,"method":"ping"}]', -32600, None),
+        (b"5", -32600, None),
+    ],
+)
+async def test_a_malformed_line(host, line, code, id):
+    await host.initialize()
+    await host.send(line)
+    reply = await host.receive()
+    assert (reply["error"]["code"], reply.get("id")) == (code, id)
+    await host.settle()
+
+
+@pytest.mark.covers("F-H-10")
+async def test_a_line_without_end(router, hosts, nursery):
+    async with connected(router, hosts) as host:
+        await host.initialize()
+        await host.send(call("wait"))
+        await host.settle()
+        nursery.start_soon(_pour, host.stream, b"x" * (MAX_LINE_BYTES + 10))
+        assert (await host.receive())["error"]["code"] == -32600
+        await trio.testing.wait_all_tasks_blocked(0.01)
+        assert router.cancelled == ["wait"]
+        assert len(hosts) == 0
+
+
+async def _pour(stream, data):
+    with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
+        await stream.send_all(data)
+
+
+# --- the end ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.covers("F-H-01", "I-12")
+async def test_a_host_that_is_gone(router, hosts, autojump_clock):
+    async with connected(router, hosts) as host:
+        await host.initialize()
+        await host.send(call("wait"))
+        await host.settle()
+        started = trio.current_time()
+        await host.stream.aclose()
+        await trio.testing.wait_all_tasks_blocked()
+        assert router.cancelled == ["wait"]
+        assert trio.current_time() == started
+    assert len(hosts) == 0
+    assert not hosts._in_flight
+
+
+async def test_a_host_that_has_said_all_gets_its_answers(router, hosts, autojump_clock):
+    async with connected(router, hosts) as host:
+        await host.initialize()
+        await host.send(call("wait"))
+        await host.send(call("echo", 2))
+        assert (await host.receive())["id"] == 2
+        await host.stream.send_eof()
+        await trio.sleep(1)
+        router.release.set()
+        assert (await host.receive())["id"] == 1
+        assert len(hosts) == 1
+        await trio.sleep(0.1)
+        assert len(hosts) == 0
+
+
+async def test_but_not_for_ever(router, hosts, autojump_clock):
+    async with connected(router, hosts) as host:
+        await host.initialize()
+        await host.send(call("wait"))
+        await host.stream.send_eof()
+        await trio.sleep(EOF_GRACE_S - 0.5)
+        assert not router.cancelled
+        await trio.sleep(1)
+        assert router.cancelled == ["wait"]
+        assert len(hosts) == 0
+
+
+async def test_standard_input_and_output(router, hosts):
+    """As `hubd serve --stdio` does it: `printf ... | hubd serve --stdio`."""
+    read_in, write_in = os.pipe()
+    read_out, write_out = os.pipe()
+    ping = b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n'
+    os.write(write_in, ping * 2)
+    os.close(write_in)
+    stdio = trio.StapledStream(trio.lowlevel.FdStream(write_out), trio.lowlevel.FdStream(read_in))
+    with trio.fail_after(2):
+        async with stdio:
+            await serve_lines(stdio, ALICE, router, hosts, transport="stdio")
+    assert os.read(read_out, 1000).count(b'"result":{}') == 2
+    os.close(read_out)
+
+
+@pytest.mark.covers("F-H-01")
+async def test_a_host_that_closed_both_pipes(router, hosts, nursery, autojump_clock):
+    read_in, write_in = os.pipe()
+    read_out, write_out = os.pipe()
+    stdio = trio.StapledStream(trio.lowlevel.FdStream(write_out), trio.lowlevel.FdStream(read_in))
+    hello = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {"protocolVersion": L4}}
+    os.write(write_in, encode(hello) + b"\n" + encode(call("wait")) + b"\n")
+    async with stdio:
+        nursery.start_soon(serve_lines, stdio, ALICE, router, hosts)
+        await trio.testing.wait_all_tasks_blocked()
+        started = trio.current_time()
+        os.close(read_out)
+        os.close(write_in)
+        await trio.testing.wait_all_tasks_blocked()
+        assert router.cancelled == ["wait"]
+        assert trio.current_time() == started
+
+
+@pytest.mark.covers("F-H-04")
+async def test_a_host_that_does_not_read(router, hosts, autojump_clock):
+    """Progress is dropped, list changes merge, answers wait; after 30 s without a byte the host is given up."""
+    async with connected(router, hosts) as host:
+        await host.initialize()
+        (attached,) = hosts._attached.values()
+        await host.send(call("wait", token=1))
+        await host.settle()
+        attached._send(b'"%b"' % (b"x" * (2 << 20)))
+        before = attached._channel.outbox.queued_bytes
+        assert before > 1 << 20
+        router.exchanges["wait"].progress({"progress": msgspec.Raw(b"1")})
+        for _ in range(3):
+            hosts.list_changed({Kind.TOOL, Kind.PROMPT}, None)
+        assert attached._channel.outbox.queued_bytes == before
+        router.release.set()
+        await trio.sleep(1)
+        assert len(await host.line()) == (2 << 20) + 2
+        seen = [await host.receive() for _ in range(3)]
+        assert [message.get("id", message.get("method", "")[14:]) for message in seen] == [
+            1,
+            "tools/list_changed",
+            "prompts/list_changed",
+        ]
+        attached._send(b'"%b"' % (b"x" * (2 << 20)))
+        await trio.sleep(31)
+        assert len(hosts) == 0
+
+
+async def test_answers_that_do_not_fit(router, hosts):
+    async with connected(router, hosts) as host:
+        await host.initialize()
+        (attached,) = hosts._attached.values()
+        for _ in range(3):
+            attached._send(b'"%b"' % (b"x" * (7 << 20)))
+        await trio.testing.wait_all_tasks_blocked()
+        assert len(hosts) == 0
+
+
+# --- what hosts are told ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.covers("N-8", "V-17")
+async def test_lists_that_change(host, router, hosts):
+    hosts.list_changed(set(Kind), None)
+    await host.send(modern(TOOLS_CALL, {"name": "echo"}))
+    await host.receive(MODERN, TOOLS_CALL)
+    hosts.list_changed(set(Kind), None)  # modern hosts hear of it where they listen
+    await host.initialize()
+    await host.settle()
+    hosts.list_changed({Kind.TEMPLATE}, "files")
+    hosts.list_changed(set(), None)
+    hosts.list_changed({Kind.TEMPLATE}, None)
+    assert (await host.receive())["method"] == "notifications/resources/list_changed"
+    await host.settle()
+
+
+# --- batches ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.covers("B-15", "F-H-09")
+async def test_a_batch(host, router):
+    await host.initialize(L2)
+    await host.send([call("echo", 1), {"jsonrpc": "2.0", "method": "x"}, {"jsonrpc": "2.0", "id": 2, "method": "y"}])
+    line = await host.line()
+    validate(line, L2, sender="server")
+    assert sorted(reply["id"] for reply in msgspec.json.decode(line)) == [1, 2]
+    await host.send([{"jsonrpc": "2.0", "method": "x"}])
+    for refused in ([], [call("echo", id) for id in range(65)], [{"jsonrpc": "2.0", "id": 1, "method": "initialize"}]):
+        await host.send(refused)
+        assert (await host.receive())["error"]["code"] == -32600
+    await host.send([call("wait", 5)])
+    await trio.testing.wait_all_tasks_blocked(0.001)
+    await host.notify("notifications/cancelled", {"requestId": 5})
+    await host.settle()
+    assert router.cancelled == ["wait"]
+
+
+# --- how it looks -----------------------------------------------------------------------------------------------------
+
+
+async def test_status_rows(host, hosts):
+    info = {"name": "code", "title": "The Code Editor", "version": "1"}
+    await host.send(modern(TOOLS_CALL, {"name": "echo"}, **{CLIENT_INFO_KEY: info}))
+    await host.receive(MODERN, TOOLS_CALL)
+    (row,) = hosts.status()
+    assert row["host"] == "The Code Editor"
+    assert (row["transport"], row["version"], row["principal"]) == ("unix", MODERN, "token:alice")
+    await host.initialize(L3)
+    (row,) = hosts.status()
+    assert (row["host"], row["version"], row["in_flight"]) == ("Test", L3, 0)
+    assert repr(next(iter(hosts._attached.values()))) == "<LineHost desk 2025-06-18, 0 requests in flight>"
