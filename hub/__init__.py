@@ -1,1 +1,22 @@
-"""."""
+"""The downstream side of the hub, and the composition root. Read in this order:
+
+    relay           the host's end of one operation: progress and logs back to exactly the request they belong to
+    router          one table from method to handler; the only way from a host's request to an upstream
+    catalog         what hosts see of all upstreams (offers: of one), and the way back; naming, uris, rewrite below it
+    notify          the one consumer of upstream changes: rebuild, swap, tell
+    registry        who is attached; downstream: over lines; http_session: over legacy HTTP
+    http_endpoint   what Streamable HTTP means in both eras; http_answer, http_refusal, resume, batch beside it
+    http_server     HTTP/1.1 without MCP; http_connection, http_message, access below it
+    hub             all of that wired together; daemon: sockets, signals and drain around it
+    cli, shim       what people and hosts start; control, control_client between the CLI and the daemon
+
+Below this package's own modules lie `hub.link` (channels, peers, the seam to `upstreams`) and, at the bottom, `hub.wire`
+(the protocol as pure functions).
+
+What always holds:
+
+- the two sides meet in one place: `await upstream.call(operation, exchange)`, down by call and up by return;
+- an id, token, cursor or session of one hop is never seen on another;
+- shared state (catalogue, sessions, claims) changes only in functions without `await`, so nothing needs a lock;
+- everything about the hub itself is answered without asking an upstream.
+"""
