@@ -38,6 +38,8 @@ __all__ = ["Downstream", "Downstreams", "LineHost", "serve_lines"]
 
 log = logging.getLogger("hubd.host")
 
+MAX_MESSAGE_BYTES: Final = 16 << 20
+"""As over HTTP."""
 EOF_GRACE_S: Final = 5.0
 """How long running requests of a host that has said all it wanted to say may take."""
 LAST_WORDS_S: Final = 2.0
@@ -68,7 +70,7 @@ async def serve_lines(
         reading, writing = stream.receive_stream, stream.send_stream
     async with trio.open_nursery() as nursery:
         outbox = Outbox(writing, nursery, nursery.cancel_scope.cancel)
-        channel = LineChannel(LineReader(reading, received=received), outbox)
+        channel = LineChannel(LineReader(reading, limit_bytes=MAX_MESSAGE_BYTES, received=received), outbox)
         host = LineHost(channel, identity, router, hosts, nursery, scope=scope, transport=transport)
         hosts.add(host)
         try:

@@ -87,6 +87,12 @@ class ModernAnswer:
         else:
             self._response.reply(status_of(reply), message)
 
+    def abandon(self) -> None:
+        """End without one: the host is gone."""
+        if not self._response.started:
+            self._response.open_stream()
+        self._response.close_stream()
+
 
 def status_of(reply: Reply) -> int:
     """The HTTP status of a modern response that is not streamed (T-21, T-22)."""

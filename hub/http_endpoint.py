@@ -81,6 +81,10 @@ class Endpoint:
     def __repr__(self) -> str:
         return f"<Endpoint {self.sessions!r}, {self.sessions.archive!r}, {len(self._soon)} answers pending>"
 
+    def drain(self) -> None:
+        """End the streams of GETs, which would never end by themselves; running requests go on."""
+        self.sessions.stop_listening()
+
     async def run(self) -> None:
         """Upkeep, for ever: open the streams of slow answers, end silent sessions. One task for all of them."""
         next_upkeep = trio.current_time()
@@ -192,8 +196,6 @@ class Endpoint:
             raise Refused(429, overloaded(error), id=request.id, headers=RETRY_AFTER) from None
         cancel = trio.CancelScope()
         response.on_gone = cancel.cancel
-        if response.gone:
-            cancel.cancel()
         self._soon[reply_to] = trio.current_time() + SSE_AFTER_S
         try:
             reply = await answer(self._router, request, exchange, cancel)
@@ -201,7 +203,9 @@ class Endpoint:
             response.on_gone = None
             self._soon.pop(reply_to, None)
             self._hosts.release(identity.principal)
-        if reply is not None:
+        if reply is None:
+            reply_to.abandon()
+        else:
             reply_to.finish(encode_response(request.id, reply), reply)
 
     # --- legacy -------------------------------------------------------------------------------------------------------

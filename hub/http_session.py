@@ -136,6 +136,11 @@ class HttpSession(Downstream):
         for subject, message in messages.items():
             self.tell(subject, message)
 
+    def stop_listening(self) -> None:
+        """End the connections of GET streams."""
+        for stream in list(self._listening):
+            stream.detach()
+
     def close(self) -> None:
         """End it: running requests are cancelled, streams ended, nothing kept (F-H-21)."""
         self._closed = True
@@ -201,6 +206,11 @@ class HttpSessions:
         del self._sessions[session.id]
         self._hosts.remove(session)
         session.close()
+
+    def stop_listening(self) -> None:
+        """End all connections that only listen."""
+        for session in self._sessions.values():
+            session.stop_listening()
 
     def expire(self, now: float) -> list[HttpSession]:
         """End the sessions that were silent for too long, forget old streams; the sessions ended."""

@@ -729,6 +729,27 @@ async def test_a_host_with_many_get_streams_keeps_the_newest(session, nursery, e
     assert host._listening == []
 
 
+async def test_draining_ends_streams_that_only_listen(session, nursery, endpoint, router):
+    listening, answered = Answered(), Answered()
+    nursery.start_soon(lambda: session.get(into=listening))
+    nursery.start_soon(lambda: session.call("wait", into=answered))
+    await trio.testing.wait_all_tasks_blocked()
+    endpoint.drain()
+    await trio.testing.wait_all_tasks_blocked()
+    assert listening.complete.is_set()
+    router.release.set()
+    await answered.complete.wait()
+    assert answered.last["result"]
+
+
+async def test_a_modern_host_that_is_gone_before_its_request_is_read(host, router, endpoint):
+    answered = Answered()
+    answered.leave()
+    await host.modern_call("wait", into=answered)
+    assert router.cancelled == ["wait"]
+    baseline(endpoint)
+
+
 async def test_a_get_that_takes_no_events(session):
     assert (await session.get(accept="application/json")).status == 406
 
