@@ -1,1 +1,4 @@
-"""The resource cache and its stores (memory, Redis or Valkey). Nothing is cached yet: every read goes to its upstream."""
+"""The resource cache and its stores (memory, Redis or Valkey).
+
+Nothing is cached yet: every `resources/read` goes to its upstream.
+"""
