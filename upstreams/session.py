@@ -57,7 +57,7 @@ class CallTimeouts(Struct, frozen=True):
 
 
 class SessionEvents(Protocol):
-    """Who hears what an upstream says that belongs to no call. Neither method blocks or raises."""
+    """Who hears what a session has to say that belongs to no call. No method blocks or raises."""
 
     def changed(self, kinds: tuple[Kind, ...]) -> None:
         """The upstream says that its lists of these kinds changed."""
@@ -65,6 +65,10 @@ class SessionEvents(Protocol):
 
     def log(self, params: dict[str, Raw]) -> None:
         """A `notifications/message` that cannot be attributed to one host: for the hub's own log."""
+        ...
+
+    def ended(self) -> None:
+        """The session carries no more calls, though `run` may still clean up. Said at once, or not at all."""
         ...
 
 

@@ -56,12 +56,20 @@ class Outbox:
         self._queue: deque[bytes | memoryview] = deque()
         self._draining = False
         self._drained = trio.Event()
+        self._lost_bytes = 0
         self.queued_bytes = 0
+        self.accepted_bytes = 0
+        """Taken by `put` so far."""
         self.broken = False
 
     def __repr__(self) -> str:
         state = "broken" if self.broken else "draining" if self._draining else "idle"
         return f"<Outbox {state}, {self.queued_bytes} bytes queued>"
+
+    @property
+    def delivered_bytes(self) -> int:
+        """Of those accepted, handed to the kernel. Final once the outbox is broken or closed."""
+        return self.accepted_bytes - self.queued_bytes - self._lost_bytes
 
     def put(self, data: bytes) -> None:
         """Send `data`, which must be whole messages.
@@ -77,8 +85,10 @@ class Outbox:
                 raise OutboxFull
             self._queue.append(data)
             self.queued_bytes += len(data)
+            self.accepted_bytes += len(data)
             return
         sent = self._write(data)
+        self.accepted_bytes += len(data)
         if sent == len(data):
             return
         self._queue.append(memoryview(data)[sent:])
@@ -115,6 +125,9 @@ class Outbox:
                 await self._send(batch)
         except (ChannelClosed, trio.TooSlowError, trio.BrokenResourceError, trio.ClosedResourceError, OSError):
             self._give_up()
+        except trio.Cancelled:
+            self._give_up(notify=False)  # half a message may have left: nothing may follow it
+            raise
         finally:
             self._draining = False
             self._drained.set()
@@ -123,7 +136,8 @@ class Outbox:
         if self._fd is None:
             with trio.fail_after(self._stall_s):
                 await self._stream.send_all(batch)
-            self.queued_bytes -= len(batch)
+            if not self.broken:
+                self.queued_bytes -= len(batch)
             return
         while batch:
             with trio.fail_after(self._stall_s):
@@ -139,6 +153,7 @@ class Outbox:
             return
         self.broken = True
         self._queue.clear()
+        self._lost_bytes = self.queued_bytes
         self.queued_bytes = 0
         self._drained.set()
         if notify:

@@ -76,7 +76,8 @@ class _Waiter:
 class Peer:
     """The other end of a `Channel`. Ids are ours, counted up and never used twice (B-3, B-4).
 
-    `takes_requests` False: the revision has no requests in that direction (T-3); they are counted and not answered.
+    `on_end` is called once, before callers learn that there will be no answer. `takes_requests` False: the revision has
+    no requests in that direction (T-3); they are counted and not answered.
     """
 
     def __init__(
@@ -85,12 +86,14 @@ class Peer:
         *,
         on_request: OnRequest,
         on_notification: OnNotification,
+        on_end: Callable[[], None] | None = None,
         name: str = "peer",
         strict: bool = False,
     ) -> None:
         self._channel = channel
         self._on_request = on_request
         self._on_notification = on_notification
+        self._on_end = on_end
         self._name = name
         self._strict = strict
         self._last_id = 0
@@ -193,6 +196,8 @@ class Peer:
 
     def end(self, fault: str = "") -> None:
         """Wake everyone who waits: there will be no answer. Nothing can be asked from now on."""
+        if not self.ended and self._on_end is not None:
+            self._on_end()
         self.ended = True
         waiting, self._waiting = self._waiting, {}
         for waiter in waiting.values():

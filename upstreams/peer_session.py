@@ -1,0 +1,197 @@
+"""What sessions over one shared stream have in common: stdio, and HTTP+SSE of 2024-11-05.
+
+All answers and notifications arrive on one stream. Answers and progress find their call by id and token; a log message
+names no call, so it is attributed only if all running calls belong to one host (D-13), never guessed.
+"""
+
+import logging
+from typing import Final, NoReturn
+
+import trio
+from msgspec import Raw
+
+from hub.link.channel import Channel, ChannelClosed, Outbox, OutboxFull
+from hub.link.exchange import (
+    DeadlineExceeded,
+    Exchange,
+    HubError,
+    Operation,
+    Overloaded,
+    UpstreamLost,
+    UpstreamProtocolError,
+    UpstreamUnavailable,
+)
+from hub.link.peer import BadPeer, Peer
+from hub.wire.jsonrpc import Failure, Notification, RemoteProtocolError, Reply, Request
+from hub.wire.legacy import ServerFacts
+from hub.wire.mcp import LIST_CHANGED, MESSAGE, METHOD_NOT_FOUND, PROGRESS, Era, era_of
+from upstreams.session import CallClock, CallTimeouts, SessionEvents, named_log, split_progress, stamp_call, stamp_own
+
+log = logging.getLogger(__name__)
+
+MAX_IN_FLIGHT: Final = 320
+"""Calls with one session at a time (faults.md 3.2: 64 and a queue of 256; the queue is the upstream's own)."""
+SILENT_TIMEOUTS: Final = 3
+"""Calls in a row that ran out of time while nothing else was heard, after which a session is given up (F-P-04)."""
+
+
+class PeerSession:
+    """A session over a `Peer`. Satisfies `upstreams.session.Session`, but for `run`, which subclasses write.
+
+    A subclass gives `_attach` a channel, shakes hands through `self.peer` and sets `facts` by `_agreed`.
+    """
+
+    transport = ""
+    pid: int | None = None
+
+    def __init__(self, name: str, events: SessionEvents) -> None:
+        self.name = name
+        self.events = events
+        self.peer: Peer
+        self._facts: ServerFacts | None = None
+        self._era = Era.LEGACY
+        self._outbox: Outbox | None = None
+        self._running: dict[int, tuple[Exchange, CallClock]] = {}
+        self._heard_before = 0
+        self._silent_timeouts = 0
+        self._fault = ""
+        self._scope = trio.CancelScope()
+        """Of the subclass's `run`: cancelled when the session is given up."""
+
+    def __repr__(self) -> str:
+        version = self._facts.version if self._facts else "not yet open"
+        return f"<{type(self).__name__} {self.name} {version} [{len(self._running)} running]>"
+
+    @property
+    def facts(self) -> ServerFacts:
+        assert self._facts is not None, "the session is not open yet"
+        return self._facts
+
+    @property
+    def era(self) -> Era:
+        return self._era
+
+    def _attach(self, channel: Channel, outbox: Outbox | None = None) -> Peer:
+        self._outbox = outbox
+        self.peer = Peer(
+            channel,
+            on_request=self._on_request,
+            on_notification=self._on_notification,
+            on_end=self._ended,
+            name=self.name,
+        )
+        return self.peer
+
+    def _agreed(self, facts: ServerFacts) -> None:
+        self._facts = facts
+        self._era = era_of(facts.version)
+        self.peer.takes_requests = self._era is Era.LEGACY
+
+    async def _listen(self) -> None:
+        """Read until the peer is gone or given up; then all calls have failed."""
+        try:
+            await self.peer.run()
+        except BadPeer as error:
+            self._fault = self._fault or str(error)
+
+    def _ended(self) -> None:
+        """Nothing more will be sent: what calls are told of that must stay true."""
+        if self._outbox is not None:
+            self._outbox.close()
+        self.events.ended()
+
+    def give_up(self, fault: str) -> None:
+        """End the session because of what the upstream did."""
+        self._fault = self._fault or fault
+        self._scope.cancel()
+
+    # --- asking -------------------------------------------------------------------------------------------------------
+
+    async def call(self, operation: Operation, exchange: Exchange, timeouts: CallTimeouts) -> Reply:
+        """As `Session.call`."""
+        if len(self._running) >= MAX_IN_FLIGHT:
+            raise Overloaded(f"{self.name} has {MAX_IN_FLIGHT} calls to work off; try again later", upstream=self.name)
+        peer = self.peer
+        id = peer.next_id()
+        clock = CallClock(timeouts)
+        mark = self._outbox.accepted_bytes if self._outbox else 0
+        self._running[id] = exchange, clock
+        try:
+            with clock.scope:
+                params = stamp_call(self._era, self.facts.version, operation, exchange, id)
+                return await peer.request(operation.method, params, id=id)
+        except (ChannelClosed, OutboxFull, BadPeer, RemoteProtocolError) as error:
+            self._failed(error, mark)
+        finally:
+            del self._running[id]
+        self._timed_out()
+        raise DeadlineExceeded(
+            f"{self.name} did not answer in time and was told to stop; whether it acted is unknown", upstream=self.name
+        )
+
+    async def request(self, method: str, params: dict[str, Raw]) -> Reply:
+        """As `Session.request`."""
+        try:
+            return await self.peer.request(method, stamp_own(self._era, self.facts.version, params))
+        except (ChannelClosed, OutboxFull, BadPeer, RemoteProtocolError) as error:
+            self._failed(error, 0)
+
+    def _failed(self, error: Exception, mark: int) -> NoReturn:
+        name = self.name
+        found: HubError
+        match error:
+            case OutboxFull():
+                found = Overloaded(f"{name} does not take its input; nothing was sent", upstream=name)
+            case RemoteProtocolError():
+                found = UpstreamProtocolError(f"{name} answered with a malformed message: {error}", upstream=name)
+            case _ if self._outbox is not None and self._outbox.delivered_bytes <= mark:
+                found = UpstreamUnavailable(f"{name} ended before the call was sent to it", upstream=name)
+            case BadPeer():
+                found = UpstreamProtocolError(f"{name} {error} and was stopped", upstream=name)
+            case _:
+                found = UpstreamLost(
+                    f"{name} ended while the call was with it; whether it acted is unknown", upstream=name
+                )
+        raise found from None
+
+    def _timed_out(self) -> None:
+        """Count a timeout; after several in which nothing at all was heard, give the upstream up (F-P-04)."""
+        heard = self.peer.messages
+        self._silent_timeouts = self._silent_timeouts + 1 if heard == self._heard_before else 1
+        self._heard_before = heard
+        if self._silent_timeouts >= SILENT_TIMEOUTS:
+            self.give_up(f"did not answer {SILENT_TIMEOUTS} calls in a row")
+
+    # --- hearing ------------------------------------------------------------------------------------------------------
+
+    def _on_notification(self, notification: Notification) -> None:
+        method = notification.method
+        if method == PROGRESS:
+            token, params = split_progress(notification.params)
+            running = None if token is None else self._running.get(token)
+            if running is not None:
+                running[1].touch()
+                running[0].progress(params)
+        elif method == MESSAGE:
+            params = named_log(self.name, notification.params)
+            owner = self._attribute()
+            if owner is None:
+                self.events.log(params)
+            else:
+                owner[1].touch()
+                owner[0].log(params)
+        elif kinds := LIST_CHANGED.get(method):
+            self.events.changed(kinds)
+
+    def _attribute(self) -> tuple[Exchange, CallClock] | None:
+        """The call that a message without an address surely belongs to: the newest, if all are of one host."""
+        owner: tuple[Exchange, CallClock] | None = None
+        for running in self._running.values():
+            if owner is not None and owner[0].caller.identity != running[0].caller.identity:
+                return None
+            owner = running
+        return owner
+
+    async def _on_request(self, request: Request) -> Reply:
+        """What an upstream asks of its host. No such question is relayed in this version, and none was offered."""
+        return Failure(METHOD_NOT_FOUND, f"This client does not answer {request.method}")

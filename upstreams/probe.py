@@ -1,0 +1,189 @@
+"""Which era an upstream speaks, and the handshake in it, over a `Peer` (bridging.md 1.2). What was found is remembered.
+
+    discover --a result, with a revision in common--> modern
+        | any other error, no answer in time, only older revisions
+        v
+    initialize --a result--> legacy
+        | refused
+        v
+    discover once more: a server that was slow to start, or has changed its era since it was remembered
+
+A modern error (-32020 to -32022) is never answered by `initialize` (V-9), unless the server itself names older
+revisions. That a server died of the probe is for the transport to see, which starts another.
+"""
+
+import hashlib
+from typing import Final
+
+import trio
+from msgspec import Raw
+
+from config.schema import UpstreamConfig
+from hub.link.exchange import HubError, UpstreamProtocolError, UpstreamVersionError
+from hub.link.peer import Peer
+from hub.wire.jsonrpc import Failure, RemoteProtocolError, Reply, Result, encode, peek_array, peek_object, peek_str
+from hub.wire.legacy import Event, Handshake, Role, ServerFacts, UnsupportedVersion, initialize_params
+from hub.wire.legacy import read_initialize_result as read_initialize
+from hub.wire.mcp import (
+    ALL_VERSIONS,
+    DISCOVER,
+    INITIALIZE,
+    INITIALIZED,
+    L4,
+    LEGACY_VERSIONS,
+    MODERN,
+    MODERN_ERRORS,
+    UNSUPPORTED_VERSION,
+    Era,
+    era_of,
+)
+from hub.wire.modern import newest_mutual, read_discover_result
+from upstreams.session import OWN_CAPABILITIES, EraMemory, stamp_own
+
+SHOWN: Final = 200
+
+
+class HandshakeRefused(UpstreamProtocolError):
+    """The upstream answered `initialize` with an error."""
+
+
+def config_key(config: UpstreamConfig) -> str:
+    """What identifies an upstream to the memory: what is started or reached, not what it is called.
+
+    Secrets count by their names only, so that nothing can be learned from the key.
+    """
+    parts = (config.command, config.args, config.cwd, config.url, config.transport, config.era)
+    names = (sorted(config.env), sorted(config.headers))
+    return hashlib.sha256(encode((parts, names))).hexdigest()[:32]
+
+
+def expected_era(config: UpstreamConfig, memory: EraMemory) -> Era | None:
+    """The era that the configuration fixes, or that the upstream spoke last time; None: find out."""
+    text = memory.era(config_key(config)) if config.era == "auto" else config.era
+    return Era(text) if text in ("legacy", "modern") else None
+
+
+def remember(config: UpstreamConfig, memory: EraMemory, facts: ServerFacts) -> None:
+    """Keep what was found, for the next start of this configuration (V-12)."""
+    if config.era == "auto":
+        memory.remember_era(config_key(config), era_of(facts.version).value)
+
+
+async def shake_hands(peer: Peer, config: UpstreamConfig, expected: Era | None) -> ServerFacts:
+    """Find the era and agree on a revision. Only the wait for the probe is bounded here.
+
+    Raises:
+        UpstreamVersionError: no revision in common.
+        UpstreamProtocolError: an answer was nonsense, or `initialize` was refused.
+        ChannelClosed, OutboxFull, BadPeer: as `Peer.request`.
+    """
+    if config.era == "modern":
+        facts = await discover(peer)
+        if facts is None:
+            raise UpstreamVersionError(f'it does not speak {MODERN}; remove era = "modern" from its configuration')
+        return facts
+    if expected is not Era.LEGACY:
+        with trio.move_on_after(config.timeouts.probe):
+            if (facts := await discover(peer)) is not None:
+                return facts
+    try:
+        return await initialize(peer)
+    except HandshakeRefused:
+        if config.era == "legacy" or (facts := await discover(peer)) is None:
+            raise
+        return facts
+
+
+async def discover(peer: Peer) -> ServerFacts | None:
+    """Ask with `server/discover`; None: not a modern server, or one with no modern revision in common.
+
+    Raises:
+        HubError: a modern server that cannot be used.
+    """
+    reply = await _ask_discover(peer, MODERN)
+    if isinstance(reply, Failure) and reply.code in MODERN_ERRORS:
+        offered = supported_versions(reply)
+        if (version := newest_mutual(offered)) or not set(offered) & set(LEGACY_VERSIONS):
+            reply = await _ask_discover(peer, version or MODERN)
+    return judge_discover(reply)
+
+
+async def _ask_discover(peer: Peer, version: str) -> Reply:
+    return await peer.request(DISCOVER, stamp_own(Era.MODERN, version, {}))
+
+
+def judge_discover(reply: Reply) -> ServerFacts | None:
+    """What an answer to `server/discover` says; None: use `initialize`.
+
+    Raises:
+        UpstreamVersionError: a modern server, but no revision in common.
+        UpstreamProtocolError: a modern server that refuses this request for another reason.
+    """
+    if isinstance(reply, Failure):
+        _judge_failure(reply)
+        return None
+    try:
+        found = read_discover_result(reply.value)
+    except RemoteProtocolError:
+        return None
+    version = newest_mutual(found.supported_versions)
+    if version is None:
+        _check_legacy(found.supported_versions)
+        return None
+    return ServerFacts(version, found.capabilities, found.server_info, found.instructions)
+
+
+def _judge_failure(failure: Failure) -> None:
+    if failure.code == UNSUPPORTED_VERSION:
+        _check_legacy(supported_versions(failure))
+    elif failure.code in MODERN_ERRORS:
+        raise UpstreamProtocolError(f"it refuses server/discover: {failure.message[:SHOWN]} ({failure.code})")
+
+
+def _check_legacy(offered: tuple[str, ...]) -> None:
+    """A server that speaks none of our modern revisions must speak a legacy one."""
+    if not set(offered) & set(LEGACY_VERSIONS):
+        shown = ", ".join(version[:20] for version in offered[:8]) or "none that it names"
+        raise UpstreamVersionError(f"no revision in common: it speaks {shown}; hubd speaks {', '.join(ALL_VERSIONS)}")
+
+
+def supported_versions(failure: Failure) -> tuple[str, ...]:
+    """The revisions that a -32022 error lists in its data."""
+    data = peek_object(failure.data if isinstance(failure.data, Raw) else None)
+    found = map(peek_str, peek_array(data.get("supported")))
+    return tuple(version for version in found if version is not None)
+
+
+async def initialize(peer: Peer) -> ServerFacts:
+    """The handshake of the legacy revisions.
+
+    Raises:
+        HandshakeRefused: answered with an error.
+        UpstreamVersionError: no revision in common.
+        UpstreamProtocolError: the answer is nonsense.
+    """
+    handshake = Handshake(Role.CLIENT)
+    handshake.feed(Event.INITIALIZE)
+    reply = await peer.request(INITIALIZE, initialize_params(L4, OWN_CAPABILITIES))
+    facts = judge_initialize(reply)
+    handshake.feed(Event.AGREE)
+    peer.notify(INITIALIZED, {})
+    handshake.feed(Event.INITIALIZED)
+    return facts
+
+
+def judge_initialize(reply: Reply) -> ServerFacts:
+    """What an answer to `initialize` says. Raises as `initialize`."""
+    if not isinstance(reply, Result):
+        raise HandshakeRefused(f"it refused to initialize: {reply.message[:SHOWN]} ({reply.code})")
+    try:
+        return read_initialize(reply.value)
+    except UnsupportedVersion as error:
+        raise UpstreamVersionError(f"no revision in common: {error}") from None
+    except RemoteProtocolError as error:
+        raise UpstreamProtocolError(f"its answer to initialize is not one: {error}") from None
+
+
+def about(error: HubError, name: str) -> HubError:
+    """`error` as one that names its upstream; the text of what this module raises is a clause about "it"."""
+    return type(error)(f"{name} cannot be used: {error}", upstream=name, executed=error.executed)
