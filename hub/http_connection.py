@@ -99,7 +99,7 @@ class Connection:
         self.closed = False
         self.hung_up = False
         self.outbox = Outbox(
-            stream, shared.nursery, self.lost, limit_bytes=1 << 30, stall_s=shared.limits.write_stall_s
+            stream, shared.nursery, self.abort, limit_bytes=1 << 30, stall_s=shared.limits.write_stall_s
         )
 
         shared.connections.add(self)
@@ -120,7 +120,7 @@ class Connection:
         self._scope.cancel()
 
     def lost(self) -> None:
-        """The peer has closed its side, or does not take our bytes."""
+        """The peer has closed its side. Ours stays open: it may want the answer still."""
         self.hung_up = True
         if self._response is None:
             return
@@ -182,7 +182,7 @@ class Connection:
                 return
             head, length = shared.parser.parse(data)
             request = self._admit(head, length)
-            if self.close_after:
+            if request is None:
                 return
             if head.chunked:
                 await self._read_chunked(request, head)
@@ -231,8 +231,8 @@ class Connection:
         self._buffer = data[end:]
         return data[:end]
 
-    def _admit(self, head: Head, length: int) -> HttpRequest:
-        """The request without its body, if the guard and the limits let it in."""
+    def _admit(self, head: Head, length: int) -> HttpRequest | None:
+        """The request without its body; None when the guard did not let it in, and has said so."""
         headers = head.headers.copy()
         if head.sized:
             headers["content-length"] = str(length)
@@ -242,7 +242,7 @@ class Connection:
         if denied is not None:
             self.close_after = True
             self._new_response(request.method).reply(denied.status, denied.body, denied.headers)
-            return request
+            return None
         if self in shared.strangers:
             del shared.strangers[self]
             shared.room.unpark_all()

@@ -133,12 +133,12 @@ class HttpResponse:
         content_type: str = "application/json",
     ) -> None:
         """The whole answer, in one write. `headers` come on top of Content-Type and Content-Length."""
-        self._start()
-        self.complete = True
         connection = self._connection
         kind = (status, content_type) if body else (status, "")
         first = _FIRST.get(kind) or _first_lines(*kind)
         more = _encode_fields(headers) if headers else b""
+        self._start()
+        self.complete = True
         if connection.close_after or connection.shared.draining:
             more += b"Connection: close\r\n"
         length = b"" if status == 204 else b"Content-Length: %d\r\n" % len(body)
@@ -148,13 +148,14 @@ class HttpResponse:
 
     def open_stream(self, headers: Sequence[tuple[str, str]] = ()) -> None:
         """Start a 200 `text/event-stream`: chunked, not cached, not buffered by proxies, kept alive by comments."""
+        connection = self._connection
+        fields = _encode_fields(headers)
         self._start()
         self._streaming = True
-        connection = self._connection
         more = b"Connection: close\r\n" if connection.close_after else b""
         if not connection.closed:
             connection.shared.streams.add(self)
-        connection.send(b"".join((_STREAM, connection.shared.date, _encode_fields(headers), more, b"\r\n")))
+        connection.send(b"".join((_STREAM, connection.shared.date, fields, more, b"\r\n")))
 
     def write(self, data: bytes) -> None:
         """Send whole events. Never blocks: a peer that left 1 MiB unread is given up instead.

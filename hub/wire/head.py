@@ -248,12 +248,12 @@ class ChunkedBody:
         return None
 
     def _take(self, event: h11.Data) -> None:
-        self._chunks += event.chunk_start
-        if self._chunks > self._FREE_CHUNKS + self.size // self._CRUMB_BYTES:
-            raise HttpRefusal(400, "The chunks of the body are too small")
         self.size += len(event.data)
         if self.size > self._limit_bytes:
             raise HttpRefusal(413, f"The request body has more than {self._limit_bytes} bytes")
+        self._chunks += event.chunk_end  # h11 forgets chunk_start when a size line comes alone
+        if self._chunks > self._FREE_CHUNKS + self.size // self._CRUMB_BYTES:
+            raise HttpRefusal(400, "The chunks of the body are too small")
         self._parts.append(bytes(event.data))
 
     def _finish(self, event: h11.EndOfMessage) -> tuple[bytes, bytes]:

@@ -1,0 +1,809 @@
+"""The HTTP server over real sockets: order, limits, time limits, streams, hosts that leave, drain."""
+
+import errno
+import logging
+import socket
+
+import pytest
+import trio
+import trio.testing
+from http_client import allow, echo, get, post, serving
+
+from hub.access import Denied
+from hub.http_server import HttpLimits, HttpServer
+
+DENIED = Denied(401, b'{"no":1}', (("WWW-Authenticate", "Bearer"),))
+
+
+def deny(request):
+    return DENIED
+
+
+class Waiter:
+    """A handler that opens a stream, or not, and waits until its host is gone or it is told to go on."""
+
+    def __init__(self, *, stream: bool = False) -> None:
+        self.stream = stream
+        self.started = trio.Event()
+        self.gone = trio.Event()
+        self.go_on = trio.Event()
+        self.calls = 0
+
+    async def handle(self, request, response) -> None:
+        def left() -> None:
+            self.calls += 1
+            self.gone.set()
+
+        response.on_gone = left
+        if self.stream:
+            response.open_stream()
+        self.started.set()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._until, self.gone, nursery)
+            nursery.start_soon(self._until, self.go_on, nursery)
+        if not self.stream:
+            response.reply(200, b"done")
+
+    async def _until(self, event: trio.Event, nursery: trio.Nursery) -> None:
+        await event.wait()
+        nursery.cancel_scope.cancel()
+
+
+async def settled(served, connections: int = 0) -> None:
+    """Wait until so many connections are left."""
+    shared = served.server._shared
+    with trio.fail_after(5):
+        while len(shared.connections) != connections:
+            await trio.sleep(0.005)
+    assert len(shared.by_fd) == connections
+    assert len(shared.strangers) <= connections
+    if not connections:
+        assert not shared.streams
+
+
+# --- requests and replies ---------------------------------------------------------------------------------------------
+
+
+async def test_echo_and_keep_alive():
+    async with serving() as served:
+        client = await served.connect()
+        for body in (b"x" * 200_000, b"", b"hello"):
+            answer = await client.ask(post(body))
+            assert (answer.status, answer.body) == (200, body)
+            assert answer.headers["content-length"] == str(len(body))
+            assert answer.headers.get("content-type") == ("application/json" if body else None)
+            assert "date" in answer.headers
+            assert "connection" not in answer.headers
+        assert repr(served.server) == "<HttpServer serving, 1 connections, 0 running, 0 streams>"
+
+
+async def test_what_the_handler_sees():
+    seen = []
+
+    async def handle(request, response):
+        seen.append(request)
+        response.reply(202, headers=[("Mcp-Session-Id", "s")])
+
+    async with serving(handle) as served:
+        answer = await served.ask(post(b"{}", "Accept: a", "ACCEPT: b", target="/mcp/x?q=1"))
+    assert (answer.status, answer.headers["mcp-session-id"], answer.body) == (202, "s", b"")
+    (request,) = seen
+    assert (request.method, request.path, request.query, request.body) == ("POST", "/mcp/x", "q=1", b"{}")
+    assert request.headers == {"host": "localhost", "content-length": "2", "accept": "a, b"}
+
+
+async def test_remembered_heads_are_not_shared():
+    async def handle(request, response):
+        assert "mark" not in request.headers
+        request.headers["mark"] = "x"
+        response.reply(200, request.headers["content-length"].encode())
+
+    async with serving(handle) as served:
+        client = await served.connect()
+        for size in (0, 3, 3, 1000):
+            assert (await client.ask(post(b"a" * size))).body == b"%d" % size
+
+
+@pytest.mark.covers("F-H-12")
+async def test_pipelined_requests_are_answered_in_order_one_at_a_time():
+    running = 0
+
+    async def handle(request, response):
+        nonlocal running
+        running += 1
+        assert running == 1
+        await trio.sleep(0.01 if request.body < b"5" else 0)
+        running -= 1
+        response.reply(200, request.body)
+
+    async with serving(handle) as served:
+        client = await served.connect()
+        await client.send(b"".join(post(b"%d" % n) for n in range(9)) + get("Connection: close"))
+        assert [(await client.answer()).body for _ in range(9)] == [b"%d" % n for n in range(9)]
+        assert (await client.answer()).headers["connection"] == "close"
+        await client.closed()
+
+
+@pytest.mark.covers("F-H-12")
+async def test_a_peer_that_pipelines_does_not_starve_others():
+    async with serving() as served:
+        greedy, other = await served.connect(), await served.connect()
+        await greedy.ask(post())
+        await other.ask(post())
+        order = []
+
+        async def read(client, count, name):
+            for _ in range(count):
+                await client.answer()
+                order.append(name)
+
+        await greedy.send(post(b"g") * 500)
+        await other.send(post(b"o"))
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(read, greedy, 500, "greedy")
+            nursery.start_soon(read, other, 1, "other")
+        assert order.index("other") < 500
+
+
+@pytest.mark.parametrize("fields", [(), ("Expect: 100-continue",)])
+async def test_bytewise(fields):
+    async with serving() as served:
+        client = await served.connect()
+        data = post(b"hello", *fields)
+        await client.trickle(data[:-5])
+        if fields:
+            assert (await client.answer()).status == 100
+        await client.trickle(data[-5:] + get())
+        assert (await client.answer()).body == b"hello"
+        assert (await client.answer()).body == b""
+
+
+async def test_chunked_request():
+    async with serving() as served:
+        client = await served.connect()
+        head = b"POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
+        body = b"3\r\nabc\r\n0\r\n\r\n"
+        assert (await client.ask(head + body + post(b"next"))).body == b"abc"
+        assert (await client.answer()).body == b"next"
+        await client.trickle(head + body)
+        assert (await client.answer()).body == b"abc"
+
+
+@pytest.mark.parametrize("chunked", [False, True])
+async def test_large_bodies_both_ways(chunked):
+    body = bytes(range(256)) * (32 << 10)  # 8 MiB
+    data = post(body)
+    if chunked:
+        data = (
+            b"POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n800000\r\n%b\r\n0\r\n\r\n" % body
+        )
+    async with serving() as served:
+        client = await served.connect()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(client.send, data + get())
+            assert (await client.answer()).body == body
+            assert (await client.answer()).body == b""
+
+
+async def test_no_body_where_there_must_be_none():
+    async def handle(request, response):
+        response.reply(405 if request.method == "HEAD" else 204, b"text" if request.method == "HEAD" else b"")
+
+    async with serving(handle) as served:
+        client = await served.connect()
+        await client.send(b"HEAD / HTTP/1.1\r\nHost: localhost\r\n\r\n" + get())
+        head = await client.head()
+        assert (head.status, head.headers["content-length"]) == (405, "4")
+        other = await client.answer()
+        assert other.status == 204
+        assert "content-length" not in other.headers
+
+
+# --- refusals ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.covers("SEC-10", "F-H-10")
+@pytest.mark.parametrize(
+    ("data", "status"),
+    [
+        (b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n", 400),
+        (b"GET / HTTP/1.1\nHost: a\n\n", 400),
+        (b"GET / HTTP/1.1\r\n" + b"X: y\r\n" * 8000, 431),
+        (b"GET /" + b"a" * 40_000, 414),
+        (b"POST / HTTP/1.1\r\nHost: a\r\n\r\n", 411),
+        (b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1001\r\n\r\n", 413),
+        (b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 100000000000000\r\nExpect: 100-continue\r\n\r\n", 413),
+        (b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3e9\r\n" + b"a" * 1001, 413),
+        (b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\n", 400),
+        (b"POST / HTTP/1.1\r\nHost: a\r\nExpect: tea\r\nContent-Length: 1\r\n\r\n", 417),
+    ],
+)
+async def test_refusals_close(data, status):
+    async with serving(limits=HttpLimits(max_request_body=1000)) as served:
+        for step in (len(data), 7):
+            client = await served.connect()
+            with trio.fail_after(5):
+                for at in range(0, len(data), step):
+                    try:
+                        await client.send(data[at : at + step])
+                    except trio.BrokenResourceError:
+                        break
+                answer = await client.answer()
+                assert (answer.status, answer.headers["connection"]) == (status, "close")
+                assert answer.body.startswith(b'{"jsonrpc":"2.0","error":{"code":-32600,')
+                await client.stream.send_eof()
+                await client.closed()
+        await settled(served)
+
+
+@pytest.mark.covers("F-H-10")
+@pytest.mark.parametrize("coding", ["Content-Length: 5", "Transfer-Encoding: chunked"])
+async def test_a_body_that_ends_early(coding):
+    async with serving() as served:
+        client = await served.connect()
+        await client.send(f"POST / HTTP/1.1\r\nHost: a\r\n{coding}\r\n\r\n3\r\na".encode())
+        await client.stream.send_eof()
+        assert (await client.answer()).status == 400
+        await client.closed()
+
+
+async def test_a_head_that_ends_early_is_nothing():
+    async with serving() as served:
+        client = await served.connect()
+        await client.send(b"GET / HTTP/1.1\r\nHost")
+        await client.stream.send_eof()
+        await client.closed()
+
+
+@pytest.mark.covers("SEC-03")
+async def test_the_guard_comes_before_the_body_and_100_continue():
+    async def handle(request, response):
+        raise AssertionError("the guard said no")
+
+    async with serving(handle, deny) as served:
+        for data in (
+            post(b"", "Expect: 100-continue").replace(b"Length: 0", b"Length: 9"),
+            post(b"").replace(b"Length: 0", b"Length: 999999999999"),
+            post(b"{}"),
+        ):
+            client = await served.connect()
+            answer = await client.ask(data)
+            assert (answer.status, answer.body, answer.headers["connection"]) == (401, DENIED.body, "close")
+            assert answer.headers["www-authenticate"] == "Bearer"
+            await client.stream.send_eof()
+            await client.closed()
+        await settled(served)
+
+
+@pytest.mark.covers("F-H-10")
+@pytest.mark.parametrize("guard", [deny, allow])
+async def test_an_unread_body_does_not_eat_the_refusal(guard):
+    async with serving(guard=guard, limits=HttpLimits(max_request_body=1000)) as served:
+        client = await served.connect()
+        await client.send(post(b"x" * (6 << 20)))
+        assert (await client.answer()).status in (401, 413)
+        await client.closed()
+
+
+# --- time -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.covers("F-H-11")
+async def test_a_silent_connection_is_closed(autojump_clock):
+    async with serving() as served:
+        began = trio.current_time()
+        client = await served.connect()
+        await client.closed()
+        assert 10 <= trio.current_time() - began <= 12.1
+
+
+@pytest.mark.covers("F-H-11")
+async def test_a_slow_head(autojump_clock):
+    async with serving() as served:
+        client = await served.connect()
+        began = trio.current_time()
+
+        async def drip():
+            for byte in b"POST / HTTP/1.1\r\nHost: localhost":
+                await client.send(bytes([byte]))
+                await trio.sleep(0.7)
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(drip)
+            answer = await client.answer()
+            assert (answer.status, answer.headers["connection"]) == (408, "close")
+            assert 10 <= trio.current_time() - began <= 12.1
+            nursery.cancel_scope.cancel()
+
+
+@pytest.mark.covers("F-H-11")
+@pytest.mark.parametrize("coding", ["Content-Length: 100", "Transfer-Encoding: chunked"])
+async def test_a_slow_body(autojump_clock, coding):
+    async with serving() as served:
+        client = await served.connect()
+        began = trio.current_time()
+        await client.send(f"POST / HTTP/1.1\r\nHost: a\r\n{coding}\r\n\r\n32\r\n".encode())
+
+        async def drip():
+            for _ in range(40):
+                await client.send(b"a")
+                await trio.sleep(1)
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(drip)
+            assert (await client.answer()).status == 408
+            assert 30 <= trio.current_time() - began <= 33
+            nursery.cancel_scope.cancel()
+
+
+@pytest.mark.covers("F-H-11")
+async def test_a_large_body_over_a_slow_link_passes(autojump_clock):
+    async with serving() as served:
+        client = await served.connect()
+        data = post(b"x" * (4 << 20))
+        for at in range(0, len(data), 40 << 10):  # 40 KiB a second, for 103 s
+            await client.send(data[at : at + (40 << 10)])
+            await trio.sleep(1)
+        assert (await client.answer()).status == 200
+
+
+async def test_an_idle_connection_is_kept_for_a_while(autojump_clock):
+    async with serving() as served:
+        client = await served.connect()
+        for _ in range(3):
+            assert (await client.ask(post(b"a"))).status == 200
+            await trio.sleep(70)
+        began = trio.current_time()
+        assert (await client.ask(post(b"a"))).status == 200
+        await client.closed()
+        assert 74 <= trio.current_time() - began <= 77
+
+
+async def test_a_handler_may_take_long(autojump_clock):
+    async def handle(request, response):
+        await trio.sleep(5000)
+        response.reply(200, b"late")
+
+    async with serving(handle) as served:
+        assert (await served.ask(post())).body == b"late"
+
+
+# --- streams ----------------------------------------------------------------------------------------------------------
+
+
+async def test_a_stream_and_then_another_request():
+    async def handle(request, response):
+        if request.method == "POST":
+            response.reply(200, b"{}")
+            return
+        response.open_stream([("Mcp-Session-Id", "s")])
+        assert response.started
+        for data in (b"data: 1\n\n", b"", b"data: 2\n\n"):
+            response.write(data)
+        response.close_stream()
+        response.write(b"too late")
+
+    async with serving(handle) as served:
+        client = await served.connect()
+        await client.send(get())
+        answer = await client.head()
+        assert answer.headers.items() >= {
+            ("content-type", "text/event-stream"),
+            ("transfer-encoding", "chunked"),
+            ("cache-control", "no-store"),
+            ("x-accel-buffering", "no"),
+            ("mcp-session-id", "s"),
+        }
+        assert [await client.chunk() for _ in range(3)] == [b"data: 1\n\n", b"data: 2\n\n", b""]
+        assert (await client.ask(post())).body == b"{}"
+
+
+async def test_a_stream_ends_with_its_handler():
+    async def handle(request, response):
+        response.open_stream()
+        response.write(b"data: 1\n\n")
+
+    async with serving(handle) as served:
+        client = await served.connect()
+        assert (await client.ask(get())).body == b"data: 1\n\n"
+        assert (await client.ask(get())).body == b"data: 1\n\n"
+        assert not served.server._shared.streams
+
+
+@pytest.mark.covers("F-H-03")
+async def test_silent_streams_are_kept_alive(autojump_clock):
+    async def handle(request, response):
+        response.open_stream()
+        await trio.sleep(100)
+        response.write(b"data: 1\n\n")
+        await trio.sleep(20)
+
+    async with serving(handle) as served:
+        client = await served.connect()
+        began = trio.current_time()
+        await client.send(get())
+        await client.head()
+        for number in range(1, 7):
+            assert await client.chunk() == b": \n\n"
+            assert trio.current_time() - began == pytest.approx(number * 15, abs=2)
+        assert await client.chunk() == b"data: 1\n\n"
+        assert await client.chunk() == b": \n\n"
+        assert trio.current_time() - began == pytest.approx(115, abs=2)
+        assert await client.chunk() == b""
+
+
+# --- hosts that leave -------------------------------------------------------------------------------------------------
+
+
+def _close(client):
+    client.stream.socket.close()
+
+
+def _shut(client):
+    client.stream.socket.shutdown(socket.SHUT_WR)
+
+
+def _reset(client):
+    client.reset()
+
+
+@pytest.mark.covers("F-H-01", "F-H-03", "M-08")
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("leave", [_close, _shut, _reset])
+@pytest.mark.parametrize("unread", [b"", post(b"x" * 50_000)])
+async def test_a_host_that_leaves_is_noticed_at_once(stream, leave, unread):
+    waiter = Waiter(stream=stream)
+    async with serving(waiter.handle) as served:
+        client = await served.connect()
+        await client.send(post() + unread)
+        await waiter.started.wait()
+        began = trio.current_time()
+        leave(client)
+        with trio.fail_after(1):
+            await waiter.gone.wait()
+        assert trio.current_time() - began < 0.2
+        assert waiter.calls == 1
+        waiter.go_on.set()
+        await settled(served)
+
+
+async def test_on_gone_set_too_late_is_called_at_once():
+    told = trio.Event()
+    left = trio.Event()
+
+    async def handle(request, response):
+        await left.wait()
+        with trio.fail_after(1):
+            while not response.gone:
+                await trio.sleep(0.001)
+        response.on_gone = told.set
+
+    async with serving(handle) as served:
+        client = await served.connect()
+        await client.send(post())
+        _close(client)
+        left.set()
+        with trio.fail_after(1):
+            await told.wait()
+
+
+async def test_on_gone_is_not_called_after_the_answer():
+    answered, go_on = trio.Event(), trio.Event()
+    calls = []
+
+    async def handle(request, response):
+        response.on_gone = lambda: calls.append(1)
+        response.reply(200, b"x")
+        answered.set()
+        await go_on.wait()
+        assert not response.gone
+
+    async with serving(handle) as served:
+        client = await served.connect()
+        assert (await client.ask(post())).body == b"x"
+        _close(client)
+        await trio.sleep(0.02)
+        go_on.set()
+        await settled(served)
+        assert not calls
+
+
+async def test_an_answer_to_nobody_is_no_error(caplog):
+    waiter = Waiter()
+    async with serving(waiter.handle) as served:
+        client = await served.connect()
+        await client.send(post())
+        await waiter.started.wait()
+        _reset(client)
+        await settled(served)
+    assert not caplog.records
+
+
+@pytest.mark.covers("F-H-03")
+async def test_many_streams_that_leave_leave_nothing():
+    open_now = 0
+
+    async def handle(request, response):
+        nonlocal open_now
+        gone = trio.Event()
+        response.on_gone = gone.set
+        response.open_stream()
+        open_now += 1
+        await gone.wait()
+        open_now -= 1
+
+    async with serving(handle) as served:
+        clients = [await served.connect() for _ in range(200)]
+        for client in clients:
+            await client.send(get())
+        for client in clients:
+            await client.head()
+        assert open_now == 200
+        for number, client in enumerate(clients):
+            (_close, _reset)[number % 2](client)
+        await settled(served)
+        assert open_now == 0
+
+
+@pytest.mark.covers("F-H-04", "M-18")
+async def test_a_host_that_does_not_read_is_given_up():
+    written = 0
+    ended = trio.Event()
+    calls = []
+
+    async def handle(request, response):
+        nonlocal written
+        response.on_gone = lambda: calls.append(response.queued_bytes)
+        response.open_stream()
+        while not response.gone:
+            assert response.queued_bytes <= (1 << 20) + 1100
+            response.write(b"data: " + b"x" * 1024 + b"\n\n")
+            written += 1024
+            await trio.lowlevel.checkpoint()
+        response.write(b"dropped")
+        ended.set()
+
+    async with serving(handle) as served:
+        client = await served.connect()
+        client.stream.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 16)
+        await client.send(get())
+        with trio.fail_after(10):
+            await ended.wait()
+        assert calls == [0]
+        assert written > 1 << 20
+        await settled(served)
+
+
+@pytest.mark.covers("F-H-04")
+async def test_a_large_message_fits_behind_small_ones():
+    async def handle(request, response):
+        response.open_stream()
+        for _ in range(700):
+            response.write(b"data: " + b"x" * 1024 + b"\n\n")
+        response.write(b"y" * (8 << 20))
+
+    async with serving(handle) as served:
+        assert (await served.ask(get())).body.endswith(b"\n\n" + b"y" * (8 << 20))
+
+
+@pytest.mark.covers("F-H-04", "F-H-11")
+async def test_a_host_that_stops_reading_is_given_up_after_a_while(autojump_clock):
+    given_up = trio.Event()
+
+    async def stream(request, response):
+        gone = trio.Event()
+        response.on_gone = gone.set
+        response.open_stream()
+        response.write(b"z" * (8 << 20))
+        began = trio.current_time()
+        await gone.wait()
+        assert 30 <= trio.current_time() - began < 40
+        given_up.set()
+
+    async with serving(stream) as served:
+        client = await served.connect()
+        await client.send(get())
+        await given_up.wait()
+        await settled(served)
+
+
+# --- faults of our own ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.covers("SEC-16", "M-06")
+async def test_a_handler_that_fails(caplog):
+    async def handle(request, response):
+        if request.path == "/header":
+            response.reply(200, headers=[("X", "a\r\nSet-Cookie: b")])
+        elif request.path == "/twice":
+            response.reply(200, b"once")
+            response.reply(200, b"twice")
+        elif request.path == "/stream":
+            response.open_stream()
+            response.write(b"data: 1\n\n")
+            raise ValueError("secret")
+        elif request.path == "/mcp":
+            response.reply(200, b"fine")
+        elif request.path == "/raise":
+            raise ValueError("secret")
+
+    async with serving(handle) as served:
+        steady = await served.connect()
+        for path in ("/raise", "/nothing", "/header"):
+            answer = await served.ask(get(target=path))
+            assert (answer.status, answer.headers["connection"]) == (500, "close") or path == "/header"
+            assert answer.status != 200
+            reference = answer.body.decode().rpartition(" ")[2][:8]
+            assert reference in caplog.text
+            assert "secret" not in answer.body.decode()
+            assert (await steady.ask(post())).body == b"fine"
+        client = await served.connect()
+        assert (await client.ask(get(target="/twice"))).body == b"once"
+        await client.closed()
+        client = await served.connect()
+        await client.send(get(target="/stream"))
+        await client.head()
+        assert await client.chunk() == b"data: 1\n\n"
+        await client.closed()
+        assert (await steady.ask(post())).body == b"fine"
+        await settled(served, 1)
+    assert len(caplog.records) == 5
+
+
+@pytest.mark.covers("SEC-16", "M-06")
+async def test_a_callback_that_fails(caplog):
+    entered = trio.Event()
+
+    async def handle(request, response):
+        if request.method == "GET":
+            response.reply(200)
+            return
+        response.on_gone = lambda: [][0]
+        entered.set()
+        await trio.sleep_forever()
+
+    async with serving(handle) as served:
+        client = await served.connect()
+        await client.send(post())
+        await entered.wait()
+        _close(client)
+        assert (await served.ask(get())).status == 200
+        while not caplog.records:
+            await trio.sleep(0.001)
+    assert "host left" in caplog.text
+
+
+@pytest.mark.covers("SEC-16", "M-06")
+async def test_a_guard_that_fails_lets_nobody_in(caplog):
+    def guard(request):
+        raise KeyError
+
+    async with serving(guard=guard) as served:
+        assert (await served.ask(post())).status == 500
+
+
+class Exhausted:
+    """A listener out of descriptors for a while."""
+
+    def __init__(self, listener) -> None:
+        self.listener = listener
+        self.socket = listener.socket
+        self.failures = 20
+
+    async def accept(self):
+        if self.failures:
+            self.failures -= 1
+            raise OSError(errno.EMFILE, "Too many open files")
+        return await self.listener.accept()
+
+
+@pytest.mark.covers("M-07")
+async def test_accepting_survives_a_lack_of_descriptors(autojump_clock, caplog):
+    async with serving(wrap=Exhausted) as served:
+        assert (await served.ask(post(b"x"))).body == b"x"
+        assert served.server.accept_failures == 20
+    assert [record.levelno for record in caplog.records] == [logging.WARNING]
+
+
+# --- too many ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.covers("F-H-11")
+async def test_strangers_make_room():
+    limits = HttpLimits(max_strangers=8, stranger_grace_s=0.02)
+    async with serving(limits=limits) as served:
+        friend = await served.connect()
+        await friend.ask(post(b"x"))
+        strangers = [await served.connect() for _ in range(40)]
+        for client in strangers:
+            await client.send(b"POST / HTTP/1.1\r\n")
+        with trio.fail_after(5):
+            assert (await served.ask(post(b"x"))).body == b"x"
+        assert len(served.server._shared.strangers) <= 8
+        assert (await friend.ask(post(b"y"))).body == b"y"
+
+
+@pytest.mark.covers("F-H-11")
+async def test_a_crowd_of_honest_hosts_is_served():
+    limits = HttpLimits(max_strangers=8)
+    async with serving(limits=limits) as served:
+        clients = [await served.connect() for _ in range(100)]
+        with trio.fail_after(10):
+            for client in clients:
+                await client.send(post(b"x"))
+            for client in clients:
+                assert (await client.answer()).body == b"x"
+
+
+async def test_only_so_many_connections():
+    async with serving(limits=HttpLimits(max_connections=3)) as served:
+        clients = [await served.connect() for _ in range(4)]
+        for client in clients[:3]:
+            await client.ask(post())
+        await clients[3].send(post(b"x"))
+        with trio.move_on_after(0.05):
+            await clients[3].answer()
+            raise AssertionError("there was no room")
+        _close(clients[0])
+        with trio.fail_after(5):
+            assert (await clients[3].answer()).body == b"x"
+
+
+# --- the end ----------------------------------------------------------------------------------------------------------
+
+
+async def test_drain():
+    waiter = Waiter()
+    async with serving(waiter.handle) as served:
+        kept, late = await served.connect(), await served.connect()
+        waiter.go_on.set()
+        await late.ask(post())
+        await kept.ask(post())
+        waiter.go_on = trio.Event()
+        busy = await served.connect()
+        waiter.started = trio.Event()
+        await busy.send(post())
+        await waiter.started.wait()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(served.server.drain)
+            await trio.testing.wait_all_tasks_blocked()
+            assert served.server.draining
+            answer = await late.ask(post())
+            assert (answer.status, answer.headers["retry-after"]) == (503, "1")
+            with pytest.raises(OSError):
+                await served.connect()
+            assert not served.finished.is_set()
+            waiter.go_on.set()
+            answer = await busy.answer()
+            assert (answer.body, answer.headers["connection"]) == (b"done", "close")
+        await served.finished.wait()
+        await busy.closed()
+        await kept.closed()
+
+
+async def test_drain_of_an_idle_server():
+    async with serving() as served:
+        client = await served.connect()
+        await client.ask(post())
+        await served.server.drain()
+        await served.finished.wait()
+        await client.closed()
+
+
+async def test_drain_before_serving():
+    await HttpServer(echo, allow).drain()
+
+
+async def test_cancellation_closes_everything():
+    waiter = Waiter(stream=True)
+    async with serving(waiter.handle) as served:
+        client, idle = await served.connect(), await served.connect()
+        await client.send(get())
+        await client.head()
+        served.server._scope.cancel()
+        await client.closed()
+        await idle.closed()
+        assert waiter.calls <= 1
+        shared = served.server._shared
+        assert not shared.connections
+        assert not shared.streams
