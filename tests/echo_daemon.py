@@ -1,0 +1,102 @@
+"""A daemon without a hub: the real lock, sockets and control server, and an echo in place of MCP.
+
+    python echo_daemon.py STARTS      appends its pid to the file STARTS, then serves until it is stopped. It says
+                                      `ready`, and `waiting` and `cancelled` of calls of the tool `wait`
+
+On the MCP socket everything comes back, the shim's first line included; when the host ends its input, `bye` does.
+"""
+
+import os
+import sys
+
+import trio
+from msgspec import Raw
+
+from config.paths import control_path, lock_path, socket_path
+from hub.control import serve_control
+from hub.sockets import bind_unix, take_lock
+from hub.wire.jsonrpc import encode, peek_object, peek_str, raw
+
+TOOLS = [
+    {
+        "name": "demo__echo",
+        "description": "Say it back\nand more",
+        "inputSchema": {"type": "object", "properties": {"text": {"type": "string"}, "n": {"type": "integer"}}},
+    },
+    {"name": "demo__fail", "inputSchema": {"type": "object"}},
+]
+
+
+class Controls:
+    """Satisfies `hub.control.Controls`."""
+
+    def __init__(self) -> None:
+        self.stopped = trio.Event()
+        self.cancelled = trio.Event()
+
+    async def status(self) -> dict[str, object]:
+        upstream = {
+            "name": "demo",
+            "state": "connected",
+            "era": "modern",
+            "version": "2026-07-28",
+            "transport": "stdio",
+            "counts": {"tools": 2, "prompts": 0, "resources": 1, "templates": 0},
+            "last_error": "it \x1b[31mfell",
+            "restarts": 1,
+            "degraded": ["too many tools"],
+        }
+        return {"version": "1.2.3", "uptimeS": 300.0, "upstreams": [upstream], "hosts": [], "warnings": ["odd name"]}
+
+    async def tools(self) -> list[object]:
+        return [Raw(encode(tool)) for tool in TOOLS]
+
+    async def call(self, name: str, arguments: Raw) -> Raw:
+        if name == "demo__echo":
+            content = [{"type": "text", "text": bytes(arguments).decode()}]
+            return raw({"content": content, "_meta": {"text": peek_str(peek_object(arguments).get("text"))}})
+        if name == "demo__fail":
+            return raw({"content": [{"type": "text", "text": "no such luck"}], "isError": True})
+        if name == "crash":
+            raise RuntimeError("canary")
+        if name == "wait":
+            say("waiting")
+            try:
+                await trio.sleep_forever()
+            finally:
+                say("cancelled")
+                self.cancelled.set()
+        return raw({"error": {"code": -32602, "message": f"Unknown tool: {name}"}})
+
+    async def stop(self) -> None:
+        self.stopped.set()
+
+
+def say(word: str) -> None:
+    os.write(1, f"{word}\n".encode())
+
+
+async def echo(stream: trio.SocketStream) -> None:
+    async with stream:
+        while data := await stream.receive_some(65536):
+            await stream.send_all(data)
+        await stream.send_all(b"bye\n")
+
+
+async def main(starts: str) -> None:
+    with take_lock(lock_path()):
+        async with await trio.open_file(starts, "a") as file:
+            await file.write(f"{os.getpid()}\n")
+        control = trio.SocketListener(trio.socket.from_stdlib_socket(bind_unix(control_path())))
+        lines = trio.SocketListener(trio.socket.from_stdlib_socket(bind_unix(socket_path())))
+        controls = Controls()
+        async with trio.open_nursery() as nursery:
+            await nursery.start(trio.serve_listeners, echo, [lines])
+            await nursery.start(serve_control, control, controls)
+            say("ready")
+            await controls.stopped.wait()
+            nursery.cancel_scope.cancel()
+
+
+if __name__ == "__main__":
+    trio.run(main, sys.argv[1])

@@ -1,0 +1,240 @@
+"""The command line as a real process; the daemon behind it is an echo with the real control server."""
+
+import json
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import echo_daemon
+import processes
+import pytest
+
+COMMANDS = ["serve", "connect", "status", "tools", "call", "token", "stop", "version"]
+PATIENCE_S = 30
+
+
+class Place:
+    """A user's directories, and commands that run there."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.env = processes.own_directories(directory)
+
+    def run(self, *arguments: str, stdin: str = "", **env: str) -> tuple[int, str, str]:
+        done = subprocess.run(
+            [processes.HUBD, *arguments],
+            input=stdin,
+            capture_output=True,
+            text=True,
+            env=self.env | env,
+            cwd=self.directory,
+            timeout=PATIENCE_S,
+            check=False,
+        )
+        return done.returncode, done.stdout, done.stderr
+
+    def start(self) -> subprocess.Popen[bytes]:
+        """The echo, listening."""
+        argv = [sys.executable, "-I", echo_daemon.__file__, str(self.directory / "starts")]
+        daemon = subprocess.Popen(argv, env=self.env, stdout=subprocess.PIPE)
+        assert daemon.stdout is not None
+        assert daemon.stdout.readline() == b"ready\n"
+        return daemon
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def busy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    """A place where a daemon runs."""
+    place = Place(tmp_path_factory.mktemp("busy"))
+    with place.start() as daemon:
+        yield place
+        daemon.terminate()
+
+
+# --- without a daemon -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("command", ["status", "tools", "call x", "call x a=1", "stop"])
+def test_without_a_hub_one_sentence_says_what_to_do(place, command):
+    code, out, err = place.run(*command.split())
+    assert (code, out) == (69, "")
+    assert re.fullmatch(r"hubd: no hub is running \(nothing listens on .*\); `hubd serve` starts one\n", err)
+
+
+def test_version(place):
+    code, out, err = place.run("--version")
+    assert (code, err) == (0, "")
+    assert re.fullmatch(r"hubd \d+\.\d+\.\d+\n", out)
+    assert place.run("version") == (0, out, "")
+    assert json.loads(place.run("version", "--json")[1])["version"] in out
+
+
+def test_help_documents_commands_and_exit_codes(place):
+    code, out, _ = place.run("--help")
+    assert code == 0
+    assert all(re.search(rf"^    {command} ", out, re.M) for command in COMMANDS)
+    assert all(re.search(rf"^  {code} +\w", out, re.M) for code in (0, 1, 2, 69, 75, 78))
+    assert "hubd.toml" in out
+    for command in COMMANDS:
+        code, out, _ = place.run(command, "--help")
+        assert (code, out.startswith(f"usage: hubd {command}")) == (0, True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ((), "usage: hubd"),
+        (("nope",), "invalid choice: 'nope'"),
+        (("status", "--jsn"), "unrecognized arguments"),
+        (("serve", "--auth", "maybe"), "invalid choice: 'maybe'"),
+        (("serve", "--listen", "8765"), 'expected HOST:PORT such as "127.0.0.1:8765"'),
+        (("call",), "NAME"),
+        (("connect", "--nope"), "there is no option --nope"),
+    ],
+)
+def test_wrong_usage_is_2(place, arguments, expected):
+    code, out, err = place.run(*arguments)
+    assert (code, out) == (2, "")
+    assert expected in err
+
+
+@pytest.mark.covers("F-D-10")
+def test_a_directory_that_is_not_private_is_78(place):
+    place.directory.joinpath("open").mkdir()
+    place.directory.joinpath("open").chmod(0o755)
+    code, out, err = place.run("status", HUBD_RUNTIME_DIR=str(place.directory / "open"))
+    assert (code, out) == (78, "")
+    assert "run `chmod 700" in err
+
+
+# --- with one ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.covers("SEC-54")
+def test_status(busy):
+    code, out, err = busy.run("status")
+    assert (code, err) == (0, "")
+    assert out.startswith("hubd 1.2.3, up 5 min\n")
+    assert re.search(r"^demo +connected +modern +2026-07-28 +stdio +2 +0 +1 +0 +it \\x1b\[31mfell; too many", out, re.M)
+    assert json.loads(busy.run("status", "--json")[1])["upstreams"][0]["last_error"] == "it \x1b[31mfell"
+
+
+def test_tools(busy):
+    assert busy.run("tools") == (0, "demo__echo  Say it back\ndemo__fail  -\n", "")
+    assert json.loads(busy.run("tools", "--json")[1]) == echo_daemon.TOOLS
+
+
+@pytest.mark.parametrize(
+    ("words", "arguments"),
+    [
+        ((), {}),
+        (("text=hello there",), {"text": "hello there"}),
+        (("text=5", "n=5"), {"text": "5", "n": 5}),
+        (("--json", '{"text": 5, "deep": {"a": [1]}}'), {"text": 5, "deep": {"a": [1]}}),
+        (("--json", "-"), {"from": "stdin"}),
+    ],
+)
+def test_call(busy, words, arguments):
+    code, out, err = busy.run("call", "demo__echo", *words, stdin='{"from": "stdin"}')
+    assert (code, err) == (0, "")
+    assert json.loads(out) == arguments, "the text of the result is printed as it is"
+
+
+def test_a_raw_call_prints_the_whole_result(busy):
+    code, out, _ = busy.run("call", "demo__echo", "text=x", "--raw")
+    assert code == 0
+    assert json.loads(out)["_meta"] == {"text": "x"}
+    code, out, _ = busy.run("call", "demo__fail", "--raw")
+    assert code == 1
+    assert json.loads(out)["isError"] is True
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "expected"),
+    [
+        (("demo__fail",), 1, "no such luck"),
+        (("demo__nope",), 1, "Unknown tool: demo__nope"),
+        (("crash",), 1, "The hub failed to answer"),
+        (("demo__echo", "word"), 2, '"word" is no argument: write KEY=VALUE'),
+        (("demo__echo", "a=1", "--json", "{}"), 2, "not both"),
+        (("demo__echo", "--json", "{"), 2, "--json: not JSON"),
+        (("demo__echo", "--json", "[]"), 2, "a JSON object"),
+    ],
+)
+def test_a_failed_call_says_why_on_stderr(busy, arguments, code, expected):
+    found, out, err = busy.run("call", *arguments)
+    assert (found, out) == (code, "")
+    assert expected in err
+
+
+def test_a_reader_that_stops_reading_is_no_error(busy):
+    done = subprocess.run(
+        ["/bin/sh", "-c", f"{processes.HUBD} tools --json | :"],
+        env=busy.env,
+        capture_output=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+    assert done.stderr == b""
+
+
+def test_an_interrupted_call_is_130(place):
+    with place.start() as daemon:
+        call = subprocess.Popen([processes.HUBD, "call", "wait"], env=place.env, stderr=subprocess.PIPE)
+        assert daemon.stdout.readline() == b"waiting\n"
+        call.send_signal(signal.SIGINT)
+        assert call.communicate(timeout=PATIENCE_S)[1] == b""
+        assert call.returncode == 130
+        assert daemon.stdout.readline() == b"cancelled\n"
+        daemon.terminate()
+
+
+def test_stop_waits_for_the_end(place):
+    with place.start() as daemon:
+        assert place.run("stop") == (0, "stopped\n", "")
+        assert daemon.wait(PATIENCE_S) == 0
+    assert place.run("status")[0] == 69
+
+
+# --- nothing of a working directory or PYTHONPATH gets in (D-38) ------------------------------------------------------
+
+MODULES = ("hub", "config", "cache", "upstreams", "msgspec", "trio", "argparse", "json", "socket")
+
+
+@pytest.fixture
+def hostile(tmp_path: Path) -> Path:
+    """A folder full of modules that must not be imported: each leaves a trace."""
+    folder = tmp_path / "hostile"
+    folder.mkdir()
+    for module in MODULES:
+        trace = f"open({str(tmp_path / 'trace')!r}, 'a').write('{module} ')\nraise SystemExit('hostile {module}')\n"
+        (folder / f"{module}.py").write_text(trace)
+    return folder
+
+
+@pytest.mark.covers("SEC-50")
+@pytest.mark.parametrize(
+    "command", ["serve --help", "connect --help", "status", "tools", "call x", "stop", "version", "token"]
+)
+def test_every_command_is_our_own(hostile, tmp_path, command):
+    env = processes.own_directories(tmp_path / "own")
+    usual = subprocess.run([processes.HUBD, *command.split()], env=env, capture_output=True, text=True, check=False)
+    for path in (str(hostile), ".", f"/nowhere:{hostile}"):
+        found = subprocess.run(
+            [processes.HUBD, *command.split()],
+            env=env | {"PYTHONPATH": path},
+            cwd=hostile,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert (found.returncode, found.stdout, found.stderr) == (usual.returncode, usual.stdout, usual.stderr)
+    assert not (tmp_path / "trace").exists()

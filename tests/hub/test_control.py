@@ -1,0 +1,143 @@
+"""The control socket: the real server, spoken to by the real client and by clumsy ones."""
+
+import json
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+import trio
+from echo_daemon import TOOLS, Controls
+
+from hub.control import serve_control
+from hub.control_client import ControlClient, ControlFailed, HubNotRunning
+from hub.sockets import bind_unix
+
+
+@asynccontextmanager
+async def serving(path: Path) -> AsyncIterator[Controls]:
+    controls = Controls()
+    async with trio.open_nursery() as nursery:
+        listener = trio.SocketListener(trio.socket.from_stdlib_socket(bind_unix(path)))
+        await nursery.start(serve_control, listener, controls)
+        yield controls
+        nursery.cancel_scope.cancel()
+
+
+async def in_thread(path: Path, function):
+    """What `function` returns for a client, which blocks and so needs a thread."""
+
+    def work():
+        with ControlClient(path) as client:
+            return function(client)
+
+    with trio.fail_after(30):
+        return await trio.to_thread.run_sync(work)
+
+
+async def test_every_method(tmp_path):
+    async with serving(tmp_path / "c") as controls:
+        status = await in_thread(tmp_path / "c", ControlClient.status)
+        assert status["upstreams"][0]["name"] == "demo"
+        assert await in_thread(tmp_path / "c", ControlClient.tools) == TOOLS
+        result = await in_thread(tmp_path / "c", lambda client: client.call("demo__echo", {"text": "ü\u2028"}))
+        assert result["_meta"]["text"] == "ü\u2028"
+        assert not controls.stopped.is_set()
+
+
+async def test_several_requests_on_one_connection(tmp_path):
+    async with serving(tmp_path / "c"):
+        found = await in_thread(
+            tmp_path / "c", lambda client: [client.call("x", {}), client.tools(), client.call("y", {})]
+        )
+        assert [item["error"]["message"] for item in found[::2]] == ["Unknown tool: x", "Unknown tool: y"]
+
+
+async def test_a_failing_request_harms_no_other(tmp_path, caplog):
+    async with serving(tmp_path / "c"):
+
+        def both(client: ControlClient):
+            with pytest.raises(ControlFailed, match="failed to answer: RuntimeError; its log says more") as caught:
+                client.call("crash", {})
+            assert "canary" not in str(caught.value)
+            return client.tools()
+
+        assert await in_thread(tmp_path / "c", both) == TOOLS
+    assert "canary" in caplog.text
+
+
+async def test_stop_returns_when_the_daemon_has_ended(tmp_path):
+    ended: list[str] = []
+    async with trio.open_nursery() as nursery:
+
+        async def stop() -> None:
+            await in_thread(tmp_path / "c", ControlClient.stop)
+            ended.append("client")
+
+        async with serving(tmp_path / "c") as controls:
+            nursery.start_soon(stop)
+            await controls.stopped.wait()
+            assert ended == []
+        ended.append("server")
+    assert sorted(ended) == ["client", "server"]
+
+
+async def test_a_client_that_leaves_cancels_its_call(tmp_path):
+    async with serving(tmp_path / "c") as controls:
+        with trio.fail_after(30):
+            async with await trio.open_unix_socket(str(tmp_path / "c")) as client:
+                await client.send_all(request("call", {"name": "wait"}) + request("call", {"name": "quick"}))
+                assert b"Unknown tool: quick" in await client.receive_some(65536)
+            await controls.cancelled.wait()
+
+
+def request(method: str, params: object) -> bytes:
+    return json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode() + b"\n"
+
+
+@pytest.mark.parametrize(
+    ("line", "code"),
+    [
+        (b"{\n", -32700),
+        (b"\xff\n", -32700),
+        (b"[" * 1000 + b"\n", -32700),
+        (b"[]\n", -32600),
+        (b'{"jsonrpc":"2.0","id":1}\n', -32600),
+        (request("nope", {}), -32601),
+        (request("call", {}), -32602),
+        (request("call", {"name": 5}), -32602),
+        (request("call", []), -32602),
+    ],
+)
+async def test_clumsy_clients_are_answered(tmp_path, line, code):
+    async with serving(tmp_path / "c"):
+        with trio.fail_after(30):
+            async with await trio.open_unix_socket(str(tmp_path / "c")) as client:
+                await client.send_all(b"\n" + line)
+                answer = json.loads(await client.receive_some(65536))
+                assert answer["error"]["code"] == code
+                await client.send_all(request("tools", {}))
+                assert json.loads(await client.receive_some(65536))["result"] == TOOLS
+
+
+@pytest.mark.covers("SEC-04")
+async def test_other_users_are_refused(tmp_path, monkeypatch, caplog):
+    monkeypatch.setattr("hub.control.peer_uid", lambda socket: os.getuid() + 1)
+    async with serving(tmp_path / "c"):
+        with pytest.raises(HubNotRunning):
+            await in_thread(tmp_path / "c", ControlClient.tools)
+    assert "refused a control connection of uid" in caplog.text
+
+
+def test_nothing_there_is_one_helpful_sentence(tmp_path):
+    path = tmp_path / "c"
+    with pytest.raises(HubNotRunning, match=r"no hub is running \(nothing listens on .*\); `hubd serve` starts one"):
+        ControlClient(path)
+    bind_unix(path).close()
+    with pytest.raises(HubNotRunning, match="no hub is running"):
+        ControlClient(path)
+    path.unlink()
+    path.mkdir()
+    with pytest.raises(HubNotRunning):
+        ControlClient(path)

@@ -1,0 +1,229 @@
+"""`hubd connect` with real processes and sockets; the daemon is an echo (tests/echo_daemon.py)."""
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import echo_daemon
+import processes
+import pytest
+
+from config.paths import lock_path, socket_path
+from hub import starter
+from hub.shim import preamble, run
+from hub.sockets import bind_unix, take_lock
+
+PATIENCE_S = 30
+SHIM = (
+    "import sys; from hub import starter, shim; starter.DAEMON = sys.argv[1].split(); sys.exit(shim.run(sys.argv[2:]))"
+)
+HELLO = b'{"hubd":1}\n'
+
+
+class Place:
+    """Directories of one user, and the daemons that were started there."""
+
+    def __init__(self, directory: Path) -> None:
+        self.env = processes.own_directories(directory)
+        self.starts = directory / "starts"
+        self.daemon = f"{sys.executable} -I {echo_daemon.__file__} {self.starts}"
+        self.log = Path(self.env["XDG_STATE_HOME"], "hubd", "hubd.log")
+
+    def start(self, *arguments: str, daemon: str | None = None) -> subprocess.Popen[bytes]:
+        argv = [sys.executable, "-I", "-c", SHIM, daemon or self.daemon, *arguments]
+        pipe = subprocess.PIPE
+        return subprocess.Popen(argv, stdin=pipe, stdout=pipe, stderr=pipe, env=self.env)
+
+    def pids(self) -> Sequence[int]:
+        return [int(line) for line in self.starts.read_text().split()] if self.starts.exists() else []
+
+    def kill(self) -> None:
+        for pid in self.pids():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
+    place = Place(tmp_path)
+    for name in ("HUBD_RUNTIME_DIR", "XDG_RUNTIME_DIR", "XDG_STATE_HOME"):
+        if name in place.env:
+            monkeypatch.setenv(name, place.env[name])
+        else:
+            monkeypatch.delenv(name, raising=False)
+    yield place
+    place.kill()
+
+
+def finish(shim: subprocess.Popen[bytes], data: bytes = b"") -> tuple[int, bytes, str]:
+    out, err = shim.communicate(data, timeout=PATIENCE_S)
+    return shim.returncode, out, err.decode()
+
+
+def test_the_daemon_is_started_and_bytes_go_both_ways(place):
+    data = b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n'
+    assert finish(place.start(), data) == (0, HELLO + data + b"bye\n", ""), "answers drain after the host's end"
+    [daemon] = place.pids()
+    assert finish(place.start("--host", "h", "--upstream=u"), b"") == (
+        0,
+        b'{"hubd":1,"host":"h","upstream":"u"}\nbye\n',
+        "",
+    )
+    assert place.pids() == [daemon], "the second shim used the same daemon"
+    assert os.getpgid(daemon) == os.getsid(daemon) != os.getsid(0)
+    assert Path(f"/proc/{daemon}/cwd").readlink() == Path("/")
+
+
+@pytest.mark.covers("F-H-23")
+def test_twenty_racing_shims_start_one_daemon(place):
+    shims = [place.start("--host", f"h{at}") for at in range(20)]
+    found = [finish(shim) for shim in shims]
+    assert found == [(0, b'{"hubd":1,"host":"h%d"}\nbye\n' % at, "") for at in range(20)]
+    assert len(place.pids()) == 1
+
+
+def test_a_megabyte_passes_while_nobody_reads(place):
+    """The shim neither gives up nor stops the hub from being read; the host reads late, and slowly."""
+    data = (b"x" * 1023 + b"\n") * 4096
+    shim = place.start()
+    assert shim.stdin is not None
+    assert shim.stdout is not None
+    writer = threading.Thread(target=lambda: (shim.stdin.write(data), shim.stdin.close()))
+    writer.start()
+    received = b"".join(iter(lambda: shim.stdout.read1(5000), b""))
+    writer.join(PATIENCE_S)
+    assert received == HELLO + data + b"bye\n"
+    assert shim.wait(PATIENCE_S) == 0
+    shim.stdout.close()
+    shim.stderr.close()
+
+
+@pytest.mark.covers("F-H-22")
+def test_a_daemon_that_dies_is_reported(place):
+    shim = place.start()
+    assert shim.stdout.readline() == HELLO
+    place.kill()
+    assert shim.wait(PATIENCE_S) == 69
+    _, _, said = finish(shim)
+    assert "the hub closed the connection; its log is" in said
+
+
+def test_a_host_that_is_gone_ends_the_shim(place):
+    shim = place.start()
+    assert shim.stdout.readline() == HELLO
+    shim.stdout.close()
+    assert shim.wait(PATIENCE_S) == 0
+    shim.stdin.close()
+    shim.stderr.close()
+
+
+def test_standard_streams_may_be_one_socket(place):
+    """As Node gives them to a child."""
+    ours, theirs = socket.socketpair()
+    with ours:
+        argv = [sys.executable, "-I", "-c", SHIM, place.daemon]
+        shim = subprocess.Popen(argv, stdin=theirs, stdout=theirs, env=place.env)
+        theirs.close()
+        ours.settimeout(PATIENCE_S)
+        ours.sendall(b"one\n")
+        ours.shutdown(socket.SHUT_WR)
+        received = b"".join(iter(lambda: ours.recv(65536), b""))
+        assert received == HELLO + b"one\nbye\n"
+        assert shim.wait(PATIENCE_S) == 0
+
+
+@pytest.mark.covers("F-H-23", "F-C-01")
+def test_a_daemon_that_cannot_start_says_why(place):
+    code, out, said = finish(place.start(daemon="/bin/ls /no/such/place"))
+    assert (code, out) == (69, b"")
+    assert "the hub did not start: " in said
+    assert "/no/such/place" in said
+    assert str(place.log) in said
+
+
+def test_a_daemon_that_is_starting_is_waited_for(place):
+    """Its lock is held, its socket is not there yet: nobody else is started."""
+    with take_lock(lock_path()):
+        shim = place.start(daemon="/bin/false")
+        listener = bind_unix(socket_path())
+        listener.setblocking(True)
+        listener.settimeout(PATIENCE_S)
+        connection, _ = listener.accept()
+        with connection, listener:
+            assert connection.recv(100) == HELLO
+            connection.sendall(b"hi\n")
+            assert shim.stdout.readline() == b"hi\n"
+            shim.stdin.close()
+            assert connection.recv(100) == b""
+        assert shim.wait(PATIENCE_S) == 0
+        shim.stdout.close()
+        shim.stderr.close()
+
+
+@pytest.mark.covers("F-D-10")
+def test_a_runtime_directory_that_others_may_enter_is_not_used(place):
+    directory = Path(place.env["XDG_RUNTIME_DIR"], "hubd")
+    directory.mkdir()
+    directory.chmod(0o755)
+    code, out, said = finish(place.start())
+    assert (code, out) == (78, b"")
+    assert "run `chmod 700" in said
+
+
+def test_a_log_that_grew_is_put_aside(place):
+    place.log.parent.mkdir(mode=0o700)
+    with place.log.open("wb") as log:
+        log.truncate(5 << 20)
+    assert finish(place.start())[0] == 0
+    assert place.log.stat().st_size < 1000
+    assert place.log.with_name("hubd.log.1").stat().st_size == 5 << 20
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["--nope"], "there is no option --nope"),
+        (["--host"], "--host needs a value"),
+        (["--host", ""], "--host takes 1 to 64 printable ASCII characters"),
+        (["--host=a\nb"], "--host takes"),
+        (["--profile", "x" * 65], "--profile takes"),
+    ],
+)
+def test_wrong_usage(arguments, expected, capfd):
+    assert run(arguments) == 2
+    assert expected in capfd.readouterr().err
+
+
+def test_help(capfd):
+    assert run(["--help"]) == 0
+    assert "--upstream NAME" in capfd.readouterr().out
+
+
+def test_labels_are_json():
+    assert preamble({"host": 'a"b\\c', "profile": "p"}) == b'{"hubd":1,"host":"a\\"b\\\\c","profile":"p"}\n'
+
+
+def test_the_daemon_is_isolated():
+    assert " ".join(starter.DAEMON) == f"{sys.executable} -I -m hub serve"
+
+
+def test_it_imports_nothing_heavy():
+    """The CPU of a start is mostly imports: this is what keeps it near 11 ms."""
+    code = "import sys; before = set(sys.modules); import hub.shim; print(*sorted(set(sys.modules) - before))"
+    found = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.split() == [
+        "_socket",
+        "config",
+        "config.places",
+        "fcntl",
+        "hub",
+        "hub.shim",
+        "hub.starter",
+        "select",
+    ]
