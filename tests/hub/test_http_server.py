@@ -54,7 +54,7 @@ async def settled(served, connections: int = 0) -> None:
     shared = served.server._shared
     with trio.fail_after(5):
         while len(shared.connections) != connections:
-            await trio.sleep(0.005)
+            await shared.room.park()
     assert len(shared.by_fd) == connections
     assert len(shared.strangers) <= connections
     if not connections:
@@ -468,21 +468,20 @@ async def test_a_host_that_leaves_is_noticed_at_once(stream, leave, unread):
 
 
 async def test_on_gone_set_too_late_is_called_at_once():
-    told = trio.Event()
-    left = trio.Event()
+    entered, left, told = trio.Event(), trio.Event(), trio.Event()
 
     async def handle(request, response):
+        response.on_gone = left.set
+        entered.set()
         await left.wait()
-        with trio.fail_after(1):
-            while not response.gone:
-                await trio.sleep(0.001)
+        assert response.gone
         response.on_gone = told.set
 
     async with serving(handle) as served:
         client = await served.connect()
         await client.send(post())
+        await entered.wait()
         _close(client)
-        left.set()
         with trio.fail_after(1):
             await told.wait()
 
@@ -627,7 +626,7 @@ async def test_a_handler_that_fails(caplog):
         elif request.path == "/raise":
             raise ValueError("secret")
 
-    async with serving(handle) as served:
+    async with serving(handle, limits=HttpLimits(linger_s=0.01)) as served:
         steady = await served.connect()
         for path in ("/raise", "/nothing", "/header"):
             answer = await served.ask(get(target=path))
@@ -652,13 +651,17 @@ async def test_a_handler_that_fails(caplog):
 
 @pytest.mark.covers("SEC-16", "M-06")
 async def test_a_callback_that_fails(caplog):
-    entered = trio.Event()
+    entered, told = trio.Event(), trio.Event()
+
+    def fail() -> None:
+        told.set()
+        raise KeyError
 
     async def handle(request, response):
         if request.method == "GET":
             response.reply(200)
             return
-        response.on_gone = lambda: [][0]
+        response.on_gone = fail
         entered.set()
         await trio.sleep_forever()
 
@@ -668,8 +671,7 @@ async def test_a_callback_that_fails(caplog):
         await entered.wait()
         _close(client)
         assert (await served.ask(get())).status == 200
-        while not caplog.records:
-            await trio.sleep(0.001)
+        await told.wait()
     assert "host left" in caplog.text
 
 
