@@ -35,6 +35,9 @@ def config_dir() -> str:
 def private_dir(path: str) -> str:
     """`path`, made if it is missing, and certainly a directory of this user that nobody else may enter.
 
+    One called `hubd` that others could enter but not write is closed to them: someone made it to put a hubd.toml there,
+    with all XDG directories the same.
+
     Raises:
         NotPrivate: it is something else; nothing was changed.
     """
@@ -50,6 +53,9 @@ def private_dir(path: str) -> str:
     if found.st_uid != os.getuid():
         raise NotPrivate(f"the directory {path} belongs to another user (uid {found.st_uid}): move it away")
     if found.st_mode & 0o077:
+        if path.endswith("/hubd") and not found.st_mode & 0o022:
+            os.chmod(path, 0o700)
+            return path
         raise NotPrivate(f"others may enter the directory {path}: run `chmod 700 {path}`")
     return path
 

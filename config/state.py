@@ -64,17 +64,16 @@ class Memory:
         """Write what changed. Blocks for one fsync; never raises, and what was not written is tried again."""
         if not self._changed or self._path is None:
             return
-        data = msgspec.json.encode(_File(FORMAT, self._sections))
         draft = self._path.with_name(f"{self._path.name}.{os.getpid()}.new")
         try:
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            _write(draft, data)
+            _write(draft, msgspec.json.encode(_File(FORMAT, self._sections)))
             draft.replace(self._path)
-        except OSError as error:
+        except (OSError, UnicodeEncodeError) as error:
             with suppress(OSError):
                 draft.unlink()
             if not self._complained:
-                log.warning("cannot save %s: %s; it is kept in memory", self._path, error.strerror)
+                log.warning("cannot save %s: %s; it is kept in memory", self._path, error)
             self._complained = True
             return
         self._changed = self._complained = False

@@ -173,6 +173,20 @@ def test_a_reference_that_leads_nowhere_names_key_and_line(file, value, expected
     assert expected in text
 
 
+def test_files_that_are_no_secrets_are_refused(file, tmp_path):
+    (tmp_path / "large").write_bytes(b"x" * 100_000)
+    (tmp_path / "binary").write_bytes(b"\xff")
+    text = '[upstreams.a]\ncommand = "${file:%s}"'
+    assert "is larger than 64 KB" in refusal(file(text % "large"))
+    assert "is not UTF-8 text" in refusal(file(text % "binary"))
+    assert "embedded null" in refusal(file(text % "a\\u0000b"))
+
+
+@pytest.mark.parametrize("listen", ["localhost:1", "127.9.9.9:1", "[::1]:0"])
+def test_loopback_needs_no_token(file, listen):
+    assert load(file(f'listen = "{listen}"\nauth = "none"'), {}).auth == "none"
+
+
 def test_a_disabled_upstream_needs_no_variables(file):
     config = load(file('[upstreams.a]\nurl = "${NOPE}"\ndisabled = true\n'), {})
     assert config.upstreams["a"].disabled
@@ -193,6 +207,7 @@ WRONG = [
     ('listen = "::1:80"', "expected HOST:PORT"),
     ('auth = "nope"', ', line 1: auth: must be one of "token", "none"'),
     ('listen = "0.0.0.0:80"\nauth = "none"', ", line 2: auth: \"none\" is allowed on loopback only"),
+    ('listen = "example.com:80"\nauth = "none"', ", line 2: auth: \"none\" is allowed on loopback only"),
     ("name_budget = 5", "name_budget: must be from 32 to 64"),
     ("page_size = -1", "page_size: must be a number of entries"),
     ("drain_s = nan", "drain_s: must be a number of seconds"),
@@ -277,6 +292,10 @@ def test_what_is_no_plain_file_is_refused_at_once(tmp_path):
     assert "is not a plain file" in refusal(fifo)
     assert "is not a plain file" in refusal(tmp_path)
     assert "cannot be read: No such file" in refusal(tmp_path / "absent.toml")
+    huge = tmp_path / "huge.toml"
+    with huge.open("wb") as sparse:
+        sparse.truncate((16 << 20) + 1)
+    assert "is larger than 16 MB" in refusal(huge)
     latin = tmp_path / "latin.toml"
     latin.write_bytes(b"# a\n# \xe9\n")
     assert refusal(latin).startswith(", line 2: is not UTF-8")

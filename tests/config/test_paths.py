@@ -78,6 +78,16 @@ def test_a_place_that_is_not_private_is_refused_and_left(home, monkeypatch, ther
     assert place.lstat().st_mode == before
 
 
+def test_a_directory_of_ours_that_others_only_entered_is_closed(home, monkeypatch):
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(home))
+    (home / "hubd").mkdir()
+    (home / "hubd").chmod(0o755)
+    assert runtime_dir().stat().st_mode & 0o777 == 0o700
+    (home / "hubd").chmod(0o775)
+    with pytest.raises(ConfigError, match="others may enter"):
+        runtime_dir()
+
+
 @pytest.mark.covers("F-D-10")
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a directory to someone else")
 def test_a_directory_of_another_user_is_refused(home, monkeypatch):

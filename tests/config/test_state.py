@@ -86,6 +86,14 @@ def test_a_disk_that_refuses_is_complained_about_once_and_tried_again(tmp_path, 
     assert Memory(path).get("a", "b") == 1
 
 
+def test_what_cannot_be_written_stops_nothing(tmp_path, caplog):
+    memory = Memory(tmp_path / "m")
+    memory.put("claims", "all", "\ud800")
+    memory.save()
+    assert "cannot save" in caplog.text
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.covers("SEC-62")
 def test_a_link_in_place_of_the_draft_is_not_followed(tmp_path):
     path = tmp_path / "m"

@@ -170,7 +170,7 @@ def test_a_daemon_that_is_starting_is_waited_for(place):
 def test_a_runtime_directory_that_others_may_enter_is_not_used(place):
     directory = Path(place.env["XDG_RUNTIME_DIR"], "hubd")
     directory.mkdir()
-    directory.chmod(0o755)
+    directory.chmod(0o775)
     code, out, said = finish(place.start())
     assert (code, out) == (78, b"")
     assert "run `chmod 700" in said
