@@ -1,0 +1,275 @@
+"""A child process in a session of its own: spawned with a clean environment, always drained, stopped for certain.
+
+    stdin closed --2 s--> TERM to the group --3 s--> KILL to the group, and to descendants that left it
+
+Spawned by `subprocess.Popen` on the main thread: trio's own spawning thread ends after ten idle seconds (M-04). Linux
+only: the exit is awaited on a pidfd, and descendants are known by the marker in their environment (F-P-20).
+"""
+
+import contextlib
+import fcntl
+import itertools
+import logging
+import os
+import secrets
+import signal
+import subprocess
+from collections import deque
+from collections.abc import Mapping
+from pathlib import Path
+from typing import IO, Final
+
+import trio
+
+from config.schema import UpstreamConfig
+from hub.link.exchange import UpstreamUnavailable
+
+log = logging.getLogger(__name__)
+
+CLOSE_GRACE_S: Final = 2.0
+TERM_GRACE_S: Final = 3.0
+KILL_GRACE_S: Final = 5.0
+"""A process that KILL does not end within this hangs in the kernel; it is left to it."""
+KILL_ROUNDS: Final = 10
+"""How often to look again for descendants that were forked meanwhile."""
+LAST_OUTPUT_S: Final = 0.1
+PIPE_BYTES: Final = 1 << 20
+F_SETPIPE_SZ: Final = 1031
+PASSED_VARIABLES: Final = frozenset({"HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER", "LANG", "TZ", "TMPDIR"})
+MARKER: Final = "HUBD_INSTANCE"
+"""In the environment of every child: which hub, and which of its children."""
+
+STDERR_LINES: Final = 200
+STDERR_LINE_CHARS: Final = 4_000
+STDERR_RATE: Final = 256 << 10
+STDERR_BURST: Final = 1 << 20
+
+_hub = f"{os.getpid()}.{secrets.token_hex(8)}"
+_numbers = itertools.count(1)
+
+
+class Child:
+    """One running process. Whoever made it awaits `stop`, however it ended."""
+
+    def __init__(self, config: UpstreamConfig, name: str, environ: Mapping[str, str]) -> None:
+        """Start it.
+
+        Raises:
+            UpstreamUnavailable: it cannot be started.
+        """
+        assert config.command is not None
+        self.name = name
+        self.marker = f"{_hub}.{next(_numbers)}"
+        env = child_environment(config, environ) | {MARKER: self.marker}
+        try:
+            self._popen = subprocess.Popen(
+                [config.command, *config.args],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                bufsize=0,
+                cwd=config.cwd,
+                env=env,
+                start_new_session=True,
+            )
+        except (OSError, ValueError) as error:
+            raise UpstreamUnavailable(cannot_start(name, config, error), upstream=name) from None
+        self.pid = self._popen.pid
+        self._pidfd = os.pidfd_open(self.pid)
+        self.stdin = _stream(self._popen.stdin)
+        self.stdout = _stream(self._popen.stdout)
+        self.stderr = _stream(self._popen.stderr)
+        self.said = Said(name)
+        self.gone = trio.Event()
+        """Set by `watch` once the process has exited."""
+
+    def __repr__(self) -> str:
+        return f"<Child {self.name} pid {self.pid} {self.ending() or 'running'}>"
+
+    async def watch(self) -> None:
+        """Wait for the exit. The process is not reaped by that: its pid and group stay its own."""
+        if not self.gone.is_set():
+            await trio.lowlevel.wait_readable(self._pidfd)
+            self.gone.set()
+
+    async def drain_stderr(self) -> None:
+        """Read what it says on stderr, to the end (M-03)."""
+        while data := await _receive(self.stderr):
+            self.said.feed(data, trio.current_time())
+
+    def ending(self) -> str:
+        """How it ended, as a clause; "" while it runs. Only once it was reaped."""
+        code = self._popen.returncode
+        if code is None:
+            return ""
+        if code >= 0:
+            return f"exited with status {code}"
+        try:
+            return f"was killed by {signal.Signals(-code).name}"
+        except ValueError:
+            return f"was killed by signal {-code}"
+
+    async def stop(self) -> None:
+        """End the process and everything it started; reap it; close its pipes. Takes at most some 10 seconds.
+
+        Cancellation: shielded from it; each step has its deadline.
+        """
+        with trio.CancelScope(shield=True):
+            async with trio.open_nursery() as nursery:
+                drained = trio.Event()
+                nursery.start_soon(self.watch)
+                nursery.start_soon(self._drain_rest, drained)
+                await self._end()
+                await trio.to_thread.run_sync(kill_marked, self.marker)
+                with trio.move_on_after(LAST_OUTPUT_S):
+                    await drained.wait()
+                nursery.cancel_scope.cancel()
+            for stream in (self.stdin, self.stdout, self.stderr):
+                await stream.aclose()
+            os.close(self._pidfd)
+
+    async def _end(self) -> None:
+        await self.stdin.aclose()
+        with trio.move_on_after(CLOSE_GRACE_S):
+            await self.gone.wait()
+        if not self.gone.is_set():
+            self._signal_group(signal.SIGTERM)
+            with trio.move_on_after(TERM_GRACE_S):
+                await self.gone.wait()
+        self._signal_group(signal.SIGKILL)  # whatever of its group is left
+        with trio.move_on_after(KILL_GRACE_S):
+            await self.gone.wait()
+        if self.gone.is_set():
+            self._popen.wait()
+        else:
+            log.error("%s (process %d) does not end even by SIGKILL; it is left behind", self.name, self.pid)
+
+    def _signal_group(self, number: signal.Signals) -> None:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.pid, number)
+
+    async def _drain_rest(self, drained: trio.Event) -> None:
+        """Keep both outputs flowing, so that it can finish what it has to say."""
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(_discard, self.stdout)
+            nursery.start_soon(self.drain_stderr)
+        drained.set()
+
+
+class Said:
+    """What a process said on stderr: its last lines, and the log, neither of which it can flood (F-P-23)."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._partial = b""
+        self._lines: deque[str] = deque(maxlen=STDERR_LINES)
+        self._budget = float(STDERR_BURST)
+        self._at = 0.0
+        self.dropped_lines = 0
+
+    def feed(self, data: bytes, now: float) -> None:
+        """Take the next bytes."""
+        self._budget = min(STDERR_BURST, self._budget + max(0.0, now - self._at) * STDERR_RATE)
+        self._at = now
+        *lines, rest = (self._partial + data).split(b"\n")
+        self._partial = rest[:STDERR_LINE_CHARS]
+        for line in lines:
+            if line := line.strip(b"\r"):
+                self._take(line)
+
+    def _take(self, line: bytes) -> None:
+        text = printable(line[:STDERR_LINE_CHARS].decode(errors="replace"))
+        self._lines.append(text)
+        self._budget -= len(line)
+        if self._budget < 0:
+            self._budget += len(line)
+            self.dropped_lines += 1
+            return
+        if self.dropped_lines:
+            log.info("%s: %d lines of its stderr were dropped", self._name, self.dropped_lines)
+            self.dropped_lines = 0
+        log.info("%s: %s", self._name, text)
+
+    def tail(self, lines: int = 8) -> str:
+        """The last lines, the unfinished one included."""
+        last = printable(self._partial.decode(errors="replace"))
+        return "\n".join([*self._lines, *([last] if last else [])][-lines:])
+
+
+def printable(text: str) -> str:
+    """`text` with control characters and escapes made visible (SEC-54)."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def child_environment(config: UpstreamConfig, environ: Mapping[str, str]) -> dict[str, str]:
+    """What of `environ` a child may know, and what its configuration declares (SEC-51)."""
+    passed = {
+        name: value
+        for name, value in environ.items()
+        if (name in PASSED_VARIABLES or name.startswith("LC_")) and not value.startswith("()")
+    }
+    return passed | {name: value.reveal() for name, value in config.env.items()}
+
+
+def cannot_start(name: str, config: UpstreamConfig, error: Exception) -> str:
+    """Why a command could not be started, and what to do about it."""
+    command = os.path.basename(config.command or "")
+    if config.cwd is not None and not Path(config.cwd).is_dir():
+        return f"{name} cannot be started: its cwd is not a directory"
+    if isinstance(error, FileNotFoundError):
+        why = "was not found, or its interpreter was not; install it, or give the full path as command"
+    elif isinstance(error, PermissionError):
+        why = "may not be executed; make it executable, or name its interpreter as command"
+    elif isinstance(error, OSError) and error.strerror:
+        why = f"cannot be executed ({error.strerror.lower()})"
+    else:
+        why = "cannot be executed with these arguments"
+    return f"{name} cannot be started: {command!r} {why}"
+
+
+def kill_marked(marker: str) -> None:
+    """KILL every process that has `marker` in its environment, wherever it moved to. Blocks for some milliseconds."""
+    entry = f"{MARKER}={marker}".encode()
+    for _ in range(KILL_ROUNDS):
+        if not (found := _marked(entry)):
+            return
+        for pid in found:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+
+
+def _marked(entry: bytes) -> list[int]:
+    found = []
+    for name in os.listdir("/proc"):
+        if not name.isdigit() or int(name) == os.getpid():
+            continue
+        try:
+            with open(f"/proc/{name}/environ", "rb") as file:  # empty for zombies
+                if entry in file.read().split(b"\0"):
+                    found.append(int(name))
+        except OSError:
+            continue  # gone, or another user's
+    return found
+
+
+def _stream(pipe: IO[bytes] | None) -> trio.lowlevel.FdStream:
+    assert pipe is not None
+    descriptor = os.dup(pipe.fileno())
+    pipe.close()
+    with contextlib.suppress(OSError):  # the user's budget for large pipes is spent
+        fcntl.fcntl(descriptor, F_SETPIPE_SZ, PIPE_BYTES)
+    return trio.lowlevel.FdStream(descriptor)
+
+
+async def _discard(stream: trio.abc.ReceiveStream) -> None:
+    while await _receive(stream):
+        pass
+
+
+async def _receive(stream: trio.abc.ReceiveStream) -> bytes:
+    try:
+        return bytes(await stream.receive_some(1 << 16))
+    except (trio.BrokenResourceError, trio.ClosedResourceError):
+        return b""
