@@ -19,12 +19,12 @@ help: ## show this
 		{ echo "Python's venv module is missing; on Debian: apt install python3-venv" >&2; exit 1; }
 	@touch $@
 
-.venv/.runtime: .venv/.made pyproject.toml
+.venv/.runtime: .venv/.made pyproject.toml hub/command.py
 	@echo "installing hubd into .venv"
 	@$(PIP) install --editable .
 	@touch $@
 
-.venv/.dev: .venv/.made pyproject.toml
+.venv/.dev: .venv/.made pyproject.toml hub/command.py
 	@echo "installing hubd and its development tools into .venv"
 	@$(PIP) install --editable '.[dev]'
 	@touch $@ .venv/.runtime
