@@ -729,6 +729,35 @@ async def test_a_host_with_many_get_streams_keeps_the_newest(session, nursery, e
     assert host._listening == []
 
 
+async def test_a_get_that_is_cancelled_leaves_its_stream_to_be_resumed(session, endpoint):
+    stream = Answered()
+    with trio.move_on_after(0.01):
+        await session.get(into=stream)
+    assert stream.complete.is_set()
+    assert len(endpoint.sessions.archive) == 1
+
+
+@pytest.mark.covers("F-H-04")
+async def test_a_listener_that_does_not_read_is_told_later(session, nursery, endpoint, autojump_clock):
+    nursery.start_soon(endpoint.run)
+    stream = Answered()
+    nursery.start_soon(lambda: session.get(into=stream))
+    await trio.sleep(1)
+    stream.queued_bytes = 1 << 20
+    for _ in range(3):
+        endpoint._hosts.list_changed({Kind.TOOL}, None)
+    await trio.sleep(30)
+    assert stream.messages == []
+    stream.queued_bytes = 0
+    await trio.sleep(30)
+    assert len(stream.messages) == 1
+    endpoint._hosts.list_changed({Kind.PROMPT}, None)
+    assert len(stream.messages) == 2
+    stream.leave()
+    await trio.sleep(1)
+    nursery.cancel_scope.cancel()
+
+
 async def test_draining_ends_streams_that_only_listen(session, nursery, endpoint, router):
     listening, answered = Answered(), Answered()
     nursery.start_soon(lambda: session.get(into=listening))
@@ -789,6 +818,19 @@ async def test_a_batch(host, endpoint):
     codes = sorted(reply["error"]["code"] for reply in replies if "error" in reply)
     assert codes == [-32601, -32600, -32600]
     baseline(endpoint)
+
+
+async def test_legacy_hosts_that_take_only_one_form(host, router, nursery):
+    await host.initialize(L2)
+    assert (await host.call("echo", accept="text/event-stream")).streamed
+    assert (await host.post([call("echo")], accept="text/event-stream")).streamed
+    assert not (await host.call("progress", token=1, accept="application/json")).streamed
+    answered = Answered()
+    nursery.start_soon(lambda: host.call("wait", 4, into=answered, accept="application/json"))
+    await trio.testing.wait_all_tasks_blocked()
+    await host.notify("notifications/cancelled", {"requestId": 4})
+    await answered.complete.wait()
+    assert (answered.status, answered.body) == (202, b"")
 
 
 async def test_a_batch_that_wants_no_answer(host):
