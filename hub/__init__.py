@@ -10,8 +10,8 @@
     hub             all of that wired together; daemon: sockets, signals and drain around it
     cli, shim       what people and hosts start; control, control_client between the CLI and the daemon
 
-Below them lie `hub.link` (channels, peers, the seam to `upstreams`) and, at the bottom, `hub.wire` (the protocol as pure
-functions).
+Below them lie `hub.link` (channels, peers, the seam to `upstreams`) and, at the bottom, `hub.wire` (the protocol as
+pure functions).
 
 What always holds:
 
