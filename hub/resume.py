@@ -67,11 +67,11 @@ class EventStream:
         is ended: an event goes to one connection only (T-27).
         """
         self.detach()
+        response.open_stream()
         if response.gone:
             if on_left is not None:
                 on_left()
             return
-        response.open_stream()
         self._response, self._on_left = response, on_left
         response.on_gone = self._lost
         missed = [event for number, event, _ in self._events if after is None or number > after]

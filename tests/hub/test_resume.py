@@ -58,9 +58,12 @@ def test_a_connection_that_is_gone_already(stream):
     stream.attach(answered, on_left=lambda: left.append(1))
     assert left == [1]
     assert not stream.attached
-    assert not answered.started
-    stream.attach(answered)
+    late = Answered()
+    late.leave()
+    stream.attach(late)
     assert not stream.attached
+    assert answered.started
+    assert late.started
 
 
 def test_leaving_is_told_once(stream):
