@@ -55,11 +55,11 @@ class Shared:
         self.strangers: dict[Connection, float] = {}
         """Not yet past the guard, oldest first, and when they came."""
         self.streams: set[HttpResponse] = set()
-        self.running: set[HttpResponse] = set()
+        self.running = 0
         """Requests being answered."""
         self.draining = False
-        self.finished = trio.lowlevel.ParkingLot()
-        """Where `drain` waits for requests to end."""
+        self.quiet = trio.Event()
+        """Draining, and nothing runs any more."""
         self.room = trio.lowlevel.ParkingLot()
         """Accept loops that wait for a connection to leave or to be let in."""
         self.now = trio.current_time()
@@ -305,7 +305,7 @@ class Connection:
         self.deadline = math.inf
         self._unanswered = False
         response = self._new_response(request.method)
-        shared.running.add(response)
+        shared.running += 1
         try:
             await shared.handler(request, response)
             if not response.started:
@@ -316,9 +316,9 @@ class Connection:
             if self.outbox.queued_bytes:
                 await self.outbox.flush()
         finally:
-            shared.running.discard(response)
-            if shared.draining:
-                shared.finished.unpark_all()
+            shared.running -= 1
+            if shared.draining and not shared.running:
+                shared.quiet.set()
         if not self.closed:
             self._response = None
             self.deadline = shared.now + shared.limits.keepalive_idle_s

@@ -87,17 +87,7 @@ class HttpResponse:
     All methods return at once and never raise for what the peer does. Usable from any task until the handler returns.
     """
 
-    __slots__ = (
-        "_bodiless",
-        "_connection",
-        "_on_gone",
-        "_streaming",
-        "complete",
-        "gone",
-        "holds_drain",
-        "quiet_s",
-        "started",
-    )
+    __slots__ = ("_bodiless", "_connection", "_on_gone", "_streaming", "complete", "gone", "quiet_s", "started")
 
     def __init__(self, connection: Carrier, *, bodiless: bool = False) -> None:
         self._connection = connection
@@ -110,8 +100,6 @@ class HttpResponse:
         """Everything has been said."""
         self.gone = False
         """The peer has left, or was given up. What is written to a stream is dropped."""
-        self.holds_drain = True
-        """Whether a stopping server waits for this answer. Set it to False for a stream that answers no call."""
         self.quiet_s = 0.0
         """How long the stream has been silent, about."""
         if connection.hung_up:

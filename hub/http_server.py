@@ -65,7 +65,7 @@ class HttpServer:
         if shared is None:
             return "<HttpServer idle>"
         state = "draining" if shared.draining else "serving"
-        counts = f"{len(shared.connections)} connections, {len(shared.running)} running, {len(shared.streams)} streams"
+        counts = f"{len(shared.connections)} connections, {shared.running} running, {len(shared.streams)} streams"
         return f"<HttpServer {state}, {counts}>"
 
     @property
@@ -97,16 +97,15 @@ class HttpServer:
     async def drain(self) -> None:
         """Stop accepting, answer 503 to requests that still come, return when the running ones are answered.
 
-        A stream that its handler keeps open is a running request too, unless its `holds_drain` is False: put a deadline
-        around this. `serve` returns then.
+        A stream that its handler keeps open is a running request: end it first, or put a deadline around this.
         """
         shared = self._shared
         if shared is None:
             return
         shared.draining = True
         self._close_listeners()
-        while any(response.holds_drain for response in shared.running):
-            await shared.finished.park()
+        if shared.running:
+            await shared.quiet.wait()
         self._scope.cancel()
 
     # --- accepting --------------------------------------------------------------------------------------------------

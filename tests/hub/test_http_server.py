@@ -783,22 +783,6 @@ async def test_drain():
         await kept.closed()
 
 
-async def test_drain_does_not_wait_for_idle_streams():
-    async def handle(request, response):
-        response.holds_drain = False
-        response.open_stream()
-        await trio.sleep_forever()
-
-    async with serving(handle) as served:
-        client = await served.connect()
-        await client.send(get())
-        await client.head()
-        with trio.fail_after(1):
-            await served.server.drain()
-            await served.finished.wait()
-        await client.closed()
-
-
 async def test_drain_of_an_idle_server():
     async with serving() as served:
         client = await served.connect()
