@@ -1,1 +1,14 @@
-"""."""
+"""The upstream side: the hub as the client of MCP servers.
+
+Read in this order: `lifecycle` (the states of an upstream, pure), `upstream` (what the hub calls), `supervisor` (one
+task per upstream: connect, serve, back off), `session` (what every session does). Then one transport:
+
+- stdio: `stdio`, over `peer_session` (calls that share one stream), `probe` (which era) and `child` (the process);
+- HTTP: `http` and the modules whose names begin with it; `sse` for HTTP+SSE of 2024-11-05.
+
+`demo` is an MCP server, not a part of this side: what `hubd serve` offers when nothing is configured.
+
+What always holds: nobody above `session` knows a transport or an era. A session is opened once and never revived; the
+supervisor makes a new one. A call is sent at most once, unless it is certain that it was not sent at all. Calls that a
+dead session leaves behind fail at once; what an upstream offered stays listed while it is away.
+"""

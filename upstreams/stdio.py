@@ -89,8 +89,13 @@ class StdioSession(PeerSession):
 
     async def _open(self, expected: Era | None, task_status: trio.TaskStatus[None]) -> HubError | None:
         """Shake hands; why that cannot be, unless it is that the process ends, which then cancels us."""
+        start_s = self._config.timeouts.start
         try:
-            facts = await shake_hands(self.peer, self._config, expected)
+            with trio.fail_after(start_s):
+                facts = await shake_hands(self.peer, self._config, expected)
+        except trio.TooSlowError:
+            text = f"{self.name} did not complete the handshake within {start_s:g} seconds"
+            return UpstreamUnavailable(text, upstream=self.name)
         except HubError as error:
             return about(error, self.name)
         except RemoteProtocolError as error:

@@ -1,0 +1,352 @@
+"""One upstream as the rest of the hub sees it: a name to call, a state to show, a snapshot of what it offers.
+
+`call` is the seam. Which session serves a call is decided in `_session_for`, nowhere else. State is changed by sync
+methods only, which the supervisor's task of this upstream calls; everybody else reads.
+"""
+
+import logging
+import random
+from collections.abc import Callable, Iterable, Mapping
+from ipaddress import ip_address
+from math import ceil
+from typing import Final
+from urllib.parse import urlsplit
+
+import trio
+from msgspec import Raw, Struct
+
+from config.schema import UpstreamConfig
+from hub.link.exchange import (
+    Exchange,
+    HubError,
+    Operation,
+    UpstreamUnauthorized,
+    UpstreamUnavailable,
+    UpstreamVersionError,
+)
+from hub.wire.jsonrpc import Reply, peek_str
+from hub.wire.legacy import ServerFacts
+from hub.wire.mcp import TOOLS_CALL, Freshness, Kind, Snapshot
+from upstreams.lifecycle import TRANSITIONS, Backoff, Event, State
+from upstreams.session import CallTimeouts, Listing, Session
+
+log = logging.getLogger(__name__)
+
+SEVERITY: Final = {
+    "debug": logging.DEBUG,
+    "info": logging.INFO,
+    "notice": logging.INFO,
+    "warning": logging.WARNING,
+}
+LOGS_PER_S: Final = 20
+LOG_CHARS: Final = 2_000
+LAST_ERROR_CHARS: Final = 4_000
+
+
+class Counts(Struct, frozen=True):
+    """How much of each kind an upstream offers."""
+
+    tools: int
+    prompts: int
+    resources: int
+    templates: int
+
+
+class UpstreamStatus(Struct, frozen=True, kw_only=True):
+    """What `hubd status` shows of one upstream."""
+
+    name: str
+    state: str
+    era: str | None
+    version: str | None
+    transport: str
+    pid: int | None
+    counts: Counts
+    last_error: str | None
+    restarts: int
+    in_flight: int
+    degraded: tuple[str, ...]
+
+
+class Upstream:
+    """One configured MCP server, whether it runs or not."""
+
+    def __init__(self, name: str, config: UpstreamConfig, on_change: Callable[["Upstream"], None]) -> None:
+        self.name = name
+        self.config = config
+        self.state = State.DISABLED if config.disabled else State.IDLE
+        self.snapshot = empty_snapshot(name, is_local(config))
+        """What it offers, or offered last; it stays while the upstream is away."""
+        self.backoff = Backoff(lambda: random.uniform(-1, 1))
+        self.last_error: str | None = None
+        self.restarts = 0
+        self.in_flight = 0
+        self.listed = False
+        """Whether its lists have been read since it was last connected."""
+        self.stale: set[Kind] = set()
+        """Lists to be read again."""
+        self.became_stale = Flag()
+        self.log_level: str | None = None
+        self.level_changed = Flag()
+        self._on_change = on_change
+        self._session: Session | None = None
+        self._was_open = False
+        self._timeouts = CallTimeouts(config.timeouts.call, config.timeouts.call_total)
+        self._news = trio.Event()
+        self.wanted = trio.Event()
+        """Set by a call that finds the upstream not trying."""
+        self._logged = LogBudget(LOGS_PER_S)
+
+    def __repr__(self) -> str:
+        return f"<Upstream {self.name} {self.state.value} [{self.in_flight} in flight]>"
+
+    # --- the seam -----------------------------------------------------------------------------------------------------
+
+    async def call(self, operation: Operation, exchange: Exchange) -> Reply:
+        """Carry out an operation. Waits for an upstream that is about to be there (D-11).
+
+        Raises:
+            UpstreamUnavailable: it is not there within `timeouts.start`, or not to be had; nothing was sent.
+            HubError: as `Session.call`.
+        Cancellation: passes to the upstream, which is told.
+        """
+        session = self._session_for(exchange) or await self._wait_for_session(exchange)
+        self.in_flight += 1
+        try:
+            return await session.call(operation, exchange, self._timeouts_of(operation))
+        except UpstreamUnavailable:  # nothing was sent; if that session is over, the next one may have it
+            if self._session_for(exchange) is session:
+                raise
+            session = await self._wait_for_session(exchange)
+            return await session.call(operation, exchange, self._timeouts_of(operation))
+        finally:
+            self.in_flight -= 1
+
+    def _session_for(self, exchange: Exchange) -> Session | None:
+        """Which session serves the operations of this host; None: there is none yet. One for all, in this version."""
+        return self._session
+
+    def _timeouts_of(self, operation: Operation) -> CallTimeouts:
+        if not self.config.tool_timeouts or operation.method != TOOLS_CALL:
+            return self._timeouts
+        idle_s = self.config.tool_timeouts.get(peek_str(operation.params.get("name")) or "")
+        return self._timeouts if idle_s is None else CallTimeouts(idle_s, self._timeouts.total_s)
+
+    async def _wait_for_session(self, exchange: Exchange) -> Session:
+        start_s = self.config.timeouts.start
+        with trio.move_on_after(start_s):
+            while (session := self._session_for(exchange)) is None:
+                self._refuse_if_hopeless()
+                await self._news.wait()
+            return session
+        raise self._unavailable(f"{self.name} did not become ready within {start_s:g} seconds")
+
+    def _refuse_if_hopeless(self) -> None:
+        """Raise, unless the upstream is being started; from `failed`, ask for an attempt if one is due (D-10)."""
+        if self.state is State.DISABLED:
+            raise UpstreamUnavailable(f"{self.name} is disabled in the hub's configuration", upstream=self.name)
+        if self.state in (State.FAILED, State.UNAUTHORIZED):
+            wait_s = self.backoff.retry_in_s(trio.current_time())
+            if wait_s > 0:
+                raise self._unavailable(f"{self.name} is not available", retry_after_s=wait_s)
+            self.wanted.set()
+
+    def _unavailable(self, text: str, *, retry_after_s: float = 0.0) -> HubError:
+        """What failed, why, and what to do."""
+        kind = UpstreamUnauthorized if self.state is State.UNAUTHORIZED else UpstreamUnavailable
+        reason = (self.last_error or "").partition("\n")[0]
+        text += f" (state: {self.state.value}). {reason or 'It has not said why'}."
+        if retry_after_s:
+            text += f" Try again in {ceil(retry_after_s)} seconds, or let the user look at `hubd status`."
+        else:
+            text += " Try again later, or let the user look at `hubd status`."
+        return kind(text, upstream=self.name, retry_after_ms=ceil(retry_after_s * 1000) or None)
+
+    # --- what the supervisor's task does to it ------------------------------------------------------------------------
+
+    def move(self, event: Event) -> None:
+        """Change state by the table."""
+        before, self.state = self.state, TRANSITIONS[self.state][event]
+        if self.state is not before:
+            log.debug("%s: %s to %s", self.name, before.value, self.state.value)
+        self._tell()
+
+    def opened(self, session: Session) -> None:
+        """A session is ready."""
+        self.restarts += self._was_open
+        self._was_open = True
+        self.backoff.opened(trio.current_time())
+        self._session = session
+        self.listed = False
+        self.move(Event.OPENED)
+        self.changed(tuple(Kind))
+        facts = session.facts
+        log.info("%s is connected: %s over %s", self.name, facts.version, session.transport)
+
+    def lost(self) -> None:
+        """The session carries no more calls."""
+        if self._session is not None:
+            self._session = None
+            self.move(Event.LOST)
+
+    def failed(self, error: HubError | None) -> float | None:
+        """A session ended, or could not be opened: seconds until the next attempt, None for when it is wanted."""
+        self.lost()
+        if error is not None:
+            self.last_error = "\n".join([str(error), *getattr(error, "__notes__", ())])[:LAST_ERROR_CHARS]
+        pause_s = self.backoff.failed(trio.current_time())
+        if isinstance(error, UpstreamUnauthorized):
+            self.move(Event.REFUSED)
+            return None
+        if pause_s is None or isinstance(error, UpstreamVersionError):
+            self.move(Event.GAVE_UP)
+            return None
+        self.move(Event.LOST)
+        return pause_s
+
+    def take_lists(self, facts: ServerFacts, found: Mapping[Kind, Listing], degraded: Iterable[str]) -> bool:
+        """Replace the snapshot by one with these lists, the others staying; whether that changed anything."""
+        old = self.snapshot
+        new = Snapshot(
+            upstream=self.name,
+            version=facts.version,
+            capabilities=facts.capabilities,
+            server_info=facts.server_info,
+            instructions=facts.instructions,
+            lists={**old.lists, **{kind: listing.entries for kind, listing in found.items()}},
+            freshness={**old.freshness, **{kind: listing.freshness for kind, listing in found.items()}},
+            local=old.local,
+            degraded=tuple(degraded),
+        )
+        if new.degraded and new.degraded != old.degraded:
+            log.warning("%s is degraded: %s", self.name, "; ".join(new.degraded))
+        settled = not self.settling
+        self.listed = True
+        changed = new != old
+        if changed:
+            self.snapshot = new
+        if changed or not settled:
+            self._on_change(self)
+        return changed
+
+    def _tell(self) -> None:
+        """Wake whoever waits for this upstream to get anywhere."""
+        news, self._news = self._news, trio.Event()
+        news.set()
+
+    # --- session events -----------------------------------------------------------------------------------------------
+
+    def changed(self, kinds: tuple[Kind, ...]) -> None:
+        """As `SessionEvents.changed`."""
+        self.stale.update(kinds)
+        self.became_stale.set()
+
+    def log(self, params: dict[str, Raw]) -> None:
+        """As `SessionEvents.log`: into the hub's own log, so many per second."""
+        if not self._logged.take(trio.current_time()):
+            return
+        level = SEVERITY.get(peek_str(params.get("level")) or "", logging.ERROR)
+        text = bytes(params.get("data", b"")).decode(errors="replace")[:LOG_CHARS]
+        log.log(level, "%s: %s", peek_str(params.get("logger")), text)
+
+    def ended(self) -> None:
+        """As `SessionEvents.ended`."""
+        self.lost()
+
+    # --- for others to see --------------------------------------------------------------------------------------------
+
+    @property
+    def settling(self) -> bool:
+        """Whether its lists may soon be others than `snapshot` says."""
+        if self.state is State.CONNECTED:
+            return not self.listed
+        return self.state not in (State.DISABLED, State.UNAUTHORIZED)
+
+    def set_log_level(self, level: str | None) -> None:
+        """The least severe level any host wants to hear, None for none. Legacy upstreams are told in time."""
+        self.log_level = level
+        self.level_changed.set()
+
+    def status(self) -> UpstreamStatus:
+        """For `hubd status`."""
+        session = self._session
+        lists = self.snapshot.lists
+        return UpstreamStatus(
+            name=self.name,
+            state=self.state.value,
+            era=session.era.value if session else None,
+            version=self.snapshot.version or None,
+            transport=session.transport if session else configured_transport(self.config),
+            pid=session.pid if session else None,
+            counts=Counts(*(len(lists.get(kind, ())) for kind in Kind)),
+            last_error=self.last_error,
+            restarts=self.restarts,
+            in_flight=self.in_flight,
+            degraded=self.snapshot.degraded,
+        )
+
+
+class Flag:
+    """Something to do, however often it was said (STYLE rule 7: change flags merge)."""
+
+    def __init__(self) -> None:
+        self._event = trio.Event()
+
+    def set(self) -> None:
+        """There is something to do."""
+        self._event.set()
+
+    async def take(self) -> None:
+        """Wait until there is, and lower the flag."""
+        await self._event.wait()
+        self._event = trio.Event()
+
+
+class LogBudget:
+    """So many log records a second, and no more."""
+
+    def __init__(self, per_s: int) -> None:
+        self._per_s = per_s
+        self._left = per_s
+        self._second = 0
+
+    def take(self, now: float) -> bool:
+        """Whether one more may be written."""
+        if int(now) != self._second:
+            self._second, self._left = int(now), self._per_s
+        self._left -= 1
+        return self._left >= 0
+
+
+def empty_snapshot(name: str, local: bool) -> Snapshot:
+    """What is known of an upstream that was never connected."""
+    return Snapshot(
+        upstream=name,
+        version="",
+        capabilities={},
+        server_info={},
+        instructions="",
+        lists=dict.fromkeys(Kind, ()),
+        freshness=dict.fromkeys(Kind, Freshness()),
+        local=local,
+    )
+
+
+def is_local(config: UpstreamConfig) -> bool:
+    """Whether an upstream's `file` URIs mean files of this machine (naming.md 5.2)."""
+    if config.locality != "auto":
+        return config.locality == "local"
+    if config.url is None:
+        return True
+    host = urlsplit(config.url).hostname or ""
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def configured_transport(config: UpstreamConfig) -> str:
+    """The transport, as far as the configuration alone says."""
+    if config.command is not None:
+        return "stdio"
+    return "sse" if config.transport == "sse" else "http"
