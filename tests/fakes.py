@@ -1,0 +1,260 @@
+"""In-memory counterparts of what the hub talks to.
+
+`FakeUpstream` is an MCP server of either era that speaks lines over memory streams. `FakeUpstream.open` stands in for
+`upstreams.session.open_session`, so that a supervisor connects to it as to a process, handshake and all:
+
+    fake = FakeUpstream(tools=["echo"])
+    Supervisor(Memory(None), on_change, open_session=opener({"files": fake}))
+
+What it answers is decided by `on`, a table from a method or `tools/call:NAME` to a handler; what is not in it is
+answered as a good server would. A handler gets the request and its conversation and returns a result, a `Failure`, or
+None to say nothing; it may write whatever it likes meanwhile.
+"""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import trio
+import trio.testing
+
+from hub.link.channel import ChannelClosed, LineChannel, LineReader, Outbox
+from hub.link.exchange import Caller, HubError, Identity, UpstreamLost, UpstreamProtocolError, UpstreamUnavailable
+from hub.link.peer import BadPeer
+from hub.relay import HostExchange
+from hub.wire.jsonrpc import Failure, Raw, raw
+from hub.wire.mcp import L4, MODERN, Era, era_of
+from upstreams.peer_session import PeerSession
+from upstreams.probe import about, expected_era, remember, shake_hands
+
+INFO = {"name": "fake", "version": "1"}
+
+
+class Conversation:
+    """One connection to a `FakeUpstream`, seen from its side."""
+
+    def __init__(self, stream: trio.abc.Stream) -> None:
+        self._stream = stream
+        self._sending = trio.Lock()
+        self.received: list[dict[str, Any]] = []
+        """Every message, in order."""
+
+    async def write(self, data: bytes) -> None:
+        """Write bytes as they are."""
+        async with self._sending:
+            await self._stream.send_all(data)
+
+    async def say(self, message: dict[str, Any]) -> None:
+        """Write one message."""
+        await self.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
+
+    async def tell(self, method: str, params: dict[str, Any] | None = None) -> None:
+        """Write a notification."""
+        await self.say({"method": method, "params": params or {}})
+
+    async def close(self) -> None:
+        """Hang up."""
+        await self._stream.aclose()
+
+    def of(self, method: str) -> list[dict[str, Any]]:
+        """The received messages of one method."""
+        return [message for message in self.received if message.get("method") == method]
+
+
+class FakeUpstream:
+    """A scripted MCP server. `version` decides its era; `lists` holds entries by the key of the list's result."""
+
+    def __init__(self, *, version: str = L4, tools: list[str] | None = None, **lists: list[dict[str, Any]]) -> None:
+        self.version = version
+        self.era = era_of(version)
+        self.capabilities: dict[str, Any] = {"tools": {"listChanged": True}, "logging": {}}
+        self.lists: dict[str, list[dict[str, Any]]] = {
+            "tools": [{"name": name, "inputSchema": {"type": "object"}} for name in tools or ["echo"]],
+            "prompts": [],
+            "resources": [],
+            "resourceTemplates": [],
+            **lists,
+        }
+        self.page_size = 0
+        self.instructions: str | None = None
+        self.ttl_ms = 60_000
+        self.on: dict[str, Callable[[dict[str, Any], Conversation], Any]] = {}
+        """Handlers, sync or async."""
+        self.conversations: list[Conversation] = []
+        """All there ever were."""
+        self.refuses = False
+        """Whether new connections fail."""
+        if self.lists["prompts"]:
+            self.capabilities["prompts"] = {"listChanged": True}
+        if self.lists["resources"] or self.lists["resourceTemplates"]:
+            self.capabilities["resources"] = {"listChanged": True}
+
+    @property
+    def conversation(self) -> Conversation:
+        """The newest."""
+        return self.conversations[-1]
+
+    async def serve(self, stream: trio.abc.Stream) -> None:
+        """Serve one connection until it ends."""
+        conversation = Conversation(stream)
+        self.conversations.append(conversation)
+        reader = LineReader(stream)
+        async with trio.open_nursery() as nursery:
+            try:
+                while True:
+                    message = json.loads(await reader.receive())
+                    conversation.received.append(message)
+                    if "method" in message:
+                        nursery.start_soon(self._take, message, conversation)
+            except ChannelClosed:
+                nursery.cancel_scope.cancel()
+
+    async def _take(self, message: dict[str, Any], conversation: Conversation) -> None:
+        method = message["method"]
+        handler = self.on.get(f"{method}:{message.get('params', {}).get('name')}") or self.on.get(method)
+        result = self.answer(message) if handler is None else handler(message, conversation)
+        if handler is not None and hasattr(result, "__await__"):
+            result = await result
+        if result is None or "id" not in message:
+            return
+        try:
+            if isinstance(result, Failure):
+                error = {"code": result.code, "message": result.message}
+                if isinstance(result.data, Raw):
+                    error["data"] = json.loads(bytes(result.data))
+                await conversation.say({"id": message["id"], "error": error})
+            else:
+                await conversation.say({"id": message["id"], "result": result})
+        except (trio.BrokenResourceError, trio.ClosedResourceError):
+            pass
+
+    def answer(self, message: dict[str, Any]) -> Any:
+        """What a good server answers."""
+        method, params = message["method"], message.get("params", {})
+        modern = self.era is Era.MODERN
+        complete = {"resultType": "complete"} if modern else {}
+        about_us = {"instructions": self.instructions} if self.instructions else {}
+        if method == "server/discover" and modern:
+            meta = {"io.modelcontextprotocol/serverInfo": INFO}
+            known = {"supportedVersions": [self.version], "capabilities": self.capabilities, "_meta": meta}
+            return {**complete, **self._freshness(), **known, **about_us}
+        if method == "initialize" and not modern:
+            known = {"protocolVersion": self.version, "capabilities": self.capabilities, "serverInfo": INFO}
+            return {**known, **about_us}
+        if method in LISTS:
+            return {**complete, **self._freshness(), **self._page(LISTS[method], params.get("cursor"))}
+        if method == "tools/call":
+            return {**complete, "content": [{"type": "text", "text": json.dumps(params)}]}
+        if method == "prompts/get":
+            content = {"type": "text", "text": json.dumps(params)}
+            return {**complete, "messages": [{"role": "user", "content": content}]}
+        if method == "resources/read":
+            return {**complete, **self._freshness(), "contents": [{"uri": params["uri"], "text": json.dumps(params)}]}
+        if method == "completion/complete":
+            return {**complete, "completion": {"values": ["one", "two"]}}
+        if method in ("ping", "logging/setLevel") and not modern:
+            return {}
+        return Failure(-32601, "Method not found") if "id" in message else None
+
+    def _freshness(self) -> dict[str, Any]:
+        return {"ttlMs": self.ttl_ms, "cacheScope": "public"} if self.era is Era.MODERN else {}
+
+    def _page(self, key: str, cursor: str | None) -> dict[str, Any]:
+        entries = self.lists[key]
+        if not self.page_size:
+            return {key: entries}
+        start = int(cursor or 0)
+        end = start + self.page_size
+        more = {"nextCursor": str(end)} if end < len(entries) else {}
+        return {key: entries[start:end], **more}
+
+    def open(self, config: Any, name: str, events: Any, memory: Any) -> "FakeSession":
+        """As `upstreams.session.open_session`."""
+        return FakeSession(self, config, name, events, memory)
+
+
+LISTS = {
+    "tools/list": "tools",
+    "prompts/list": "prompts",
+    "resources/list": "resources",
+    "resources/templates/list": "resourceTemplates",
+}
+
+
+class FakeSession(PeerSession):
+    """The hub's session with a `FakeUpstream`: real in all but the process."""
+
+    transport = "stdio"
+
+    def __init__(self, fake: FakeUpstream, config: Any, name: str, events: Any, memory: Any) -> None:
+        super().__init__(name, events)
+        self._fake = fake
+        self._config = config
+        self._memory = memory
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        if self._fake.refuses:
+            raise UpstreamUnavailable(f"{self.name} cannot be started: it refuses", upstream=self.name)
+        ours, theirs = trio.testing.memory_stream_pair()
+        error: HubError = UpstreamLost(f"{self.name} hung up", upstream=self.name)
+        with self._scope:
+            async with trio.open_nursery() as nursery:
+                outbox = Outbox(ours, nursery, self._scope.cancel)
+                self._attach(LineChannel(LineReader(ours), outbox), outbox)
+                nursery.start_soon(self._fake.serve, theirs)
+                nursery.start_soon(self._read)
+                try:
+                    expected = expected_era(self._config, self._memory)
+                    with trio.fail_after(self._config.timeouts.start):
+                        self._agreed(await shake_hands(self.peer, self._config, expected))
+                    remember(self._config, self._memory, self.facts)
+                    task_status.started()
+                except HubError as refusal:
+                    error = about(refusal, self.name)
+                    self._scope.cancel()
+                except trio.TooSlowError:
+                    error = UpstreamUnavailable(f"{self.name} shook no hands", upstream=self.name)
+                    self._scope.cancel()
+                except (ChannelClosed, BadPeer):
+                    self._scope.cancel()
+        if self._fault:
+            error = UpstreamProtocolError(f"{self.name} {self._fault}", upstream=self.name)
+        raise error
+
+    async def _read(self) -> None:
+        await self._listen()
+        self._scope.cancel()
+
+
+def opener(fakes: dict[str, FakeUpstream]) -> Callable[..., FakeSession]:
+    """An `open_session` that finds fakes by the name of the upstream."""
+
+    def open_session(config: Any, name: str, events: Any, memory: Any) -> FakeSession:
+        return fakes[name].open(config, name, events, memory)
+
+    return open_session
+
+
+class FakeHost(HostExchange):
+    """The host's end of an operation, which keeps what it is sent."""
+
+    def __init__(
+        self,
+        *,
+        principal: str = "me",
+        host: str = "host",
+        version: str = L4,
+        token: object = None,
+        level: str | None = None,
+        capabilities: dict[str, Any] | None = None,
+    ) -> None:
+        self.sent: list[dict[str, Any]] = []
+        declared = {name: raw(value) for name, value in (capabilities or {}).items()}
+        super().__init__(
+            Caller(Identity(principal, host), version, declared, level),
+            lambda message: self.sent.append(json.loads(message)),
+            progress_token=None if token is None else raw(token),
+        )
+
+
+__all__ = ["MODERN", "Conversation", "FakeHost", "FakeSession", "FakeUpstream", "opener"]
