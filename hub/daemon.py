@@ -156,7 +156,7 @@ async def serve_daemon(config: HubConfig) -> None:
                 _announce(host, port, config)
                 await _wait_for_stop()
                 log.info("stopping: waiting up to %.0f s for running calls", config.drain_s)
-                await _drain(server, handlers, config.drain_s)
+                await _drain(server, endpoint, handlers, config.drain_s)
                 nursery.cancel_scope.cancel()
     log.info("stopped")
 
@@ -236,11 +236,12 @@ class _Controls:
         os.kill(os.getpid(), signal.SIGTERM)
 
 
-async def _drain(server: HttpServer, handlers: trio.CancelScope, limit_s: float) -> None:
+async def _drain(server: HttpServer, endpoint: Endpoint, handlers: trio.CancelScope, limit_s: float) -> None:
     """Let running requests finish, for at most `limit_s`; a second signal ends the wait."""
     with trio.move_on_after(limit_s) as patience:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(_until_signal, patience.cancel)
+            endpoint.drain()
             await server.drain()
             nursery.cancel_scope.cancel()
     handlers.cancel()

@@ -35,7 +35,7 @@ def unchanged(uri: str) -> str:
 
 def localise(value: Raw, emit: Change) -> Raw:
     """The result `value` of an operation with its URIs as hosts may see them."""
-    if emit is unchanged or not (_URI(value) or _META_KEY(value) or _ESCAPE(value)):
+    if emit is unchanged or not (_URI(value) or _META_KEY(value) or _escapes(value)):
         return value
     return _object(value, emit, _RESULT)
 
@@ -126,4 +126,9 @@ _RESULT: Final[Mapping[str, _Rewrite]] = {
 
 def _may_hold_tag(value: Raw) -> bool:
     """Whether a string may begin with `hub.` or `ui:`, characters written as escapes included."""
-    return bool(_TAG(value) or _UI_TAG(value) or _ESCAPE(value))
+    return bool(_TAG(value) or _UI_TAG(value) or _escapes(value))
+
+
+def _escapes(value: Raw) -> bool:
+    """Whether a letter is written as an escape. Most large payloads have no backslash, which is quickest to see."""
+    return b"\\" in bytes(value) and _ESCAPE(value) is not None

@@ -242,6 +242,7 @@ def _failure(raw: Raw, id: RequestId | None) -> Failure:
 _STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"', re.S)
 _NEITHER_BRACKET_NOR_QUOTE = bytes(set(range(256)) - set(b'[]{}"'))
 _STEPS = bytes.maketrans(b"[{]}", b"\x01\x01\xff\xff")
+_SURROGATE = re.compile(rb"\\u[dD]").search
 _LONE = re.compile(
     rb"\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F][0-9a-fA-F]{2})"
     rb"|(?<!\\u[dD][89abAB][0-9a-fA-F]{2})\\u[dD][c-fC-F][0-9a-fA-F]{2}"
@@ -268,7 +269,7 @@ def clean(data: bytes) -> bytes:
     if data.count(b"{") + data.count(b"[") > MAX_DEPTH and _depth(data) > MAX_DEPTH:
         text = f"JSON nested deeper than {MAX_DEPTH} levels"
         raise RemoteProtocolError(PARSE_ERROR, text, id=_recover_id(data))
-    if b"\\ud" in data or b"\\uD" in data:
+    if b"\\" in data and _SURROGATE(data):
         data = _well_formed(data)
     if b"\n" in data or b"\r" in data:
         try:
