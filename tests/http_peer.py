@@ -142,10 +142,15 @@ class HttpPeer:
     requests: list[PeerRequest] = field(default_factory=list)
     connections: int = 0
     arrived: trio.Event = field(default_factory=trio.Event)
+    accepting: trio.CancelScope = field(default_factory=trio.CancelScope)
 
     @property
     def url(self) -> str:
         return f"{self.scheme}://{self.host}:{self.port}/mcp"
+
+    def stop(self) -> None:
+        """Accept no more connections. Those there are stay."""
+        self.accepting.cancel()
 
     def methods(self) -> list[str]:
         """What was asked, in order: the JSON-RPC method of a POST, else the HTTP method."""
@@ -217,6 +222,78 @@ async def http_peer(
         await peer.serve(secure)
 
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(trio.serve_listeners, serve, listeners)
+
+        async def accept() -> None:
+            with peer.accepting:
+                await trio.serve_listeners(serve, listeners, handler_nursery=nursery)
+
+        nursery.start_soon(accept)
         yield peer
         nursery.cancel_scope.cancel()
+
+
+class Script:
+    """A handler with the manners of an MCP server; `on[...]` replaces its answer to one JSON-RPC or HTTP method.
+
+    `era` legacy: `initialize` gives out a new session id each time, other requests without the current one get 404, GET
+    is 405. `era` modern: `server/discover`; everything else is up to `on`.
+    """
+
+    def __init__(
+        self, era: str = "legacy", *, version: str = "", session: bool = True, capabilities: Any = None
+    ) -> None:
+        self.era = era
+        self.version = version or ("2025-11-25" if era == "legacy" else "2026-07-28")
+        self.capabilities = {"tools": {"listChanged": True}, "logging": {}} if capabilities is None else capabilities
+        self.with_session = session
+        self.sessions = 0
+        self.on: dict[str, Handler] = {}
+
+    @property
+    def session_id(self) -> str:
+        return f"session-{self.sessions}"
+
+    def forget(self) -> None:
+        """As after a restart: the session is unknown from now on."""
+        self.sessions += 100
+
+    async def __call__(self, request: PeerRequest, talk: Talk) -> None:
+        method = request.rpc or ("response" if request.method == "POST" else request.method)
+        known = not self.with_session or request.headers.get("mcp-session-id") == self.session_id
+        if self.era == "legacy" and self.sessions and method != "initialize" and not known:
+            error = {"jsonrpc": "2.0", "id": None, "error": {"code": -32001, "message": "Session not found"}}
+            return await talk.reply(error, status=404)
+        if method in self.on:
+            return await self.on[method](request, talk)
+        if method == "initialize" and self.era == "legacy":
+            self.sessions += 1
+            result = {
+                "protocolVersion": self.version,
+                "capabilities": self.capabilities,
+                "serverInfo": {"name": "far", "version": "1"},
+            }
+            headers = {"Mcp-Session-Id": self.session_id} if self.with_session else {}
+            return await talk.reply(request.result(result), headers=headers)
+        if method == "server/discover" and self.era == "modern":
+            return await talk.reply(
+                request.result(
+                    {
+                        "resultType": "complete",
+                        "supportedVersions": [self.version],
+                        "capabilities": self.capabilities,
+                        "ttlMs": 0,
+                        "cacheScope": "private",
+                    }
+                )
+            )
+        if method.startswith("notifications/") or method == "response":
+            return await talk.reply(status=202)
+        if method == "DELETE":
+            return await talk.reply(status=200)
+        if method == "GET":
+            return await talk.reply(status=405)
+        if method == "tools/call":
+            return await talk.reply(request.result({"content": [{"type": "text", "text": "called"}]}))
+        if method == "ping":
+            return await talk.reply(request.result({}))
+        await talk.reply(request.error(-32601, "Method not found"), status=404 if self.era == "modern" else 200)

@@ -215,10 +215,13 @@ class HttpClient:
                 connection.close()
         self._idle = [connection for connection in self._idle if not connection.closed]
 
-    def close(self) -> None:
-        """Close all connections. Requests still running on them end with `UpstreamLost`. Idempotent."""
+    def close(self, *, abort: bool = True) -> None:
+        """Open no more connections and close those there are. Idempotent.
+
+        With `abort` requests still running end with `UpstreamLost`, else they may finish.
+        """
         self._closed = True
-        for connection in (*self._idle, *self._active):
+        for connection in (*self._idle, *(self._active if abort else ())):
             connection.close()
         self._idle.clear()
 

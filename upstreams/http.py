@@ -1,0 +1,189 @@
+"""An upstream by URL: find out what it speaks, then speak it (bridging.md 1.2).
+
+    server/discover --DiscoverResult, or a modern error--> ModernHttp
+          |
+          any other answer below 500 --> initialize --success--> LegacyHttp
+                                             |
+                                             400, 404, 405 --> GET --`endpoint`--> SseConversation
+
+401, 403, 5xx, time-outs and broken connections say nothing about the era (V-29): they are raised, to be tried again
+later. What was found is remembered for this configuration and believed until it is contradicted (V-12).
+"""
+
+import logging
+from typing import Final
+
+import trio
+from msgspec import Raw
+
+from config.schema import UpstreamConfig
+from hub.link.exchange import (
+    Exchange,
+    HubError,
+    Operation,
+    UpstreamProtocolError,
+    UpstreamUnavailable,
+    UpstreamVersionError,
+)
+from hub.wire.jsonrpc import Failure, Reply, encode_request
+from hub.wire.legacy import ServerFacts
+from hub.wire.mcp import DISCOVER, LEGACY_VERSIONS, MODERN, MODERN_ERRORS, Era
+from hub.wire.modern import newest_mutual, request_headers
+from upstreams.http_client import HttpClient
+from upstreams.http_connection import parse_url
+from upstreams.http_legacy import LegacyHttp
+from upstreams.http_modern import ModernHttp
+from upstreams.http_post import CONTENT, Poster, StatusError, field_lines
+from upstreams.probe import about, config_key, judge_discover, supported_versions
+from upstreams.session import CallTimeouts, EraMemory, SessionEvents, stamp_own
+from upstreams.sse import SseConversation
+
+SSE: Final = "sse"
+"""Remembered in place of an era."""
+Conversation = ModernHttp | LegacyHttp | SseConversation
+
+log = logging.getLogger(__name__)
+
+
+def open_http(config: UpstreamConfig, name: str, events: SessionEvents, memory: EraMemory) -> "HttpSession":
+    """An unopened session with the server at `config.url`."""
+    return HttpSession(config, name, events, memory)
+
+
+class HttpSession:
+    """One session with an upstream by URL, of whatever transport and era it turns out to be."""
+
+    def __init__(self, config: UpstreamConfig, name: str, events: SessionEvents, memory: EraMemory) -> None:
+        self._config = config
+        self._name = name
+        self._events = events
+        self._memory = memory
+        self._key = config_key(config)
+        self._conversation: Conversation | None = None
+
+    def __repr__(self) -> str:
+        return f"<HttpSession {self._name}: {self._conversation or 'unopened'}>"
+
+    @property
+    def era(self) -> Era:
+        return self._open().era
+
+    @property
+    def facts(self) -> ServerFacts:
+        return self._open().facts
+
+    @property
+    def transport(self) -> str:
+        return "http" if self._conversation is None else self._conversation.transport
+
+    @property
+    def pid(self) -> None:
+        return None
+
+    def _open(self) -> Conversation:
+        if self._conversation is None:
+            raise UpstreamUnavailable(f"{self._name} is not connected", upstream=self._name)
+        return self._conversation
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Find out what the server speaks, shake hands, serve until the end. As `Session.run`."""
+        poster = Poster(self._client())
+        try:
+            self._conversation = await self._find(poster)
+        except BaseException:
+            poster.client.close()
+            raise
+        await self._conversation.run(task_status=task_status)
+
+    async def call(self, operation: Operation, exchange: Exchange, timeouts: CallTimeouts) -> Reply:
+        """As `Session.call`."""
+        return await self._open().call(operation, exchange, timeouts)
+
+    async def request(self, method: str, params: dict[str, Raw]) -> Reply:
+        """As `Session.request`."""
+        return await self._open().request(method, params)
+
+    def _client(self) -> HttpClient:
+        headers = {name: value.reveal() for name, value in self._config.headers.items()}
+        try:
+            return HttpClient(self._name, parse_url(self._config.url or ""), headers)
+        except ValueError as error:
+            raise UpstreamUnavailable(f"{self._name} is configured wrongly: {error}", upstream=self._name) from None
+
+    # --- what does it speak? -----------------------------------------------------------------------------------------
+
+    async def _find(self, poster: Poster) -> Conversation:
+        if self._config.transport == "sse":
+            return await SseConversation.open(poster, self._events)
+        if self._config.era == "modern":
+            return await self._as_modern(poster) or self._not_modern()
+        if self._config.era == "legacy":
+            return await self._as_legacy(poster)
+        remembered = self._memory.era(self._key)
+        if remembered in (Era.LEGACY.value, SSE):
+            try:
+                return await self._as_remembered(poster, remembered)
+            except (UpstreamProtocolError, UpstreamVersionError) as error:
+                log.info("%s is no longer what it was (%s); finding out anew", self._name, error)
+                self._memory.remember_era(self._key, None)
+        found: Conversation = await self._as_modern(poster) or await self._as_legacy(poster)
+        kind = SSE if isinstance(found, SseConversation) else found.era.value
+        self._memory.remember_era(self._key, kind)
+        return found
+
+    async def _as_remembered(self, poster: Poster, kind: str | None) -> Conversation:
+        if kind == SSE:
+            return await SseConversation.open(poster, self._events)
+        return await LegacyHttp.open(poster, self._events)
+
+    async def _as_modern(self, poster: Poster) -> ModernHttp | None:
+        facts = await discover(poster)
+        return None if facts is None else ModernHttp(poster, self._events, facts)
+
+    def _not_modern(self) -> ModernHttp:
+        text = f'{self._name} does not speak {MODERN}; remove era = "modern" from its configuration'
+        raise UpstreamVersionError(text, upstream=self._name)
+
+    async def _as_legacy(self, poster: Poster) -> LegacyHttp | SseConversation:
+        try:
+            return await LegacyHttp.open(poster, self._events)
+        except StatusError as error:
+            if error.status not in (400, 404, 405) or self._config.transport != "auto":
+                raise
+            try:
+                return await SseConversation.open(poster, self._events)
+            except UpstreamProtocolError:
+                raise error from None
+
+
+async def discover(poster: Poster) -> ServerFacts | None:
+    """Ask as the modern era would; None: the server does not belong to it.
+
+    Raises:
+        UpstreamVersionError, UpstreamProtocolError: it does, but it cannot be used.
+        HubError: the answer is no sign of any era.
+    """
+    reply = await _ask_discover(poster, MODERN)
+    if isinstance(reply, Failure) and reply.code in MODERN_ERRORS:
+        offered = supported_versions(reply)
+        if not set(offered) & set(LEGACY_VERSIONS):
+            reply = await _ask_discover(poster, newest_mutual(offered) or MODERN)
+    try:
+        return None if reply is None else judge_discover(reply)
+    except HubError as error:
+        raise about(error, poster.name) from None
+
+
+async def _ask_discover(poster: Poster, version: str) -> Reply | None:
+    """One attempt. None: an answer below 500 that is neither a result nor a JSON-RPC error."""
+    params = stamp_own(Era.MODERN, version, {})
+    headers = CONTENT + field_lines(request_headers(DISCOVER, params, version))
+    try:
+        with await poster.open(headers, encode_request(1, DISCOVER, params), resend=True) as reply:
+            return await poster.read(reply, 1, lambda message: None)
+    except StatusError as error:
+        if 300 <= error.status < 400 or error.status >= 500:
+            raise
+        return error.failure
+    except UpstreamProtocolError:
+        return None  # a body that is no answer at all: what comes of `initialize` will be told

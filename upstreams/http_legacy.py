@@ -1,0 +1,280 @@
+"""Streamable HTTP of the legacy revisions: a handshake, a session id, streams that can be resumed, a standing stream.
+
+    open() --initialize--> run(): standing stream | calls --404--> renew(), once for all waiting; resend
+                                                          --cancelled--> DELETE
+
+What always holds: a request goes out under the session id current at that moment; when that very session turns out to
+be unknown it is renewed once, by whoever notices first, and exactly the request that was refused is sent again
+(F-R-04).
+"""
+
+import logging
+import re
+from contextlib import suppress
+from typing import Final
+
+import trio
+from msgspec import Raw, Struct
+
+from hub.link.exchange import (
+    NOTHING,
+    Exchange,
+    HubError,
+    UpstreamLost,
+    UpstreamUnavailable,
+)
+from hub.link.peer import last_words
+from hub.wire.jsonrpc import (
+    Failure,
+    Reply,
+    Request,
+    Result,
+    encode_notification,
+    encode_request,
+    encode_response,
+    raw,
+)
+from hub.wire.legacy import ServerFacts, initialize_params
+from hub.wire.mcp import CANCELLED, INITIALIZE, INITIALIZED, L1, L2, L4, METHOD_NOT_FOUND, PING, SET_LEVEL, Era
+from upstreams.http_listen import StandingStream
+from upstreams.http_post import CONTENT, JSON, EventStream, Poster, SessionUnknown, Take, stream_headers
+from upstreams.http_session import LAST_WORDS_S, RESENDABLE, HttpConversation
+from upstreams.probe import about, judge_initialize
+from upstreams.session import OWN_CAPABILITIES, SessionEvents
+
+PING_S: Final = 60.0
+PING_ANSWER_S: Final = 15.0
+RESUMPTIONS: Final = 3
+"""Attempts in a row to resume a stream that brought nothing new (F-R-10)."""
+MAX_QUESTIONS: Final = 16
+"""Requests of the upstream that are answered at one time; more are dropped."""
+QUESTION_S: Final = 30.0
+_SESSION_ID = re.compile(r"[!-~]{1,1024}")
+
+log = logging.getLogger(__name__)
+
+
+class Life(Struct, frozen=True):
+    """One session of the upstream: from one handshake to the next."""
+
+    id: str | None
+    facts: ServerFacts
+
+    @property
+    def headers(self) -> bytes:
+        """The lines that go with every request of this session (T-32, T-35)."""
+        lines = b"" if self.id is None else b"Mcp-Session-Id: %b\r\n" % self.id.encode("ascii")
+        if self.facts.version not in (L1, L2):
+            lines += b"MCP-Protocol-Version: %b\r\n" % self.facts.version.encode("ascii")
+        return lines
+
+
+class LegacyHttp(HttpConversation):
+    """A session by handshake. Made by `open`."""
+
+    era = Era.LEGACY
+
+    def __init__(self, poster: Poster, events: SessionEvents) -> None:
+        super().__init__(poster, events)
+        self._renewal = trio.Lock()
+        self._standing = StandingStream(self)
+        self._level: dict[str, Raw] | None = None
+        self._questions = 0
+        self._asked_at = 0.0
+
+    @classmethod
+    async def open(cls, poster: Poster, events: SessionEvents) -> "LegacyHttp":
+        """Shake hands.
+
+        Raises:
+            StatusError: the server knows no such thing.
+            HandshakeRefused, UpstreamVersionError, UpstreamProtocolError: as `probe.judge_initialize`.
+            HubError: as `call`.
+        """
+        session = cls(poster, events)
+        await session._begin()
+        return session
+
+    # --- the handshake -----------------------------------------------------------------------------------------------
+
+    async def _begin(self) -> None:
+        life = await self._shake_hands()
+        self.life = life
+        self._head = CONTENT + life.headers
+        self.facts = life.facts
+        await self.poster.tell(self._head, encode_notification(INITIALIZED, {}))
+
+    async def _shake_hands(self) -> Life:
+        id = self.next_id()
+        body = encode_request(id, INITIALIZE, initialize_params(L4, OWN_CAPABILITIES))
+        with await self.poster.open(CONTENT, body, resend=True) as reply:
+            session_id = reply.headers.get("mcp-session-id")
+            answer = await self.poster.read(reply, id, self._take_own)
+        if session_id is not None and not _SESSION_ID.fullmatch(session_id):
+            raise self.poster.error(f"{self.name} gave a session id that cannot be sent back")
+        try:
+            return Life(session_id, judge_initialize(answer))
+        except HubError as error:
+            raise about(error, self.name) from None
+
+    async def renew(self, dead: Life) -> None:
+        """A new handshake in place of session `dead`, unless there has been one already.
+
+        Raises:
+            HubError: it failed; the session has ended.
+        """
+        async with self._renewal:
+            if self.life is not dead:
+                return
+            if self._end is not None:
+                raise UpstreamUnavailable(f"The session with {self.name} has ended", upstream=self.name)
+            log.info("%s has forgotten its session; starting a new one", self.name)
+            try:
+                await self._begin()
+            except HubError as error:
+                self.end(error)
+                raise
+            if self._level is not None:
+                await self._set_level_again(self._level)
+        self.missed_something()
+        self._standing.restart()  # last: it may be the standing stream that runs this
+
+    # --- asking ------------------------------------------------------------------------------------------------------
+
+    async def request(self, method: str, params: dict[str, Raw]) -> Reply:
+        reply = await super().request(method, params)
+        if method == SET_LEVEL and isinstance(reply, Result):
+            self._level = params
+        return reply
+
+    async def send(self, id: int, method: str, params: dict[str, Raw], take: Take) -> Reply:
+        body = encode_request(id, method, params)
+        resend = method in RESENDABLE
+        self._asked_at = trio.current_time()
+        life = self.life
+        try:
+            return await self._ask(body, id, take, resend=resend)
+        except SessionUnknown:
+            if life.id is None:
+                raise
+        await self.renew(life)
+        return await self._ask(body, id, take, resend=resend)
+
+    async def _ask(self, body: bytes, id: int, take: Take, *, resend: bool) -> Reply:
+        life = self.life
+        with await self.poster.open(self._head, body, resend=resend) as reply:
+            if reply.status != 200 or reply.content_type == JSON:
+                return await self.poster.read(reply, id, take)
+            return await self._follow(self.poster.event_stream(reply), life, id, take)
+
+    async def _follow(self, stream: EventStream, life: Life, id: int, take: Take) -> Reply:
+        """Read a stream to its response, through breaks and polls, as long as the server gave ids (T-29, T-31)."""
+        tries = 0
+        while True:
+            seen = stream.events
+            try:
+                with stream:
+                    response = await stream.response(id, take)
+                if response is not None:
+                    return response
+                if not stream.last_id:
+                    raise self.poster.no_response()
+            except UpstreamLost:
+                tries = 1 if stream.events > seen else tries + 1
+                if not stream.last_id or tries > RESUMPTIONS:
+                    raise
+            await self._resume(stream, life)
+
+    async def _resume(self, stream: EventStream, life: Life) -> None:
+        """Wait as the server asked, then come back for the rest.
+
+        Raises:
+            UpstreamLost: the server has nothing to resume.
+        """
+        for _ in range(RESUMPTIONS):
+            await trio.sleep(stream.retry_s)
+            try:
+                reply = await self.poster.client.request(
+                    "GET", stream_headers(life.headers, stream.last_id), resend=True
+                )
+            except (UpstreamUnavailable, UpstreamLost):
+                continue
+            if reply.status == 200:
+                stream.go_on(reply)
+                return
+            reply.discard()
+            break
+        raise self.poster.client.lost()
+
+    async def _set_level_again(self, params: dict[str, Raw]) -> None:
+        id = self.next_id()
+        with suppress(HubError):
+            await self._ask(encode_request(id, SET_LEVEL, params), id, self._take_own, resend=True)
+
+    def withdraw(self, id: int, reason: str) -> None:
+        """Closing the stream would not cancel (T-28)."""
+        if self._nursery is not None:
+            params = {"requestId": raw(id), "reason": raw(reason)}
+            self._nursery.start_soon(self._tell, encode_notification(CANCELLED, params), LAST_WORDS_S)
+
+    async def _tell(self, message: bytes, limit_s: float) -> None:
+        with trio.move_on_after(limit_s):
+            try:
+                await self.poster.tell(self._head, message)
+            except HubError as error:
+                log.info("%s did not take a message: %s", self.name, error)
+
+    # --- hearing -----------------------------------------------------------------------------------------------------
+
+    def hear_request(self, request: Request, exchange: Exchange | None) -> None:
+        if self._nursery is None or self._questions >= MAX_QUESTIONS:
+            log.warning("%s asks too much or too early; its %s is dropped", self.name, request.method)
+            return
+        self._questions += 1
+        self._nursery.start_soon(self._serve, request, exchange)
+
+    async def _serve(self, request: Request, exchange: Exchange | None) -> None:
+        try:
+            reply = await self.answer(request, exchange)
+            await self._tell(encode_response(request.id, reply), QUESTION_S)
+        finally:
+            self._questions -= 1
+
+    async def answer(self, request: Request, exchange: Exchange | None) -> Reply:
+        """The answer to a question of the upstream; `exchange` is the call on whose stream it came, if any.
+
+        This is where sampling, elicitation and roots will find their host: by `exchange.ask`.
+        """
+        if request.method == PING:
+            return NOTHING
+        return Failure(METHOD_NOT_FOUND, f"This client does not answer {request.method}")
+
+    # --- serving -----------------------------------------------------------------------------------------------------
+
+    async def prepare(self, nursery: trio.Nursery) -> None:
+        await self._standing.start(nursery)
+
+    async def keep_alive(self) -> None:
+        """Ping a server that has nothing to do, to learn whether it still knows us (bridging.md 9.1)."""
+        if self.in_flight or trio.current_time() - self._asked_at < PING_S:
+            return
+        with trio.move_on_after(PING_ANSWER_S) as scope:
+            try:
+                await self.request(PING, {})
+            except HubError as error:
+                self.end(error)
+        if scope.cancelled_caught:
+            self.lost("it does not answer a ping")
+
+    async def finish(self) -> None:
+        """End the session at the server too (T-34), unless it is gone anyway."""
+        if self._end is None and self.life.id is not None:
+            with last_words(LAST_WORDS_S):
+                await self._delete()
+
+    async def _delete(self) -> None:
+        try:
+            with await self.poster.client.request("DELETE", self.life.headers, resend=True):
+                pass
+        except HubError as error:
+            log.debug("%s was not told that its session ends: %s", self.name, error)

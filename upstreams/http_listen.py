@@ -1,0 +1,115 @@
+"""The standing GET stream of a legacy session: what the upstream says outside of any answer.
+
+Opened when the handshake is done, and again whenever it ends, until the server says that it offers none (405, or
+another 4xx at the first attempt; T-23). A 4xx later on means that the server forgot the session, which is renewed.
+"""
+
+import logging
+from typing import TYPE_CHECKING, Final
+
+import trio
+
+from hub.link.exchange import HubError, UpstreamUnavailable
+from hub.wire.jsonrpc import RemoteProtocolError, Response, decode, is_batch, split_batch
+from upstreams.http_client import HttpReply
+from upstreams.http_post import EVENTS, EventStream, stream_headers
+
+if TYPE_CHECKING:
+    from upstreams.http_legacy import LegacyHttp
+
+GREETING_S: Final = 0.5
+"""How long a server may take to open the stream before calls go ahead without it."""
+MAX_WAIT_S: Final = 30.0
+
+log = logging.getLogger(__name__)
+
+
+class StandingStream:
+    """Keeps one GET stream open as long as `session` runs, if the server offers one."""
+
+    def __init__(self, session: "LegacyHttp") -> None:
+        self._session = session
+        self._scope = trio.CancelScope()
+        self._stream: EventStream | None = None
+        """The last stream that was open in this life, for its last event id."""
+        self._settled = trio.Event()
+
+    async def start(self, nursery: trio.Nursery) -> None:
+        """Open it before the first call: many servers drop what they have to say while nobody listens."""
+        nursery.start_soon(self._run)
+        with trio.move_on_after(GREETING_S):
+            await self._settled.wait()
+
+    def restart(self) -> None:
+        """The session has a new id: what belongs to the old one is over."""
+        self._stream = None
+        self._scope.cancel()
+
+    async def _run(self) -> None:
+        wait_s = 0.0
+        while True:
+            self._scope = trio.CancelScope()
+            with self._scope:
+                opened_at = trio.current_time()
+                seen = self._stream.events if self._stream else 0
+                if not await self._listen():
+                    self._settled.set()
+                    return
+                fresh = self._stream is not None and self._stream.events > seen
+                lasted = trio.current_time() - opened_at > MAX_WAIT_S
+                retry_s = self._stream.retry_s if self._stream else 1.0
+                wait_s = retry_s if fresh or lasted else min(max(2 * wait_s, retry_s), MAX_WAIT_S)
+                await trio.sleep(wait_s)
+
+    async def _listen(self) -> bool:
+        """Open the stream and read it to its end; whether it is worth coming back."""
+        session, life = self._session, self._session.life
+        last_id = self._stream.last_id if self._stream else ""
+        try:
+            reply = await session.poster.client.request("GET", stream_headers(life.headers, last_id), resend=True)
+            with reply:
+                if reply.status == 200 and reply.content_type == EVENTS:
+                    await self._read(reply)
+                    return True
+            if (
+                self._stream is not None
+                and life.id is not None
+                and reply.status in range(400, 500)
+                and reply.status not in (405, 429)
+            ):
+                await session.renew(life)
+                return True
+            return reply.status >= 500 or reply.status == 429
+        except UpstreamUnavailable as error:
+            session.end(error)
+            return False
+        except HubError as error:
+            log.debug("The standing stream of %s broke: %s", session.name, error)
+            return True
+
+    async def _read(self, reply: HttpReply) -> None:
+        session = self._session
+        if self._stream is None:
+            self._stream = EventStream(reply, session.name)
+        else:
+            missed = not self._stream.last_id
+            self._stream.go_on(reply)
+            if missed:
+                session.missed_something()
+        self._settled.set()
+        while (events := await self._stream.receive()) is not None:
+            for kind, data in events:
+                if kind == "message":
+                    self._hear(data)
+
+    def _hear(self, data: bytes) -> None:
+        session = self._session
+        try:
+            for part in split_batch(data) if is_batch(data) else (data,):
+                message = decode(part, strict=False)
+                if isinstance(message, Response):
+                    log.debug("%s sent a response on its standing stream, which is ignored (T-26)", session.name)
+                else:
+                    session.deliver(message, None, None)
+        except RemoteProtocolError as error:
+            log.info("%s sent what is not an MCP message on its standing stream: %s", session.name, error)

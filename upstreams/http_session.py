@@ -1,0 +1,209 @@
+"""What conversations over Streamable HTTP have in common, whatever the era: the frame of a call, serving to the end.
+
+Each answer is read in the frame of the call that asked, so what arrives on it belongs to that call: attribution is
+lexical, and there is no table of requests. There is no task per call either. `run` owns the nursery in which everything
+else happens: withdrawals, answers to questions of the upstream, the standing stream of legacy servers.
+"""
+
+import logging
+from collections.abc import Callable
+from typing import Final
+
+import trio
+from msgspec import Raw
+
+from hub.link.exchange import DeadlineExceeded, Exchange, HubError, Operation, UpstreamLost, UpstreamUnavailable
+from hub.wire.jsonrpc import Notification, Reply, Request
+from hub.wire.legacy import ServerFacts
+from hub.wire.mcp import (
+    COMPLETE,
+    DISCOVER,
+    LIST_CHANGED,
+    LIST_METHOD,
+    MESSAGE,
+    PING,
+    PROGRESS,
+    PROMPTS_GET,
+    RESOURCES_READ,
+    Era,
+    Kind,
+)
+from upstreams.http_post import Poster
+from upstreams.session import CallClock, CallTimeouts, SessionEvents, named_log, split_progress, stamp_call, stamp_own
+
+RESENDABLE: Final = frozenset({*LIST_METHOD.values(), RESOURCES_READ, PROMPTS_GET, COMPLETE, PING, DISCOVER})
+"""Requests that may be sent twice (faults.md 4.3)."""
+SWEEP_S: Final = 30.0
+LAST_WORDS_S: Final = 2.0
+
+log = logging.getLogger(__name__)
+
+
+class HttpConversation:
+    """One conversation over Streamable HTTP, already opened. Satisfies `upstreams.session.Session`."""
+
+    era: Era
+    facts: ServerFacts
+    transport = "http"
+    pid = None
+
+    def __init__(self, poster: Poster, events: SessionEvents) -> None:
+        self.name = poster.name
+        self.poster = poster
+        self.events = events
+        self.in_flight = 0
+        self._number = 0
+        self._nursery: trio.Nursery | None = None
+        self._ended = trio.Event()
+        self._end: HubError | None = None
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name} {self.facts.version} at {self.poster.client.url.origin}>"
+
+    # --- asking ------------------------------------------------------------------------------------------------------
+
+    async def call(self, operation: Operation, exchange: Exchange, timeouts: CallTimeouts) -> Reply:
+        """Run an operation. Progress and logs of its answer go to `exchange`; each of them restarts the idle time.
+
+        Raises:
+            DeadlineExceeded: nothing complete came within the idle time, or no response within the total.
+            HubError: as the faults of HTTP upstreams say (faults.md 6.2).
+        Cancellation: the upstream is told, the connection closed.
+        """
+        id = self.next_id()
+        params = stamp_call(self.era, self.facts.version, operation, exchange, id)
+        clock = CallClock(timeouts)
+
+        def take(message: Request | Notification) -> None:
+            clock.touch()
+            self.deliver(message, exchange, id)
+
+        self.in_flight += 1
+        try:
+            with clock.scope:
+                return await self.send(id, operation.method, params, take)
+        except trio.Cancelled:
+            self.withdraw(id, "The caller has cancelled")
+            raise
+        except UpstreamUnavailable as error:
+            self.end(error)
+            raise
+        finally:
+            self.in_flight -= 1
+        self.withdraw(id, "The time is up")
+        raise DeadlineExceeded(f"{self.name} did not answer in time; whether it acted is unknown", upstream=self.name)
+
+    async def request(self, method: str, params: dict[str, Raw]) -> Reply:
+        """A request of the hub's own. Deadlines are the caller's.
+
+        Raises:
+            HubError: as `call`.
+        Cancellation: as `call`.
+        """
+        id = self.next_id()
+        try:
+            return await self.send(id, method, stamp_own(self.era, self.facts.version, params), self._take_own)
+        except trio.Cancelled:
+            self.withdraw(id, "No longer needed")
+            raise
+        except UpstreamUnavailable as error:
+            self.end(error)
+            raise
+
+    def next_id(self) -> int:
+        """An id never used before in this session (B-3, B-4); also the progress token of the request."""
+        self._number += 1
+        return self._number
+
+    async def send(
+        self, id: int, method: str, params: dict[str, Raw], take: Callable[[Request | Notification], None]
+    ) -> Reply:
+        """Post one request, read its answer."""
+        raise NotImplementedError
+
+    def withdraw(self, id: int, reason: str) -> None:
+        """Tell the upstream that request `id` is cancelled, if closing its stream does not say so already."""
+
+    # --- hearing -----------------------------------------------------------------------------------------------------
+
+    def deliver(self, message: Request | Notification, exchange: Exchange | None, id: int | None) -> None:
+        """Hand on what the upstream said while answering `exchange`, or on its own."""
+        if isinstance(message, Request):
+            self.hear_request(message, exchange)
+        elif message.method == PROGRESS:
+            token, params = split_progress(message.params)
+            if exchange is not None and token == id:
+                exchange.progress(params)
+        elif message.method == MESSAGE:
+            params = named_log(self.name, message.params)
+            if exchange is not None:
+                exchange.log(params)
+            else:
+                self.events.log(params)
+        elif message.method in LIST_CHANGED:
+            self.events.changed(LIST_CHANGED[message.method])
+        else:
+            log.debug("%s sent a %s, which is ignored", self.name, message.method)
+
+    def _take_own(self, message: Request | Notification) -> None:
+        self.deliver(message, None, None)
+
+    def hear_request(self, request: Request, exchange: Exchange | None) -> None:
+        """Only legacy upstreams may ask (B-9)."""
+        log.debug("%s sent the request %s, which its revision forbids", self.name, request.method)
+
+    # --- serving -----------------------------------------------------------------------------------------------------
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Serve the session until it ends.
+
+        Raises:
+            HubError: why it ended; a new session may do better.
+        Cancellation: closes it in good order; calls still running end with `UpstreamLost`. When the session ends by
+            itself they may go on: that no new connection is to be had need not mean that theirs are dead.
+        """
+        try:
+            async with trio.open_nursery() as nursery:
+                self._nursery = nursery
+                await self.prepare(nursery)
+                task_status.started()
+                await self._attend()
+                nursery.cancel_scope.cancel()
+        finally:
+            self._nursery = None
+            await self.finish()
+            self.poster.client.close(abort=self._end is None)
+        assert self._end is not None, "a session that attends no longer has ended"
+        raise self._end
+
+    async def prepare(self, nursery: trio.Nursery) -> None:
+        """Start what belongs to the session besides calls."""
+
+    async def finish(self) -> None:
+        """Say goodbye, within `LAST_WORDS_S`."""
+
+    async def keep_alive(self) -> None:
+        """Called every `SWEEP_S`."""
+
+    def end(self, error: HubError) -> None:
+        """The session is of no use any more: `run` raises `error`."""
+        if self._end is None:
+            self._end = error
+            self._ended.set()
+            self.events.ended()
+
+    def missed_something(self) -> None:
+        """The upstream may have changed without our hearing of it."""
+        self.events.changed(tuple(Kind))
+
+    def lost(self, why: str) -> None:
+        """`end`, in words."""
+        self.end(UpstreamLost(f"The session with {self.name} ended: {why}", upstream=self.name))
+
+    async def _attend(self) -> None:
+        while not self._ended.is_set():
+            with trio.move_on_after(SWEEP_S):
+                await self._ended.wait()
+                return
+            self.poster.client.sweep()
+            await self.keep_alive()
