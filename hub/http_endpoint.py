@@ -156,11 +156,14 @@ class Endpoint:
                 return
             raise Refused(400, error.failure, id=error.id) from None
         if isinstance(message, Request):
-            if message.method == INITIALIZE:  # 3
+            if message.method == INITIALIZE and "protocolVersion" in message.params:  # 3
                 self._initialize(message, response, identity, scope)
                 return
             if "_meta" in message.params and (metadata := metadata_of(message, headers)):  # 4
                 await self._modern(message, metadata, response, accept, identity, scope)
+                return
+            if message.method == INITIALIZE:  # neither era's: the handshake says what it lacks
+                self._initialize(message, response, identity, scope)
                 return
         elif is_modern_notification(message, headers):
             response.reply(202)  # of a cancellation, too: an id means nothing outside its POST (bridging.md 9.4)

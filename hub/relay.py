@@ -17,8 +17,8 @@ from hub.link.exchange import Caller
 from hub.wire.jsonrpc import Failure, Reply, encode_notification, peek_str
 from hub.wire.mcp import LOG_LEVELS, MESSAGE, METHOD_NOT_FOUND, PROGRESS, PROGRESS_TOKEN
 
-PROGRESS_INTERVAL_S: Final = 0.1
-"""At most ten progress messages a second per request, the newest winning (bridging.md 9.2)."""
+PROGRESS_RATE: Final = 10.0
+"""Progress messages a second per request, and as many at once; the newest wins (bridging.md 9.2)."""
 
 
 class HostExchange:
@@ -28,7 +28,7 @@ class HostExchange:
     `scope` is the single upstream an endpoint is bound to, None for all.
     """
 
-    __slots__ = ("_last_progress", "_progress_at", "_send", "_token", "caller", "scope")
+    __slots__ = ("_last_progress", "_progress_at", "_progress_left", "_send", "_token", "caller", "scope")
 
     def __init__(
         self,
@@ -43,7 +43,8 @@ class HostExchange:
         self._send = send
         self._token = progress_token
         self._last_progress = float("-inf")
-        self._progress_at = float("-inf")
+        self._progress_at = 0.0
+        self._progress_left = PROGRESS_RATE
 
     @property
     def wants_progress(self) -> bool:
@@ -57,10 +58,11 @@ class HostExchange:
         if value is None or value <= self._last_progress:
             return
         now = trio.current_time()
-        final = value == _number(params.get("total"))
-        if now - self._progress_at < PROGRESS_INTERVAL_S and not final:
+        left = min(PROGRESS_RATE, self._progress_left + (now - self._progress_at) * PROGRESS_RATE)
+        self._progress_at, self._progress_left = now, left
+        if left < 1 and value != _number(params.get("total")):
             return
-        self._last_progress, self._progress_at = value, now
+        self._last_progress, self._progress_left = value, left - 1
         self._send(encode_notification(PROGRESS, {PROGRESS_TOKEN: self._token, **params}))
 
     def log(self, params: dict[str, Raw]) -> None:
