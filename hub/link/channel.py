@@ -184,6 +184,7 @@ class LineReader:
         self._buffer = bytearray()
         self._scanned = 0
         self._lines: deque[bytes] = deque()
+        self._too_long = False
         if received:
             self._feed(received)
 
@@ -195,17 +196,19 @@ class LineReader:
             LineTooLong: lines before it have been returned; nothing more can be read.
         """
         while not self._lines:
+            if self._too_long:
+                raise LineTooLong
             await self._fill()
         return self._lines.popleft()
 
     async def _fill(self) -> None:
         try:
-            data = await self._stream.receive_some(RECEIVE_BYTES)
+            data = bytes(await self._stream.receive_some(RECEIVE_BYTES))
         except (trio.BrokenResourceError, trio.ClosedResourceError):
             data = b""
         if not data:
             raise ChannelClosed
-        self._feed(bytes(data))
+        self._feed(data)
 
     def _feed(self, data: bytes) -> None:
         if not self._buffer and data[-1:] == b"\n" and len(data) <= self._limit_bytes:  # whole lines: no copy
@@ -214,7 +217,7 @@ class LineReader:
         self._buffer += data
         while (at := self._buffer.find(b"\n", self._scanned)) >= 0:
             if at > self._limit_bytes:
-                raise LineTooLong
+                break
             line = bytes(memoryview(self._buffer)[:at])
             del self._buffer[: at + 1]
             self._scanned = 0
@@ -222,7 +225,8 @@ class LineReader:
                 self._lines.append(line)
         self._scanned = len(self._buffer)
         if self._scanned > self._limit_bytes:
-            raise LineTooLong
+            self._too_long = True
+            self._buffer = bytearray()
 
 
 class Channel(Protocol):
