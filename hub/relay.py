@@ -17,8 +17,8 @@ from hub.link.exchange import Caller
 from hub.wire.jsonrpc import Failure, Reply, encode_notification, peek_str
 from hub.wire.mcp import LOG_LEVELS, MESSAGE, METHOD_NOT_FOUND, PROGRESS, PROGRESS_TOKEN
 
-PROGRESS_RATE: Final = 10.0
-"""Progress messages a second per request, and as many at once; the newest wins (bridging.md 9.2)."""
+PROGRESS_PER_S: Final = 10.0
+"""Progress messages per request and second; as many at once after a pause (bridging.md 9.2)."""
 
 
 class HostExchange:
@@ -28,7 +28,7 @@ class HostExchange:
     `scope` is the single upstream an endpoint is bound to, None for all.
     """
 
-    __slots__ = ("_last_progress", "_progress_at", "_progress_left", "_send", "_token", "caller", "scope")
+    __slots__ = ("_credit", "_credit_at", "_held", "_last_progress", "_send", "_token", "caller", "scope")
 
     def __init__(
         self,
@@ -43,27 +43,38 @@ class HostExchange:
         self._send = send
         self._token = progress_token
         self._last_progress = float("-inf")
-        self._progress_at = 0.0
-        self._progress_left = PROGRESS_RATE
+        self._held: dict[str, Raw] | None = None
+        self._credit = PROGRESS_PER_S
+        self._credit_at = 0.0
 
     @property
     def wants_progress(self) -> bool:
         return self._token is not None
 
     def progress(self, params: dict[str, Raw]) -> None:
-        """Pass progress on under the host's own token, if it rises (P-2) and is not too frequent (P-3)."""
+        """Pass progress on under the host's own token, if it rises (P-2).
+
+        Beyond `PROGRESS_PER_S` only the newest is kept (P-3): it goes out when its time has come, or with `finish`.
+        """
         if self._token is None:
             return
         value = _number(params.get("progress"))
         if value is None or value <= self._last_progress:
             return
+        self._last_progress = value
         now = trio.current_time()
-        left = min(PROGRESS_RATE, self._progress_left + (now - self._progress_at) * PROGRESS_RATE)
-        self._progress_at, self._progress_left = now, left
-        if left < 1 and value != _number(params.get("total")):
-            return
-        self._last_progress, self._progress_left = value, left - 1
-        self._send(encode_notification(PROGRESS, {PROGRESS_TOKEN: self._token, **params}))
+        self._credit = min(PROGRESS_PER_S, self._credit + (now - self._credit_at) * PROGRESS_PER_S)
+        self._credit_at = now
+        self._held = params
+        if self._credit > 1 - 1e-9:
+            self._credit -= 1
+            self.finish()
+
+    def finish(self) -> None:
+        """Let go of held progress: the operation is about to be answered, and nothing may follow the answer."""
+        if self._held is not None and self._token is not None:
+            self._send(encode_notification(PROGRESS, {PROGRESS_TOKEN: self._token, **self._held}))
+        self._held = None
 
     def log(self, params: dict[str, Raw]) -> None:
         """Pass a log message on, if the host wants its level."""

@@ -128,7 +128,9 @@ class Router:
         if handler is None:
             return Failure(METHOD_NOT_FOUND, f"Method not found: {request.method}")
         try:
-            return await handler(request, exchange)
+            reply = await handler(request, exchange)
+            exchange.finish()
+            return reply
         except HubError as error:
             return self._finish(failure_from(error, request.method), request.method, "", "", exchange)
         except RemoteProtocolError as error:

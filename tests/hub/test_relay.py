@@ -7,7 +7,7 @@ import trio
 from msgspec import Raw
 
 from hub.link.exchange import Caller, Identity
-from hub.relay import PROGRESS_RATE, HostExchange, wants_log
+from hub.relay import PROGRESS_PER_S, HostExchange, wants_log
 from hub.wire.jsonrpc import Failure, raw
 from hub.wire.mcp import L4, METHOD_NOT_FOUND, Era
 
@@ -48,21 +48,19 @@ async def test_progress_that_does_not_rise_is_dropped(autojump_clock):
 
 
 @pytest.mark.covers("P-3", "F-P-14")
-async def test_frequent_progress_is_thinned_but_the_last_step_arrives(autojump_clock):
+async def test_of_frequent_progress_the_newest_wins_and_the_last_arrives(autojump_clock):
     sent = []
     relay = exchange(sent, Raw(b"7"))
     for value in range(1, 101):
-        relay.progress(report(value, total=100))
-    assert [message["params"]["progress"] for message in sent] == [*range(1, int(PROGRESS_RATE) + 1), 100]
-
-
-async def test_thinned_progress_goes_on_at_its_rate(autojump_clock):
-    sent = []
-    relay = exchange(sent, Raw(b"7"))
-    for value in range(1, 201):
         relay.progress(report(value))
-        await trio.sleep(0.01)
-    assert 25 <= len(sent) <= 30, "ten at once, then ten a second for two seconds"
+    first = list(range(1, int(PROGRESS_PER_S) + 1))
+    assert [message["params"]["progress"] for message in sent] == first
+    await trio.sleep(1 / PROGRESS_PER_S)
+    relay.progress(report(101))
+    relay.progress(report(102))
+    relay.finish()
+    relay.finish()
+    assert [message["params"]["progress"] for message in sent] == [*first, 101, 102]
 
 
 async def test_without_a_token_there_is_no_progress(autojump_clock):
