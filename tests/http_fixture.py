@@ -1,0 +1,145 @@
+"""A session over HTTP that runs against a scripted server, and the ears of both ends."""
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+import trio
+from http_peer import Handler, HttpPeer, PeerRequest, Talk, http_peer
+from msgspec import Raw
+from schemas import validate
+
+from config.schema import Secret, UpstreamConfig
+from config.state import Memory
+from hub.link.exchange import (
+    Caller,
+    HubError,
+    Identity,
+    Operation,
+)
+from hub.wire.jsonrpc import Reply, Result, raw
+from hub.wire.mcp import MODERN, Kind
+from upstreams.http import HttpSession, open_http
+from upstreams.session import CallTimeouts
+
+TIMEOUTS = CallTimeouts(300.0, 3600.0)
+TEXT = {"content": [{"type": "text", "text": "called"}]}
+
+
+class Ear:
+    """SessionEvents, and the host's end of one call."""
+
+    def __init__(self, *, wants_progress: bool = True) -> None:
+        self.caller = Caller(Identity("me", "test"), MODERN, {}, "debug")
+        self.wants_progress = wants_progress
+        self.kinds: list[Kind] = []
+        self.logs: list[Any] = []
+        self.steps: list[Any] = []
+        self.endings = 0
+        self.heard = trio.Event()
+
+    def changed(self, kinds: tuple[Kind, ...]) -> None:
+        self.kinds += kinds
+        self._hear()
+
+    def ended(self) -> None:
+        self.endings += 1
+
+    def log(self, params: dict[str, Raw]) -> None:
+        self.logs.append(json.loads(bytes(raw(params))))
+        self._hear()
+
+    def progress(self, params: dict[str, Raw]) -> None:
+        self.steps.append(json.loads(bytes(raw(params))))
+        self._hear()
+
+    async def ask(self, method: str, params: dict[str, Raw]) -> Reply:
+        raise NotImplementedError
+
+    def _hear(self) -> None:
+        self.heard.set()
+        self.heard = trio.Event()
+
+
+class Fixture:
+    """A running session and its server."""
+
+    def __init__(self, session: HttpSession, peer: HttpPeer, ear: Ear, memory: Memory) -> None:
+        self.session, self.peer, self.ear, self.memory = session, peer, ear, memory
+        self._end: HubError | None = None
+        self._over = trio.Event()
+
+    async def run(self, *, task_status: trio.TaskStatus[None]) -> None:
+        try:
+            await self.session.run(task_status=task_status)
+        except HubError as error:
+            self._end = error
+            self._over.set()
+
+    async def end(self) -> HubError:
+        """Wait until the session has ended by itself; why."""
+        await self._over.wait()
+        assert self._end is not None
+        return self._end
+
+    async def call(
+        self, name: str = "t", arguments: Any = None, *, exchange: Ear | None = None, timeouts: CallTimeouts = TIMEOUTS
+    ) -> Any:
+        params = {"name": raw(name), "arguments": raw({} if arguments is None else arguments)}
+        reply = await self.session.call(Operation("tools/call", params), exchange or Ear(), timeouts)
+        return json.loads(bytes(reply.value)) if isinstance(reply, Result) else reply
+
+
+def config_for(peer: HttpPeer, **more: Any) -> UpstreamConfig:
+    return UpstreamConfig(url=peer.url, headers={"X-Key": Secret("k")}, **more)
+
+
+@asynccontextmanager
+async def running(handler: Handler, *, memory: Memory | None = None, **more: Any) -> AsyncIterator[Fixture]:
+    memory, ear = memory or Memory(None), Ear()
+    async with http_peer(handler) as peer, trio.open_nursery() as nursery:
+        it = Fixture(open_http(config_for(peer, **more), "far", ear, memory), peer, ear, memory)
+        await nursery.start(it.run)
+        yield it
+        nursery.cancel_scope.cancel()
+    judge(peer, it.session.facts.version)
+
+
+def judge(peer: HttpPeer, version: str) -> None:
+    """Hold all that was sent against the schema of its revision."""
+    for request in peer.requests:
+        if request.body:
+            modern = request.headers.get("mcp-protocol-version") == MODERN
+            validate(request.body, MODERN if modern else version, sender="client")
+
+
+async def failing(handler: Handler, *, memory: Memory | None = None, **more: Any) -> None:
+    """Run a session that cannot be opened; raises why."""
+    failure: HubError | None = None
+    async with http_peer(handler) as peer:
+        try:
+            await open_http(config_for(peer, **more), "far", Ear(), memory or Memory(None)).run()
+        except HubError as error:
+            failure = error
+    assert failure is not None
+    raise failure
+
+
+def answering(*, status: int = 200, body: bytes = b"", **headers: str) -> Handler:
+    async def handler(request: PeerRequest, talk: Talk) -> None:
+        await talk.reply(status=status, body=body, headers={k.replace("_", "-"): v for k, v in headers.items()})
+
+    return handler
+
+
+def note(method: str, **params: Any) -> dict[str, Any]:
+    return {"jsonrpc": "2.0", "method": method, "params": params}
+
+
+def log_note(text: str) -> dict[str, Any]:
+    return note("notifications/message", level="info", data=text)
+
+
+ERAS = pytest.mark.parametrize("era", ["legacy", "modern"])

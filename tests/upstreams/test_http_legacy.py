@@ -1,0 +1,443 @@
+"""What only legacy sessions have: ids, renewal, the standing stream, resumption, questions."""
+
+import json
+from typing import Any
+
+import pytest
+import trio
+from http_fixture import TEXT, Ear, answering, failing, log_note, note, running
+from http_peer import PeerRequest, Script, Talk
+
+from hub.link.exchange import (
+    DeadlineExceeded,
+    Executed,
+    UpstreamLost,
+    UpstreamProtocolError,
+    UpstreamUnavailable,
+)
+from hub.wire.jsonrpc import raw
+from hub.wire.mcp import Kind
+from upstreams.session import CallTimeouts
+
+
+@pytest.mark.covers("T-34")
+async def test_a_session_is_deleted_in_the_end() -> None:
+    async with running(Script()) as it:
+        pass
+    assert it.peer.requests[-1].method == "DELETE"
+    assert it.peer.requests[-1].headers["mcp-session-id"] == "session-1"
+
+
+@pytest.mark.covers("T-34")
+async def test_a_server_that_ignores_delete_does_not_hold_up_the_end(autojump_clock: trio.abc.Clock) -> None:
+    script = Script()
+
+    async def hang(request: PeerRequest, talk: Talk) -> None:
+        await talk.hang()
+
+    script.on["DELETE"] = hang
+    async with running(script) as it:
+        start = trio.current_time()
+    assert trio.current_time() - start == pytest.approx(2, abs=0.1)
+    assert it.peer.requests[-1].method == "DELETE"
+
+
+@pytest.mark.covers("F-R-04", "T-33")
+async def test_a_forgotten_session_is_renewed_once_for_fifty_calls() -> None:
+    script = Script()
+    async with running(script) as it:
+        it.peer.requests.clear()
+        script.forget()
+        async with trio.open_nursery() as nursery:
+            for _ in range(50):
+                nursery.start_soon(it.call)
+        methods = it.peer.methods()
+        assert methods.count("initialize") == 1
+        assert methods.count("notifications/initialized") == 1
+        assert methods.count("tools/call") == 100
+        assert set(it.ear.kinds) == set(Kind), "its lists may be others now"
+
+
+@pytest.mark.covers("F-R-04")
+async def test_a_session_that_cannot_be_renewed_ends() -> None:
+    script = Script()
+    async with running(script) as it:
+        script.forget()
+        script.on["initialize"] = answering(status=500)
+        for _ in range(2):
+            with pytest.raises((UpstreamProtocolError, UpstreamUnavailable)):
+                await it.call()
+        assert isinstance(await it.end(), UpstreamProtocolError)
+
+
+@pytest.mark.covers("F-R-04")
+async def test_a_session_that_is_forgotten_at_once_does_not_loop() -> None:
+    script = Script()
+    async with running(script) as it:
+        script.on["tools/call"] = answering(status=404)
+        with pytest.raises(UpstreamProtocolError) as caught:
+            await it.call()
+        assert caught.value.executed is Executed.NO
+        assert it.peer.methods().count("initialize") == 2
+
+
+async def test_the_log_level_survives_a_new_session() -> None:
+    script = Script()
+    level = {"level": raw("info")}
+
+    async def set_level(request: PeerRequest, talk: Talk) -> None:
+        await talk.reply(request.result({}))
+
+    script.on["logging/setLevel"] = set_level
+    async with running(script) as it:
+        await it.session.request("logging/setLevel", level)
+        script.forget()
+        await it.call()
+        assert it.peer.methods().count("logging/setLevel") == 2
+
+
+@pytest.mark.covers("T-23", "T-25", "T-27")
+async def test_the_standing_stream_is_open_before_the_first_call() -> None:
+    script = Script()
+
+    async def listen(request: PeerRequest, talk: Talk) -> None:
+        await talk.stream()
+        await talk.event(note("notifications/resources/list_changed"))
+        await talk.event(log_note("hello"))
+        await talk.event(b"not json")
+        await talk.event({"jsonrpc": "2.0", "id": 1, "result": {}})
+        await talk.event([note("notifications/prompts/list_changed")])
+        await talk.hang()
+
+    script.on["GET"] = listen
+    async with running(script) as it:
+        assert it.peer.methods()[-1] == "GET"
+        assert it.peer.requests[-1].headers["accept"] == "text/event-stream"
+        while len(it.ear.kinds) < 3:
+            await it.ear.heard.wait()
+        assert it.ear.kinds == [Kind.RESOURCE, Kind.TEMPLATE, Kind.PROMPT]
+        assert it.ear.logs == [{"level": "info", "data": "hello", "logger": "far"}]
+
+
+@pytest.mark.covers("T-23")
+async def test_a_server_that_does_not_answer_the_get_holds_up_nothing(autojump_clock: trio.abc.Clock) -> None:
+    script = Script()
+
+    async def hang(request: PeerRequest, talk: Talk) -> None:
+        await talk.hang()
+
+    script.on["GET"] = hang
+    async with running(script) as it:
+        assert trio.current_time() < 1
+        assert await it.call() == TEXT
+
+
+@pytest.mark.covers("T-29", "T-31", "F-R-14")
+async def test_the_standing_stream_comes_back(autojump_clock: trio.abc.Clock) -> None:
+    script = Script()
+    opened: list[tuple[float, str]] = []
+
+    async def listen(request: PeerRequest, talk: Talk) -> None:
+        opened.append((trio.current_time(), request.headers.get("last-event-id", "")))
+        await talk.stream()
+        if len(opened) == 1:
+            await talk.event(note("notifications/tools/list_changed"), id="7", retry=0)
+            await talk.cut()
+        elif len(opened) == 2:
+            await talk.event(note("notifications/tools/list_changed"), id="8", retry=4000)
+            await talk.end()
+        else:
+            await talk.hang()
+
+    script.on["GET"] = listen
+    async with running(script) as it:
+        await it.peer.until(lambda: len(opened) == 3)
+        (first, _), (second, resumed), (third, again) = opened
+        assert (resumed, again) == ("7", "8")
+        assert second - first == pytest.approx(1, abs=0.1), "retry: 0 is read as a second"
+        assert third - second == pytest.approx(4, abs=0.1)
+
+
+@pytest.mark.covers("F-P-15")
+async def test_a_gap_in_the_standing_stream_means_that_everything_may_have_changed(
+    autojump_clock: trio.abc.Clock,
+) -> None:
+    script = Script()
+    opened = 0
+
+    async def listen(request: PeerRequest, talk: Talk) -> None:
+        nonlocal opened
+        opened += 1
+        await talk.stream()
+        await (talk.hang() if opened > 1 else talk.cut())
+
+    script.on["GET"] = listen
+    async with running(script) as it:
+        await it.ear.heard.wait()
+        assert set(it.ear.kinds) == set(Kind)
+
+
+@pytest.mark.covers("F-R-04")
+@pytest.mark.parametrize("status", [404, 400])
+async def test_the_standing_stream_notices_that_the_server_was_restarted(
+    status: int, autojump_clock: trio.abc.Clock
+) -> None:
+    script = Script()
+    opened: list[str] = []
+
+    async def listen(request: PeerRequest, talk: Talk) -> None:
+        opened.append(request.headers["mcp-session-id"])
+        if len(opened) == 2:
+            await talk.reply(status=status)
+            return
+        await talk.stream()
+        await (talk.cut() if len(opened) == 1 else talk.hang())
+
+    script.on["GET"] = listen
+    async with running(script) as it:
+        await it.peer.until(lambda: len(opened) == 3)
+        assert opened == ["session-1", "session-1", "session-2"]
+        assert await it.call() == TEXT
+
+
+async def test_the_standing_stream_gives_up_when_the_server_is_gone(autojump_clock: trio.abc.Clock) -> None:
+    script = Script()
+    now = trio.Event()
+
+    async def listen(request: PeerRequest, talk: Talk) -> None:
+        await talk.stream()
+        await now.wait()
+        it.peer.stop()
+        await talk.cut()
+
+    script.on["GET"] = listen
+    async with running(script) as it:
+        now.set()
+        assert isinstance(await it.end(), UpstreamUnavailable)
+        assert it.ear.endings == 1
+
+
+@pytest.mark.covers("T-31", "F-R-10")
+async def test_a_broken_stream_is_resumed_where_it_broke(autojump_clock: trio.abc.Clock) -> None:
+    script = Script()
+    resumed: list[str] = []
+    asked: PeerRequest
+
+    async def call(request: PeerRequest, talk: Talk) -> None:
+        nonlocal asked
+        asked = request
+        await talk.stream()
+        await talk.event(b"", id="p-0", retry=2000)
+        await talk.event(log_note("one"), id="p-1")
+        await talk.chunk(b"id: p-2\ndata: " + json.dumps(log_note("two")).encode())
+        await talk.cut()
+
+    async def resume(request: PeerRequest, talk: Talk) -> None:
+        resumed.append(request.headers["last-event-id"])
+        await talk.stream()
+        if len(resumed) == 1:
+            await talk.event(log_note("two"), id="p-2")
+            await talk.end()  # polling: closed, yet unfinished
+        elif len(resumed) == 2:
+            await talk.cut()
+        else:
+            await talk.event(asked.result({"done": True}), id="p-3")
+            await talk.end()
+
+    async with running(script) as it:
+        script.on |= {"tools/call": call, "GET": resume}
+        ear = Ear()
+        start = trio.current_time()
+        assert await it.call(exchange=ear) == {"done": True}
+        assert resumed == ["p-1", "p-2", "p-2"]
+        assert [entry["data"] for entry in ear.logs] == ["one", "two"]
+        assert trio.current_time() - start == pytest.approx(6, abs=0.2)
+        assert it.peer.methods().count("tools/call") == 1
+
+
+@pytest.mark.covers("F-R-10")
+@pytest.mark.parametrize("how", ["refused", "cut"])
+async def test_a_stream_that_cannot_be_resumed_is_lost(how: str, autojump_clock: trio.abc.Clock) -> None:
+    script = Script()
+
+    async def call(request: PeerRequest, talk: Talk) -> None:
+        await talk.stream()
+        await talk.event(b"", id="p-0")
+        await talk.cut()
+
+    async def resume(request: PeerRequest, talk: Talk) -> None:
+        if how == "refused":
+            await talk.reply(status=400)
+        else:
+            await talk.stream()
+            await talk.cut()
+
+    async with running(script) as it:
+        script.on |= {"tools/call": call, "GET": resume}
+        with pytest.raises(UpstreamLost) as caught:
+            await it.call()
+        assert caught.value.executed is Executed.UNKNOWN
+        tries = sum("last-event-id" in request.headers for request in it.peer.requests)
+        assert tries == (1 if how == "refused" else 3)
+
+
+@pytest.mark.covers("T-31", "F-R-08")
+async def test_polling_ends_with_the_idle_time(autojump_clock: trio.abc.Clock) -> None:
+    script = Script()
+
+    async def call(request: PeerRequest, talk: Talk) -> None:
+        await talk.stream()
+        await talk.event(b"", id="p-0")
+        await talk.end()
+
+    async def resume(request: PeerRequest, talk: Talk) -> None:
+        await talk.stream()
+        await talk.end()
+
+    async with running(script) as it:
+        script.on |= {"tools/call": call, "GET": resume}
+        with pytest.raises(DeadlineExceeded):
+            await it.call(timeouts=CallTimeouts(20, 1000))
+
+
+@pytest.mark.covers("F-R-14")
+@pytest.mark.parametrize(
+    "stream",
+    [
+        b"data: @\r\rdata: x\r\r",
+        b"\xef\xbb\xbfdata: @\n\n",
+        b"id: a\0b\nevent: message\nretry: never\nretry: 0\ndata: @\n\n",
+        b": \n\n" * 10_000 + b"data:@\n\n",
+        b"event: other\ndata: {\n\ndata\n\ndata: @\n\n",
+        b"data: {\ndata: @2\n\n",
+    ],
+    ids=["cr", "bom", "nul id", "comments", "others", "two lines"],
+)
+async def test_odd_but_legal_streams(stream: bytes) -> None:
+    script = Script()
+
+    async def call(request: PeerRequest, talk: Talk) -> None:
+        await talk.stream()
+        message = json.dumps(request.result({})).encode()
+        await talk.chunk(stream.replace(b"@2", message[1:]).replace(b"@", message))
+
+    script.on["tools/call"] = call
+    async with running(script) as it:
+        assert await it.call() == {}
+
+
+@pytest.mark.covers("F-R-14")
+async def test_an_endless_event() -> None:
+    script = Script()
+
+    async def call(request: PeerRequest, talk: Talk) -> None:
+        await talk.stream()
+        while True:
+            await talk.chunk(b"data: " + b"x" * 60_000 + b"\n")
+
+    script.on["tools/call"] = call
+    async with running(script) as it:
+        with pytest.raises(UpstreamProtocolError, match="too large"):
+            await it.call()
+
+
+@pytest.mark.parametrize("streamed", [True, False])
+async def test_batches_are_taken_from_any_legacy_server(streamed: bool) -> None:
+    script = Script(version="2025-03-26")
+
+    async def call(request: PeerRequest, talk: Talk) -> None:
+        batch = [log_note("in a batch"), request.result({"ok": 1})]
+        if streamed:
+            await talk.stream()
+            await talk.event(batch)
+            await talk.end()
+        else:
+            await talk.reply(batch)
+
+    script.on["tools/call"] = call
+    async with running(script) as it:
+        ear = Ear()
+        assert await it.call(exchange=ear) == {"ok": 1}
+        assert ear.logs[0]["data"] == "in a batch"
+
+
+async def test_questions_of_the_upstream_are_answered() -> None:
+    script = Script()
+    answers: dict[Any, Any] = {}
+    done = trio.Event()
+
+    async def call(request: PeerRequest, talk: Talk) -> None:
+        await talk.stream()
+        await talk.event({"jsonrpc": "2.0", "id": "a", "method": "ping"})
+        await talk.event({"jsonrpc": "2.0", "id": 2, "method": "sampling/createMessage", "params": {}})
+        await done.wait()
+        await talk.event(request.result({}))
+        await talk.end()
+
+    async def answered(request: PeerRequest, talk: Talk) -> None:
+        answers[request.json["id"]] = request.json
+        await talk.reply(status=202)
+        if len(answers) == 2:
+            done.set()
+
+    script.on |= {"tools/call": call, "response": answered}
+    async with running(script) as it:
+        assert await it.call() == {}
+        assert answers["a"] == {"jsonrpc": "2.0", "id": "a", "result": {}}
+        assert answers[2]["error"]["code"] == -32601
+
+
+async def test_a_flood_of_questions_is_bounded() -> None:
+    script = Script()
+    release = trio.Event()
+
+    async def call(request: PeerRequest, talk: Talk) -> None:
+        await talk.stream()
+        for number in range(500):
+            await talk.event({"jsonrpc": "2.0", "id": number, "method": "ping"})
+        await talk.event(request.result({}))
+        await talk.end()
+
+    async def answered(request: PeerRequest, talk: Talk) -> None:
+        await release.wait()
+        await talk.reply(status=202)
+
+    script.on |= {"tools/call": call, "response": answered}
+    async with running(script) as it:
+        assert await it.call() == {}
+        await it.peer.until(lambda: it.peer.methods().count("POST") == 16)
+        release.set()
+
+
+@pytest.mark.covers("F-R-09")
+async def test_an_idle_server_is_pinged(autojump_clock: trio.abc.Clock) -> None:
+    script = Script()
+    async with running(script) as it:
+        await trio.sleep(130)
+        assert "ping" in it.peer.methods()
+        script.forget()
+        await trio.sleep(100)
+        assert it.peer.methods().count("initialize") == 2, "the ping found out that the session is gone"
+
+
+async def test_a_server_that_does_not_answer_a_ping_is_given_up(autojump_clock: trio.abc.Clock) -> None:
+    script = Script()
+
+    async def hang(request: PeerRequest, talk: Talk) -> None:
+        await talk.hang()
+
+    script.on["ping"] = hang
+    async with running(script) as it:
+        assert "does not answer a ping" in str(await it.end())
+
+
+async def test_a_session_id_that_cannot_be_sent_back_is_refused() -> None:
+    script = Script()
+
+    async def initialize(request: PeerRequest, talk: Talk) -> None:
+        result = {"protocolVersion": "2025-11-25", "capabilities": {}}
+        await talk.reply(request.result(result), headers={"Mcp-Session-Id": "caf\u00e9"})
+
+    script.on["initialize"] = initialize
+    with pytest.raises(UpstreamProtocolError, match="session id"):
+        await failing(script)
