@@ -78,6 +78,11 @@ class Fixture:
             self._end = error
             self._over.set()
 
+    @property
+    def over(self) -> bool:
+        """Whether the session has ended by itself."""
+        return self._end is not None
+
     async def end(self) -> HubError:
         """Wait until the session has ended by itself; why."""
         await self._over.wait()
