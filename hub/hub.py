@@ -7,12 +7,10 @@ import logging
 from typing import Final
 
 import trio
-from config.state import Memory
 from msgspec import Raw, to_builtins
-from upstreams.supervisor import Supervisor
-from upstreams.upstream import Upstream
 
 from config.schema import HubConfig
+from config.state import Memory
 from hub.catalog import Catalog, Rules, UpstreamRule, merge
 from hub.downstream import Downstreams
 from hub.link.exchange import Caller, Identity
@@ -22,7 +20,10 @@ from hub.relay import HostExchange
 from hub.router import Router
 from hub.seal import Sealer
 from hub.wire.jsonrpc import Failure, Request, peek_array, peek_object, raw
-from hub.wire.mcp import HUBD_VERSION, L4, TOOLS_CALL
+from hub.wire.mcp import HUBD_VERSION, L4, TOOLS_CALL, Kind
+from upstreams.session import open_session
+from upstreams.supervisor import Opener, Supervisor
+from upstreams.upstream import Upstream
 
 log = logging.getLogger("hubd")
 SAVE_EVERY_S: Final = 5.0
@@ -33,19 +34,20 @@ OPERATOR: Final = Identity("local", "cli")
 class Hub:
     """All parts of one hub. `run` keeps them going; `router`, `downstreams` and `supervisor` are its faces."""
 
-    def __init__(self, config: HubConfig, memory: Memory, sealer: Sealer) -> None:
+    def __init__(
+        self, config: HubConfig, memory: Memory, sealer: Sealer, *, open_session: Opener = open_session
+    ) -> None:
         self.config = config
         self.memory = memory
         self.sealer = sealer
         self.rules = rules_of(config)
         self.claims = Claims.load(memory.get("claims", "all"))
         self.downstreams = Downstreams()
-        self.supervisor = Supervisor(memory, self._upstream_changed)
+        self.supervisor = Supervisor(memory, self._upstream_changed, open_session=open_session)
         self.settled = False
-        self.router = Router(merge((), self.rules, self.claims), self.supervisor.upstreams)
-        self.notifier = Notifier(self._merge, self.router, self.downstreams)
         self.levels = LogLevels(self.downstreams.log_levels, self._apply_level)
-        self.router.on_log_level = self.levels.want
+        self.router = Router(merge((), self.rules, self.claims), self.supervisor.upstreams, self.levels, self._refresh)
+        self.notifier = Notifier(self._merge, self.router, self.downstreams)
         self.started_at = 0.0
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
@@ -83,6 +85,12 @@ class Hub:
     def _upstream_changed(self, upstream: Upstream) -> None:
         self.notifier.changed(upstream.name)
 
+    async def _refresh(self, upstream: str, kind: Kind) -> None:
+        """Make the catalogue true to what an upstream lists now, if it says so soon."""
+        await self.supervisor.upstreams[upstream].refresh(kind)
+        if self.notifier.dirty:
+            self.notifier.rebuild()
+
     def _merge(self, previous: Catalog | None = None) -> Catalog:
         upstreams = self.supervisor.upstreams.values()
         return merge(
@@ -100,8 +108,7 @@ class Hub:
         for upstream in self.supervisor.upstreams.values():
             upstream.set_log_level(level)
 
-    # --- what the control socket offers
-    # ---------------------------------------------------------------------------------
+    # --- what the control socket offers -------------------------------------------------------------------------------
 
     async def status(self) -> dict[str, object]:
         """Everything `hubd status` shows."""
@@ -134,7 +141,7 @@ class Hub:
 
 
 def rules_of(config: HubConfig) -> Rules:
-    """The naming rules a configuration makes, upstreams in its order; disabled ones too, so that they keep their URIs."""
+    """The naming rules a configuration makes, upstreams in its order; disabled ones too, to keep their URIs."""
     return Rules(
         upstreams=tuple(
             UpstreamRule(name=name, prefix=upstream.prefix, aliases=upstream.aliases, apps=upstream.apps)

@@ -5,7 +5,9 @@ change is never lost: the flag is cleared before the snapshots are read.
 """
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Final, Protocol
 
 import trio
@@ -51,12 +53,18 @@ class Notifier:
         self._changed.add(upstream)
         self._dirty.set()
 
+    @property
+    def dirty(self) -> bool:
+        """Whether there are changes that the catalogue does not have yet."""
+        return self._dirty.is_set()
+
     async def run(self) -> None:
         """Rebuild whenever something changed, for ever."""
         while True:
             await self._dirty.wait()
             await trio.sleep(COALESCE_S)
-            self.rebuild()
+            if self.dirty:
+                self.rebuild()
 
     def rebuild(self) -> None:
         """Build, swap and announce, now and without a checkpoint."""
@@ -82,31 +90,43 @@ class LogLevels:
     """The one level each legacy upstream is set to: the most verbose any host wants (bridging.md 9.3).
 
     `apply` is called with it whenever it changes. Hosts of legacy sessions want theirs until they say otherwise; a
-    modern request wants its own for `LEVEL_LINGER_S`, so that upstreams are not told twice per call.
+    modern request wants its own while it runs and for `LEVEL_LINGER_S` more, so that upstreams are not told twice per
+    call.
     """
 
     def __init__(self, wanted: Callable[[], Iterable[str]], apply: Callable[[str | None], None]) -> None:
         self._wanted = wanted
         self._apply = apply
-        self._leases: dict[str, float] = {}
+        self._held: Counter[str] = Counter()
+        self._lingering: dict[str, float] = {}
         self._current: str | None = None
 
-    def want(self, level: str | None) -> None:
-        """A modern request asks for `level`; None: a legacy host changed its own."""
-        if level is not None:
-            self._leases[level] = trio.current_time() + LEVEL_LINGER_S
+    def changed(self) -> None:
+        """A legacy host set another level, or left."""
         self._settle()
 
+    @contextmanager
+    def held(self, level: str) -> Iterator[None]:
+        """A modern request that wants `level` runs within."""
+        self._held[level] += 1
+        self._settle()
+        try:
+            yield
+        finally:
+            self._held[level] -= 1
+            self._lingering[level] = trio.current_time() + LEVEL_LINGER_S
+
     async def run(self) -> None:
-        """Let leases end."""
+        """Let levels go that nobody wanted for a while."""
         while True:
             await trio.sleep(LEVEL_LINGER_S / 3)
             now = trio.current_time()
-            self._leases = {level: until for level, until in self._leases.items() if until > now}
+            self._held = +self._held
+            self._lingering = {level: until for level, until in self._lingering.items() if until > now}
             self._settle()
 
     def _settle(self) -> None:
-        level = most_verbose((*self._wanted(), *self._leases))
+        level = most_verbose((*self._wanted(), *+self._held, *self._lingering))
         if level != self._current:
             self._current = level
             self._apply(level)

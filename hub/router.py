@@ -15,6 +15,7 @@ from msgspec import Raw
 
 from hub.catalog import Catalog, Route, localise, untag_arguments
 from hub.link.exchange import Exchange, HubError, Operation, UpstreamProtocolError, failure_from
+from hub.notify import LogLevels
 from hub.relay import HostExchange
 from hub.wire.jsonrpc import Failure, RemoteProtocolError, Reply, Request, Result, peek_object, peek_str, raw
 from hub.wire.legacy import negotiate
@@ -67,20 +68,29 @@ class UpstreamSide(Protocol):
 
     async def call(self, operation: Operation, exchange: Exchange) -> Reply: ...
 
+    def changed(self, kinds: tuple[Kind, ...]) -> None: ...
+
 
 class Router:
     """Answers one request of one host. Holds the current catalogue and the upstreams it points to.
 
+    `refresh` brings the part of the catalogue that comes from an upstream up to date, so far as that goes quickly.
     `settled` is set once every upstream has reported or the start-up grace is over: until then lists, and calls of
     names not yet known, wait for it (D-12).
     """
 
-    def __init__(self, catalog: Catalog, upstreams: Mapping[str, UpstreamSide]) -> None:
+    def __init__(
+        self,
+        catalog: Catalog,
+        upstreams: Mapping[str, UpstreamSide],
+        levels: LogLevels,
+        refresh: Callable[[str, Kind], Awaitable[None]],
+    ) -> None:
         self.catalog = catalog
         self.upstreams = upstreams
         self.settled = trio.Event()
-        self.on_log_level: Callable[[str | None], None] = lambda level: None
-        """Told the level a modern request asks for, before it is forwarded; and None when a legacy host changed its."""
+        self._levels = levels
+        self._refresh = refresh
         self._handlers: dict[str, Callable[[Request, HostExchange], Awaitable[Reply]]] = {
             PING: self._ping,
             DISCOVER: self._discover,
@@ -97,8 +107,8 @@ class Router:
         return name in self.upstreams
 
     def log_level_changed(self) -> None:
-        """A legacy host set another log level."""
-        self.on_log_level(None)
+        """A legacy host set another log level, or one that had set one is gone."""
+        self._levels.changed()
 
     def initialize(self, params: dict[str, Raw], scope: str | None) -> tuple[Result, str, dict[str, Raw]]:
         """Answer the legacy handshake: the result, the negotiated revision, the host's capabilities (V-14, V-26).
@@ -190,13 +200,19 @@ class Router:
         name = peek_str(request.params.get("name"))
         if name is None:
             return Failure(INVALID_PARAMS, f"{request.method} needs the name of a {noun}")
-        route = self._catalog(exchange.scope).route(kind, name)
-        if route is None:
-            await self.settled.wait()
-            route = self._catalog(exchange.scope).route(kind, name)
+        route = self._catalog(exchange.scope).route(kind, name) or await self._look_again(kind, name, exchange)
         if route is None:
             return Failure(INVALID_PARAMS, f"Unknown {noun}: {name}")
-        return await self._forward(request, exchange, route, "name")
+        return await self._forward(request, exchange, route, "name", kind=kind)
+
+    async def _look_again(self, kind: Kind, name: str, exchange: HostExchange) -> Route | None:
+        """The route of a name the catalogue does not have: perhaps not yet, perhaps not any more (naming.md 3.3)."""
+        await self.settled.wait()
+        catalog = self._catalog(exchange.scope)
+        if (route := catalog.route(kind, name)) is None and (owner := exchange.scope or catalog.suspect(name)):
+            await self._refresh(owner, kind)
+            route = self._catalog(exchange.scope).route(kind, name)
+        return route
 
     async def _read_resource(self, request: Request, exchange: HostExchange) -> Reply:
         uri = peek_str(request.params.get("uri"))
@@ -243,7 +259,14 @@ class Router:
         return routes
 
     async def _forward(
-        self, request: Request, exchange: HostExchange, route: Route, named: str | None, *, asked: str | None = None
+        self,
+        request: Request,
+        exchange: HostExchange,
+        route: Route,
+        named: str | None,
+        *,
+        kind: Kind | None = None,
+        asked: str | None = None,
     ) -> Reply:
         """Send an operation to the upstream of `route` under the upstream's own name for the thing."""
         upstream = self.upstreams[route.upstream]
@@ -254,9 +277,15 @@ class Router:
         if (arguments := params.get("arguments")) is not None:
             params["arguments"] = untag_arguments(arguments, catalog.untagger(route.upstream))
         params = params_for_upstream(request.method, params, upstream_version=upstream.snapshot.version)
-        if exchange.caller.era is Era.MODERN and exchange.caller.log_level is not None:
-            self.on_log_level(exchange.caller.log_level)
-        reply = await upstream.call(Operation(request.method, params, meta), exchange)
+        operation = Operation(request.method, params, meta)
+        level = exchange.caller.log_level
+        if level is None or exchange.caller.era is Era.LEGACY:
+            reply = await upstream.call(operation, exchange)
+        else:
+            with self._levels.held(level):
+                reply = await upstream.call(operation, exchange)
+        if kind is not None and isinstance(reply, Failure) and _says_unknown_name(reply):
+            upstream.changed((kind,))
         return self._finish(reply, request.method, route.upstream, upstream.snapshot.version, exchange, asked=asked)
 
     def _finish(
@@ -297,6 +326,12 @@ class Router:
 def _no_resource(uri: str, exchange: HostExchange) -> Failure:
     code = INVALID_PARAMS if exchange.caller.era is Era.MODERN else RESOURCE_NOT_FOUND
     return Failure(code, f"Resource not found: {uri}", raw({"uri": uri}))
+
+
+def _says_unknown_name(failure: Failure) -> bool:
+    """Whether an upstream does not know what it has listed, so that its list must be out of date (bridging.md 13)."""
+    text = failure.message.lower()
+    return failure.code in (INVALID_PARAMS, METHOD_NOT_FOUND) and ("unknown" in text or "not found" in text)
 
 
 def _said_unknown(failure: Failure) -> bool:

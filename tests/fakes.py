@@ -17,6 +17,7 @@ from typing import Any
 
 import trio
 import trio.testing
+from schemas import Invalid, validate
 
 from hub.link.channel import ChannelClosed, LineChannel, LineReader, Outbox
 from hub.link.exchange import Caller, HubError, Identity, UpstreamLost, UpstreamProtocolError, UpstreamUnavailable
@@ -82,6 +83,8 @@ class FakeUpstream:
         """Handlers, sync or async."""
         self.conversations: list[Conversation] = []
         """All there ever were."""
+        self.complaints: list[str] = []
+        """Of messages that its revision does not allow; for the test to look at."""
         self.refuses = False
         """Whether new connections fail."""
         if self.lists["prompts"]:
@@ -102,12 +105,21 @@ class FakeUpstream:
         async with trio.open_nursery() as nursery:
             try:
                 while True:
-                    message = json.loads(await reader.receive())
+                    line = await reader.receive()
+                    message = json.loads(line)
+                    self.judge(line, message.get("method"))
                     conversation.received.append(message)
                     if "method" in message:
                         nursery.start_soon(self._take, message, conversation)
             except ChannelClosed:
                 nursery.cancel_scope.cancel()
+
+    def judge(self, line: bytes, method: str | None) -> None:
+        """Hold a message against the schema. A probe is modern, whoever gets it."""
+        try:
+            validate(line, MODERN if method == "server/discover" else self.version, sender="client")
+        except Invalid as error:
+            self.complaints.append(str(error))
 
     async def _take(self, message: dict[str, Any], conversation: Conversation) -> None:
         method = message["method"]

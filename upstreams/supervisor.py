@@ -20,7 +20,7 @@ from hub.wire.mcp import SET_LEVEL, Era, Kind
 from upstreams.lifecycle import Event, State
 from upstreams.probe import config_key
 from upstreams.session import EraMemory, Listing, Session, SessionEvents, open_session, walk
-from upstreams.upstream import Upstream
+from upstreams.upstream import Upstream, takes_level
 
 log = logging.getLogger(__name__)
 
@@ -197,7 +197,8 @@ class Connection:
             with trio.move_on_after(self._refresh_s()) as scope:
                 await upstream.became_stale.take()
             await trio.sleep_until(self._pace.next_at)
-            kinds, upstream.stale = upstream.stale | self._unread, set()
+            due, upstream.stale = upstream.stale, {}
+            kinds = {*due, *self._unread}
             if scope.cancelled_caught and not self._unread:
                 kinds = set(Kind)
             if not kinds:
@@ -206,6 +207,8 @@ class Connection:
             degraded = (self._degraded[kind] for kind in Kind if kind in self._degraded)
             changed = upstream.take_lists(self._session.facts, found, degraded)
             self._pace.walked(trio.current_time(), changed)
+            for read in due.values():
+                read.set()
             self._on_listed()
 
     def _refresh_s(self) -> float:
@@ -243,19 +246,19 @@ class Connection:
     async def _keep_level(self) -> None:
         """Tell a legacy upstream the level that the hosts want (bridging.md 9.3); a modern one hears it per request."""
         session, upstream = self._session, self._upstream
-        if session.era is Era.MODERN or "logging" not in session.facts.capabilities:
+        if not takes_level(session):
             return
         told: str | None = None
         while True:
-            level = upstream.log_level
-            if level is not None and level != told:
+            await upstream.level_changed.take()
+            while (level := upstream.log_level) is not None and level != told:
                 told = level
                 with trio.move_on_after(upstream.config.timeouts.list):
                     try:
                         await session.request(SET_LEVEL, {"level": raw(level)})
                     except HubError as error:
                         log.info("%s was not told the log level: %s", upstream.name, error)
-            await upstream.level_changed.take()
+            upstream.level_told.set()
 
 
 class Pace:

@@ -13,7 +13,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 import trio
-from msgspec import Raw, Struct
+from msgspec import Raw, Struct, structs
 
 from config.schema import UpstreamConfig
 from hub.link.exchange import (
@@ -26,7 +26,7 @@ from hub.link.exchange import (
 )
 from hub.wire.jsonrpc import Reply, peek_str
 from hub.wire.legacy import ServerFacts
-from hub.wire.mcp import TOOLS_CALL, Freshness, Kind, Snapshot
+from hub.wire.mcp import TOOLS_CALL, Era, Freshness, Kind, Snapshot
 from upstreams.lifecycle import TRANSITIONS, Backoff, Event, State
 from upstreams.session import CallTimeouts, Listing, Session
 
@@ -41,6 +41,8 @@ SEVERITY: Final = {
 LOGS_PER_S: Final = 20
 LOG_CHARS: Final = 2_000
 LAST_ERROR_CHARS: Final = 4_000
+REFRESH_WAIT_S: Final = 1.5
+"""How long it may take to make sure that a list is what it was (bridging.md 13)."""
 
 
 class Counts(Struct, frozen=True):
@@ -83,11 +85,13 @@ class Upstream:
         self.in_flight = 0
         self.listed = False
         """Whether its lists have been read since it was last connected."""
-        self.stale: set[Kind] = set()
-        """Lists to be read again."""
+        self.stale: dict[Kind, trio.Event] = {}
+        """Lists to be read again; whoever does so sets the events."""
         self.became_stale = Flag()
         self.log_level: str | None = None
         self.level_changed = Flag()
+        self.level_told = trio.Event()
+        """The session need not be told of `log_level`, or no more."""
         self._on_change = on_change
         self._session: Session | None = None
         self._was_open = False
@@ -113,6 +117,8 @@ class Upstream:
         session = self._session_for(exchange) or await self._wait_for_session(exchange)
         self.in_flight += 1
         try:
+            if exchange.caller.log_level is not None:
+                await self.level_told.wait()
             return await session.call(operation, exchange, self._timeouts_of(operation))
         except UpstreamUnavailable:  # nothing was sent; if that session is over, the next one may have it
             if self._session_for(exchange) is session:
@@ -178,15 +184,24 @@ class Upstream:
         self.backoff.opened(trio.current_time())
         self._session = session
         self.listed = False
+        self.set_log_level(self.log_level)
+        facts = session.facts
+        self.snapshot = structs.replace(
+            self.snapshot,
+            version=facts.version,
+            capabilities=facts.capabilities,
+            server_info=facts.server_info,
+            instructions=facts.instructions,
+        )
         self.move(Event.OPENED)
         self.changed(tuple(Kind))
-        facts = session.facts
         log.info("%s is connected: %s over %s", self.name, facts.version, session.transport)
 
     def lost(self) -> None:
         """The session carries no more calls."""
         if self._session is not None:
             self._session = None
+            self.level_told.set()
             self.move(Event.LOST)
 
     def failed(self, error: HubError | None) -> float | None:
@@ -238,8 +253,15 @@ class Upstream:
 
     def changed(self, kinds: tuple[Kind, ...]) -> None:
         """As `SessionEvents.changed`."""
-        self.stale.update(kinds)
+        for kind in kinds:
+            self.stale.setdefault(kind, trio.Event())
         self.became_stale.set()
+
+    async def refresh(self, kind: Kind) -> None:
+        """Have a list read anew and wait for it, but never for longer than `REFRESH_WAIT_S`."""
+        self.changed((kind,))
+        with trio.move_on_after(REFRESH_WAIT_S):
+            await self.stale[kind].wait()
 
     def log(self, params: dict[str, Raw]) -> None:
         """As `SessionEvents.log`: into the hub's own log, so many per second."""
@@ -263,9 +285,17 @@ class Upstream:
         return self.state not in (State.DISABLED, State.UNAUTHORIZED)
 
     def set_log_level(self, level: str | None) -> None:
-        """The least severe level any host wants to hear, None for none. Legacy upstreams are told in time."""
+        """The least severe level any host wants to hear, None for none.
+
+        Calls of hosts that want any wait until a legacy upstream was told (bridging.md 9.3).
+        """
         self.log_level = level
-        self.level_changed.set()
+        if level is not None and self._session is not None and takes_level(self._session):
+            if self.level_told.is_set():
+                self.level_told = trio.Event()
+            self.level_changed.set()
+        else:
+            self.level_told.set()
 
     def status(self) -> UpstreamStatus:
         """For `hubd status`."""
@@ -284,6 +314,11 @@ class Upstream:
             in_flight=self.in_flight,
             degraded=self.snapshot.degraded,
         )
+
+
+def takes_level(session: Session) -> bool:
+    """Whether an upstream is told the log level apart from calls; a modern one hears it with each."""
+    return session.era is Era.LEGACY and "logging" in session.facts.capabilities
 
 
 class Flag:

@@ -1,0 +1,444 @@
+"""A whole hub in memory: fake upstreams below, hosts above, and a judge at every wire.
+
+    async with a_house({"files": FakeUpstream()}) as house:
+        host = await house.host("lines", L4)
+        answer = await host.ask("tools/call", {"name": "files__echo"})
+
+Hosts speak either era over either carrier: `lines` (the shim, stdio) or `http` (the endpoint; its HTTP server is left
+out). Every message that a host or an upstream receives is held against the schema of the revision it speaks, and when
+the house is left nothing may be running any more in it (I-12).
+"""
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import trio
+import trio.testing
+from fakes import FakeUpstream, opener
+from http_fakes import Answered, Host, Open
+from schemas import Invalid, validate
+
+from config.schema import HubConfig, UpstreamConfig
+from config.state import Memory
+from hub.downstream import serve_lines
+from hub.http_endpoint import Endpoint
+from hub.hub import Hub
+from hub.link.exchange import Identity
+from hub.seal import Sealer
+from hub.wire.http import encode_header
+from hub.wire.mcp import (
+    CLIENT_CAPABILITIES_KEY,
+    L4,
+    LOG_LEVEL_KEY,
+    MODERN,
+    NAMED_BY,
+    VERSION_KEY,
+    Era,
+    era_of,
+)
+
+ALICE = Identity("alice", "desk")
+BOB = Identity("bob", "desk")
+
+
+class Question:
+    """A request that a host has sent: what it heard meanwhile, and the response."""
+
+    def __init__(self, id: int | str, method: str) -> None:
+        self.id = id
+        self.method = method
+        self.heard: list[dict[str, Any]] = []
+        """Over HTTP, the notifications of its stream; over lines, progress under its token."""
+        self.answer: dict[str, Any] | None = None
+        self.status: int | None = None
+        self.done = trio.Event()
+        self.token: object = None
+
+    async def wait(self) -> dict[str, Any]:
+        """The response."""
+        await self.done.wait()
+        assert self.answer is not None, "there was no response"
+        return self.answer
+
+    def take(self, message: dict[str, Any]) -> None:
+        if "method" in message:
+            self.heard.append(message)
+        else:
+            assert self.answer is None, "two responses"
+            self.answer = message
+            self.done.set()
+
+
+class JudgedHost:
+    """A host. Subclasses carry its messages."""
+
+    carrier = ""
+
+    def __init__(self, version: str, identity: Identity, scope: str | None) -> None:
+        self.version = version
+        self.identity = identity
+        self.scope = scope
+        self.era = era_of(version)
+        self.welcome: dict[str, Any] = {}
+        """What the handshake, or `server/discover`, was answered with."""
+        self.level: str | None = None
+        self.capabilities: dict[str, Any] = {}
+        self.heard: list[dict[str, Any]] = []
+        """Every notification, in order."""
+        self.complaints: list[str] = []
+        self.sequence = iter(range(1, 1 << 30))
+
+    def __repr__(self) -> str:
+        return f"<host {self.identity.principal} {self.version} over {self.carrier}>"
+
+    # --- what a subclass does
+
+    async def open(self) -> None:
+        raise NotImplementedError
+
+    async def send(self, message: dict[str, Any], question: Question | None) -> None:
+        """Send; of a request, return when it is on its way."""
+        raise NotImplementedError
+
+    async def cancel(self, question: Question) -> None:
+        """Cancel a request in the way of its era and carrier (bridging.md 9.4)."""
+        raise NotImplementedError
+
+    async def leave(self) -> None:
+        """Be gone, as if killed."""
+        raise NotImplementedError
+
+    def cancel_now(self, hub: Hub) -> None:
+        """Cancel what is running, in no time at all: for a sweep over checkpoints."""
+        raise NotImplementedError
+
+    # --- what all do
+
+    async def greet(self) -> None:
+        """Shake hands, or discover."""
+        if self.era is Era.MODERN:
+            self.welcome = (await self.ask("server/discover"))["result"]
+            return
+        about = {"name": "host", "version": "1"}
+        params = {"protocolVersion": self.version, "capabilities": self.capabilities, "clientInfo": about}
+        self.welcome = (await self.ask("initialize", params))["result"]
+        assert self.welcome["protocolVersion"] == self.version
+        await self.tell("notifications/initialized")
+
+    async def start(
+        self,
+        method: str,
+        params: dict[str, Any] | None = None,
+        *,
+        id: int | str | None = None,
+        token: object = None,
+        meta: dict[str, Any] | None = None,
+    ) -> Question:
+        """Send a request; its `Question` is answered later."""
+        params = dict(params or {})
+        meta = dict(meta or {})
+        if token is not None:
+            meta["progressToken"] = token
+        if self.era is Era.MODERN:
+            meta = {VERSION_KEY: MODERN, CLIENT_CAPABILITIES_KEY: self.capabilities, **meta}
+            if self.level is not None:
+                meta.setdefault(LOG_LEVEL_KEY, self.level)
+        if meta:
+            params["_meta"] = meta
+        question = Question(next(self.sequence) if id is None else id, method)
+        question.token = token
+        message = {"jsonrpc": "2.0", "id": question.id, "method": method, "params": params}
+        await self.send(message, question)
+        return question
+
+    async def ask(self, method: str, params: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
+        """Send a request; the response."""
+        return await (await self.start(method, params, **more)).wait()
+
+    async def result(self, method: str, params: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
+        """Send a request that succeeds; the result."""
+        answer = await self.ask(method, params, **more)
+        assert "result" in answer, answer
+        return answer["result"]
+
+    async def error(self, method: str, params: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
+        """Send a request that fails; the error."""
+        answer = await self.ask(method, params, **more)
+        assert "error" in answer, answer
+        return answer["error"]
+
+    async def call(self, name: str, arguments: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
+        """The result of a tool."""
+        return await self.result("tools/call", {"name": name, "arguments": arguments or {}}, **more)
+
+    async def tell(self, method: str, params: dict[str, Any] | None = None) -> None:
+        await self.send({"jsonrpc": "2.0", "method": method, "params": params or {}}, None)
+
+    async def set_level(self, level: str) -> None:
+        """Ask for log messages, as hosts of its era do."""
+        if self.era is Era.MODERN:
+            self.level = level
+        else:
+            assert await self.result("logging/setLevel", {"level": level}) == {}
+
+    async def names(self, kind: str = "tools") -> list[str]:
+        """The tools or other things it is shown."""
+        methods = {"resourceTemplates": "resources/templates/list"}
+        by = {"resources": "uri", "resourceTemplates": "uriTemplate"}
+        listed = await self.result(methods.get(kind, f"{kind}/list"))
+        return [entry[by.get(kind, "name")] for entry in listed[kind]]
+
+    def of(self, method: str) -> list[dict[str, Any]]:
+        """The params of the notifications of one method."""
+        return [message.get("params", {}) for message in self.heard if message["method"] == method]
+
+    def judge(self, data: bytes, method: str | None) -> dict[str, Any]:
+        """Complain of a message that this revision does not allow."""
+        try:
+            validate(data, self.version, sender="server", method=method)
+        except Invalid as error:
+            self.complaints.append(f"{self!r} got an answer to {method}: {error}")
+        return json.loads(data)
+
+
+class LineHost(JudgedHost):
+    """A host behind the shim."""
+
+    carrier = "lines"
+
+    def __init__(self, house: "House", version: str, identity: Identity, scope: str | None) -> None:
+        super().__init__(version, identity, scope)
+        self._house = house
+        self._stream, self._theirs = trio.testing.memory_stream_pair()
+        self.questions: dict[int | str, Question] = {}
+        self.scopes = trio.CancelScope()
+
+    async def open(self) -> None:
+        self._house.nursery.start_soon(self._serve)
+        self._house.nursery.start_soon(self._listen)
+        await self.greet()
+
+    async def _serve(self) -> None:
+        hub = self._house.hub
+        with self.scopes:
+            await serve_lines(self._theirs, self.identity, hub.router, hub.downstreams, scope=self.scope)
+        await self._theirs.aclose()
+
+    async def _listen(self) -> None:
+        data = b""
+        async for chunk in self._stream:
+            *lines, data = (data + chunk).split(b"\n")
+            for line in lines:
+                self._take(line)
+
+    def _take(self, line: bytes) -> None:
+        id = json.loads(line).get("id")
+        question = self.questions.pop(id, None) if id is not None else None
+        message = self.judge(line, question.method if question else None)
+        if "method" in message:
+            self.heard.append(message)
+            token = message.get("params", {}).get("progressToken")
+            for each in self.questions.values():
+                if token is not None and each.token == token and type(each.token) is type(token):
+                    each.take(message)
+        elif question is None:
+            self.complaints.append(f"{self!r} got what it did not ask for: {message}")
+        else:
+            question.take(message)
+
+    async def send(self, message: dict[str, Any], question: Question | None) -> None:
+        if question is not None:
+            self.questions[question.id] = question
+        await self._stream.send_all(json.dumps(message).encode() + b"\n")
+
+    async def cancel(self, question: Question) -> None:
+        await self.tell("notifications/cancelled", {"requestId": question.id, "reason": "enough"})
+
+    async def leave(self) -> None:
+        await self._stream.aclose()
+
+    def cancel_now(self, hub: Hub) -> None:
+        for each in hub.downstreams._attached.values():
+            if each.identity == self.identity:
+                each.cancel_all()
+
+
+class HttpHost(JudgedHost):
+    """A host of the endpoint."""
+
+    carrier = "http"
+
+    def __init__(self, house: "House", version: str, identity: Identity, scope: str | None) -> None:
+        super().__init__(version, identity, scope)
+        self._house = house
+        self._host = Host(house.endpoint, identity, "/mcp" if scope is None else f"/mcp/{scope}")
+        self._host.version = version
+        self._host.judge = lambda *_: None  # type: ignore[method-assign]  # judged here, message by message
+        self.open_answers: dict[int | str, Answered] = {}
+        self.listening: Answered | None = None
+
+    async def open(self) -> None:
+        await self.greet()
+        if self.era is Era.LEGACY:
+            self.listening = self._answer(None)
+            self._house.nursery.start_soon(self._get, self.listening)
+            await self.listening.arrived.wait()
+
+    async def _get(self, into: Answered) -> None:
+        await self._host.get(into=into)
+
+    def _answer(self, question: Question | None) -> Answered:
+        def take(data: bytes) -> None:
+            message = self.judge(data, question.method if question and b'"method"' not in data else None)
+            if "method" in message:
+                self.heard.append(message)
+            if question is not None:
+                question.take(message)
+
+        return JudgedAnswer(take)
+
+    async def send(self, message: dict[str, Any], question: Question | None) -> None:
+        if question is None:
+            answered = await self._host.post(message)
+            assert answered.status == 202
+            return
+        into = self.open_answers[question.id] = self._answer(question)
+        self._house.nursery.start_soon(self._post, message, question, into)
+        await trio.testing.wait_all_tasks_blocked()
+
+    async def _post(self, message: dict[str, Any], question: Question, into: Answered) -> None:
+        method, params = message["method"], message["params"]
+        try:
+            if self.era is Era.MODERN:
+                meta = params.pop("_meta")
+                name = params.get(NAMED_BY.get(method, ""))
+                header = encode_header(name).decode() if isinstance(name, str) else None
+                await self._host.modern(method, params, question.id, meta=meta, into=into, mcp_name=header)
+            elif method == "initialize":
+                await self._host.post(message, into=into, mcp_protocol_version=None)
+                self._host.session = into.headers["Mcp-Session-Id"]
+            else:
+                await self._host.post(message, into=into)
+        finally:
+            question.status = into.status
+            del self.open_answers[question.id]
+
+    async def cancel(self, question: Question) -> None:
+        if self.era is Era.MODERN:
+            self.open_answers[question.id].leave()
+        else:
+            await self.tell("notifications/cancelled", {"requestId": question.id, "reason": "enough"})
+
+    async def leave(self) -> None:
+        for answered in [*self.open_answers.values(), *([self.listening] if self.listening else [])]:
+            answered.leave()
+
+    async def end(self) -> None:
+        """End the session."""
+        if self.era is Era.LEGACY:
+            await self._host.http("DELETE", headers=self._host.headers(content_type=None))
+
+    def cancel_now(self, hub: Hub) -> None:
+        if self.era is Era.MODERN:
+            for answered in list(self.open_answers.values()):
+                answered.leave()
+        else:
+            self._house.endpoint.sessions._sessions[self._host.session or ""].cancel_all()
+
+
+class JudgedAnswer(Answered):
+    """An HTTP response whose messages are handed on as they come."""
+
+    def __init__(self, take: Any) -> None:
+        super().__init__()
+        self._take = take
+
+    def reply(self, status: int, body: bytes = b"", *rest: Any, **more: Any) -> None:
+        super().reply(status, body, *rest, **more)
+        if b'"jsonrpc"' in body and not self.gone:
+            self._take(body)
+
+    def write(self, data: bytes) -> None:
+        before = len(self.events)
+        super().write(data)
+        for _, event in self.events[before:]:
+            self._take(event)
+
+
+HOSTS: dict[str, type[JudgedHost]] = {"lines": LineHost, "http": HttpHost}
+
+
+class House:
+    """A running hub and everyone around it."""
+
+    def __init__(self, fakes: dict[str, FakeUpstream], nursery: trio.Nursery, hub: Hub) -> None:
+        self.fakes = fakes
+        self.nursery = nursery
+        self.hub = hub
+        self.endpoint = Endpoint(Open(), hub.router, hub.downstreams)
+        self.hosts: list[JudgedHost] = []
+
+    async def host(
+        self,
+        carrier: str = "lines",
+        version: str = L4,
+        *,
+        identity: Identity = ALICE,
+        scope: str | None = None,
+        capabilities: dict[str, Any] | None = None,
+    ) -> Any:
+        """Attach a host, and let it shake hands."""
+        host = HOSTS[carrier](self, version, identity, scope)  # type: ignore[call-arg, arg-type]
+        host.capabilities = capabilities or {}
+        self.hosts.append(host)
+        await host.open()
+        return host
+
+    def assert_at_rest(self) -> None:
+        """Nothing is running, waited for, or counted as running (I-12)."""
+        assert self.hub.downstreams._in_flight == {}
+        assert [host.calls for host in self.hub.downstreams._attached.values() if host.calls] == []
+        assert self.endpoint._soon == {}
+        for upstream in self.hub.supervisor.upstreams.values():
+            assert upstream.in_flight == 0, upstream
+            if upstream._session is not None:
+                assert upstream._session._running == {}, upstream  # type: ignore[attr-defined]
+                assert upstream._session.peer._waiting == {}, upstream  # type: ignore[attr-defined]
+
+    def assert_judged(self) -> None:
+        """Nobody got a message that its revision does not allow."""
+        complaints = [each for host in self.hosts for each in host.complaints]
+        complaints += [each for fake in self.fakes.values() for each in fake.complaints]
+        assert complaints == []
+
+
+def count_tasks(nursery: trio.Nursery) -> int:
+    """All tasks beneath a nursery."""
+    inner = [each for task in nursery.child_tasks for each in task.child_nurseries]
+    return len(nursery.child_tasks) + sum(map(count_tasks, inner))
+
+
+@asynccontextmanager
+async def a_house(
+    fakes: dict[str, FakeUpstream],
+    *,
+    upstreams: dict[str, dict[str, Any]] | None = None,
+    memory: Memory | None = None,
+    **config: Any,
+) -> AsyncIterator[House]:
+    """A running hub over `fakes`; `upstreams` holds settings of some of them, `config` those of the hub."""
+    more = upstreams or {}
+    configs = {name: UpstreamConfig(**{"command": name, **more.get(name, {})}) for name in fakes}
+    whole = HubConfig(upstreams=configs, **config)
+    hub = Hub(whole, memory or Memory(None), Sealer(b"k" * 32), open_session=opener(fakes))
+    async with trio.open_nursery() as nursery:
+        await nursery.start(hub.run)
+        house = House(fakes, nursery, hub)
+        nursery.start_soon(house.endpoint.run)
+        yield house
+        await trio.testing.wait_all_tasks_blocked()
+        house.assert_judged()
+        house.assert_at_rest()
+        nursery.cancel_scope.cancel()
