@@ -11,7 +11,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from mutation import damaged
 
 BURST = 20
-EVENT = b"id: 1\nevent: message\ndata: %b\n\n"
+EVENT = b"id: 1\nretry: 10\nevent: message\ndata: %b\n\n"
+"""With a short retry time: the hub tries to resume a stream that ends without an answer."""
 
 
 def sound(message: dict) -> dict | None:

@@ -61,8 +61,8 @@ async function main() {
     answers.push(progress.length ? { ...answer, progress } : answer);
   }
   const version = plan.sdk === 1 ? transport.protocolVersion ?? null : client.getNegotiatedProtocolVersion();
-  process.stdout.write(JSON.stringify({ version, answers, logs }) + '\n');
   await client.close();
+  await new Promise((done) => process.stdout.write(JSON.stringify({ version, answers, logs }) + '\n', done));
 }
 
 setTimeout(() => {

@@ -2,11 +2,14 @@
 // NAME is the scheme of its URIs. Over HTTP it listens on a free port and prints its URL. Needs NODE_PATH.
 
 const http = require('node:http');
+const { setTimeout: pause } = require('node:timers/promises');
 const { McpServer, ResourceTemplate, completable, createMcpHandler } = require('@modelcontextprotocol/server');
 const { serveStdio } = require('@modelcontextprotocol/server/stdio');
 const { toNodeHandler } = require('@modelcontextprotocol/node');
 const { z } = require('zod');
 
+// npm clients lose progress that arrives together with the answer: they handle it a turn later, when nobody waits.
+const PAUSE_MS = 50;
 const [name, how] = process.argv.slice(2);
 const text = (value) => ({ content: [{ type: 'text', text: value }] });
 
@@ -41,6 +44,7 @@ function build() {
       for (let step = 1; step <= steps && progressToken !== undefined; step++) {
         const params = { progressToken, progress: step, total: steps, message: `step ${step}` };
         await ctx.mcpReq.notify({ method: 'notifications/progress', params });
+        await pause(PAUSE_MS);
       }
       return text(`${steps} steps`);
     }

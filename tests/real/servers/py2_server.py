@@ -8,10 +8,14 @@ import argparse
 import socket
 import sys
 
+import anyio
 import uvicorn
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import Completion, PromptReference
+
+PAUSE_S = 0.05
+"""npm clients lose progress that arrives together with the answer: they handle it a turn later, when nobody waits."""
 
 parser = argparse.ArgumentParser()
 parser.add_argument("name")
@@ -43,6 +47,7 @@ async def progress(steps: int, ctx: Context) -> str:
     """Reports progress at every step."""
     for step in range(1, steps + 1):
         await ctx.report_progress(step, steps, f"step {step}")
+        await anyio.sleep(PAUSE_S)
     return f"{steps} steps"
 
 
