@@ -35,6 +35,8 @@ class Shown(Protocol):
     """Where the current catalogue is kept; `hub.router.Router` is it."""
 
     catalog: Catalog
+    settled: trio.Event
+    """Not set: no host has been shown a list yet."""
 
 
 class Notifier:
@@ -76,6 +78,8 @@ class Notifier:
         for warning in new.warnings:
             if warning not in old.warnings:
                 log.warning("%s", warning)
+        if not self._shown.settled.is_set():
+            return
         self._announce(old, new, None)
         for name in changed:
             self._announce(old.scoped(name), new.scoped(name), name)

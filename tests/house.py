@@ -11,7 +11,7 @@ the house is left nothing may be running any more in it (I-12).
 
 import json
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import trio
@@ -228,10 +228,11 @@ class LineHost(JudgedHost):
 
     async def _listen(self) -> None:
         data = b""
-        async for chunk in self._stream:
-            *lines, data = (data + chunk).split(b"\n")
-            for line in lines:
-                self._take(line)
+        with suppress(trio.ClosedResourceError):
+            async for chunk in self._stream:
+                *lines, data = (data + chunk).split(b"\n")
+                for line in lines:
+                    self._take(line)
 
     def _take(self, line: bytes) -> None:
         id = json.loads(line).get("id")
