@@ -119,6 +119,10 @@ def test_the_hub_in_the_foreground_as_one_stdio_server(tmp_path):
 
 def test_connect_starts_a_daemon_when_there_is_none(tmp_path):
     env = own_directories(tmp_path)
+    config = Path(env["XDG_CONFIG_HOME"]) / "hubd" / "hubd.toml"
+    config.parent.mkdir(parents=True)
+    upstream = f'[upstreams.demo]\ncommand = {json.dumps(sys.executable)}\nargs = ["-I", "-m", "upstreams.demo"]\n'
+    config.write_text('listen = "127.0.0.1:0"\n' + upstream)
     plan = {"command": [str(HUBD), "connect"], "env": env, "mode": "auto"}
     plan["steps"] = [["call", "demo__add", {"a": 1, "b": 1}]]
     try:
