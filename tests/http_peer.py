@@ -56,6 +56,12 @@ class Talk:
         self.number = number
         self.closed = False
 
+    @property
+    def socket(self) -> trio.socket.SocketType:
+        transport = self._stream.transport_stream if isinstance(self._stream, trio.SSLStream) else self._stream
+        assert isinstance(transport, trio.SocketStream)
+        return transport.socket
+
     async def raw(self, data: bytes) -> None:
         """These very bytes."""
         await self._stream.send_all(data)
@@ -101,10 +107,8 @@ class Talk:
     async def cut(self) -> None:
         """Reset the connection."""
         self.closed = True
-        transport = self._stream.transport_stream if isinstance(self._stream, trio.SSLStream) else self._stream
-        assert isinstance(transport, trio.SocketStream)
-        transport.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        await transport.aclose()
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.socket.close()
 
     async def gone(self) -> None:
         """Wait until the client has closed."""

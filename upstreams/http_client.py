@@ -92,6 +92,7 @@ class HttpReply:
         while not self._done:
             data, self._rest = self._rest, b""
             if not data and self._remaining != 0:
+                self._connection.acknowledge()
                 data = await self._connection.receive(self._wanted())
                 if not data:
                     return self._ended()

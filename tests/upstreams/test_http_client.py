@@ -203,6 +203,19 @@ async def test_keep_alive_says_how_long(autojump_clock: trio.abc.Clock) -> None:
         assert peer.connections == 2
 
 
+async def test_a_server_with_nagle_on_is_not_kept_waiting() -> None:
+    async def handler(request: PeerRequest, talk: Talk) -> None:
+        talk.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 0)
+        await talk.raw(OK[:-2])
+        await talk.raw(OK[-2:])
+
+    async with client_of(handler) as (client, _):
+        start = trio.current_time()
+        for _ in range(40):
+            assert await fetch(client) == b"ok"
+        assert trio.current_time() - start < 0.5, "40 ms each, once delayed acknowledgements set in"
+
+
 # --- faults ----------------------------------------------------------------------------------------------------------
 
 
