@@ -70,7 +70,8 @@ class Notifier:
 
     def rebuild(self) -> None:
         """Build, swap and announce, now and without a checkpoint."""
-        self._dirty = trio.Event()
+        if self._dirty.is_set():  # else `run` is waiting for it
+            self._dirty = trio.Event()
         changed, self._changed = self._changed, set()
         old = self._shown.catalog
         new = self._shown.catalog = self._build(old)

@@ -24,6 +24,11 @@ class Pair:
         self.from_legacy = era_of(self.host_version) is Era.LEGACY
         self.to_legacy = era_of(self.upstream_version) is Era.LEGACY
 
+    @property
+    def other_version(self) -> str:
+        """Of the era that the upstream is not."""
+        return MODERN if self.to_legacy else L4
+
     def fake(self, **options: Any) -> FakeUpstream:
         """An upstream of the pair."""
         return FakeUpstream(version=self.upstream_version, **options)

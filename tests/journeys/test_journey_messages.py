@@ -46,7 +46,8 @@ async def test_progress_comes_back_under_the_hosts_token(pair, autojump_clock, t
         await question.wait()
         heard = [message["params"] for message in question.heard]
         assert heard == [
-            {"progressToken": token, "progress": value, "total": 4, "message": f"at {value}"} for value in (0.5, 1, 2.25)
+            {"progressToken": token, "progress": value, "total": 4, "message": f"at {value}"}
+            for value in (0.5, 1, 2.25)
         ]
         assert all(type(each["progressToken"]) is type(token) for each in heard)
 
@@ -338,4 +339,3 @@ async def test_a_host_that_is_gone_wants_nothing_any_more(pair, autojump_clock):
             await trio.testing.wait_all_tasks_blocked()
         assert len(fake.conversation.of("notifications/cancelled")) == 2
         house.assert_at_rest()
-
