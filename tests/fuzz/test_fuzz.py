@@ -155,7 +155,8 @@ def hear_out(connection):
 @pytest.mark.covers("M-09", "M-10", "M-11", "M-12", "SEC-10")
 def test_fuzz_http(door):
     own = str(door.port).encode()
-    for number, data in enumerate(damaged(HTTP_SEEDS, COUNT)):
+    bodies = (post(body, extra=MODERN_HEADERS) for body in damaged(MESSAGES[:1], COUNT // 2, seed=3))
+    for number, data in enumerate([*damaged(HTTP_SEEDS, COUNT // 2), *bodies]):
         with socket.create_connection(("127.0.0.1", door.port), timeout=ANSWER_S) as connection:
             try:
                 connection.sendall(data.replace(b"PORT", own))
@@ -178,7 +179,7 @@ def test_fuzz_unix_socket(door):
         with socket.socket(socket.AF_UNIX) as connection:
             connection.settimeout(ANSWER_S)
             connection.connect(str(path))
-            burst = [inputs.pop() for _ in range(min(len(inputs), dice.randint(1, BURST)))]
+            burst = [dice.choice(MESSAGES)] + [inputs.pop() for _ in range(min(len(inputs), dice.randint(1, BURST)))]
             try:
                 connection.sendall(b"\n".join(burst) + b"\n")
                 connection.shutdown(socket.SHUT_WR)
