@@ -37,7 +37,7 @@ from hub.wire.jsonrpc import (
 from hub.wire.legacy import ServerFacts, initialize_params
 from hub.wire.mcp import CANCELLED, INITIALIZE, INITIALIZED, L1, L2, L4, METHOD_NOT_FOUND, PING, SET_LEVEL, Era
 from upstreams.http_listen import StandingStream
-from upstreams.http_post import CONTENT, JSON, EventStream, Poster, SessionUnknown, Take, stream_headers
+from upstreams.http_post import CONTENT, JSON, EventStream, Poster, SessionUnknown, StatusError, Take, stream_headers
 from upstreams.http_session import LAST_WORDS_S, RESENDABLE, HttpConversation
 from upstreams.probe import about, judge_initialize
 from upstreams.session import OWN_CAPABILITIES, SessionEvents
@@ -81,6 +81,7 @@ class LegacyHttp(HttpConversation):
         self._level: dict[str, Raw] | None = None
         self._questions = 0
         self._asked_at = 0.0
+        self._checking = False
 
     @classmethod
     async def open(cls, poster: Poster, events: SessionEvents) -> "LegacyHttp":
@@ -157,6 +158,10 @@ class LegacyHttp(HttpConversation):
         except SessionUnknown:
             if life.id is None:
                 raise
+        except StatusError as error:
+            if error.status == 400 and self._nursery is not None:  # many servers say that of a session they forgot
+                self._nursery.start_soon(self._check)
+            raise
         await self.renew(life)
         return await self._ask(body, id, take, resend=resend)
 
@@ -256,13 +261,20 @@ class LegacyHttp(HttpConversation):
 
     async def keep_alive(self) -> None:
         """Ping a server that has nothing to do, to learn whether it still knows us (bridging.md 9.1)."""
-        if self.in_flight or trio.current_time() - self._asked_at < PING_S:
+        if not self.in_flight and trio.current_time() - self._asked_at >= PING_S:
+            await self._check()
+
+    async def _check(self) -> None:
+        """Ask whether the session is still good; end it if not."""
+        if self._checking:
             return
+        self._checking = True
         with trio.move_on_after(PING_ANSWER_S) as scope:
             try:
                 await self.request(PING, {})
             except HubError as error:
                 self.end(error)
+        self._checking = False
         if scope.cancelled_caught:
             self.lost("it does not answer a ping")
 

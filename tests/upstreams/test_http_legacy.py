@@ -81,6 +81,22 @@ async def test_a_session_that_is_forgotten_at_once_does_not_loop() -> None:
         assert it.peer.methods().count("initialize") == 2
 
 
+@pytest.mark.covers("F-R-04")
+async def test_a_400_may_mean_that_the_session_is_forgotten() -> None:
+    script = Script()
+    async with running(script) as it:
+        script.on["tools/call"] = answering(status=400)
+        with pytest.raises(UpstreamProtocolError, match="400"):
+            await it.call()
+        await it.peer.until(lambda: it.peer.requests[-1].rpc == "ping")
+        del script.on["tools/call"]
+        assert await it.call() == TEXT, "the session was good"
+        script.on |= {"tools/call": answering(status=400), "ping": answering(status=400)}
+        with pytest.raises(UpstreamProtocolError, match="400"):
+            await it.call()
+        assert "400" in str(await it.end())
+
+
 async def test_the_log_level_survives_a_new_session() -> None:
     script = Script()
     level = {"level": raw("info")}
