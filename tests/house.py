@@ -88,6 +88,7 @@ class JudgedHost:
         self.heard: list[dict[str, Any]] = []
         """Every notification, in order."""
         self.complaints: list[str] = []
+        self.hasty = False
         self.sequence = iter(range(1, 1 << 30))
 
     def __repr__(self) -> str:
@@ -114,7 +115,22 @@ class JudgedHost:
         """Cancel what is running, in no time at all: for a sweep over checkpoints."""
         raise NotImplementedError
 
+    def kill_now(self) -> None:
+        """Cancel the tasks of the hub that serve this host."""
+        raise NotImplementedError
+
+    async def end(self) -> None:
+        """End what outlives a connection."""
+
     # --- what all do
+
+    async def start_without_waiting(self, method: str, params: dict[str, Any], **more: Any) -> Question:
+        """As `start`, but the hub has had no time for it when this returns."""
+        self.hasty = True
+        try:
+            return await self.start(method, params, **more)
+        finally:
+            self.hasty = False
 
     async def greet(self) -> None:
         """Shake hands, or discover."""
@@ -213,7 +229,7 @@ class LineHost(JudgedHost):
         self._house = house
         self._stream, self._theirs = trio.testing.memory_stream_pair()
         self.questions: dict[int | str, Question] = {}
-        self.scopes = trio.CancelScope()
+        self.scope_of_hub = trio.CancelScope()
 
     async def open(self) -> None:
         self._house.nursery.start_soon(self._serve)
@@ -222,7 +238,7 @@ class LineHost(JudgedHost):
 
     async def _serve(self) -> None:
         hub = self._house.hub
-        with self.scopes:
+        with self.scope_of_hub:
             await serve_lines(self._theirs, self.identity, hub.router, hub.downstreams, scope=self.scope)
         await self._theirs.aclose()
 
@@ -265,6 +281,9 @@ class LineHost(JudgedHost):
             if each.identity == self.identity:
                 each.cancel_all()
 
+    def kill_now(self) -> None:
+        self.scope_of_hub.cancel()
+
 
 class HttpHost(JudgedHost):
     """A host of the endpoint."""
@@ -279,6 +298,7 @@ class HttpHost(JudgedHost):
         self._host.judge = lambda *_: None  # type: ignore[method-assign]  # judged here, message by message
         self.open_answers: dict[int | str, Answered] = {}
         self.listening: Answered | None = None
+        self.scopes_of_hub: list[trio.CancelScope] = []
 
     async def open(self) -> None:
         await self.greet()
@@ -307,24 +327,31 @@ class HttpHost(JudgedHost):
             return
         into = self.open_answers[question.id] = self._answer(question)
         self._house.nursery.start_soon(self._post, message, question, into)
-        await trio.testing.wait_all_tasks_blocked()
+        if not self.hasty:
+            await trio.testing.wait_all_tasks_blocked()
 
     async def _post(self, message: dict[str, Any], question: Question, into: Answered) -> None:
+        with trio.CancelScope() as scope:
+            self.scopes_of_hub.append(scope)
+            try:
+                await self._post_to_the_end(message, question, into)
+            finally:
+                self.scopes_of_hub.remove(scope)
+                question.status = into.status
+                del self.open_answers[question.id]
+
+    async def _post_to_the_end(self, message: dict[str, Any], question: Question, into: Answered) -> None:
         method, params = message["method"], message["params"]
-        try:
-            if self.era is Era.MODERN:
-                meta = params.pop("_meta")
-                name = params.get(NAMED_BY.get(method, ""))
-                header = encode_header(name).decode() if isinstance(name, str) else None
-                await self._host.modern(method, params, question.id, meta=meta, into=into, mcp_name=header)
-            elif method == "initialize":
-                await self._host.post(message, into=into, mcp_protocol_version=None)
-                self._host.session = into.headers["Mcp-Session-Id"]
-            else:
-                await self._host.post(message, into=into)
-        finally:
-            question.status = into.status
-            del self.open_answers[question.id]
+        if self.era is Era.MODERN:
+            meta = params.pop("_meta")
+            name = params.get(NAMED_BY.get(method, ""))
+            header = encode_header(name).decode() if isinstance(name, str) else None
+            await self._host.modern(method, params, question.id, meta=meta, into=into, mcp_name=header)
+        elif method == "initialize":
+            await self._host.post(message, into=into, mcp_protocol_version=None)
+            self._host.session = into.headers["Mcp-Session-Id"]
+        else:
+            await self._host.post(message, into=into)
 
     async def cancel(self, question: Question) -> None:
         if self.era is Era.MODERN:
@@ -347,6 +374,10 @@ class HttpHost(JudgedHost):
                 answered.leave()
         else:
             self._house.endpoint.sessions._sessions[self._host.session or ""].cancel_all()
+
+    def kill_now(self) -> None:
+        for scope in list(self.scopes_of_hub):
+            scope.cancel()
 
 
 class JudgedAnswer(Answered):

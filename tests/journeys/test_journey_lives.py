@@ -11,7 +11,6 @@ from house import a_house
 from config.schema import Timeouts
 from hub.wire.mcp import L4, era_of
 
-
 FAST = Timeouts(start=2)
 
 

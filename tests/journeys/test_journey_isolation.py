@@ -1,0 +1,259 @@
+"""Hosts that share one upstream never meet, whatever the order of things; and cancelling leaves nothing behind."""
+
+import hypothesis.strategies as st
+import pytest
+import trio
+import trio.testing
+from fakes import FakeUpstream
+from house import ALICE, BOB, a_house, count_tasks
+from hypothesis import given, settings
+
+from hub.link.exchange import Identity
+from hub.wire.mcp import L1, L4, MODERN
+
+# --- two hosts, one upstream ------------------------------------------------------------------------------------------
+
+
+def obedient(version):
+    """An upstream whose tool does, for each call, what `fake.orders` says: report progress, or end."""
+    fake = FakeUpstream(version=version)
+    fake.orders = {}
+
+    async def call(message, conversation):
+        params = message["params"]
+        marker = params["arguments"]["marker"]
+        orders, fake.orders[marker] = trio.open_memory_channel(100)[::-1]
+        value = 0
+        async for order in orders:
+            if order == "end":
+                break
+            value += 1
+            about = {"progressToken": params["_meta"]["progressToken"], "progress": value, "message": marker}
+            await conversation.tell("notifications/progress", about)
+        complete = {"resultType": "complete"} if version == MODERN else {}
+        return {**complete, "content": [{"type": "text", "text": marker}]}
+
+    fake.on["tools/call"] = call
+    return fake
+
+
+KINDS = st.tuples(st.sampled_from(["lines", "http"]), st.sampled_from([L1, L4, MODERN]))
+STEPS = st.lists(
+    st.tuples(st.sampled_from(["start", "start", "report", "end", "cancel"]), st.integers(0, 11)), max_size=40
+)
+
+
+@pytest.mark.covers("G-2", "F-H-02", "F-H-06", "P-1", "B-3")
+@settings(max_examples=150, deadline=None)
+@given(kinds=st.tuples(KINDS, KINDS), upstream=st.sampled_from([L4, MODERN]), steps=STEPS, same_account=st.booleans())
+def test_hosts_with_equal_ids_and_tokens_never_meet(kinds, upstream, steps, same_account):
+    clock = trio.testing.MockClock(autojump_threshold=0)
+    trio.run(_interleave, kinds, upstream, steps, same_account, clock=clock)
+
+
+async def _interleave(kinds, upstream, steps, same_account):
+    fake = obedient(upstream)
+    identities = (ALICE, Identity(ALICE.principal if same_account else "bob", "other desk"))
+    async with a_house({"files": fake}) as house:
+        hosts = [
+            await house.host(carrier, version, identity=identity)
+            for (carrier, version), identity in zip(kinds, identities, strict=True)
+        ]
+        started = []
+        cancelled = set()
+        for what, which in steps:
+            if what == "start":
+                host = hosts[which % 2]
+                number = 100 + sum(each is host for each, _, _ in started)
+                marker = f"{hosts.index(host)}-{number}"
+                params = {"name": "files__echo", "arguments": {"marker": marker}}
+                question = await host.start("tools/call", params, id=number, token=number)
+                started.append((host, question, marker))
+                await trio.testing.wait_all_tasks_blocked()
+            elif started:
+                host, question, marker = started[which % len(started)]
+                if question.done.is_set() or marker in cancelled:
+                    continue
+                if what == "cancel":
+                    await host.cancel(question)
+                    cancelled.add(marker)
+                else:
+                    fake.orders[marker].send_nowait(what)
+                await trio.testing.wait_all_tasks_blocked()
+        for _, question, marker in started:
+            fake.orders[marker].close()
+            if marker not in cancelled:
+                await question.wait()
+        await trio.testing.wait_all_tasks_blocked()
+        for _, question, marker in started:
+            assert (question.answer is None) == (marker in cancelled)
+            if question.answer:
+                assert question.answer["result"]["content"] == [{"type": "text", "text": marker}]
+            assert all(message["params"].get("message") == marker for message in question.heard)
+            assert [each["progress"] for each in (m["params"] for m in question.heard)] == sorted(
+                {each["params"]["progress"] for each in question.heard}
+            )
+        for index, host in enumerate(hosts):
+            assert all(params["message"].startswith(f"{index}-") for params in host.of("notifications/progress"))
+        sent = fake.conversation.of("tools/call")
+        assert len({message["id"] for message in sent}) == len(sent)
+        assert len(fake.conversation.of("notifications/cancelled")) == len(cancelled)
+
+
+async def test_a_session_of_another_account_does_not_exist(autojump_clock):
+    async with a_house({"files": FakeUpstream()}) as house:
+        mine = await house.host("http", L4)
+        other = await house.host("http", L4, identity=BOB)
+        other._host.session = mine._host.session
+        question = await other.start("tools/list")
+        await trio.testing.wait_all_tasks_blocked()
+        assert question.status == 404
+
+
+# --- the cancel sweep (I-12) ------------------------------------------------------------------------------------------
+
+
+class At(trio.abc.Instrument):
+    """Acts before the n-th step that any task takes from now on."""
+
+    def __init__(self, n, act):
+        self._left = n
+        self._act = act
+        self.acted = trio.Event()
+
+    def before_task_step(self, task):
+        self._left -= 1
+        if self._left == 0:
+            self._act()
+            self.acted.set()
+
+
+NAME = {"name": "files__echo"}
+JOURNEYS = {
+    "tool": ("tools/call", {**NAME, "arguments": {"a": 1}}, {"token": "t"}),
+    "prompt": ("prompts/get", {"name": "files__p"}, {}),
+    "resource": ("resources/read", {"uri": "a://b"}, {}),
+    "nowhere": ("resources/read", {"uri": "c://d"}, {}),
+    "completion": (
+        "completion/complete",
+        {"ref": {"type": "ref/prompt", "name": "files__p"}, "argument": {"name": "x", "value": ""}},
+        {},
+    ),
+    "list": ("tools/list", {}, {}),
+    "second look": ("tools/call", {"name": "files__nothing"}, {}),
+}
+
+
+def willing(pair):
+    """An upstream that takes a few steps over everything."""
+    fake = pair.fake(prompts=[{"name": "p"}], resources=[{"uri": "a://b", "name": "r"}])
+    fake.capabilities["completions"] = {}
+
+    async def call(message, conversation):
+        if token := message["params"].get("_meta", {}).get("progressToken"):
+            await conversation.tell("notifications/progress", {"progressToken": token, "progress": 1})
+        await conversation.tell("notifications/message", {"level": "error", "data": "oh"})
+        await trio.sleep(0.01)
+        return fake.answer(message)
+
+    fake.on |= dict.fromkeys(("tools/call", "prompts/get", "resources/read", "completion/complete"), call)
+    return fake
+
+
+async def sweep(house, act, start, *, before=None, after):
+    """Act at the n-th step of a journey, for every n until it comes to its end before; how many steps that took."""
+    for n in range(1, 1000):
+        if before is not None:
+            await before()
+        at = At(n, act)
+        trio.lowlevel.add_instrument(at)
+        question = await start(n)
+        async with trio.open_nursery() as nursery:
+            for event in (question.done, at.acted):
+                nursery.start_soon(_first, event, nursery.cancel_scope)
+        trio.lowlevel.remove_instrument(at)
+        if not at.acted.is_set():
+            return n
+        await trio.sleep(3)
+        await after()
+        house.assert_at_rest()
+        house.assert_judged()
+    raise AssertionError("it has no end")
+
+
+async def _first(event, scope):
+    await event.wait()
+    scope.cancel()
+
+
+@pytest.mark.covers("P-8", "P-10", "T-16")
+@pytest.mark.parametrize("journey", JOURNEYS)
+async def test_a_request_can_be_cancelled_at_any_moment(pair, autojump_clock, journey):
+    method, params, more = JOURNEYS[journey]
+    async with pair.house({"files": willing(pair)}) as (house, host):
+        await host.set_level("error")
+        await host.names()
+        await host.call("files__echo")
+        await trio.sleep(20)
+        tasks = count_tasks(house.nursery)
+
+        async def start(n):
+            return await host.start_without_waiting(method, params, **more)
+
+        async def after():
+            assert count_tasks(house.nursery) == tasks
+            assert "content" in await host.call("files__echo")
+
+        assert await sweep(house, lambda: host.cancel_now(house.hub), start, after=after) > 3
+
+
+@pytest.mark.covers("F-H-01")
+async def test_a_host_can_go_at_any_moment(pair, autojump_clock):
+    async with pair.house({"files": willing(pair)}) as (house, steady):
+        await steady.names()
+        hosts = []
+
+        async def before():
+            hosts.append(await pair.host(house, identity=BOB))
+
+        async def start(n):
+            return await hosts[-1].start_without_waiting("tools/call", NAME, token=1)
+
+        async def after():
+            assert "content" in await steady.call("files__echo")
+            await hosts[-1].end()
+
+        assert await sweep(house, lambda: hosts[-1].kill_now(), start, before=before, after=after) > 3
+
+
+@pytest.mark.covers("F-P-01")
+async def test_an_upstream_can_be_restarted_at_any_moment(pair, autojump_clock):
+    async with pair.house({"files": willing(pair)}) as (house, host):
+        await host.names()
+        answers = []
+
+        async def start(n):
+            answers.append(await host.start_without_waiting("tools/call", NAME, token=n))
+            return answers[-1]
+
+        async def after():
+            assert (await answers[-1].wait())["result"]["content"]
+            assert "isError" not in await host.call("files__echo")
+
+        assert await sweep(house, lambda: house.hub.supervisor.restart("files"), start, after=after) > 3
+
+
+async def test_the_hub_can_be_stopped_at_any_moment(pair, autojump_clock):
+    for n in range(1, 3000, 3):
+        fake = willing(pair)
+        with trio.CancelScope() as everything:
+            at = At(n, everything.cancel)
+            trio.lowlevel.add_instrument(at)
+            try:
+                async with pair.house({"files": fake}) as (_, host):
+                    await host.call("files__echo", token=1)
+            finally:
+                trio.lowlevel.remove_instrument(at)
+        if not at.acted.is_set():
+            assert n > 30
+            return
