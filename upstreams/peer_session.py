@@ -131,10 +131,11 @@ class PeerSession:
 
     async def request(self, method: str, params: dict[str, Raw]) -> Reply:
         """As `Session.request`."""
+        mark = self._outbox.accepted_bytes if self._outbox else 0
         try:
             return await self.peer.request(method, stamp_own(self._era, self.facts.version, params))
         except (ChannelClosed, OutboxFull, BadPeer, RemoteProtocolError) as error:
-            self._failed(error, 0)
+            self._failed(error, mark)
 
     def _failed(self, error: Exception, mark: int) -> NoReturn:
         name = self.name
