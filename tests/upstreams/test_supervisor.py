@@ -1,0 +1,449 @@
+"""Upstreams that start, change, die and come back, without a process: what the hub sees of it, and when."""
+
+import pytest
+import trio
+from fakes import FakeHost, FakeUpstream, opener
+
+from config.schema import Timeouts, UpstreamConfig
+from config.state import Memory
+from hub.link.exchange import HubError, Operation, UpstreamLost, UpstreamUnauthorized, UpstreamUnavailable
+from hub.wire.jsonrpc import Failure, Result, raw
+from hub.wire.mcp import L4, MODERN, Kind
+from upstreams.lifecycle import FAILED_PAUSE_S, State
+from upstreams.supervisor import CALM_WALKS, RETRY_LIST_S, STARTS_AT_ONCE, Supervisor
+from upstreams.upstream import is_local
+
+ECHO = Operation("tools/call", {"name": raw("echo")})
+HANG = Operation("tools/call", {"name": raw("hang")})
+
+
+class House:
+    """A supervisor with fakes, and every change it announced."""
+
+    def __init__(self, nursery, fakes, configs=None):
+        self.fakes = fakes
+        self.changes = []
+        self.memory = Memory(None)
+        self.supervisor = Supervisor(self.memory, self.note, open_session=self.open)
+        self.refusals = {}
+        self.opened_at = []
+        config = UpstreamConfig(command="x", timeouts=Timeouts(start=20, list=15, call=100))
+        self.configs = dict.fromkeys(fakes, config) | (configs or {})
+
+    def open(self, config, name, events, memory):
+        self.opened_at.append(trio.current_time())
+        if name in self.refusals:
+            return Refusal(self.refusals[name])
+        return opener(self.fakes)(config, name, events, memory)
+
+    def note(self, upstream):
+        self.changes.append((upstream.name, names(upstream)))
+
+    def __getitem__(self, name):
+        return self.supervisor.upstreams[name]
+
+
+class Refusal:
+    """A session that cannot be opened."""
+
+    def __init__(self, error):
+        self.error = error
+
+    async def run(self, *, task_status):
+        raise self.error
+
+
+def names(upstream, kind=Kind.TOOL):
+    return [entry.key for entry in upstream.snapshot.lists[kind]]
+
+
+async def house(nursery, *fakes, settle=True, **configs):
+    found = House(nursery, dict(zip("abcdefghijklmnop", fakes, strict=False)), configs)
+    await nursery.start(found.supervisor.run, found.configs)
+    if settle:
+        await found.supervisor.settled.wait()
+    return found
+
+
+settle = trio.testing.wait_all_tasks_blocked
+
+
+async def attempt(upstream, operation=ECHO):
+    try:
+        return await upstream.call(operation, FakeHost())
+    except HubError as error:
+        return error
+
+
+@pytest.mark.parametrize("version", [L4, MODERN])
+async def test_upstreams_are_connected_and_listed(nursery, autojump_clock, version):
+    fake = FakeUpstream(
+        version=version,
+        tools=["one", "two"],
+        prompts=[{"name": "p"}],
+        resources=[{"uri": "x:1", "name": "r"}],
+        resourceTemplates=[{"uriTemplate": "x:{n}", "name": "t"}],
+    )
+    fake.instructions = "Be kind"
+    there = await house(nursery, fake)
+    upstream = there["a"]
+    assert upstream.state is State.CONNECTED
+    assert not upstream.settling
+    assert there.changes == [("a", ["one", "two"])]
+    assert (upstream.snapshot.version, upstream.snapshot.instructions) == (version, "Be kind")
+    status = upstream.status()
+    assert (status.state, status.transport, status.restarts, status.in_flight) == ("connected", "stdio", 0, 0)
+    assert (status.counts.tools, status.counts.prompts, status.counts.resources, status.counts.templates) == (
+        2,
+        1,
+        1,
+        1,
+    )
+    assert isinstance(await attempt(upstream), Result)
+    assert repr(there.supervisor) == "<Supervisor [<Upstream a connected [0 in flight]>]>"
+
+
+@pytest.mark.covers("G-6", "I-3", "F-P-03")
+async def test_one_that_hangs_does_not_delay_the_others(nursery, autojump_clock):
+    hanging = [FakeUpstream() for _ in range(STARTS_AT_ONCE)]
+    for fake in hanging:
+        fake.on["initialize"] = lambda message, to: None
+    there = await house(nursery, *hanging, FakeUpstream(), settle=False)
+    good = there["abcdefghijklmnop"[STARTS_AT_ONCE]]
+    assert isinstance(await attempt(good), Result)
+    assert trio.current_time() < 6
+    assert not there.supervisor.settled.is_set()
+    await there.supervisor.settled.wait()
+    assert trio.current_time() == pytest.approx(20)
+    nursery.cancel_scope.cancel()
+
+
+async def test_a_disabled_one_is_known_but_left_alone(nursery, autojump_clock):
+    there = await house(nursery, a=UpstreamConfig(command="x", disabled=True))
+    assert there.supervisor.settled.is_set()
+    assert there["a"].state is State.DISABLED
+    assert not there["a"].settling
+    error = await attempt(there["a"])
+    assert isinstance(error, UpstreamUnavailable)
+    assert "disabled" in str(error)
+    assert there.opened_at == []
+
+
+# --- death and return -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.covers("F-P-02", "F-P-29", "T-5")
+async def test_it_comes_back_and_nobody_sees_a_difference(nursery, autojump_clock):
+    fake = FakeUpstream()
+    fake.on["tools/call:hang"] = lambda message, to: None
+    there = await house(nursery, fake)
+    upstream, outcome = there["a"], []
+
+    async def call():
+        outcome.append(await attempt(upstream, HANG))
+
+    for restarts in range(1, 4):
+        nursery.start_soon(call)
+        await settle()
+        died_at = trio.current_time()
+        await fake.conversation.close()
+        await settle()
+        assert trio.current_time() == died_at
+        assert isinstance(outcome.pop(), UpstreamLost)
+        assert upstream.state is State.RECONNECTING
+        assert upstream.settling
+        assert names(upstream) == ["echo"]
+        assert isinstance(await attempt(upstream), Result)  # waits for the next session (D-11)
+        assert trio.current_time() - died_at < 2 ** (restarts - 1) * 1.2 + 0.1
+        await settle()
+        assert upstream.status().restarts == restarts
+        assert "hung up" in upstream.status().last_error
+    assert upstream.state is State.CONNECTED
+    assert {change[1][0] for change in there.changes} == {"echo"}
+
+
+@pytest.mark.covers("F-P-01", "F-P-27")
+async def test_one_that_cannot_start_is_given_up_after_five_attempts(nursery, autojump_clock):
+    fake = FakeUpstream()
+    fake.refuses = True
+    there = await house(nursery, fake)
+    upstream = there["a"]
+    assert upstream.state is State.RECONNECTING
+    began = trio.current_time()
+    error = await attempt(upstream)  # waits for as long as there is hope
+    assert isinstance(error, UpstreamUnavailable)
+    assert 15 * 0.8 <= trio.current_time() - began <= 15 * 1.2
+    assert upstream.state is State.FAILED
+    assert len(there.opened_at) == 5
+    gaps = [later - earlier for earlier, later in zip(there.opened_at, there.opened_at[1:], strict=False)]
+    assert [round(gap / expected) for gap, expected in zip(gaps, (1, 2, 4, 8), strict=True)] == [1, 1, 1, 1]
+    assert "cannot be started: it refuses" in str(error)
+    assert error.retry_after_ms == pytest.approx(FAILED_PAUSE_S * 1000)
+    assert trio.current_time() == there.opened_at[-1]
+
+    await trio.sleep(10)
+    error = await attempt(upstream)  # at once: another attempt is not due
+    assert error.retry_after_ms == pytest.approx((FAILED_PAUSE_S - 10) * 1000)
+    assert len(there.opened_at) == 5
+    await trio.sleep(1000)
+    assert len(there.opened_at) == 5  # nobody needs it
+    assert isinstance(await attempt(upstream), UpstreamUnavailable)
+    assert len(there.opened_at) == 6
+    await trio.sleep(FAILED_PAUSE_S)
+    fake.refuses = False
+    assert isinstance(await attempt(upstream), Result)
+    assert upstream.state is State.CONNECTED
+
+
+@pytest.mark.covers("F-P-03")
+async def test_a_call_waits_for_a_start_no_longer_than_the_start_may_take(nursery, autojump_clock):
+    fake = FakeUpstream()
+    fake.on["initialize"] = lambda message, to: None
+    there = await house(nursery, fake, settle=False)
+    error = await attempt(there["a"])
+    assert isinstance(error, UpstreamUnavailable)
+    assert trio.current_time() == pytest.approx(20)
+    assert "within 20 seconds" in str(error)
+    nursery.cancel_scope.cancel()
+
+
+@pytest.mark.covers("F-P-25", "V-29")
+async def test_without_a_common_version_it_is_not_tried_again(nursery, autojump_clock):
+    fake = FakeUpstream()
+    fake.on["initialize"] = lambda message, to: {"protocolVersion": "2019-01-01", "capabilities": {}}
+    there = await house(nursery, fake)
+    assert there["a"].state is State.FAILED
+    assert "2019-01-01" in there["a"].last_error
+    await trio.sleep(1000)
+    assert len(there.opened_at) == 1
+
+
+async def test_without_credentials_it_says_so(nursery, autojump_clock):
+    there = House(nursery, {"a": FakeUpstream()})
+    there.refusals["a"] = UpstreamUnauthorized("a wants credentials")
+    await nursery.start(there.supervisor.run, there.configs)
+    await there.supervisor.settled.wait()
+    assert there["a"].state is State.UNAUTHORIZED
+    assert not there["a"].settling
+    error = await attempt(there["a"])
+    assert isinstance(error, UpstreamUnauthorized)
+    assert "credentials" in str(error)
+    await trio.sleep(FAILED_PAUSE_S)
+    del there.refusals["a"]
+    assert isinstance(await attempt(there["a"]), Result)
+
+
+@pytest.mark.covers("SEC-16")
+async def test_a_bug_in_one_session_harms_no_other(nursery, autojump_clock, caplog):
+    there = House(nursery, {"a": FakeUpstream(), "b": FakeUpstream()})
+    there.refusals["a"] = ZeroDivisionError("a bug")
+    await nursery.start(there.supervisor.run, there.configs)
+    await there.supervisor.settled.wait()
+    assert "a bug" in caplog.text
+    assert there["a"].state is State.RECONNECTING
+    assert isinstance(await attempt(there["b"]), Result)
+
+
+async def test_a_restart_is_at_once_and_finds_the_era_anew(nursery, autojump_clock):
+    fake = FakeUpstream()
+    there = await house(nursery, fake)
+    began = trio.current_time()
+    there.supervisor.restart("a")
+    await settle()
+    assert trio.current_time() == began
+    assert there["a"].state is State.CONNECTED
+    assert len(fake.conversations) == 2
+    assert len(fake.conversation.of("server/discover")) == 1
+    fake.refuses = True
+    await fake.conversation.close()
+    await trio.sleep(100)
+    assert there["a"].state is State.FAILED
+    fake.refuses = False
+    there.supervisor.restart("a")
+    await settle()
+    assert there["a"].state is State.CONNECTED
+
+
+@pytest.mark.covers("I-4", "F-P-02")
+async def test_a_call_that_was_surely_not_sent_goes_to_the_next_session(nursery, autojump_clock):
+    there = await house(nursery, FakeUpstream())
+    upstream = there["a"]
+    real = upstream._session
+
+    class Over:
+        async def call(self, operation, exchange, timeouts):
+            upstream._session = real
+            raise UpstreamUnavailable("over")
+
+    upstream._session = Over()
+    assert isinstance(await attempt(upstream), Result)
+    assert upstream.in_flight == 0
+
+    class Refusing:
+        async def call(self, operation, exchange, timeouts):
+            raise UpstreamUnavailable("not now")
+
+    upstream._session = Refusing()
+    assert isinstance(await attempt(upstream), UpstreamUnavailable)
+    upstream._session = real
+
+
+# --- lists that change ------------------------------------------------------------------------------------------------
+
+
+def tools(*found):
+    return [{"name": name, "inputSchema": {}} for name in found]
+
+
+def walks(fake):
+    return len(fake.conversation.of("tools/list"))
+
+
+async def test_a_change_is_read_and_announced_once(nursery, autojump_clock):
+    fake = FakeUpstream()
+    there = await house(nursery, fake)
+    fake.lists["tools"] = tools("new")
+    await fake.conversation.tell("notifications/tools/list_changed")
+    await settle()
+    assert there.changes == [("a", ["echo"]), ("a", ["new"])]
+    await fake.conversation.tell("notifications/tools/list_changed")
+    await settle()
+    assert len(there.changes) == 2
+
+
+@pytest.mark.covers("F-P-15")
+async def test_a_burst_of_changes_costs_two_walks_and_the_last_counts(nursery, autojump_clock):
+    fake = FakeUpstream()
+    there = await house(nursery, fake)
+    before = walks(fake)
+    gate = trio.Event()
+
+    async def slow(message, to):
+        found = fake.answer(message)
+        await gate.wait()
+        return found
+
+    fake.on["tools/list"] = slow
+    for number in range(200):
+        fake.lists["tools"] = tools(f"t{number}")
+        await fake.conversation.tell("notifications/tools/list_changed")
+    await settle()
+    gate.set()
+    await trio.sleep(5)
+    assert walks(fake) - before <= 2
+    assert names(there["a"]) == ["t199"]
+
+
+@pytest.mark.covers("F-P-15")
+async def test_a_server_that_announces_every_list_it_gives_is_slowed_down(nursery, autojump_clock):
+    fake = FakeUpstream()
+
+    async def announce(message, to):
+        await to.tell("notifications/tools/list_changed")
+        return fake.answer(message)
+
+    fake.on["tools/list"] = announce
+    there = await house(nursery, fake)
+    await trio.sleep(300)
+    assert CALM_WALKS < walks(fake) < 15
+    assert len(there.changes) == 1
+    fake.lists["tools"] = tools("late")
+    await trio.sleep(60)
+    assert names(there["a"]) == ["late"]
+    nursery.cancel_scope.cancel()
+
+
+@pytest.mark.covers("F-P-12")
+async def test_a_list_that_cannot_be_read_leaves_the_others_and_is_tried_again(nursery, autojump_clock):
+    fake = FakeUpstream(prompts=[{"name": "p"}])
+    fake.on["tools/list"] = lambda message, to: Failure(-32603, "broken")
+    there = await house(nursery, fake)
+    upstream = there["a"]
+    assert (names(upstream), names(upstream, Kind.PROMPT)) == ([], ["p"])
+    [problem] = upstream.status().degraded
+    assert "broken" in problem
+    del fake.on["tools/list"]
+    await trio.sleep(RETRY_LIST_S + 1)
+    assert names(upstream) == ["echo"]
+    assert upstream.status().degraded == ()
+    fake.on["tools/list"] = lambda message, to: None
+    await fake.conversation.tell("notifications/tools/list_changed")
+    await trio.sleep(16)
+    assert names(upstream) == ["echo"]  # the last that was good
+    assert upstream.status().degraded == ("tools could not be read in time",)
+
+
+async def test_lists_of_a_modern_server_are_read_again_when_their_time_is_over(nursery, autojump_clock):
+    fake = FakeUpstream(version=MODERN)
+    there = await house(nursery, fake)
+    fake.lists["tools"] = tools("new")
+    await trio.sleep(59)
+    assert names(there["a"]) == ["echo"]
+    await trio.sleep(2)
+    assert names(there["a"]) == ["new"]
+
+
+# --- what else it hears and is told -----------------------------------------------------------------------------------
+
+
+async def test_a_legacy_server_is_told_the_level_again_after_a_restart(nursery, autojump_clock):
+    fake = FakeUpstream()
+    there = await house(nursery, fake)
+    for level in ("info", "info", "debug", None):
+        there["a"].set_log_level(level)
+        await settle()
+    levels = [message["params"]["level"] for message in fake.conversation.of("logging/setLevel")]
+    assert levels == ["info", "debug"]
+    there["a"].set_log_level("error")
+    await fake.conversation.close()
+    await trio.sleep(5)
+    assert [message["params"]["level"] for message in fake.conversation.of("logging/setLevel")] == ["error"]
+
+
+async def test_a_modern_server_is_told_no_level(nursery, autojump_clock):
+    fake = FakeUpstream(version=MODERN)
+    there = await house(nursery, fake)
+    there["a"].set_log_level("debug")
+    await settle()
+    assert fake.conversation.of("logging/setLevel") == []
+
+
+@pytest.mark.covers("F-P-14")
+async def test_what_belongs_to_no_host_is_logged_but_does_not_flood_the_log(nursery, autojump_clock, caplog):
+    fake = FakeUpstream()
+    there = await house(nursery, fake)
+    caplog.clear()
+    for number in range(100):
+        await fake.conversation.tell("notifications/message", {"level": "warning", "data": f"hello {number}"})
+    await settle()
+    said = [record for record in caplog.records if "hello" in record.getMessage()]
+    assert 10 <= len(said) <= 40
+    assert said[0].getMessage() == 'a: "hello 0"'
+    del there
+
+
+async def test_a_tool_may_have_a_time_of_its_own(nursery, autojump_clock):
+    fake = FakeUpstream()
+    fake.on["tools/call"] = lambda message, to: None
+    config = UpstreamConfig(command="x", timeouts=Timeouts(call=100), tool_timeouts={"hang": 7})
+    there = await house(nursery, fake, a=config)
+    for operation, seconds in ((HANG, 7), (ECHO, 100)):
+        began = trio.current_time()
+        await attempt(there["a"], operation)
+        assert trio.current_time() - began == pytest.approx(seconds)
+
+
+@pytest.mark.parametrize(
+    ("config", "local"),
+    [
+        (UpstreamConfig(command="x"), True),
+        (UpstreamConfig(url="http://localhost:1/"), True),
+        (UpstreamConfig(url="http://127.0.0.1:1/"), True),
+        (UpstreamConfig(url="http://[::1]:1/"), True),
+        (UpstreamConfig(url="https://example.com/"), False),
+        (UpstreamConfig(url="https://example.com/", locality="local"), True),
+        (UpstreamConfig(command="x", locality="remote"), False),
+    ],
+)
+def test_which_upstreams_share_our_files(config, local):
+    assert is_local(config) is local
