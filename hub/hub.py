@@ -7,7 +7,7 @@ import logging
 from typing import Final
 
 import trio
-from msgspec import Raw, to_builtins
+from msgspec import UNSET, Raw, to_builtins
 
 from config.schema import HubConfig
 from config.state import Memory
@@ -133,7 +133,8 @@ class Hub:
         request = Request(0, TOOLS_CALL, {"name": raw(name), "arguments": arguments})
         reply = await self.router.dispatch(request, self._operator())
         if isinstance(reply, Failure):
-            return raw({"error": {"code": reply.code, "message": reply.message, "data": reply.data}})
+            data = {} if reply.data is UNSET else {"data": reply.data}
+            return raw({"error": {"code": reply.code, "message": reply.message, **data}})
         return reply.value
 
     def _operator(self) -> HostExchange:

@@ -221,8 +221,12 @@ class Router:
         routes = await self._routes_of(uri, exchange)
         reply: Reply = _no_resource(uri, exchange)
         for route in routes:  # several only where local upstreams share files (naming.md 5.4)
-            reply = await self._forward(request, exchange, route, "uri", asked=uri)
-            if isinstance(reply, Result) or route is routes[-1]:
+            try:
+                reply = await self._forward(request, exchange, route, "uri", asked=uri)
+            except HubError:
+                if route is routes[-1]:
+                    raise
+            if isinstance(reply, Result):
                 break
         return reply
 

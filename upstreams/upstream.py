@@ -259,6 +259,8 @@ class Upstream:
 
     async def refresh(self, kind: Kind) -> None:
         """Have a list read anew and wait for it, but never for longer than `REFRESH_WAIT_S`."""
+        if self.state not in (State.CONNECTED, State.CONNECTING, State.RECONNECTING):
+            return
         self.changed((kind,))
         with trio.move_on_after(REFRESH_WAIT_S):
             await self.stale[kind].wait()

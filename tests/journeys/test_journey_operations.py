@@ -337,3 +337,37 @@ async def test_older_hosts_do_all_of_it(autojump_clock, version, carrier, upstre
         for kind in ("prompts", "resources", "resourceTemplates"):
             assert len(await host.names(kind)) == 1
         assert (await host.error("resources/read", {"uri": "x://y"}))["code"] == -32002
+
+
+# --- files that several local upstreams can read (naming.md 5.4) ------------------------------------------------------
+
+
+def files(pair):
+    return pair.fake(resourceTemplates=[{"uriTemplate": "file:///{path}", "name": "files"}])
+
+
+async def test_a_file_that_one_upstream_cannot_read_is_asked_of_the_next(pair, autojump_clock):
+    one, two = files(pair), files(pair)
+    params = {"uri": "file:///a/b"}
+    async with pair.house({"one": one, "two": two}) as (_, host):
+        await host.result("resources/read", params)
+        assert (len(one.conversation.of("resources/read")), len(two.conversation.of("resources/read"))) == (1, 0)
+        one.on["resources/read"] = lambda *_: Failure(-32603, "Permission denied")
+        await host.result("resources/read", params)
+        assert len(two.conversation.of("resources/read")) == 1
+        two.on["resources/read"] = lambda *_: Failure(-32603, "No such file")
+        assert (await host.error("resources/read", params))["message"] == "No such file"
+
+
+async def test_an_upstream_that_is_away_does_not_keep_files_from_others(pair, autojump_clock):
+    one, two = files(pair), files(pair)
+
+    async def die(message, conversation):
+        await conversation.close()
+
+    one.on["resources/read"] = die
+    async with pair.house({"one": one, "two": two}) as (_, host):
+        assert "contents" in await host.result("resources/read", {"uri": "file:///a/b"})
+        two.on["resources/read"] = die
+        error = await host.error("resources/read", {"uri": "file:///a/b"})
+        assert error["data"]["hub"] == "upstream_lost"

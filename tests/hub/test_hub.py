@@ -1,0 +1,68 @@
+"""The parts of a hub together, and what its control socket offers."""
+
+import json
+
+import trio
+from fakes import FakeUpstream
+from house import a_house
+from msgspec import Raw
+
+from config.schema import Timeouts
+from config.state import Memory
+from hub.wire.mcp import L4, MODERN
+
+
+async def test_status_shows_upstreams_hosts_and_warnings(autojump_clock):
+    fakes = {"one": FakeUpstream(version=MODERN, tools=["two__echo"]), "two": FakeUpstream(), "gone": FakeUpstream()}
+    fakes["gone"].refuses = True
+    async with a_house(fakes, upstreams={"one": {"prefix": ""}}) as house:
+        await house.host("lines", L4)
+        await house.host("http", L4)
+        await trio.sleep(1)
+        status = await house.hub.status()
+        states = {row["name"]: (row["state"], row["version"]) for row in status["upstreams"]}
+        assert states == {
+            "one": ("connected", MODERN),
+            "two": ("connected", L4),
+            "gone": ("reconnecting", None),
+        }
+        assert status["settled"] is True
+        assert sorted(row["transport"] for row in status["hosts"]) == ["http", "unix"]
+        assert len(status["warnings"]) == 1
+        json.dumps(status)
+
+
+async def test_the_command_line_lists_and_calls_tools(autojump_clock):
+    async with a_house({"files": FakeUpstream()}) as house:
+        assert [json.loads(bytes(tool))["name"] for tool in await house.hub.tools()] == ["files__echo"]
+        result = json.loads(bytes(await house.hub.call("files__echo", Raw(b'{"a":1}'))))
+        assert json.loads(result["content"][0]["text"])["arguments"] == {"a": 1}
+        failure = json.loads(bytes(await house.hub.call("nothing", Raw(b"{}"))))
+        assert failure["error"]["code"] == -32602
+
+
+async def test_what_was_learned_is_kept(autojump_clock, tmp_path):
+    fakes = {"files": FakeUpstream(version=MODERN, resources=[{"uri": "a://b", "name": "r"}])}
+    path = tmp_path / "state.json"
+    async with a_house(fakes, memory=Memory(path)) as house:
+        host = await house.host("lines", L4)
+        await host.names("resources")
+        await trio.sleep(10)
+        assert path.exists()
+    memory = Memory(path)
+    assert memory.get("claims", "all")
+    async with a_house(fakes, memory=memory):
+        await trio.sleep(1)
+    assert fakes["files"].conversation.received[0]["method"] == "server/discover"
+
+
+async def test_a_disabled_upstream_is_known_and_not_started(autojump_clock):
+    fakes = {"off": FakeUpstream(), "on": FakeUpstream()}
+    settings = {"off": {"disabled": True}, "on": {"timeouts": Timeouts(start=5)}}
+    async with a_house(fakes, upstreams=settings) as house:
+        host = await house.host("lines", L4)
+        assert await host.names() == ["on__echo"]
+        started = trio.current_time()
+        assert (await host.error("tools/call", {"name": "off__echo"}))["code"] == -32602
+        assert trio.current_time() == started
+        assert fakes["off"].conversations == []

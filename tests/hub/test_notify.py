@@ -1,0 +1,173 @@
+"""The one consumer of changes, and the one log level."""
+
+import logging
+
+import pytest
+import trio
+import trio.testing
+from msgspec import Raw
+
+from hub.catalog import Rules, UpstreamRule, merge
+from hub.naming import Claims
+from hub.notify import COALESCE_S, LEVEL_LINGER_S, LogLevels, Notifier, most_verbose
+from hub.wire.jsonrpc import raw
+from hub.wire.mcp import L4, Entry, Freshness, Kind, Snapshot
+
+
+def snapshot(name, *tools):
+    entries = tuple(Entry(tool, {"name": raw(tool), "inputSchema": Raw(b'{"type":"object"}')}) for tool in tools)
+    lists = dict.fromkeys(Kind, ()) | {Kind.TOOL: entries}
+    return Snapshot(name, L4, {"tools": Raw(b"{}")}, {}, "", lists, dict.fromkeys(Kind, Freshness()), True)
+
+
+class World:
+    """Snapshots, the catalogue made of them, and the hosts that are told of it."""
+
+    def __init__(self, *names, bare=None):
+        self.snapshots = {name: snapshot(name, "echo") for name in names}
+        rules = tuple(UpstreamRule(name, "" if name == bare else None) for name in names)
+        self.rules, self.claims = Rules(rules), Claims()
+        self.catalog = merge((), self.rules, self.claims)
+        self.settled = trio.Event()
+        self.told = []
+        self.notifier = Notifier(self.build, self, self)
+
+    def build(self, previous):
+        return merge(self.snapshots.values(), self.rules, self.claims, previous=previous)
+
+    def list_changed(self, kinds, scope):
+        self.told.append((kinds, scope))
+
+    def log_levels(self):
+        return []
+
+    def change(self, name, *tools):
+        self.snapshots[name] = snapshot(name, *tools)
+        self.notifier.changed(name)
+
+    def settle(self):
+        self.notifier.rebuild()
+        self.settled.set()
+
+    def names(self):
+        return [
+            offers.name + ":" + shown.original for offers in self.catalog.offers for shown in offers.shown[Kind.TOOL]
+        ]
+
+
+@pytest.fixture
+async def world(nursery):
+    world = World("a", "b")
+    nursery.start_soon(world.notifier.run)
+    await trio.testing.wait_all_tasks_blocked()
+    return world
+
+
+@pytest.mark.covers("N-8")
+async def test_nothing_is_announced_that_nobody_can_have_seen(autojump_clock, world):
+    world.change("a", "new")
+    await trio.sleep(1)
+    world.settle()
+    assert world.told == []
+    assert world.names() == ["a:new", "b:echo"]
+
+
+async def test_a_rebuild_out_of_turn_loses_no_later_change(autojump_clock, world):
+    world.settle()
+    world.settle()
+    world.change("a", "new")
+    await trio.sleep(1)
+    assert world.names() == ["a:new", "b:echo"]
+    assert world.told == [({Kind.TOOL}, None), ({Kind.TOOL}, "a")]
+
+
+async def test_a_rebuild_out_of_turn_makes_the_next_one_needless(autojump_clock, world):
+    world.settle()
+    world.change("a", "new")
+    assert world.notifier.dirty
+    world.notifier.rebuild()
+    assert not world.notifier.dirty
+    before = world.notifier.rebuilds
+    await trio.sleep(1)
+    assert world.notifier.rebuilds == before
+    world.change("b", "other")
+    await trio.sleep(1)
+    assert world.notifier.rebuilds == before + 1
+    assert world.names() == ["a:new", "b:other"]
+
+
+async def test_changes_at_one_time_are_one_rebuild(autojump_clock, world):
+    world.settle()
+    before = world.notifier.rebuilds
+    for number in range(100):
+        world.change("a", f"new-{number}")
+        world.change("b", f"new-{number}")
+    await trio.sleep(COALESCE_S * 2)
+    assert world.notifier.rebuilds == before + 1
+    assert world.told == [({Kind.TOOL}, None), ({Kind.TOOL}, "a"), ({Kind.TOOL}, "b")] or world.told == [
+        ({Kind.TOOL}, None),
+        ({Kind.TOOL}, "b"),
+        ({Kind.TOOL}, "a"),
+    ]
+
+
+async def test_a_change_that_nobody_sees_is_not_announced(autojump_clock, world):
+    world.settle()
+    world.change("a", "echo")
+    await trio.sleep(1)
+    assert world.told == []
+
+
+async def test_a_warning_is_logged_once(autojump_clock, caplog):
+    world = World("a", "b", bare="a")
+    world.snapshots["a"] = snapshot("a", "b__echo")
+    with caplog.at_level(logging.WARNING, "hubd.notify"):
+        world.settle()
+        world.notifier.rebuild()
+    assert len(caplog.records) == 1
+    assert "b__echo" in caplog.text
+
+
+# --- log levels -------------------------------------------------------------------------------------------------------
+
+
+def test_the_most_verbose_of_levels():
+    assert most_verbose(["error", "info", "alert"]) == "info"
+    assert most_verbose([]) is None
+
+
+async def test_the_level_is_applied_when_it_changes(autojump_clock):
+    wanted, applied = [], []
+    levels = LogLevels(lambda: wanted, applied.append)
+    for now in (["error"], ["error", "error"], ["error", "debug"], ["error"], []):
+        wanted[:] = now
+        levels.changed()
+    assert applied == ["error", "debug", "error", None]
+
+
+async def test_a_level_is_held_while_requests_run_and_lingers(autojump_clock, nursery):
+    applied = []
+    levels = LogLevels(lambda: ["error"], applied.append)
+    levels.changed()
+    nursery.start_soon(levels.run)
+    with levels.held("debug"), levels.held("debug"):
+        with levels.held("debug"):
+            await trio.sleep(LEVEL_LINGER_S * 3)
+        await trio.sleep(LEVEL_LINGER_S * 3)
+        assert applied == ["error", "debug"]
+    await trio.sleep(LEVEL_LINGER_S / 2)
+    with levels.held("debug"):
+        pass
+    assert applied == ["error", "debug"]
+    await trio.sleep(LEVEL_LINGER_S * 2)
+    assert applied == ["error", "debug", "error"]
+
+
+async def test_a_request_that_fails_lets_its_level_go(autojump_clock, nursery):
+    applied = []
+    levels = LogLevels(list, applied.append)
+    nursery.start_soon(levels.run)
+    with pytest.raises(ZeroDivisionError), levels.held("info"):
+        raise ZeroDivisionError
+    await trio.sleep(LEVEL_LINGER_S * 2)
+    assert applied == ["info", None]

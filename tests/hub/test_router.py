@@ -1,0 +1,175 @@
+"""One table from method to handler; whole journeys through it are in tests/journeys."""
+
+import json
+
+import pytest
+import trio
+import trio.testing
+from fakes import FakeHost
+from msgspec import Raw
+
+from hub.catalog import Rules, UpstreamRule, merge
+from hub.link.exchange import UpstreamUnavailable
+from hub.naming import Claims
+from hub.notify import LogLevels
+from hub.router import Router
+from hub.wire.jsonrpc import Failure, RemoteProtocolError, Request, Result, raw
+from hub.wire.mcp import L1, L3, L4, MODERN, Entry, Freshness, Kind, Snapshot
+
+
+class Files:
+    """An upstream: keeps what it is asked, answers as told."""
+
+    name = "files"
+
+    def __init__(self, *tools):
+        entries = tuple(Entry(tool, {"name": raw(tool), "inputSchema": Raw(b'{"type":"object"}')}) for tool in tools)
+        lists = dict.fromkeys(Kind, ()) | {Kind.TOOL: entries}
+        fresh = dict.fromkeys(Kind, Freshness())
+        self.snapshot = Snapshot("files", L4, {"tools": Raw(b"{}")}, {}, "Be brief.", lists, fresh, True)
+        self.calls = []
+        self.stale = []
+        self.answer = Result(Raw(b'{"content":[]}'))
+
+    async def call(self, operation, exchange):
+        self.calls.append(operation)
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer
+
+    def changed(self, kinds):
+        self.stale.append(kinds)
+
+
+class Bench:
+    """A router over one upstream."""
+
+    def __init__(self, *tools, settled=True):
+        self.files = Files(*tools)
+        self.refreshed = []
+        self.applied = []
+        self.claims = Claims()
+        self.rules = Rules((UpstreamRule("files"),))
+        levels = LogLevels(list, self.applied.append)
+        self.router = Router(self.merged(), {"files": self.files}, levels, self.refresh)
+        if settled:
+            self.router.settled.set()
+
+    def merged(self):
+        return merge([self.files.snapshot], self.rules, self.claims)
+
+    async def refresh(self, upstream, kind):
+        self.refreshed.append((upstream, kind))
+
+    async def ask(self, method, host=None, **params):
+        request = Request(1, method, {name: raw(value) for name, value in params.items()})
+        return await self.router.dispatch(request, host or FakeHost())
+
+
+@pytest.mark.covers("V-14", "V-26")
+@pytest.mark.parametrize(("asked", "agreed"), [(L1, L1), (L3, L3), ("2099-01-01", L4), (MODERN, L4)])
+async def test_a_handshake_agrees_on_a_revision(asked, agreed):
+    params = {"protocolVersion": raw(asked), "capabilities": raw({"roots": {}})}
+    result, version, capabilities = Bench().router.initialize(params, None)
+    assert version == agreed
+    assert json.loads(bytes(result.value))["protocolVersion"] == agreed
+    assert set(capabilities) == {"roots"}
+
+
+async def test_a_handshake_on_the_endpoint_of_an_upstream_has_its_instructions():
+    params = {"protocolVersion": raw(L4)}
+    result, _, _ = Bench().router.initialize(params, "files")
+    assert json.loads(bytes(result.value))["instructions"] == "Be brief."
+
+
+@pytest.mark.parametrize("params", [{}, {"protocolVersion": raw(7)}, {"protocolVersion": raw(None)}])
+async def test_a_handshake_without_a_revision_is_refused(params):
+    with pytest.raises(RemoteProtocolError) as caught:
+        Bench().router.initialize(params, None)
+    assert caught.value.failure.code == -32602
+
+
+async def test_scopes_are_the_names_of_upstreams():
+    router = Bench().router
+    assert router.knows_scope("files")
+    assert not router.knows_scope("file")
+
+
+async def test_a_known_name_is_called_before_all_is_settled(autojump_clock):
+    bench = Bench("echo", settled=False)
+    assert isinstance(await bench.ask("tools/call", name="files__echo"), Result)
+
+
+async def test_an_unknown_name_waits_until_all_is_settled(autojump_clock, nursery):
+    bench = Bench(settled=False)
+    replies = []
+
+    async def ask():
+        replies.append(await bench.ask("tools/call", name="files__echo"))
+
+    nursery.start_soon(ask)
+    await trio.testing.wait_all_tasks_blocked()
+    assert replies == []
+    bench.files.snapshot = Files("echo").snapshot
+    bench.router.catalog = bench.merged()
+    bench.router.settled.set()
+    await trio.testing.wait_all_tasks_blocked()
+    assert isinstance(replies[0], Result)
+    assert bench.refreshed == []
+
+
+@pytest.mark.parametrize(
+    ("name", "refreshed"),
+    [("files__nothing", [("files", Kind.TOOL)]), ("others__echo", []), ("echo", []), ("", []), ("__", [])],
+)
+async def test_only_a_known_server_is_asked_again(name, refreshed):
+    bench = Bench("echo")
+    reply = await bench.ask("tools/call", name=name)
+    assert reply == Failure(-32602, f"Unknown tool: {name}")
+    assert bench.refreshed == refreshed
+
+
+@pytest.mark.parametrize(
+    ("code", "text", "stale"),
+    [
+        (-32602, "Unknown tool: echo", True),
+        (-32602, "MCP error -32602: Tool echo not found", True),
+        (-32601, "Unknown method", True),
+        (-32602, "text is missing", False),
+        (-32603, "Unknown tool", False),
+    ],
+)
+async def test_an_upstream_that_does_not_know_its_own_tool_is_out_of_date(code, text, stale):
+    bench = Bench("echo")
+    bench.files.answer = Failure(code, text)
+    assert await bench.ask("tools/call", name="files__echo") == Failure(code, text)
+    assert bench.files.stale == ([(Kind.TOOL,)] if stale else [])
+
+
+async def test_a_failure_of_the_hub_is_told_in_the_hosts_revision():
+    bench = Bench("echo")
+    bench.files.answer = UpstreamUnavailable("files is away", upstream="files")
+    for version in (L4, MODERN):
+        reply = await bench.ask("tools/call", FakeHost(version=version), name="files__echo")
+        result = json.loads(bytes(reply.value))
+        assert result["isError"]
+        assert ("resultType" in result) == (version == MODERN)
+        assert result["_meta"]["dev.hubd/failure"]["hub"] == "upstream_unavailable"
+
+
+async def test_the_level_of_a_modern_request_is_wanted_before_it_is_sent():
+    bench = Bench("echo")
+    await bench.ask("tools/call", FakeHost(version=L4, level="debug"), name="files__echo")
+    assert bench.applied == []
+    await bench.ask("tools/call", FakeHost(version=MODERN, level="debug"), name="files__echo")
+    assert bench.applied == ["debug"]
+
+
+async def test_parameters_are_passed_on_without_being_changed_in_the_request():
+    bench = Bench("echo")
+    arguments = {"deep": [1, {"a": None}], "uri": "file:///a"}
+    request = Request(1, "tools/call", {"name": raw("files__echo"), "arguments": raw(arguments), "extra": raw(1)})
+    await bench.router.dispatch(request, FakeHost())
+    assert json.loads(bytes(request.params["name"])) == "files__echo"
+    sent = {name: json.loads(bytes(value)) for name, value in bench.files.calls[0].params.items()}
+    assert sent == {"name": "echo", "arguments": arguments, "extra": 1}
