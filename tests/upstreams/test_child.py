@@ -1,0 +1,274 @@
+"""Real processes: what they are given, what they say, how they end, and that nothing of them is left."""
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import pytest
+import trio
+
+from config.schema import Secret, UpstreamConfig
+from hub.link.exchange import UpstreamUnavailable
+from upstreams.child import (
+    CLOSE_GRACE_S,
+    LAST_OUTPUT_S,
+    MARKER,
+    STDERR_BURST,
+    STDERR_LINE_CHARS,
+    STDERR_LINES,
+    TERM_GRACE_S,
+    Child,
+    Said,
+    child_environment,
+    printable,
+)
+
+SCRIPTED = Path(__file__).parent.parent / "scripted.py"
+
+
+def scripted(script, **config):
+    return UpstreamConfig(command=sys.executable, args=("-I", "-S", str(SCRIPTED), json.dumps(script)), **config)
+
+
+def python(program, **config):
+    return UpstreamConfig(command=sys.executable, args=("-I", "-S", "-c", program), **config)
+
+
+async def read_all(stream):
+    data = bytearray()
+    while part := await stream.receive_some(1 << 16):
+        data += part
+    return bytes(data)
+
+
+def alive(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+# --- start ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.covers("SEC-51", "I-9")
+async def test_a_child_knows_only_what_it_should():
+    environ = {
+        "HOME": "/home/me",
+        "PATH": os.environ["PATH"],
+        "LC_ALL": "C.UTF-8",
+        "LANG": "() { :; }; echo hacked",
+        "AWS_SECRET_ACCESS_KEY": "canary",
+        "PYTHONPATH": "/evil",
+    }
+    config = python("import os, json; print(json.dumps(dict(os.environ)))", env={"TOKEN": Secret("declared")})
+    child = Child(config, "c", environ)
+    known = json.loads(await read_all(child.stdout))
+    await child.stop()
+    assert known.pop(MARKER) == child.marker
+    assert child.marker.startswith(f"{os.getpid()}.")
+    assert known == {
+        "HOME": "/home/me",
+        "PATH": os.environ["PATH"],
+        "LC_ALL": "C.UTF-8",
+        "TOKEN": "declared",
+    }
+
+
+def test_what_is_declared_wins():
+    config = UpstreamConfig(command="x", env={"PATH": Secret("/mine")})
+    assert child_environment(config, {"PATH": "/theirs", "USER": "me"}) == {"PATH": "/mine", "USER": "me"}
+
+
+@pytest.mark.covers("SEC-52")
+async def test_a_child_has_a_session_of_its_own_and_three_descriptors(tmp_path):
+    program = "import os; print(os.getsid(0) == os.getpid(), sorted(map(int, os.listdir('/proc/self/fd')))[:4])"
+    child = Child(python(program, cwd=str(tmp_path)), "c", os.environ)
+    said = (await read_all(child.stdout)).decode()
+    await child.stop()
+    assert said.startswith("True [0, 1, 2, 3]")  # 3 is that of listdir
+
+
+@pytest.mark.covers("F-P-01")
+@pytest.mark.parametrize(
+    ("make", "reason"),
+    [
+        (lambda at: {"command": "no-such-command-anywhere"}, "was not found"),
+        (lambda at: {"command": str(at)}, "may not be executed"),
+        (lambda at: {"command": str(write(at / "plain", "echo", 0o644))}, "may not be executed"),
+        (lambda at: {"command": str(write(at / "script", "#!/no/such/interpreter\n", 0o755))}, "interpreter was not"),
+        (lambda at: {"command": str(write(at / "garbage", "\0\1\2\3", 0o755))}, "exec format error"),
+        (lambda at: {"command": "sh", "cwd": str(at / "missing")}, "cwd is not a directory"),
+        (lambda at: {"command": "sh", "args": ("\0",)}, "with these arguments"),
+    ],
+)
+async def test_a_command_that_cannot_be_started_says_why(tmp_path, make, reason):
+    with pytest.raises(UpstreamUnavailable) as caught:
+        Child(UpstreamConfig(**make(tmp_path)), "c", os.environ)
+    assert reason in str(caught.value)
+    assert str(tmp_path) not in str(caught.value)
+
+
+def write(path, text, mode):
+    path.write_text(text)
+    path.chmod(mode)
+    return path
+
+
+# --- end --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("program", "ending"),
+    [
+        ("", "exited with status 0"),
+        ("raise SystemExit(3)", "exited with status 3"),
+        ("import os; os.kill(os.getpid(), 9)", "was killed by SIGKILL"),
+        ("import os; os.kill(os.getpid(), 40)", "was killed by signal 40"),
+    ],
+)
+async def test_how_it_ended(nursery, program, ending):
+    child = Child(python(program), "c", os.environ)
+    nursery.start_soon(child.watch)
+    await child.gone.wait()
+    assert child.ending() == ""  # not reaped
+    await child.stop()
+    assert child.ending() == ending
+    assert ending in repr(child)
+
+
+@pytest.mark.covers("T-4")
+async def test_a_polite_child_ends_when_its_input_does():
+    child = Child(python("import sys; sys.stdin.read(); sys.stderr.write('bye')"), "c", os.environ)
+    began = trio.current_time()
+    await child.stop()
+    assert trio.current_time() - began < 2
+    assert child.ending() == "exited with status 0"
+    assert child.said.tail() == "bye"
+
+
+async def test_a_child_that_ignores_its_input_gets_a_signal(monkeypatch):
+    monkeypatch.setattr("upstreams.child.CLOSE_GRACE_S", 0.05)
+    child = Child(python("import signal; signal.pause()"), "c", os.environ)
+    await child.stop()
+    assert child.ending() == "was killed by SIGTERM"
+
+
+@pytest.mark.covers("F-P-21")
+async def test_a_stubborn_child_is_killed(monkeypatch):
+    assert CLOSE_GRACE_S + TERM_GRACE_S + LAST_OUTPUT_S < 6
+    monkeypatch.setattr("upstreams.child.CLOSE_GRACE_S", 0.05)
+    monkeypatch.setattr("upstreams.child.TERM_GRACE_S", 0.05)
+    program = "import signal; signal.signal(15, signal.SIG_IGN); print(flush=True)\nwhile True: signal.pause()"
+    child = Child(python(program), "c", os.environ)
+    assert await child.stdout.receive_some(1) == b"\n"
+    with trio.CancelScope() as scope:
+        scope.cancel()
+        await child.stop()  # whatever happens around it
+    assert child.ending() == "was killed by SIGKILL"
+    assert not alive(child.pid)
+
+
+@pytest.mark.covers("M-03")
+async def test_a_child_can_finish_what_it_has_to_say(nursery):
+    program = "import sys; sys.stdin.read(); sys.stdout.write('x' * 3000000); sys.stderr.write('y' * 300000)"
+    child = Child(python(program), "c", os.environ)
+    await child.stop()
+    assert child.ending() == "exited with status 0"
+
+
+@pytest.mark.covers("F-P-20", "SEC-52", "I-8")
+@pytest.mark.parametrize("setsid", [False, True])
+async def test_nothing_that_it_started_is_left(nursery, tmp_path, setsid):
+    file = tmp_path / "pid"
+    script = {"start": [["fork", str(file), setsid], ["raw", "ready\n"]]}
+    child = Child(scripted(script), "c", os.environ)
+    assert await child.stdout.receive_some(6) == b"ready\n"
+    grandchild = int(file.read_text())
+    assert alive(grandchild)
+    assert (os.getsid(grandchild) != os.getsid(child.pid)) is setsid
+    await child.stop()
+    with trio.fail_after(5):
+        while alive(grandchild):  # SIGKILL was sent; how soon it works is the kernel's affair
+            await trio.lowlevel.checkpoint()
+    assert not alive(child.pid)
+
+
+async def test_other_processes_live_on():
+    bystander = Child(python("import sys; sys.stdin.read()"), "b", os.environ)
+    child = Child(python(""), "c", os.environ)
+    await child.stop()
+    assert alive(bystander.pid)
+    await bystander.stop()
+
+
+@pytest.mark.covers("I-12")
+async def test_no_descriptor_is_left():
+    before = len(os.listdir("/proc/self/fd"))
+    for _ in range(3):
+        await Child(python(""), "c", os.environ).stop()
+    with pytest.raises(UpstreamUnavailable):
+        Child(UpstreamConfig(command="no-such-command-anywhere"), "c", os.environ)
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+# --- stderr -----------------------------------------------------------------------------------------------------------
+
+
+def test_the_last_lines_are_kept():
+    said = Said("c")
+    said.feed(b"".join(b"line %d\n" % number for number in range(1000)) + b"unfinished", 0)
+    assert said.tail(3) == "line 998\nline 999\nunfinished"
+    assert len(said.tail(1000).split("\n")) == STDERR_LINES + 1
+
+
+@pytest.mark.covers("F-P-23", "SEC-54")
+def test_binary_lines_and_escapes_are_made_visible(caplog):
+    caplog.set_level("INFO")
+    said = Said("c")
+    said.feed(b"\x1b[31mred\x1b[0m \xff\0\r\n\r\n", 0)
+    assert said.tail() == "\\x1b[31mred\\x1b[0m \N{REPLACEMENT CHARACTER}\\x00"
+    assert printable("plain \N{SNOWMAN}") == "plain \N{SNOWMAN}"
+    assert "\x1b" not in caplog.text
+
+
+@pytest.mark.covers("F-P-23")
+def test_a_line_without_end_is_cut():
+    said = Said("c")
+    for _ in range(100):
+        said.feed(b"x" * 65536, 0)
+    assert len(said.tail()) == STDERR_LINE_CHARS
+    said.feed(b"\nnext\n", 0)
+    assert said.tail(2).split("\n")[1] == "next"
+
+
+@pytest.mark.covers("F-P-23")
+def test_a_flood_is_kept_out_of_the_log(caplog):
+    caplog.set_level("INFO")
+    said = Said("c")
+    for _ in range(2 * STDERR_BURST // 1000):
+        said.feed(b"x" * 999 + b"\n", 0)
+    assert len(caplog.records) < STDERR_BURST / 999 + 2
+    assert said.dropped_lines
+    caplog.clear()
+    said.feed(b"later\n", 10)
+    assert [record.getMessage().partition(": ")[2] for record in caplog.records] == [
+        f"{2 * STDERR_BURST // 1000 - STDERR_BURST // 999} lines of its stderr were dropped",
+        "later",
+    ]
+
+
+@pytest.mark.covers("M-03", "F-P-23")
+async def test_a_child_that_floods_stderr_is_not_held_up(nursery):
+    script = {"start": [["stderr", "x" * 1000, 3000], ["stderr", "\nlast words\n"], ["exit", 4]]}
+    child = Child(scripted(script), "c", os.environ)
+    nursery.start_soon(child.drain_stderr)
+    nursery.start_soon(child.watch)
+    with trio.fail_after(10):
+        await child.gone.wait()
+    nursery.cancel_scope.cancel()
+    with trio.CancelScope(shield=True):
+        await child.stop()
+    assert child.ending() == "exited with status 4"
+    assert child.said.tail(1) == "last words"
