@@ -186,12 +186,12 @@ async def test_nothing_that_it_started_is_left(nursery, tmp_path, setsid):
     child = Child(scripted(script), "c", os.environ)
     assert await child.stdout.receive_some(6) == b"ready\n"
     grandchild = int(file.read_text())
-    assert alive(grandchild)
+    pidfd = os.pidfd_open(grandchild)
     assert (os.getsid(grandchild) != os.getsid(child.pid)) is setsid
     await child.stop()
-    with trio.fail_after(5):
-        while alive(grandchild):  # SIGKILL was sent; how soon it works is the kernel's affair
-            await trio.lowlevel.checkpoint()
+    with trio.fail_after(5):  # SIGKILL was sent; how soon it works is the kernel's affair
+        await trio.lowlevel.wait_readable(pidfd)
+    os.close(pidfd)
     assert not alive(child.pid)
 
 

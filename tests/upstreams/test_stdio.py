@@ -1,0 +1,323 @@
+"""Sessions with real processes that do what a script says: the faults of faults.md 6.1, and what becomes of calls."""
+
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+import trio
+from fakes import FakeHost
+
+from config.schema import Timeouts, UpstreamConfig
+from config.state import Memory
+from hub.link.channel import MAX_LINE_BYTES
+from hub.link.exchange import (
+    Executed,
+    HubError,
+    Operation,
+    Overloaded,
+    UpstreamLost,
+    UpstreamProtocolError,
+    UpstreamUnavailable,
+)
+from hub.wire.jsonrpc import Result, raw
+from hub.wire.mcp import L2, L4, MODERN, Kind
+from upstreams.probe import config_key
+from upstreams.session import CallTimeouts, walk
+from upstreams.stdio import DiedInHandshake, StdioSession
+
+SCRIPTED = Path(__file__).parent.parent / "scripted.py"
+TIMEOUTS = CallTimeouts(idle_s=300, total_s=3600)
+
+
+class Running:
+    """A session with a scripted process, and how it ended."""
+
+    def __init__(self, script, *, memory=None, **config):
+        self.memory = memory or Memory(None)
+        argv = ("-I", "-S", str(SCRIPTED), json.dumps(script))
+        self.config = UpstreamConfig(command=sys.executable, args=argv, **config)
+        self.session = StdioSession(self.config, "up", self, self.memory)
+        self.error = None
+        self.ended_at = None
+        self.over = trio.Event()
+        self.kinds = []
+
+    def changed(self, kinds):
+        self.kinds.append(kinds)
+
+    def log(self, params): ...
+
+    def ended(self):
+        self.ended_at = trio.current_time()
+
+    async def run(self, *, task_status=trio.TASK_STATUS_IGNORED):
+        try:
+            await self.session.run(task_status=task_status)
+        except HubError as error:
+            self.error = error
+            if self.session._facts is None:
+                raise
+        finally:
+            self.over.set()
+
+    async def call(self, name, **arguments):
+        operation = Operation("tools/call", {"name": raw(name), "arguments": raw(arguments)})
+        try:
+            return await self.session.call(operation, FakeHost(), TIMEOUTS)
+        except HubError as error:
+            return error
+
+
+async def running(nursery, script, **options):
+    found = Running(script, **options)
+    await nursery.start(found.run)
+    return found
+
+
+def text_of(reply):
+    assert isinstance(reply, Result)
+    return json.loads(bytes(reply.value))["content"][0]["text"]
+
+
+async def exited(pid):
+    """Wait until a process that is not ours to wait for is gone."""
+    try:
+        pidfd = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return
+    with trio.fail_after(5):
+        await trio.lowlevel.wait_readable(pidfd)
+    os.close(pidfd)
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch):
+    """What must be killed is killed sooner than in life."""
+    monkeypatch.setattr("upstreams.child.CLOSE_GRACE_S", 0.2)
+    monkeypatch.setattr("upstreams.child.TERM_GRACE_S", 0.2)
+
+
+@pytest.mark.covers("V-7", "T-1")
+@pytest.mark.parametrize(("script", "version"), [({}, L4), ({"version": L2}, L2), ({"era": "modern"}, MODERN)])
+async def test_both_eras_over_pipes(nursery, script, version):
+    up = await running(nursery, script)
+    assert up.session.facts.version == version
+    assert up.session.transport == "stdio"
+    os.kill(up.session.pid, 0)
+    assert [entry.key for entry in (await walk(up.session, Kind.TOOL)).entries] == ["echo"]
+    assert json.loads(text_of(await up.call("echo", a=1)))["arguments"] == {"a": 1}
+    pid = up.session.pid
+    nursery.cancel_scope.cancel()
+    with trio.CancelScope(shield=True):
+        await up.over.wait()
+    assert up.session.pid is None
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+
+
+@pytest.mark.covers("T-10")
+async def test_large_messages_pass(nursery):
+    up = await running(nursery, {"on": {"tools/call:big": [["big", 3 << 20]]}})
+    assert len(text_of(await up.call("big"))) == 3 << 20
+    assert len(text_of(await up.call("echo", text="y" * (3 << 20)))) > 3 << 20
+    nursery.cancel_scope.cancel()
+
+
+# --- it does not start ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.covers("F-P-01")
+@pytest.mark.parametrize("when", ["start", "server/discover", "initialize"])
+@pytest.mark.parametrize("code", [0, 1])
+async def test_a_process_that_exits_before_it_can_be_used(nursery, when, code):
+    steps = [["stderr", "it hurts\n"], ["exit", code]]
+    script = {"start": steps} if when == "start" else {"on": dict.fromkeys((when, "initialize"), steps)}
+    with pytest.raises(DiedInHandshake) as caught:
+        await running(nursery, script)
+    assert str(caught.value) == f"up exited with status {code} before it could be used"
+    assert caught.value.__notes__ == ["it hurts"]
+    assert caught.value.executed is Executed.NO
+
+
+@pytest.mark.covers("F-P-26", "V-28", "V-12")
+async def test_a_process_that_dies_of_the_probe_is_started_again_without_it(nursery, tmp_path):
+    record, memory = tmp_path / "record", Memory(None)
+    script = {"on": {"server/discover": [["exit", 1]]}, "record": str(record)}
+    up = await running(nursery, script, memory=memory)
+    assert up.session.facts.version == L4
+    asked = [json.loads(line)["method"] for line in record.read_text().splitlines()]
+    assert asked == ["server/discover", "initialize"] or asked[2:] == ["notifications/initialized"]
+    assert memory.era(config_key(up.config)) == "legacy"
+    again = await running(nursery, script, memory=memory)
+    assert again.session.facts.version == L4
+    assert record.read_text().count("server/discover") == 1
+    nursery.cancel_scope.cancel()
+
+
+@pytest.mark.covers("F-P-03")
+async def test_a_process_that_hangs_in_the_handshake_is_killed(nursery):
+    script = {"on": {"initialize": [["stderr", "thinking\n"], ["deafen"], ["hang"]]}}
+    with pytest.raises(UpstreamUnavailable) as caught:
+        await running(nursery, script, timeouts=Timeouts(start=0.3))
+    assert "within 0.3 seconds" in str(caught.value)
+    assert caught.value.__notes__ == ["thinking"]
+
+
+async def test_a_command_that_does_not_exist(nursery):
+    session = StdioSession(UpstreamConfig(command="no-such-command-anywhere"), "up", None, Memory(None))
+    with pytest.raises(UpstreamUnavailable, match="was not found"):
+        await nursery.start(session.run)
+
+
+# --- it dies ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.covers("F-P-02")
+@pytest.mark.parametrize(
+    ("steps", "how"),
+    [([["exit", 3]], "exited with status 3"), ([["kill", signal.SIGSEGV.value]], "was killed by SIGSEGV")],
+)
+async def test_a_process_that_dies_in_mid_call(nursery, steps, how):
+    up = await running(nursery, {"on": {"tools/call:die": steps}})
+    reply = await up.call("die")
+    assert isinstance(reply, UpstreamLost)
+    assert reply.executed is Executed.UNKNOWN
+    await up.over.wait()
+    assert str(up.error) == f"up {how}"
+
+
+@pytest.mark.covers("F-P-02", "F-P-20", "M-01", "I-8")
+@pytest.mark.parametrize("setsid", [False, True])
+async def test_death_is_noticed_though_a_grandchild_holds_the_pipes(nursery, tmp_path, setsid):
+    file = tmp_path / "pid"
+    answered = '{"jsonrpc":"2.0","id":$id,"result":{"content":[{"type":"text","text":"last"}]}}\n'
+    script = {"on": {"tools/call:fork": [["fork", str(file), setsid], ["raw", answered]], "tools/call:hang": []}}
+    up = await running(nursery, script)
+    assert text_of(await up.call("fork")) == "last"
+    outcome = []
+
+    async def hang():
+        outcome.append((await up.call("hang"), trio.current_time()))
+
+    nursery.start_soon(hang)
+    await trio.testing.wait_all_tasks_blocked(0.05)
+    died_at = trio.current_time()
+    os.kill(up.session.pid, signal.SIGKILL)
+    await up.over.wait()
+    assert isinstance(outcome[0][0], UpstreamLost)
+    assert outcome[0][1] - died_at < 0.25
+    assert str(up.error) == "up was killed by SIGKILL"
+    await exited(int(file.read_text()))
+
+
+@pytest.mark.covers("F-P-02")
+async def test_what_was_written_before_death_is_delivered(nursery):
+    answer = '{"jsonrpc":"2.0","id":$id,"result":{"content":[{"type":"text","text":"made it"}]}}\n'
+    up = await running(nursery, {"on": {"tools/call:die": [["raw", answer], ["exit", 1]]}})
+    assert text_of(await up.call("die")) == "made it"
+
+
+@pytest.mark.covers("F-P-08")
+async def test_half_an_answer_is_none(nursery):
+    up = await running(
+        nursery, {"on": {"tools/call:die": [["raw", '{"jsonrpc":"2.0","id":$id,"result":{}'], ["exit"]]}}
+    )
+    assert isinstance(await up.call("die"), UpstreamLost)
+
+
+@pytest.mark.covers("F-P-22")
+@pytest.mark.parametrize("steps", [[["serve"], ["close_stdout"]], [["close_stdin"], ["serve"]]])
+async def test_a_process_that_closes_a_pipe_is_as_good_as_dead(nursery, steps):
+    up = await running(nursery, {"on": {"tools/call:close": [*steps, ["deafen"], ["hang"]]}})
+    pid = up.session.pid
+    assert isinstance(await up.call("close"), Result)
+    assert isinstance(await up.call("echo"), UpstreamLost | UpstreamUnavailable)
+    await up.over.wait()
+    assert "closed its input or output" in str(up.error)
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+
+
+@pytest.mark.covers("F-P-21")
+async def test_a_stubborn_process_ends_with_its_session(nursery):
+    up = await running(nursery, {"on": {"tools/call:hang": [["deafen"], ["hang"]]}})
+    pid = up.session.pid
+    nursery.start_soon(up.call, "hang")
+    await trio.testing.wait_all_tasks_blocked(0.05)
+    nursery.cancel_scope.cancel()
+    with trio.CancelScope(shield=True):
+        await up.over.wait()
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+
+
+# --- it misbehaves ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.covers("F-P-07")
+async def test_chatter_on_stdout_is_overheard(nursery):
+    noise = [["raw", "Starting...\n\n\x1b[2K 50%\n"]]
+    up = await running(nursery, {"start": noise, "on": {"tools/call:noisy": [*noise, ["serve"], *noise]}})
+    assert json.loads(text_of(await up.call("noisy")))["name"] == "noisy"
+    assert isinstance(await up.call("echo"), Result)
+    assert up.session.peer.bad_messages > 2
+    nursery.cancel_scope.cancel()
+
+
+@pytest.mark.covers("F-P-09")
+async def test_a_message_that_is_too_long_ends_the_process(nursery):
+    up = await running(nursery, {"on": {"tools/call:big": [["big", MAX_LINE_BYTES]]}})
+    reply = await up.call("big")
+    assert isinstance(reply, UpstreamProtocolError)
+    await up.over.wait()
+    assert "too long" in str(up.error)
+
+
+@pytest.mark.covers("F-P-06", "M-02")
+async def test_a_process_that_never_reads_is_given_up(nursery, mock_clock):
+    mock_clock.rate = 1
+    up = await running(nursery, {"on": {"tools/call:deaf": [["deafen"], ["hang"]]}})
+    outcomes = {}
+
+    async def call(number):
+        outcomes[number] = await up.call("deaf", text="x" * 65536)
+
+    for number in range(300):
+        nursery.start_soon(call, number)
+    await trio.testing.wait_all_tasks_blocked(0.05)
+    full = [error for error in outcomes.values() if isinstance(error, Overloaded)]
+    assert 0 < len(full) == len(outcomes) < 300
+    assert up.session._outbox.queued_bytes <= 16 << 20
+    mock_clock.jump(31)
+    await up.over.wait()
+    await trio.testing.wait_all_tasks_blocked()
+    assert len(outcomes) == 300
+    told = [error.executed for error in outcomes.values() if not isinstance(error, Overloaded)]
+    assert told.count(Executed.NO) > 200  # never left the hub
+    assert 1 <= told.count(Executed.UNKNOWN) < 40  # what a pipe holds
+
+
+@pytest.mark.covers("F-P-14")
+async def test_a_flood_of_notifications_delays_only_its_own_answers(nursery):
+    flood = ["flood", 1500, "notifications/tools/list_changed", {}]
+    up = await running(nursery, {"on": {"tools/call:flood": [flood, ["serve"]]}})
+    other = await running(nursery, {})
+    nursery.start_soon(up.call, "flood")
+    for _ in range(20):
+        began = trio.current_time()
+        assert isinstance(await other.call("echo"), Result)
+        assert trio.current_time() - began < 0.25
+    nursery.cancel_scope.cancel()
+
+
+@pytest.mark.covers("SEC-51")
+async def test_the_environment_of_a_server(nursery, monkeypatch):
+    monkeypatch.setenv("HUBD_CANARY", "canary")
+    up = await running(nursery, {"on": {"tools/call:env": [["environment"]]}})
+    known = json.loads(text_of(await up.call("env")))
+    assert "canary" not in known.values()
+    assert known["HUBD_INSTANCE"]
+    nursery.cancel_scope.cancel()
