@@ -1,10 +1,10 @@
-"""The life of one upstream as a table, and when to try again (D-10). Pure: time and chance are arguments.
+r"""The life of one upstream as a table, and when to try again (D-10). Pure: time and chance are arguments.
 
     IDLE --START--> CONNECTING --OPENED--> CONNECTED
-                        |  ^                 |  ^
-                      LOST |               LOST |
-                        v RESTART            v OPENED
-                        +---------> RECONNECTING --GAVE_UP--> FAILED --START--> RECONNECTING
+                         \                  |     ^
+                          \              LOST     OPENED
+                           \                v     |
+                            +--LOST--> RECONNECTING --GAVE_UP--> FAILED --START--> RECONNECTING
 
 An upstream is `CONNECTING` until its first session opens or fails and `RECONNECTING` from then on, between attempts and
 during them. After `ATTEMPTS` attempts in a row that failed it is `FAILED`: then nothing is tried until a call needs it,
