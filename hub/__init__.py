@@ -2,6 +2,7 @@
 
     relay           the host's end of one operation: progress and logs back to exactly the request they belong to
     router          one table from method to handler; the only way from a host's request to an upstream
+    welcome         what the hub says of itself
     catalog         what hosts see of all upstreams (offers: of one), and the way back; naming, uris, rewrite below it
     notify          the one consumer of upstream changes: rebuild, swap, tell
     registry        who is attached; downstream: over lines; http_session: over legacy HTTP

@@ -17,13 +17,12 @@ from hub.catalog import Catalog, Route, localise, untag_arguments
 from hub.link.exchange import Exchange, HubError, Operation, UpstreamProtocolError, failure_from
 from hub.notify import LogLevels
 from hub.relay import HostExchange
+from hub.welcome import discover_result, initialize_result
 from hub.wire.jsonrpc import Failure, RemoteProtocolError, Reply, Request, Result, peek_object, peek_str, raw
 from hub.wire.legacy import negotiate
 from hub.wire.mcp import (
-    ALL_VERSIONS,
     COMPLETE,
     DISCOVER,
-    HUB_INFO,
     INTERNAL_ERROR,
     INVALID_PARAMS,
     LIST_METHOD,
@@ -32,7 +31,6 @@ from hub.wire.mcp import (
     PROMPTS_GET,
     RESOURCE_NOT_FOUND,
     RESOURCES_READ,
-    SERVER_INFO_KEY,
     TOOLS_CALL,
     Era,
     Kind,
@@ -41,20 +39,7 @@ from hub.wire.mcp import (
 from hub.wire.modern import split_meta
 from hub.wire.translate import UnknownResultType, failure_for_host, params_for_upstream, result_for_host
 
-CAPABILITIES: Final = raw(
-    {
-        "tools": {"listChanged": True},
-        "prompts": {"listChanged": True},
-        "resources": {"listChanged": True},
-        "completions": {},
-        "logging": {},
-    }
-)
-"""A constant superset (bridging.md 4): legacy hosts read it once, while upstreams come, go and change."""
-
 UI_EXTENSION: Final = "io.modelcontextprotocol/ui"
-DISCOVER_TTL_MS: Final = 60_000
-SETTLING_TTL_MS: Final = 1_000
 NO_COMPLETION: Final = Result(raw({"completion": {"values": [], "total": 0, "hasMore": False}}))
 
 
@@ -120,14 +105,8 @@ class Router:
         if requested is None:
             raise RemoteProtocolError(INVALID_PARAMS, "initialize needs a protocolVersion, for instance 2025-11-25")
         version = negotiate(requested)
-        result: dict[str, object] = {
-            "protocolVersion": version,
-            "capabilities": CAPABILITIES,
-            "serverInfo": HUB_INFO,
-        }
-        if instructions := self._catalog(scope).instructions:
-            result["instructions"] = instructions
-        return Result(raw(result)), version, peek_object(params.get("capabilities"))
+        result = initialize_result(version, self._catalog(scope).instructions)
+        return Result(result), version, peek_object(params.get("capabilities"))
 
     async def dispatch(self, request: Request, exchange: HostExchange) -> Reply:
         """Answer `request`. Raises nothing; errors are replies.
@@ -156,17 +135,8 @@ class Router:
     async def _discover(self, request: Request, exchange: HostExchange) -> Reply:
         if exchange.caller.era is Era.LEGACY:
             return Failure(METHOD_NOT_FOUND, "server/discover is a request of 2026-07-28; this connection is older")
-        result: dict[str, object] = {
-            "resultType": "complete",
-            "supportedVersions": ALL_VERSIONS,
-            "capabilities": CAPABILITIES,
-            "ttlMs": DISCOVER_TTL_MS if self.settled.is_set() else SETTLING_TTL_MS,
-            "cacheScope": "private",
-            "_meta": {SERVER_INFO_KEY: HUB_INFO},
-        }
-        if instructions := self._catalog(exchange.scope).instructions:
-            result["instructions"] = instructions
-        return Result(raw(result))
+        instructions = self._catalog(exchange.scope).instructions
+        return Result(discover_result(instructions, settled=self.settled.is_set()))
 
     def _lister(self, kind: Kind) -> Callable[[Request, HostExchange], Awaitable[Reply]]:
         async def list_(request: Request, exchange: HostExchange) -> Reply:

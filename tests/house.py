@@ -62,13 +62,15 @@ class Question:
         assert self.answer is not None, "there was no response"
         return self.answer
 
-    def take(self, message: dict[str, Any]) -> None:
+    def take(self, message: dict[str, Any]) -> str:
+        """Hear of it; what is wrong with that."""
+        wrong = f"after the response to {self.method}: {message}" if self.done.is_set() else ""
         if "method" in message:
             self.heard.append(message)
         else:
-            assert self.answer is None, "two responses"
             self.answer = message
             self.done.set()
+        return wrong
 
 
 class JudgedHost:
@@ -210,6 +212,11 @@ class JudgedHost:
         """The params of the notifications of one method."""
         return [message.get("params", {}) for message in self.heard if message["method"] == method]
 
+    def hand(self, question: Question, message: dict[str, Any]) -> None:
+        """Give a message to the request it belongs to. Nothing follows a response."""
+        if wrong := question.take(message):
+            self.complaints.append(f"{self!r}: {wrong}")
+
     def judge(self, data: bytes, method: str | None) -> dict[str, Any]:
         """Complain of a message that this revision does not allow."""
         try:
@@ -256,14 +263,20 @@ class LineHost(JudgedHost):
         message = self.judge(line, question.method if question else None)
         if "method" in message:
             self.heard.append(message)
-            token = message.get("params", {}).get("progressToken")
-            for each in self.questions.values():
-                if token is not None and each.token == token and type(each.token) is type(token):
-                    each.take(message)
+            if message["method"] == "notifications/progress":
+                self._take_progress(message)
         elif question is None:
             self.complaints.append(f"{self!r} got what it did not ask for: {message}")
         else:
-            question.take(message)
+            self.hand(question, message)
+
+    def _take_progress(self, message: dict[str, Any]) -> None:
+        token = message["params"]["progressToken"]
+        owners = [each for each in self.questions.values() if (type(each.token), each.token) == (type(token), token)]
+        if len(owners) == 1:
+            self.hand(owners[0], message)
+        else:
+            self.complaints.append(f"{self!r} heard of the progress of nothing that runs: {message}")
 
     async def send(self, message: dict[str, Any], question: Question | None) -> None:
         if question is not None:
@@ -316,7 +329,7 @@ class HttpHost(JudgedHost):
             if "method" in message:
                 self.heard.append(message)
             if question is not None:
-                question.take(message)
+                self.hand(question, message)
 
         return JudgedAnswer(take)
 

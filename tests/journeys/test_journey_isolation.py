@@ -130,17 +130,17 @@ class At(trio.abc.Instrument):
 
 NAME = {"name": "files__echo"}
 JOURNEYS = {
-    "tool": ("tools/call", {**NAME, "arguments": {"a": 1}}, {"token": "t"}),
-    "prompt": ("prompts/get", {"name": "files__p"}, {}),
-    "resource": ("resources/read", {"uri": "a://b"}, {}),
-    "nowhere": ("resources/read", {"uri": "c://d"}, {}),
+    "tool": ("tools/call", {**NAME, "arguments": {"a": 1}}, "t"),
+    "prompt": ("prompts/get", {"name": "files__p"}, None),
+    "resource": ("resources/read", {"uri": "a://b"}, None),
+    "nowhere": ("resources/read", {"uri": "c://d"}, None),
     "completion": (
         "completion/complete",
         {"ref": {"type": "ref/prompt", "name": "files__p"}, "argument": {"name": "x", "value": ""}},
-        {},
+        None,
     ),
-    "list": ("tools/list", {}, {}),
-    "second look": ("tools/call", {"name": "files__nothing"}, {}),
+    "list": ("tools/list", {}, None),
+    "second look": ("tools/call", {"name": "files__nothing"}, None),
 }
 
 
@@ -189,7 +189,7 @@ async def _first(event, scope):
 @pytest.mark.covers("P-8", "P-10", "T-16")
 @pytest.mark.parametrize("journey", JOURNEYS)
 async def test_a_request_can_be_cancelled_at_any_moment(pair, autojump_clock, journey):
-    method, params, more = JOURNEYS[journey]
+    method, params, token = JOURNEYS[journey]
     async with pair.house({"files": willing(pair)}) as (house, host):
         await host.set_level("error")
         await host.names()
@@ -198,7 +198,7 @@ async def test_a_request_can_be_cancelled_at_any_moment(pair, autojump_clock, jo
         tasks = count_tasks(house.nursery)
 
         async def start(n):
-            return await host.start_without_waiting(method, params, **more)
+            return await host.start_without_waiting(method, params, token=f"{token}{n}" if token else None)
 
         async def after():
             assert count_tasks(house.nursery) == tasks

@@ -339,3 +339,70 @@ async def test_a_host_that_is_gone_wants_nothing_any_more(pair, autojump_clock):
             await trio.testing.wait_all_tasks_blocked()
         assert len(fake.conversation.of("notifications/cancelled")) == 2
         house.assert_at_rest()
+
+
+async def test_a_request_that_waits_for_its_upstream_can_be_cancelled(pair, autojump_clock):
+    fake = pair.fake()
+    async with pair.house({"files": fake}) as (house, host):
+        await host.names()
+        release = trio.Event()
+
+        async def late(message, conversation):
+            await release.wait()
+            return fake.answer(message)
+
+        fake.on |= {"initialize": late, "server/discover": late}
+        await fake.conversation.close()
+        question = await host.start("tools/call", {"name": "files__echo"})
+        await trio.testing.wait_all_tasks_blocked()
+        await host.cancel(question)
+        await trio.testing.wait_all_tasks_blocked()
+        house.hub.downstreams.admit("x")
+        house.hub.downstreams.release("x")
+        assert house.hub.downstreams._in_flight == {}
+        release.set()
+        await host.call("files__echo")
+        assert question.answer is None
+        assert len(fake.conversation.of("tools/call")) == 1
+
+
+async def test_a_request_that_waits_for_the_level_can_be_cancelled(pair, autojump_clock):
+    fake = logging(pair, "debug")
+    release = trio.Event()
+
+    async def late(message, conversation):
+        await release.wait()
+        return {}
+
+    if not pair.to_legacy:
+        return
+    fake.on["logging/setLevel"] = late
+    async with pair.house({"files": fake}) as (house, host):
+        await host.set_level("debug")
+        questions = [await host.start("tools/call", {"name": "files__echo"}) for _ in range(3)]
+        await trio.testing.wait_all_tasks_blocked()
+        await host.cancel(questions[0])
+        await trio.testing.wait_all_tasks_blocked()
+        assert house.hub.supervisor.upstreams["files"].in_flight == 2
+        release.set()
+        for question in questions[1:]:
+            await question.wait()
+        assert questions[0].answer is None
+        assert len(fake.conversation.of("tools/call")) == 2
+        assert len(host.of("notifications/message")) == 2
+
+
+async def test_the_level_falls_when_the_most_curious_host_leaves(autojump_clock):
+    fake = FakeUpstream(version=L4)
+    async with a_house({"files": fake}) as house:
+        for carrier in ("lines", "http"):
+            calm = await house.host("lines", L4, identity=BOB)
+            await calm.set_level("error")
+            curious = await house.host(carrier, L4)
+            await curious.set_level("debug")
+            await trio.testing.wait_all_tasks_blocked()
+            await curious.end()
+            await curious.leave()
+            await trio.sleep(10)
+            levels = [message["params"]["level"] for message in fake.conversation.of("logging/setLevel")]
+            assert levels[-2:] == ["debug", "error"]

@@ -371,3 +371,41 @@ async def test_an_upstream_that_is_away_does_not_keep_files_from_others(pair, au
         two.on["resources/read"] = die
         error = await host.error("resources/read", {"uri": "file:///a/b"})
         assert error["data"]["hub"] == "upstream_lost"
+
+
+# --- one URI, two upstreams (naming.md 5) -----------------------------------------------------------------------------
+
+
+async def test_upstreams_with_the_same_uri_are_told_apart(pair, autojump_clock):
+    fakes = {"one": full(pair), "two": full(pair)}
+    async with pair.house(fakes) as (_, host):
+        first, second = await host.names("resources")
+        assert first == "note://one" != second
+        for uri, owner in ((first, fakes["one"]), (second, fakes["two"])):
+            result = await host.result("resources/read", {"uri": uri})
+            assert result["contents"][0]["uri"] == uri
+            assert len(owner.conversation.of("resources/read")) == 1
+            assert owner.conversation.of("resources/read")[0]["params"]["uri"] == "note://one"
+
+
+@pytest.mark.covers("S-8", "S-9")
+async def test_what_is_not_found_is_named_as_the_host_named_it(pair, autojump_clock):
+    fakes = {"one": full(pair), "two": full(pair)}
+    code = -32002 if pair.to_legacy else -32602
+    fakes["two"].on["resources/read"] = lambda *_: Failure(code, "Gone", raw({"uri": "note://one"}))
+    async with pair.house(fakes) as (_, host):
+        _, tagged = await host.names("resources")
+        error = await host.error("resources/read", {"uri": tagged})
+        assert (error["code"], error["data"]["uri"]) == (-32002 if pair.from_legacy else -32602, tagged)
+
+
+async def test_uris_in_arguments_and_results_are_those_of_the_side_that_sees_them(pair, autojump_clock):
+    fakes = {"one": full(pair), "two": full(pair)}
+    block = {"type": "resource", "resource": {"uri": "note://one", "text": "t"}}
+    fakes["two"].on["tools/call"] = lambda *_: pair.whole(content=[block])
+    async with pair.house(fakes) as (_, host):
+        _, tagged = await host.names("resources")
+        result = await host.call("two__echo", {"uri": tagged, "other": "note://x"})
+        assert result["content"][0]["resource"]["uri"] == tagged
+        sent = fakes["two"].conversation.of("tools/call")[0]["params"]["arguments"]
+        assert sent == {"uri": "note://one", "other": "note://x"}

@@ -1,0 +1,45 @@
+"""What the hub says of itself to a new host, in the words of either era (bridging.md 4)."""
+
+from typing import Final
+
+from msgspec import Raw
+
+from hub.wire.jsonrpc import raw
+from hub.wire.mcp import ALL_VERSIONS, HUB_INFO, SERVER_INFO_KEY
+
+CAPABILITIES: Final = raw(
+    {
+        "tools": {"listChanged": True},
+        "prompts": {"listChanged": True},
+        "resources": {"listChanged": True},
+        "completions": {},
+        "logging": {},
+    }
+)
+"""A constant superset: legacy hosts read it once, while upstreams come, go and change."""
+
+DISCOVER_TTL_MS: Final = 60_000
+SETTLING_TTL_MS: Final = 1_000
+
+
+def initialize_result(version: str, instructions: str) -> Raw:
+    """The answer to `initialize`, after agreeing on `version`."""
+    result = {"protocolVersion": version, "capabilities": CAPABILITIES, "serverInfo": HUB_INFO}
+    return raw(result | _optional(instructions))
+
+
+def discover_result(instructions: str, *, settled: bool) -> Raw:
+    """The answer to `server/discover`; to be asked for again soon, until all upstreams have `settled`."""
+    result = {
+        "resultType": "complete",
+        "supportedVersions": ALL_VERSIONS,
+        "capabilities": CAPABILITIES,
+        "ttlMs": DISCOVER_TTL_MS if settled else SETTLING_TTL_MS,
+        "cacheScope": "private",
+        "_meta": {SERVER_INFO_KEY: HUB_INFO},
+    }
+    return raw(result | _optional(instructions))
+
+
+def _optional(instructions: str) -> dict[str, object]:
+    return {"instructions": instructions} if instructions else {}
