@@ -25,7 +25,7 @@ def status(data: Mapping[str, Any]) -> str:
 
 def _upstream(upstream: Mapping[str, Any]) -> Row:
     counts = upstream.get("counts") or {}
-    notes = [str(upstream["last_error"])] if upstream.get("last_error") else []
+    notes = [_trouble(upstream)] if upstream.get("last_error") else []
     degraded = upstream.get("degraded") or ()
     notes += [degraded] if isinstance(degraded, str) else [str(reason) for reason in degraded]
     if restarts := upstream.get("restarts"):
@@ -33,6 +33,17 @@ def _upstream(upstream: Mapping[str, Any]) -> Row:
     named = [upstream.get(member) for member in ("name", "state", "era", "version", "transport")]
     counted = [counts.get(kind) for kind in ("tools", "prompts", "resources", "templates")]
     return (*named, *counted, "; ".join(notes))
+
+
+def _trouble(upstream: Mapping[str, Any]) -> str:
+    """Why an upstream is away, or was; in one line. All of it, its last words included, is in `--json`."""
+    first = str(upstream["last_error"]).partition("\n")[0]
+    match upstream.get("state"):
+        case "connected":
+            return f"before: {first}"
+        case "failed":
+            return f"{first}; tried again when a host asks for it"
+    return first
 
 
 def _host(host: Mapping[str, Any]) -> Row:

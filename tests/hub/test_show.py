@@ -22,7 +22,7 @@ STATUS = {
         {
             "name": "broken",
             "state": "failed",
-            "last_error": "exit 1:\x1b[31m no",
+            "last_error": "exit 1:\x1b[31m no\nlast words on stderr",
             "restarts": 5,
             "degraded": ["too many tools"],
         },
@@ -43,6 +43,17 @@ STATUS = {
 }
 
 
+def test_past_trouble_of_a_running_upstream_is_told_as_past():
+    upstream = {"name": "time", "state": "connected", "last_error": "killed by SIGKILL\nnoise", "restarts": 1}
+    shown = status({"upstreams": [upstream]})
+    assert shown.splitlines()[3].endswith("before: killed by SIGKILL; restarted once")
+
+
+def test_trouble_of_an_upstream_on_its_way_is_told_as_it_is():
+    shown = status({"upstreams": [{"name": "time", "state": "reconnecting", "last_error": "exit 1"}]})
+    assert shown.splitlines()[3].endswith("  exit 1")
+
+
 def test_status():
     assert status(STATUS) == (
         "hubd 1.2.3, up 3 min\n"
@@ -50,7 +61,7 @@ def test_status():
         "UPSTREAM  STATE      ERA     VERSION     TRANSPORT  TOOLS  PROMPTS  RESOURCES  TEMPLATES  NOTE\n"
         "files     connected  legacy  2025-11-25  stdio         14        0          3          1  -\n"
         "broken    failed     -       -           -              -        -          -          -  "
-        "exit 1:\\x1b[31m no; too many tools; restarted 5 times\n"
+        "exit 1:\\x1b[31m no; tried again when a host asks for it; too many tools; restarted 5 times\n"
         "\n"
         "HOST                  TRANSPORT  VERSION     ENDPOINT  ATTACHED  IDLE  CALLS\n"
         "Claude (claude-code)  unix       2025-06-18  /mcp      2 h       0 s       1\n"
