@@ -257,3 +257,36 @@ async def test_the_hub_can_be_stopped_at_any_moment(pair, autojump_clock):
         if not at.acted.is_set():
             assert n > 30
             return
+
+
+@pytest.mark.covers("F-H-01", "V-17")
+async def test_a_host_can_go_while_it_arrives(pair, autojump_clock):
+    async with pair.house({"files": willing(pair)}) as (house, steady):
+        await steady.names()
+        await trio.sleep(20)
+        for n in range(1, 1000):
+            tasks, attached = count_tasks(house.nursery), len(house.hub.downstreams)
+            at = At(n, lambda: house.hosts[-1].kill_now())
+            arrived = trio.Event()
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(_arrive, pair, house, at, arrived)
+                for event in (arrived, at.acted):
+                    nursery.start_soon(_first, event, nursery.cancel_scope)
+            trio.lowlevel.remove_instrument(at)
+            if not at.acted.is_set():
+                assert n > 5
+                return
+            newcomer = house.hosts[-1]
+            await trio.sleep(3)
+            await newcomer.leave()
+            await newcomer.end()
+            await trio.sleep(3)
+            house.assert_at_rest()
+            assert (count_tasks(house.nursery), len(house.hub.downstreams)) == (tasks, attached)
+        raise AssertionError("it never arrives")
+
+
+async def _arrive(pair, house, at, arrived):
+    trio.lowlevel.add_instrument(at)
+    await pair.host(house, identity=BOB)
+    arrived.set()
