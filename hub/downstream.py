@@ -229,7 +229,7 @@ class LineHost(Downstream):
             self.version = metadata.version
         if metadata.client_info is not None and self.client_info is EMPTY:
             self.client_info = detach(metadata.client_info)
-        return Caller(self.identity, metadata.version, metadata.capabilities, metadata.log_level)
+        return Caller(self.identity, metadata.version, metadata.capabilities, metadata.log_level, self.conversation)
 
     async def _serve(self, request: Request, exchange: HostExchange, scope: trio.CancelScope) -> None:
         try:

@@ -13,9 +13,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final, Protocol
 
 import trio
-from msgspec import Raw
+from msgspec import Raw, structs
 
-from hub.link.exchange import Caller, Identity, Overloaded
+from hub.link.exchange import Caller, Identity, Overloaded, new_conversation
 from hub.relay import HostExchange
 from hub.wire.jsonrpc import (
     EMPTY,
@@ -131,6 +131,7 @@ class Downstream:
     def __init__(self, id: str, identity: Identity, scope: str | None, hosts: Downstreams) -> None:
         self.id = id
         self.identity = identity
+        self.conversation = new_conversation()
         self.scope = scope
         self.caller: Caller | None = None
         """What the handshake agreed; None before it, and for hosts that speak the modern era only."""
@@ -166,7 +167,7 @@ class Downstream:
         """
         result, version, capabilities = router.initialize(params, self.scope)
         self.version = version
-        self.caller = Caller(self.identity, version, detached(capabilities))
+        self.caller = Caller(self.identity, version, detached(capabilities), None, self.conversation)
         self.client_info = detach(params.get("clientInfo", EMPTY))
         self.open = False
         return result
@@ -177,8 +178,7 @@ class Downstream:
         level = peek_str(params.get("level"))
         if level not in LOG_LEVELS:
             return Failure(INVALID_PARAMS, f"level is one of {', '.join(LOG_LEVELS)}")
-        caller = self.caller
-        self.caller = Caller(caller.identity, caller.version, caller.capabilities, level)
+        self.caller = structs.replace(self.caller, log_level=level)
         router.log_level_changed()
         return Result(EMPTY)
 

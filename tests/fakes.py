@@ -20,7 +20,15 @@ import trio.testing
 from schemas import Invalid, validate
 
 from hub.link.channel import ChannelClosed, LineChannel, LineReader, Outbox
-from hub.link.exchange import Caller, HubError, Identity, UpstreamLost, UpstreamProtocolError, UpstreamUnavailable
+from hub.link.exchange import (
+    Caller,
+    HubError,
+    Identity,
+    UpstreamLost,
+    UpstreamProtocolError,
+    UpstreamUnavailable,
+    new_conversation,
+)
 from hub.link.peer import BadPeer
 from hub.relay import HostExchange
 from hub.wire.jsonrpc import Failure, Raw, raw
@@ -260,11 +268,12 @@ class FakeHost(HostExchange):
         token: object = None,
         level: str | None = None,
         capabilities: dict[str, Any] | None = None,
+        conversation: int | None = None,
     ) -> None:
         self.sent: list[dict[str, Any]] = []
         declared = {name: raw(value) for name, value in (capabilities or {}).items()}
         super().__init__(
-            Caller(Identity(principal, host), version, declared, level),
+            Caller(Identity(principal, host), version, declared, level, conversation or new_conversation()),
             lambda message: self.sent.append(json.loads(message)),
             progress_token=None if token is None else raw(token),
         )

@@ -1,7 +1,7 @@
 """What sessions over one shared stream have in common: stdio, and HTTP+SSE of 2024-11-05.
 
 All answers and notifications arrive on one stream. Answers and progress find their call by id and token; a log message
-names no call, so it is attributed only if all running calls belong to one host (D-13), never guessed.
+names no call, so it is attributed only if all running calls are of one conversation with a host (D-13), never guessed.
 """
 
 import logging
@@ -188,7 +188,7 @@ class PeerSession:
         """The call that a message without an address surely belongs to: the newest, if all are of one host."""
         owner: tuple[Exchange, CallClock] | None = None
         for running in self._running.values():
-            if owner is not None and owner[0].caller.identity != running[0].caller.identity:
+            if owner is not None and owner[0].caller.conversation != running[0].caller.conversation:
                 return None
             owner = running
         return owner

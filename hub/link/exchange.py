@@ -9,9 +9,10 @@ turns it into the reply a host sees.
 """
 
 from enum import Enum
-from typing import Protocol
+from itertools import count
+from typing import Final, Protocol
 
-from msgspec import Raw, Struct
+from msgspec import Raw, Struct, field
 
 from hub.wire.jsonrpc import EMPTY, Failure, Reply, Result, encode, raw
 from hub.wire.mcp import HUB_FAILURE, INTERNAL_ERROR, TOOLS_CALL, Era, era_of
@@ -26,6 +27,10 @@ class Identity(Struct, frozen=True):
     """The program of that account, for instance the `--host` label of the shim."""
 
 
+new_conversation: Final = count(1).__next__
+"""A number for a conversation with one host, never used twice."""
+
+
 class Caller(Struct, frozen=True):
     """The host of one operation: identity, revision and what it can do."""
 
@@ -35,6 +40,9 @@ class Caller(Struct, frozen=True):
     """As declared in `initialize` (legacy) or in this very request (modern)."""
     log_level: str | None = None
     """The least severe log message wanted; None: none (modern), or the hub decides (legacy)."""
+    conversation: int = field(default_factory=new_conversation)
+    """What tells hosts apart that have one identity: all requests of a session or line connection have one number, each
+    modern request over HTTP has its own. Made by the hub, so that no host can take another's (D-13)."""
 
     @property
     def era(self) -> Era:

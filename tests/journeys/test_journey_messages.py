@@ -6,7 +6,7 @@ import pytest
 import trio
 import trio.testing
 from fakes import FakeUpstream
-from house import BOB, a_house
+from house import ALICE, BOB, a_house
 
 from config.schema import Timeouts
 from hub.wire.jsonrpc import Failure
@@ -227,8 +227,9 @@ async def test_levels_of_modern_requests_last_as_long_as_they_and_a_little_more(
         assert told() == ["error", "debug", "error"]
 
 
-@pytest.mark.covers("G-2")
-async def test_a_message_that_may_be_anyones_is_nobodys(pair, autojump_clock):
+@pytest.mark.covers("G-2", "I-2")
+@pytest.mark.parametrize("identity", [BOB, ALICE], ids=["another account", "all but the conversation alike"])
+async def test_a_message_that_may_be_anyones_is_nobodys(pair, autojump_clock, identity):
     fake = pair.fake(tools=["wait", "talk"])
     release = trio.Event()
 
@@ -242,7 +243,8 @@ async def test_a_message_that_may_be_anyones_is_nobodys(pair, autojump_clock):
 
     fake.on |= {"tools/call:wait": wait, "tools/call:talk": talk}
     async with pair.house({"files": fake}) as (house, host):
-        other = await pair.host(house, identity=BOB)
+        other = await pair.host(house, identity=identity)
+        assert host.identity == ALICE
         for each in (host, other):
             await each.set_level("debug")
         waiting = await other.start("tools/call", {"name": "files__wait"})

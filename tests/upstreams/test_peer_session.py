@@ -272,7 +272,8 @@ async def test_a_log_goes_to_a_host_only_if_it_cannot_be_anothers(nursery, autoj
     up = await opened(nursery)
     await say(up, "nobody", logger="db")
     assert up.logs == [{"level": "error", "data": "nobody", "logger": "up/db"}]
-    one, same, other = FakeHost(level="debug"), FakeHost(level="debug"), FakeHost(level="debug", host="other")
+    one, same, other = (FakeHost(level="debug", conversation=number) for number in (1, 1, 2))
+    assert one.caller.identity == other.caller.identity
     up.start(nursery, "hang", one)
     await settle()
     await say(up, "one's")
