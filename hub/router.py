@@ -25,6 +25,7 @@ from hub.wire.mcp import (
     DISCOVER,
     INTERNAL_ERROR,
     INVALID_PARAMS,
+    L1,
     LIST_METHOD,
     METHOD_NOT_FOUND,
     PING,
@@ -172,7 +173,7 @@ class Router:
             return Failure(INVALID_PARAMS, f"{request.method} needs the name of a {noun}")
         route = self._catalog(exchange.scope).route(kind, name) or await self._look_again(kind, name, exchange)
         if route is None:
-            return Failure(INVALID_PARAMS, f"Unknown {noun}: {name}")
+            return Failure(INVALID_PARAMS, f"Unknown {noun}: {name}; {kind.value}/list names those there are")
         return await self._forward(request, exchange, route, "name", kind=kind)
 
     async def _look_again(self, kind: Kind, name: str, exchange: HostExchange) -> Route | None:
@@ -205,7 +206,8 @@ class Router:
         route, member = await self._referenced(ref, exchange)
         if route is None:
             return Failure(INVALID_PARAMS, "ref names no prompt, resource or template that is listed")
-        if "completions" not in self.upstreams[route.upstream].snapshot.capabilities:
+        snapshot = self.upstreams[route.upstream].snapshot
+        if "completions" not in snapshot.capabilities and snapshot.version != L1:  # L1 has no such capability
             return self._finish(NO_COMPLETION, COMPLETE, route.upstream, "", exchange)
         params = {**request.params, "ref": raw({**ref, member: route.original})}
         reply = await self._forward(Request(request.id, COMPLETE, params), exchange, route, None)

@@ -7,16 +7,13 @@ from msgspec import Raw
 from hub.wire.jsonrpc import raw
 from hub.wire.mcp import ALL_VERSIONS, HUB_INFO, SERVER_INFO_KEY
 
+_CHANGING: Final = {"listChanged": True}
 CAPABILITIES: Final = raw(
-    {
-        "tools": {"listChanged": True},
-        "prompts": {"listChanged": True},
-        "resources": {"listChanged": True},
-        "completions": {},
-        "logging": {},
-    }
+    {"tools": _CHANGING, "prompts": _CHANGING, "resources": _CHANGING, "completions": {}, "logging": {}}
 )
 """A constant superset: legacy hosts read it once, while upstreams come, go and change."""
+MODERN_CAPABILITIES: Final = raw({"tools": {}, "prompts": {}, "resources": {}, "completions": {}, "logging": {}})
+"""Modern hosts hear of changes by `subscriptions/listen`, which this hub does not offer yet; their lists have a ttl."""
 
 DISCOVER_TTL_MS: Final = 60_000
 SETTLING_TTL_MS: Final = 1_000
@@ -33,7 +30,7 @@ def discover_result(instructions: str, *, settled: bool) -> Raw:
     result = {
         "resultType": "complete",
         "supportedVersions": ALL_VERSIONS,
-        "capabilities": CAPABILITIES,
+        "capabilities": MODERN_CAPABILITIES,
         "ttlMs": DISCOVER_TTL_MS if settled else SETTLING_TTL_MS,
         "cacheScope": "private",
         "_meta": {SERVER_INFO_KEY: HUB_INFO},

@@ -125,7 +125,7 @@ async def test_an_unknown_name_waits_until_all_is_settled(autojump_clock, nurser
 async def test_only_a_known_server_is_asked_again(name, refreshed):
     bench = Bench("echo")
     reply = await bench.ask("tools/call", name=name)
-    assert reply == Failure(-32602, f"Unknown tool: {name}")
+    assert reply == Failure(-32602, f"Unknown tool: {name}; tools/list names those there are")
     assert bench.refreshed == refreshed
 
 
