@@ -230,6 +230,7 @@ class FakeSession(PeerSession):
                         self._agreed(await shake_hands(self.peer, self._config, expected))
                     remember(self._config, self._memory, self.facts)
                     task_status.started()
+                    nursery.start_soon(self.stay_in_touch)
                 except HubError as refusal:
                     error = about(refusal, self.name)
                     self._scope.cancel()

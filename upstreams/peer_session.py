@@ -24,7 +24,7 @@ from hub.link.exchange import (
 from hub.link.peer import BadPeer, Peer
 from hub.wire.jsonrpc import Failure, Notification, RemoteProtocolError, Reply, Request
 from hub.wire.legacy import ServerFacts
-from hub.wire.mcp import LIST_CHANGED, MESSAGE, METHOD_NOT_FOUND, PROGRESS, Era, era_of
+from hub.wire.mcp import LIST_CHANGED, MESSAGE, METHOD_NOT_FOUND, PING, PROGRESS, Era, era_of
 from upstreams.session import CallClock, CallTimeouts, SessionEvents, named_log, split_progress, stamp_call, stamp_own
 
 log = logging.getLogger(__name__)
@@ -32,7 +32,9 @@ log = logging.getLogger(__name__)
 MAX_IN_FLIGHT: Final = 320
 """Calls with one session at a time (faults.md 3.2: 64 and a queue of 256; the queue is the upstream's own)."""
 SILENT_TIMEOUTS: Final = 3
-"""Calls in a row that ran out of time while nothing else was heard, after which a session is given up (F-P-04)."""
+"""Calls, one after the other, that ran out of time while nothing was heard, until a session is given up (F-P-04)."""
+PING_IDLE_S: Final = 60.0
+PING_ANSWER_S: Final = 15.0
 
 
 class PeerSession:
@@ -52,8 +54,10 @@ class PeerSession:
         self._era = Era.LEGACY
         self._outbox: Outbox | None = None
         self._running: dict[int, tuple[Exchange, CallClock]] = {}
-        self._heard_before = 0
         self._silent_timeouts = 0
+        self._counted_at = float("-inf")
+        """When the last of them was."""
+        self._heard_then = 0
         self._fault = ""
         self._scope = trio.CancelScope()
         """Of the subclass's `run`: cancelled when the session is given up."""
@@ -94,6 +98,34 @@ class PeerSession:
         except BadPeer as error:
             self._fault = self._fault or str(error)
 
+    async def stay_in_touch(self) -> None:
+        """Ping a legacy upstream that nothing was heard of for a while, for ever (bridging.md 9.1).
+
+        Over HTTP+SSE this finds out that the server forgot us. That a ping is not answered is only noted: one that
+        serves calls is never stopped for it (F-P-28).
+        """
+        if self._era is Era.MODERN:
+            await trio.sleep_forever()
+        answers = True
+        while True:
+            heard = self.peer.messages
+            await trio.sleep(PING_IDLE_S)
+            if self.peer.messages != heard or self._running:
+                continue
+            answered_before, answers = answers, await self._answers_ping()
+            if answered_before and not answers:
+                log.warning("%s does not answer a ping; it is left running", self.name)
+
+    async def _answers_ping(self) -> bool:
+        """Whether it answers at all; that it knows no ping is an answer too."""
+        with trio.move_on_after(PING_ANSWER_S):
+            try:
+                await self.request(PING, {})
+            except HubError as error:
+                log.debug("%s was not pinged: %s", self.name, error)
+            return True
+        return False
+
     def _ended(self) -> None:
         """Nothing more will be sent: what calls are told of that must stay true."""
         if self._outbox is not None:
@@ -114,6 +146,7 @@ class PeerSession:
         peer = self.peer
         id = peer.next_id()
         clock = CallClock(timeouts)
+        began, heard = trio.current_time(), peer.messages
         mark = self._outbox.accepted_bytes if self._outbox else 0
         self._running[id] = exchange, clock
         try:
@@ -124,7 +157,7 @@ class PeerSession:
             self._failed(error, mark)
         finally:
             del self._running[id]
-        self._timed_out()
+        self._timed_out(began, heard)
         raise DeadlineExceeded(
             f"{self.name} did not answer in time and was told to stop; whether it acted is unknown", upstream=self.name
         )
@@ -155,11 +188,16 @@ class PeerSession:
                 )
         raise found from None
 
-    def _timed_out(self) -> None:
-        """Count a timeout; after several in which nothing at all was heard, give the upstream up (F-P-04)."""
+    def _timed_out(self, began: float, heard_before: int) -> None:
+        """Count a timeout; after several in which nothing at all was heard, give the upstream up (F-P-04).
+
+        Calls that ran side by side count once: one thing may be wrong with all of them, and others with none.
+        """
         heard = self.peer.messages
-        self._silent_timeouts = self._silent_timeouts + 1 if heard == self._heard_before else 1
-        self._heard_before = heard
+        if heard != heard_before or began < self._counted_at:
+            return
+        self._silent_timeouts = self._silent_timeouts + 1 if heard == self._heard_then else 1
+        self._heard_then, self._counted_at = heard, trio.current_time()
         if self._silent_timeouts >= SILENT_TIMEOUTS:
             self.give_up(f"did not answer {SILENT_TIMEOUTS} calls in a row")
 

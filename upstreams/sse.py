@@ -166,7 +166,7 @@ class SseConversation(PeerSession):
                 failed = await self._shake_hands()
                 if failed is None:
                     task_status.started()
-                    await trio.sleep_forever()
+                    await self.stay_in_touch()
                 nursery.cancel_scope.cancel()
         finally:
             self._client.close()

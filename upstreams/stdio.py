@@ -69,7 +69,7 @@ class StdioSession(PeerSession):
                     self._connect(child, nursery)
                     refused = await self._open(expected, task_status)
                     if refused is None:
-                        await trio.sleep_forever()
+                        await self.stay_in_touch()
                     self._scope.cancel()
             exited = child.gone.is_set()
         finally:

@@ -20,7 +20,7 @@ from hub.link.exchange import (
 )
 from hub.wire.jsonrpc import Failure, Result, raw
 from hub.wire.mcp import L2, L4, MODERN, Kind
-from upstreams.peer_session import MAX_IN_FLIGHT, SILENT_TIMEOUTS
+from upstreams.peer_session import MAX_IN_FLIGHT, PING_IDLE_S, SILENT_TIMEOUTS
 from upstreams.session import CallTimeouts
 
 TIMEOUTS = CallTimeouts(idle_s=10, total_s=60)
@@ -177,6 +177,68 @@ async def test_an_upstream_that_lets_every_call_time_out_is_given_up(nursery, au
     await settle()
     assert isinstance(up.error, UpstreamProtocolError)
     assert "did not answer" in str(up.error)
+
+
+@pytest.mark.covers("F-P-04", "I-3")
+async def test_calls_that_time_out_together_count_once(nursery, autojump_clock):
+    up = await opened(nursery)
+    release = trio.Event()
+
+    async def slow(message, to):
+        await release.wait()
+        return {"content": []}
+
+    up.fake.on["tools/call:slow"] = slow
+    for _ in range(SILENT_TIMEOUTS):
+        up.start(nursery, "hang")
+    await trio.sleep(9)
+    patient = up.start(nursery, "slow")
+    await trio.sleep(2)
+    assert up.over == 0
+    release.set()
+    await settle()
+    assert isinstance(patient[0], Result)
+
+
+@pytest.mark.covers("F-P-04")
+async def test_a_call_that_times_out_while_others_are_answered_says_nothing_of_the_upstream(nursery, autojump_clock):
+    up = await opened(nursery)
+    for _ in range(SILENT_TIMEOUTS + 1):
+        timeouts = up.start(nursery, "hang")
+        await trio.sleep(5)
+        assert isinstance(await up.call("echo"), Result)
+        await trio.sleep(5.5)
+        assert isinstance(timeouts[0], DeadlineExceeded)
+    for _ in range(SILENT_TIMEOUTS - 1):
+        await up.call("hang")
+    assert up.over == 0
+
+
+# --- nothing happens --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.covers("F-P-28")
+@pytest.mark.parametrize(("version", "pings"), [(L4, 1), (MODERN, 0)])
+async def test_a_legacy_upstream_is_pinged_when_nothing_was_heard_of_it(nursery, autojump_clock, version, pings):
+    up = await opened(nursery, version=version)
+    await trio.sleep(PING_IDLE_S / 2)
+    await up.call("echo")
+    await trio.sleep(PING_IDLE_S)
+    assert up.fake.conversation.of("ping") == []
+    await trio.sleep(PING_IDLE_S / 2 + 1)
+    assert len(up.fake.conversation.of("ping")) == pings
+    assert up.fake.complaints == []
+
+
+@pytest.mark.covers("F-P-28")
+async def test_one_that_answers_no_ping_is_left_alone(nursery, autojump_clock, caplog):
+    up = await opened(nursery)
+    up.fake.on["ping"] = lambda message, to: None
+    await trio.sleep(10 * PING_IDLE_S)
+    assert len(up.fake.conversation.of("ping")) > SILENT_TIMEOUTS
+    assert caplog.text.count("up does not answer a ping; it is left running") == 1
+    assert isinstance(await up.call("echo"), Result)
+    assert up.over == 0
 
 
 # --- the stream ends --------------------------------------------------------------------------------------------------
