@@ -69,7 +69,16 @@ class Notifier:
                 self.rebuild()
 
     def rebuild(self) -> None:
-        """Build, swap and announce, now and without a checkpoint."""
+        """Build, swap and announce, now and without a checkpoint.
+
+        A wall: lists that cannot be merged leave the catalogue as it was, until something changes again.
+        """
+        try:
+            self._rebuild()
+        except Exception:
+            log.exception("cannot make a catalogue of what the upstreams list; the one before stays")
+
+    def _rebuild(self) -> None:
         if self._dirty.is_set():  # else `run` is waiting for it
             self._dirty = trio.Event()
         changed, self._changed = self._changed, set()

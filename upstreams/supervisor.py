@@ -106,8 +106,7 @@ class Supervisor:
     async def _keep_running(self, upstream: Upstream) -> None:
         while True:
             upstream.move(Event.START)
-            session = self._open_session(upstream.config, upstream.name, upstream, self._memory)
-            error = await Connection(upstream, session, self._slots, lambda: self._settle(upstream)).run()
+            error = await self._attempt(upstream)
             pause_s = upstream.failed(error)
             self._report(upstream, pause_s)
             self._settle(upstream)
@@ -116,6 +115,21 @@ class Supervisor:
                 await upstream.wanted.wait()
             else:
                 await trio.sleep(pause_s)
+
+    async def _attempt(self, upstream: Upstream) -> HubError | None:
+        """One session, from the attempt to its end; why it ended. The wall around supervising one upstream."""
+        error: HubError | None = None
+        try:
+            session = self._open_session(upstream.config, upstream.name, upstream, self._memory)
+            error = await Tenure(upstream, session, self._slots, lambda: self._settle(upstream)).run()
+        except* Exception as group:
+            log.exception("the hub failed over %s", upstream.name)
+            found: BaseException = group
+            while isinstance(found, BaseExceptionGroup):
+                found = found.exceptions[0]
+            text = f"The hub failed over {upstream.name} ({type(found).__name__}); its log says more"
+            error = UpstreamProtocolError(text, upstream=upstream.name)
+        return error
 
     def _report(self, upstream: Upstream, pause_s: float | None) -> None:
         then = "it is tried again when a call needs it" if pause_s is None else f"next attempt in {pause_s:.1f} s"
@@ -129,8 +143,8 @@ class Supervisor:
             self.settled.set()
 
 
-class Connection:
-    """One session of an upstream, from the attempt to its end, with the upkeep it needs meanwhile."""
+class Tenure:
+    """One session in office: from the attempt to open it to its end, with the upkeep it needs meanwhile."""
 
     def __init__(
         self, upstream: Upstream, session: Session, slots: trio.Semaphore, on_listed: Callable[[], None]
@@ -149,6 +163,8 @@ class Connection:
     async def run(self) -> HubError | None:
         """Open the session and keep it until it ends; why it ended.
 
+        Raises:
+            Exception: the hub has a bug; the session is closed.
         Cancellation: closes it in order.
         """
         async with trio.open_nursery() as self._nursery:
@@ -170,14 +186,10 @@ class Connection:
             self._nursery.cancel_scope.cancel()
 
     async def _serve(self) -> None:
-        name = self._upstream.name
         try:
             await self._session.run(task_status=self)
         except HubError as error:
             self._error = error
-        except Exception as error:  # the wall around supervising one upstream
-            log.exception("the session with %s failed", name)
-            self._error = UpstreamProtocolError(f"The hub failed over {name}: {type(error).__name__}", upstream=name)
         finally:
             self._upstream.lost()
             self._nursery.cancel_scope.cancel()

@@ -171,3 +171,17 @@ async def test_a_request_that_fails_lets_its_level_go(autojump_clock, nursery):
         raise ZeroDivisionError
     await trio.sleep(LEVEL_LINGER_S * 2)
     assert applied == ["info", None]
+
+
+@pytest.mark.covers("SEC-16")
+async def test_lists_that_cannot_be_merged_leave_the_catalogue_as_it_was(autojump_clock, world, caplog):
+    world.settle()
+    good, world.snapshots["a"] = world.snapshots["a"], None
+    world.notifier.changed("a")
+    await trio.sleep(1)
+    assert world.names() == ["a:echo", "b:echo"]
+    assert "the one before stays" in caplog.text
+    world.snapshots["a"] = good
+    world.change("b", "other")
+    await trio.sleep(1)
+    assert world.names() == ["a:echo", "b:other"]

@@ -2,7 +2,7 @@
 
 import pytest
 import trio
-from fakes import FakeHost, FakeUpstream, opener
+from fakes import FakeHost, FakeSession, FakeUpstream, opener
 
 from config.schema import Timeouts, UpstreamConfig
 from config.state import Memory
@@ -26,6 +26,7 @@ class House:
         self.memory = Memory(None)
         self.supervisor = Supervisor(self.memory, self.note, open_session=self.open)
         self.refusals = {}
+        self.kinds = {}
         self.opened_at = []
         config = UpstreamConfig(command="x", timeouts=Timeouts(start=20, list=15, call=100))
         self.configs = dict.fromkeys(fakes, config) | (configs or {})
@@ -34,6 +35,8 @@ class House:
         self.opened_at.append(trio.current_time())
         if name in self.refusals:
             return Refusal(self.refusals[name])
+        if name in self.kinds:
+            return self.kinds[name](self.fakes[name], config, name, events, memory)
         return opener(self.fakes)(config, name, events, memory)
 
     def note(self, upstream):
@@ -241,6 +244,63 @@ async def test_a_bug_in_one_session_harms_no_other(nursery, autojump_clock, capl
     await there.supervisor.settled.wait()
     assert "a bug" in caplog.text
     assert there["a"].state is State.RECONNECTING
+    assert isinstance(await attempt(there["b"]), Result)
+
+
+class Buggy(FakeSession):
+    """A session over which the hub has a bug."""
+
+    fails = ""
+
+    async def request(self, method, params):
+        if method == self.fails:
+            raise ZeroDivisionError("a bug")
+        return await super().request(method, params)
+
+
+@pytest.mark.covers("SEC-16", "I-3")
+@pytest.mark.parametrize("method", ["tools/list", "logging/setLevel"])
+async def test_a_bug_in_the_upkeep_of_one_upstream_harms_no_other(nursery, autojump_clock, caplog, method):
+    there = House(nursery, {"a": FakeUpstream(), "b": FakeUpstream()})
+    there.kinds["a"] = Buggy
+    await nursery.start(there.supervisor.run, there.configs)
+    await there.supervisor.settled.wait()
+    session = there["a"]._session
+    Buggy.fails = method
+    there["a"].changed((Kind.TOOL,))
+    there["a"].set_log_level("info")
+    hanging = []
+
+    async def call(name):
+        hanging.append(await attempt(there[name], HANG))
+
+    nursery.start_soon(call, "a")
+    await settle()
+    assert there["a"].state is State.RECONNECTING
+    assert there["a"].last_error == "The hub failed over a (ZeroDivisionError); its log says more"
+    assert "a bug" in caplog.text
+    assert session.peer.ended
+    assert isinstance(await attempt(there["b"]), Result)
+    Buggy.fails = ""
+    await trio.sleep(2)
+    assert there["a"].state is State.CONNECTED
+
+
+@pytest.mark.covers("SEC-16")
+async def test_a_bug_while_an_upstream_is_restarted_harms_no_other(nursery, autojump_clock):
+    class Clumsy(FakeSession):
+        async def run(self, *, task_status):
+            try:
+                await super().run(task_status=task_status)
+            finally:
+                raise ZeroDivisionError("a bug")
+
+    there = House(nursery, {"a": FakeUpstream(), "b": FakeUpstream()})
+    there.kinds["a"] = Clumsy
+    await nursery.start(there.supervisor.run, there.configs)
+    await there.supervisor.settled.wait()
+    there.supervisor.restart("a")
+    await trio.sleep(5)
     assert isinstance(await attempt(there["b"]), Result)
 
 
