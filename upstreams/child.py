@@ -17,7 +17,7 @@ import subprocess
 from collections import deque
 from collections.abc import Mapping
 from pathlib import Path
-from typing import IO, Final
+from typing import Final
 
 import trio
 
@@ -30,6 +30,8 @@ CLOSE_GRACE_S: Final = 2.0
 TERM_GRACE_S: Final = 3.0
 KILL_GRACE_S: Final = 5.0
 """A process that KILL does not end within this hangs in the kernel; it is left to it."""
+ABANDON_S: Final = 1.0
+"""How long the hub may stand still for the end of a process that it could not even watch."""
 KILL_ROUNDS: Final = 10
 """How often to look again for descendants that were forked meanwhile."""
 LAST_OUTPUT_S: Final = 0.1
@@ -75,16 +77,27 @@ class Child:
         except (OSError, ValueError) as error:
             raise UpstreamUnavailable(cannot_start(name, config, error), upstream=name) from None
         self.pid = self._popen.pid
-        self._pidfd = os.pidfd_open(self.pid)
-        self.stdin = _stream(self._popen.stdin)
-        self.stdout = _stream(self._popen.stdout)
-        self.stderr = _stream(self._popen.stderr)
+        try:
+            self._pidfd, pipes = _descriptors(self._popen)
+        except OSError as error:
+            self._abandon()
+            raise UpstreamUnavailable(cannot_start(name, config, error), upstream=name) from None
+        self.stdin, self.stdout, self.stderr = map(trio.lowlevel.FdStream, pipes)
         self.said = Said(name)
         self.gone = trio.Event()
         """Set by `watch` once the process has exited."""
 
     def __repr__(self) -> str:
         return f"<Child {self.name} pid {self.pid} {self.ending() or 'running'}>"
+
+    def _abandon(self) -> None:
+        """End what was started and cannot be watched: at once, since it has had no time to do anything."""
+        self._signal_group(signal.SIGKILL)
+        for pipe in (self._popen.stdin, self._popen.stdout, self._popen.stderr):
+            if pipe is not None:
+                pipe.close()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._popen.wait(ABANDON_S)
 
     async def watch(self) -> None:
         """Wait for the exit. The process is not reaped by that: its pid and group stay its own."""
@@ -254,13 +267,27 @@ def _marked(entry: bytes) -> list[int]:
     return found
 
 
-def _stream(pipe: IO[bytes] | None) -> trio.lowlevel.FdStream:
-    assert pipe is not None
-    descriptor = os.dup(pipe.fileno())
-    pipe.close()
-    with contextlib.suppress(OSError):  # the user's budget for large pipes is spent
-        fcntl.fcntl(descriptor, F_SETPIPE_SZ, PIPE_BYTES)
-    return trio.lowlevel.FdStream(descriptor)
+def _descriptors(popen: subprocess.Popen[bytes]) -> tuple[int, list[int]]:
+    """A pidfd of a process, and its pipes, large and no longer in the hands of `popen`; all of them or none.
+
+    Raises:
+        OSError: there are too many descriptors.
+    """
+    made: list[int] = []
+    try:
+        made.append(os.pidfd_open(popen.pid))
+        pipes = (popen.stdin, popen.stdout, popen.stderr)
+        made += (os.dup(pipe.fileno()) for pipe in pipes if pipe is not None)
+    except OSError:
+        for descriptor in made:
+            os.close(descriptor)
+        raise
+    for pipe, descriptor in zip(pipes, made[1:], strict=True):
+        if pipe is not None:
+            pipe.close()
+        with contextlib.suppress(OSError):  # the user's budget for large pipes is spent
+            fcntl.fcntl(descriptor, F_SETPIPE_SZ, PIPE_BYTES)
+    return made[0], made[1:]
 
 
 async def _discard(stream: trio.abc.ReceiveStream) -> None:

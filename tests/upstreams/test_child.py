@@ -1,5 +1,6 @@
 """Real processes: what they are given, what they say, how they end, and that nothing of them is left."""
 
+import errno
 import json
 import os
 import sys
@@ -108,6 +109,33 @@ async def test_a_command_that_cannot_be_started_says_why(tmp_path, make, reason)
         Child(UpstreamConfig(**make(tmp_path)), "c", os.environ)
     assert reason in str(caught.value)
     assert str(tmp_path) not in str(caught.value)
+
+
+@pytest.mark.covers("F-P-01", "I-12")
+@pytest.mark.parametrize("fails", range(4))
+async def test_a_child_that_cannot_be_watched_is_not_left_running(monkeypatch, fails):
+    before = os.listdir("/proc/self/fd")
+    started = []
+    counter = iter(range(100))
+
+    def scarce(real):
+        def get(number):
+            if real is os_pidfd_open:
+                started.append(number)
+            if next(counter) == fails:
+                raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+            return real(number)
+
+        return get
+
+    os_pidfd_open = os.pidfd_open
+    monkeypatch.setattr(os, "pidfd_open", scarce(os.pidfd_open))
+    monkeypatch.setattr(os, "dup", scarce(os.dup))
+    with pytest.raises(UpstreamUnavailable, match=r"cannot be executed \(too many open files\)"):
+        Child(UpstreamConfig(command="sleep", args=("300",)), "c", os.environ)
+    [pid] = started
+    assert str(pid) not in os.listdir("/proc")
+    assert os.listdir("/proc/self/fd") == before
 
 
 def write(path, text, mode):
@@ -260,15 +288,14 @@ def test_a_flood_is_kept_out_of_the_log(caplog):
 
 
 @pytest.mark.covers("M-03", "F-P-23")
-async def test_a_child_that_floods_stderr_is_not_held_up(nursery):
+async def test_a_child_that_floods_stderr_is_not_held_up():
     script = {"start": [["stderr", "x" * 1000, 3000], ["stderr", "\nlast words\n"], ["exit", 4]]}
     child = Child(scripted(script), "c", os.environ)
-    nursery.start_soon(child.drain_stderr)
-    nursery.start_soon(child.watch)
     with trio.fail_after(10):
-        await child.gone.wait()
-    nursery.cancel_scope.cancel()
-    with trio.CancelScope(shield=True):
-        await child.stop()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(child.drain_stderr)
+            await child.watch()
+            nursery.cancel_scope.cancel()
+    await child.stop()
     assert child.ending() == "exited with status 4"
     assert child.said.tail(1) == "last words"
