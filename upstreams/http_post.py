@@ -223,6 +223,8 @@ class Poster:
     async def refused(self, reply: HttpReply, id: int | None) -> Reply:
         """Judge an answer that is not 200: a JSON-RPC error that answers `id` is its response, all else is raised.
 
+        Statuses that are about who asks, or when, say more than any body: 401, 403, and what has a `Retry-After`.
+
         Raises:
             UpstreamUnauthorized, UpstreamDenied: 401, 403.
             Overloaded: 429, 503.
@@ -230,16 +232,18 @@ class Poster:
             StatusError: anything else.
         """
         status = reply.status
-        failure = await self._failure(reply, id) if 400 <= status < 500 else None
-        if failure is not None and failure[0]:
-            return failure[1]
         if status == 401:
             text = f"{self.name} wants credentials (401); put an Authorization header into its configuration"
             raise UpstreamUnauthorized(text, upstream=self.name)
         if status == 403:
             raise UpstreamDenied(f"{self.name} refuses access with these credentials (403)", upstream=self.name)
+        if status in (429, 503) and retry_after_s(reply.headers) is not None:
+            raise self._overloaded()
+        failure = await self._failure(reply, id) if 400 <= status < 500 else None
+        if failure is not None and failure[0]:
+            return failure[1]
         if status in (429, 503):
-            raise self._overloaded(status)
+            raise self._overloaded(Executed.UNKNOWN if status == 503 else Executed.NO)
         raise self._status_error(reply, None if failure is None else failure[1])
 
     async def _failure(self, reply: HttpReply, id: int | None) -> tuple[bool, Failure] | None:
@@ -292,16 +296,16 @@ class Poster:
         if self._quiet_until <= trio.current_time():
             return
         if self._quiet_until >= trio.current_effective_deadline():
-            raise self._overloaded(None)
+            raise self._overloaded()
         await trio.sleep_until(self._quiet_until)
 
-    def _overloaded(self, status: int | None) -> Overloaded:
+    def _overloaded(self, executed: Executed = Executed.NO) -> Overloaded:
         wait_s = self._quiet_until - trio.current_time()
         known = wait_s > 0
         return Overloaded(
             f"{self.name} is overloaded" + (f"; try again in {wait_s:.0f} seconds" if known else ""),
             upstream=self.name,
-            executed=Executed.UNKNOWN if status == 503 and not known else Executed.NO,
+            executed=executed,
             retry_after_ms=int(wait_s * 1000) if known else None,
         )
 

@@ -148,6 +148,19 @@ async def test_what_says_nothing_about_the_era(status: int, error: type[Exceptio
     assert "token" not in str(caught.value)
 
 
+@pytest.mark.covers("V-29")
+@pytest.mark.parametrize("status", [401, 403])
+@pytest.mark.parametrize("legacy", [False, True])
+async def test_a_refusal_in_json_rpc_says_nothing_about_the_era(status: int, legacy: bool) -> None:
+    async def refuse(request: PeerRequest, talk: Talk) -> None:
+        await talk.reply(request.error(-32001, "Unauthorized"), status=status)
+
+    script = Script()
+    script.on["initialize" if legacy else "server/discover"] = refuse
+    with pytest.raises(UpstreamUnauthorized, match=str(status)):
+        await failing(script)
+
+
 @pytest.mark.covers("V-12")
 async def test_the_era_is_remembered_and_doubted_when_contradicted() -> None:
     script = Script()

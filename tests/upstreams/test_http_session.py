@@ -107,6 +107,33 @@ async def test_answers_that_are_none(era: str, answer: Any, error: type[Exceptio
         assert "secret" not in str(caught.value)
 
 
+@pytest.mark.covers("F-R-01", "F-R-03", "F-R-05")
+@ERAS
+@pytest.mark.parametrize(
+    ("status", "headers", "error"),
+    [
+        (401, {}, UpstreamUnauthorized),
+        (403, {}, UpstreamUnauthorized),
+        (429, {"Retry-After": "0"}, Overloaded),
+        (503, {"Retry-After": "0"}, Overloaded),
+    ],
+)
+async def test_a_status_says_more_than_a_body_that_answers(
+    era: str, status: int, headers: dict[str, str], error: type[Exception]
+) -> None:
+    script = Script(era)
+
+    async def refuse(request: PeerRequest, talk: Talk) -> None:
+        await talk.reply(request.error(-32001, "secret"), status=status, headers=headers)
+
+    script.on["tools/call"] = refuse
+    async with running(script) as it:
+        with pytest.raises(error) as caught:
+            await it.call()
+        assert caught.value.executed is Executed.NO
+        assert "secret" not in str(caught.value)
+
+
 @pytest.mark.covers("F-R-07")
 async def test_a_redirect_is_not_followed() -> None:
     async with http_peer(Script()) as other:
