@@ -186,4 +186,6 @@ def judge_initialize(reply: Reply) -> ServerFacts:
 
 def about(error: HubError, name: str) -> HubError:
     """`error` as one that names its upstream; the text of what this module raises is a clause about "it"."""
+    if error.upstream is not None:
+        return error
     return type(error)(f"{name} cannot be used: {error}", upstream=name, executed=error.executed)

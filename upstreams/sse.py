@@ -6,6 +6,7 @@ is the session and its end the end of both. What is above the bytes is a `Peer`,
 
 import logging
 from collections import deque
+from collections.abc import Callable
 from typing import Final
 from urllib.parse import urljoin
 
@@ -14,8 +15,8 @@ import trio
 from hub.link.channel import ChannelClosed, OutboxFull
 from hub.link.exchange import HubError, UpstreamLost, UpstreamProtocolError, UpstreamUnauthorized, UpstreamUnavailable
 from hub.link.peer import BadPeer
-from hub.wire.jsonrpc import Failure, RemoteProtocolError, Request, decode, encode_response
-from hub.wire.mcp import INTERNAL_ERROR, L1, L2
+from hub.wire.jsonrpc import RemoteProtocolError, Request, RequestId, decode
+from hub.wire.mcp import L1, L2
 from upstreams.http_connection import parse_url
 from upstreams.http_post import CONTENT, EventStream, Poster, SessionUnknown, stream_headers
 from upstreams.peer_session import PeerSession
@@ -45,6 +46,8 @@ class SseChannel:
         self._inbox, self._messages = trio.open_memory_channel[bytes](INBOX)
         self._closed = False
         self.headers = CONTENT
+        self.on_refused: Callable[[RequestId, HubError], bool] = lambda id, error: False
+        """Told of each request that the server did not take."""
         self.fault: HubError | None = None
         """Why it closed, if there is more to say than that it did."""
 
@@ -105,24 +108,19 @@ class SseChannel:
     async def _post(self, message: bytes, accepted: trio.Event) -> None:
         try:
             await self._poster.tell(self.headers, message, target=self._target)
-        except (UpstreamUnavailable, UpstreamUnauthorized, SessionUnknown) as error:
-            self.fault = self.fault or error
-            self._poster.client.close()
         except HubError as error:
-            self._refuse(message, error)
+            self._refused(message, error)
+            if isinstance(error, UpstreamUnavailable | UpstreamUnauthorized | SessionUnknown):
+                self.fault = self.fault or error
+                self._poster.client.close()
         finally:
             accepted.set()
 
-    def _refuse(self, message: bytes, error: HubError) -> None:
-        """A request that was not accepted will have no answer but this."""
+    def _refused(self, message: bytes, error: HubError) -> None:
+        """Whoever waits for the answer to `message` learns that there will be none, and why."""
         request = decode(message, strict=False)
-        if not isinstance(request, Request):
+        if not isinstance(request, Request) or not self.on_refused(request.id, error):
             log.info("%s did not take a message: %s", self._poster.name, error)
-            return
-        try:
-            self._inbox.send_nowait(encode_response(request.id, Failure(INTERNAL_ERROR, str(error))))
-        except (trio.WouldBlock, trio.ClosedResourceError):
-            log.info("%s did not take a request: %s", self._poster.name, error)
 
 
 class SseConversation(PeerSession):
@@ -160,7 +158,7 @@ class SseConversation(PeerSession):
         try:
             async with trio.open_nursery() as nursery:
                 self._scope = nursery.cancel_scope
-                self._attach(self._channel)
+                self._channel.on_refused = self._attach(self._channel).fail
                 nursery.start_soon(self._channel.run)
                 nursery.start_soon(self._listen_to_end)
                 failed = await self._shake_hands()

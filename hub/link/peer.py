@@ -134,6 +134,7 @@ class Peer:
             OutboxFull: the peer does not read; nothing was sent.
             RemoteProtocolError: the answer was malformed.
             BadPeer: the peer was given up.
+            Exception: whatever `fail` was given.
         Cancellation: the peer is told, but for `NEVER_CANCELLED`; a late answer is dropped.
         """
         await trio.lowlevel.checkpoint_if_cancelled()
@@ -155,6 +156,15 @@ class Peer:
         if isinstance(answer, (Result, Failure)):
             return answer
         raise answer or ChannelClosed
+
+    def fail(self, id: RequestId, error: Exception) -> bool:
+        """Let request `id` end with `error`: it is known that there will be no answer. False: nobody waits for one."""
+        waiter = self._waiting.pop(id, None)
+        if waiter is None:
+            return False
+        waiter.answer = error
+        reschedule(waiter.task)
+        return True
 
     def notify(self, method: str, params: dict[str, Raw]) -> None:
         """Send a notification; nothing to a peer that is gone or does not read."""
@@ -275,9 +285,8 @@ class Peer:
         if "method" in peek_object(data):  # a request, whose id is of the peer's own counting
             if self.takes_requests:
                 self._send_if_possible(encode_response(id, error.failure), "an error")
-        elif waiter := self._waiting.pop(id, None):
-            waiter.answer = error
-            reschedule(waiter.task)
+        else:
+            self.fail(id, error)
 
     # --- answering ----------------------------------------------------------------------------------------------------
 

@@ -12,13 +12,14 @@ from http_peer import PeerRequest, Talk, http_peer
 from config.state import Memory
 from hub.link.exchange import (
     DeadlineExceeded,
+    Executed,
     HubError,
+    Overloaded,
     UpstreamLost,
     UpstreamProtocolError,
     UpstreamUnauthorized,
     UpstreamUnavailable,
 )
-from hub.wire.jsonrpc import Failure
 from hub.wire.mcp import Era, Kind
 from upstreams.http import open_http
 from upstreams.session import CallTimeouts
@@ -236,19 +237,43 @@ async def test_the_stream_ends_during_the_handshake() -> None:
         await failing(script, transport="sse")
 
 
-async def test_a_request_that_is_not_accepted_fails_alone() -> None:
+@pytest.mark.covers("I-3", "F-R-06")
+@pytest.mark.parametrize(
+    ("status", "error", "executed"),
+    [
+        (500, UpstreamProtocolError, Executed.UNKNOWN),
+        (429, Overloaded, Executed.NO),
+        (None, UpstreamLost, Executed.UNKNOWN),
+    ],
+)
+async def test_a_request_that_is_not_accepted_fails_alone(
+    status: int | None, error: type[HubError], executed: Executed
+) -> None:
     script = SseScript()
 
     async def refuse(request: PeerRequest, talk: Talk) -> None:
         del script.on["tools/call"]
-        await talk.reply(status=500, body=b"secret")
+        await (talk.cut() if status is None else talk.reply(status=status, body=b"secret"))
 
     script.on["tools/call"] = refuse
     async with running(script, transport="sse") as it:
-        reply = await it.call()
-        assert isinstance(reply, Failure)
-        assert reply.message == "far answered with HTTP status 500"
+        with pytest.raises(error) as caught:
+            await it.call()
+        assert caught.value.executed is executed
+        assert caught.value.upstream == "far"
+        assert "secret" not in str(caught.value)
         assert await it.call() == TEXT
+
+
+async def test_a_handshake_that_is_not_accepted_says_why() -> None:
+    script = SseScript()
+
+    async def refuse(request: PeerRequest, talk: Talk) -> None:
+        await talk.reply(status=500)
+
+    script.on["initialize"] = refuse
+    with pytest.raises(UpstreamProtocolError, match="far answered with HTTP status 500"):
+        await failing(script, transport="sse")
 
 
 @pytest.mark.parametrize(
@@ -267,13 +292,12 @@ async def test_an_endpoint_that_is_gone_ends_the_session(status: int | None, err
     async with running(script, transport="sse") as it:
         script.on["tools/call"] = refuse
         if status is None:
-            assert isinstance(await it.call(), Failure)
             with pytest.raises(UpstreamLost):
                 await it.call()
-        else:
-            with pytest.raises(UpstreamLost):
-                await it.call()
-        assert isinstance(await it.end(), error)
+        with pytest.raises(error) as caught:
+            await it.call()
+        assert caught.value.executed is Executed.NO
+        assert await it.end() is caught.value
 
 
 @pytest.mark.covers("P-6")
