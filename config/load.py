@@ -161,10 +161,13 @@ def _expanded(value: Any, keys: Keys, variables: Variables) -> Any:
 
 
 def _with_absolute_paths(upstream: UpstreamConfig, directory: Path) -> UpstreamConfig:
-    """Paths mean the same wherever the daemon was started: relative ones are relative to the file."""
+    """Paths mean the same wherever the daemon was started: relative ones are relative to the file.
+
+    So does a child's own idea of where it is: without `cwd` it runs in the directory of the file.
+    """
     command, cwd = upstream.command, upstream.cwd
-    if cwd is not None:
-        cwd = str(directory / os.path.expanduser(cwd))
+    if cwd is not None or command is not None:
+        cwd = str(directory / os.path.expanduser(cwd or ""))
     if command is not None and "/" in command:
         command = str(Path(cwd or directory) / os.path.expanduser(command))
     return msgspec.structs.replace(upstream, command=command, cwd=cwd)

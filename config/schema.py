@@ -56,6 +56,8 @@ class UpstreamConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     args: tuple[str, ...] = ()
     env: dict[str, Secret] = {}
     cwd: str | None = None
+    """Where the command runs: relative to the configuration file, and its directory unless said. `config.load` makes it
+    absolute, so that it does not depend on who started the daemon."""
     url: str | None = None
     headers: dict[str, Secret] = {}
     transport: Literal["auto", "stdio", "http", "sse"] = "auto"

@@ -103,7 +103,8 @@ def configuration(options: ServeOptions) -> HubConfig:
 
 def demo_config() -> HubConfig:
     """What is served without any configuration: the embedded demo server, as a real child over stdio."""
-    demo = UpstreamConfig(command=sys.executable, args=("-I", "-m", "upstreams.demo"))
+    command = (sys.executable, "-I", "-m", "upstreams.demo")
+    demo = UpstreamConfig(command=command[0], args=command[1:], cwd=os.path.expanduser("~"))
     return HubConfig(upstreams={"demo": demo})
 
 

@@ -113,13 +113,16 @@ def test_relative_paths_are_relative_to_the_file(file, tmp_path, monkeypatch):
         cwd = "~/data"
         [upstreams.d]
         command = "server"
+        [upstreams.e]
+        url = "https://example.com/mcp"
     """)
     found = {name: (upstream.command, upstream.cwd) for name, upstream in load(path, {}).upstreams.items()}
     assert found == {
-        "a": (str(tmp_path / "bin/server"), None),
+        "a": (str(tmp_path / "bin/server"), str(tmp_path)),
         "b": (str(tmp_path / "below/bin/server"), str(tmp_path / "below")),
         "c": ("/home/me/server", "/home/me/data"),
-        "d": ("server", None),
+        "d": ("server", str(tmp_path)),
+        "e": (None, None),
     }
 
 

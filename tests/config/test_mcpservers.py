@@ -35,7 +35,7 @@ def read(tmp_path: Path, text: str) -> dict[str, UpstreamConfig]:
 
 @pytest.mark.parametrize("host", HOSTS)
 def test_a_program_in_every_host_s_form(tmp_path, host):
-    expected = UpstreamConfig(command="npx", args=("-y", "x"), env={"K": Secret("v")})
+    expected = UpstreamConfig(command="npx", args=("-y", "x"), env={"K": Secret("v")}, cwd=str(tmp_path))
     assert read(tmp_path, HOSTS[host]) == {"s": expected}
 
 
@@ -61,7 +61,8 @@ def test_a_url_in_every_host_s_form(tmp_path, entry, transport):
 
 def test_what_only_hosts_understand_is_passed_over(tmp_path):
     entry = '{"command": "x", "alwaysAllow": ["a"], "timeout": 60000, "trust": true, "disabledTools": [], "gallery": 1}'
-    assert read(tmp_path, f'{{"mcpServers": {{"s": {entry}}}, "theme": "dark"}}') == {"s": UpstreamConfig(command="x")}
+    expected = UpstreamConfig(command="x", cwd=str(tmp_path))
+    assert read(tmp_path, f'{{"mcpServers": {{"s": {entry}}}, "theme": "dark"}}') == {"s": expected}
 
 
 def test_what_only_hubd_understands_is_read(tmp_path):
