@@ -4,8 +4,8 @@
                                                           --cancelled--> DELETE
 
 What always holds: a request goes out under the session id current at that moment; when that very session turns out to
-be unknown it is renewed once, by whoever notices first, and exactly the request that was refused is sent again
-(F-R-04).
+be unknown it is renewed once, in the name of the session and not of whoever noticed, and exactly the request that was
+refused is sent again (F-R-04). An id is current when its handshake is complete, `initialized` included.
 """
 
 import logging
@@ -20,6 +20,7 @@ from hub.link.exchange import (
     NOTHING,
     Exchange,
     HubError,
+    Overloaded,
     UpstreamLost,
     UpstreamUnavailable,
 )
@@ -44,6 +45,8 @@ from upstreams.session import OWN_CAPABILITIES, SessionEvents
 
 PING_S: Final = 60.0
 PING_ANSWER_S: Final = 15.0
+RENEWAL_S: Final = 20.0
+"""For a new handshake; as long as a first one has by default."""
 RESUMPTIONS: Final = 3
 """Attempts in a row to resume a stream that brought nothing new (F-R-10)."""
 MAX_QUESTIONS: Final = 16
@@ -76,7 +79,8 @@ class LegacyHttp(HttpConversation):
 
     def __init__(self, poster: Poster, events: SessionEvents) -> None:
         super().__init__(poster, events)
-        self._renewal = trio.Lock()
+        self._renewal: trio.Event | None = None
+        """Set when the renewal that is going on is over."""
         self._standing = StandingStream(self)
         self._level: dict[str, Raw] | None = None
         self._questions = 0
@@ -100,10 +104,9 @@ class LegacyHttp(HttpConversation):
 
     async def _begin(self) -> None:
         life = await self._shake_hands()
-        self.life = life
-        self._head = CONTENT + life.headers
-        self.facts = life.facts
-        await self.poster.tell(self._head, encode_notification(INITIALIZED, {}))
+        head = CONTENT + life.headers
+        await self.poster.tell(head, encode_notification(INITIALIZED, {}))
+        self.life, self._head, self.facts = life, head, life.facts
 
     async def _shake_hands(self) -> Life:
         id = self.next_id()
@@ -119,26 +122,37 @@ class LegacyHttp(HttpConversation):
             raise about(error, self.name) from None
 
     async def renew(self, dead: Life) -> None:
-        """A new handshake in place of session `dead`, unless there has been one already.
+        """Wait for a new handshake in place of session `dead`, unless there has been one already.
 
         Raises:
-            HubError: it failed; the session has ended.
+            UpstreamUnavailable: it failed, and the session has ended.
+        Cancellation: stops the waiting, not the renewal.
         """
-        async with self._renewal:
-            if self.life is not dead:
-                return
-            if self._end is not None:
-                raise UpstreamUnavailable(f"The session with {self.name} has ended", upstream=self.name)
-            log.info("%s has forgotten its session; starting a new one", self.name)
-            try:
+        if self.life is dead and self._renewal is None and self._end is None and self._nursery is not None:
+            self._renewal = trio.Event()
+            self._nursery.start_soon(self._renew, self._renewal)
+        if self.life is dead and self._renewal is not None:
+            await self._renewal.wait()
+        if self.life is dead:
+            text = f"{self.name} has forgotten its session, and there is no new one"
+            raise UpstreamUnavailable(f"{text}: {self._end}" if self._end else text, upstream=self.name)
+
+    async def _renew(self, over: trio.Event) -> None:
+        log.info("%s has forgotten its session; starting a new one", self.name)
+        try:
+            with trio.fail_after(RENEWAL_S):
                 await self._begin()
-            except HubError as error:
-                self.end(error)
-                raise
             if self._level is not None:
                 await self._set_level_again(self._level)
-        self.missed_something()
-        self._standing.restart()  # last: it may be the standing stream that runs this
+            self.missed_something()
+            self._standing.restart()
+        except HubError as error:
+            self.end(error)
+        except trio.TooSlowError:
+            self.lost(f"it does not know it any more, and opened no new one within {RENEWAL_S:g} seconds")
+        finally:
+            self._renewal = None
+            over.set()
 
     # --- asking ------------------------------------------------------------------------------------------------------
 
@@ -213,7 +227,7 @@ class LegacyHttp(HttpConversation):
 
     async def _set_level_again(self, params: dict[str, Raw]) -> None:
         id = self.next_id()
-        with suppress(HubError):
+        with suppress(HubError), trio.move_on_after(PING_ANSWER_S):
             await self._ask(encode_request(id, SET_LEVEL, params), id, self._take_own, resend=True)
 
     def withdraw(self, id: int, reason: str) -> None:
@@ -272,6 +286,8 @@ class LegacyHttp(HttpConversation):
         with trio.move_on_after(PING_ANSWER_S) as scope:
             try:
                 await self.request(PING, {})
+            except Overloaded as error:  # it has other worries, and may still know the session
+                log.debug("%s answers no ping now: %s", self.name, error)
             except HubError as error:
                 self.end(error)
         self._checking = False

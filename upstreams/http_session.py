@@ -171,8 +171,9 @@ class HttpConversation:
                 nursery.cancel_scope.cancel()
         finally:
             self._nursery = None
+            ended = self._end is not None
             await self.finish()
-            self.poster.client.close(abort=self._end is None)
+            self.poster.client.close(abort=not ended)
         assert self._end is not None, "a session that attends no longer has ended"
         raise self._end
 

@@ -65,9 +65,67 @@ async def test_a_session_that_cannot_be_renewed_ends() -> None:
         script.forget()
         script.on["initialize"] = answering(status=500)
         for _ in range(2):
-            with pytest.raises((UpstreamProtocolError, UpstreamUnavailable)):
+            with pytest.raises(UpstreamUnavailable, match="no new one: far answered with HTTP status 500"):
                 await it.call()
         assert isinstance(await it.end(), UpstreamProtocolError)
+
+
+@pytest.mark.covers("F-R-04", "I-3")
+@pytest.mark.parametrize("at", ["initialize", "notifications/initialized", "logging/setLevel"])
+async def test_a_caller_that_leaves_during_a_renewal_spoils_nothing(at: str) -> None:
+    script = Script()
+    reached, release = trio.Event(), trio.Event()
+
+    async def set_level(request: PeerRequest, talk: Talk) -> None:
+        await talk.reply(request.result({}))
+
+    async def wait(request: PeerRequest, talk: Talk) -> None:
+        del script.on[at]
+        reached.set()
+        await release.wait()
+        await script(request, talk)
+
+    async with running(script) as it:
+        script.on["logging/setLevel"] = set_level
+        await it.session.request("logging/setLevel", {"level": raw("info")})
+        script.forget()
+        script.on[at] = wait
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(it.call)
+            await reached.wait()
+            nursery.cancel_scope.cancel()
+        release.set()
+        assert await it.call() == TEXT
+        with trio.fail_after(5):
+            while set(it.ear.kinds) != set(Kind):
+                await it.ear.heard.wait()
+        for method in ("initialize", "notifications/initialized", "logging/setLevel"):
+            assert it.peer.methods().count(method) == 2
+
+
+@pytest.mark.covers("F-R-04")
+async def test_calls_that_wait_for_a_renewal_that_fails_were_not_executed(autojump_clock: trio.abc.Clock) -> None:
+    script = Script()
+
+    async def hang(request: PeerRequest, talk: Talk) -> None:
+        await talk.hang()
+
+    async with running(script) as it:
+        script.forget()
+        script.on["initialize"] = hang
+        failures: list[UpstreamUnavailable] = []
+
+        async def one() -> None:
+            with pytest.raises(UpstreamUnavailable, match="opened no new one within 20 seconds") as caught:
+                await it.call()
+            failures.append(caught.value)
+
+        async with trio.open_nursery() as nursery:
+            for _ in range(3):
+                nursery.start_soon(one)
+        assert len(set(map(id, failures))) == 3
+        assert all(failure.executed is Executed.NO for failure in failures)
+        assert isinstance(await it.end(), UpstreamLost)
 
 
 @pytest.mark.covers("F-R-04")
@@ -445,6 +503,19 @@ async def test_a_server_that_does_not_answer_a_ping_is_given_up(autojump_clock: 
     script.on["ping"] = hang
     async with running(script) as it:
         assert "does not answer a ping" in str(await it.end())
+
+
+@pytest.mark.covers("F-R-05")
+async def test_a_server_that_is_too_busy_for_a_ping_is_not_given_up(autojump_clock: trio.abc.Clock) -> None:
+    script = Script()
+    script.on["ping"] = answering(status=429)
+    async with running(script) as it:
+        await trio.sleep(200)
+        assert it.peer.methods().count("ping") > 1
+        script.on["ping"] = answering(status=503, Retry_After="60")
+        await trio.sleep(200)
+        assert not it.over
+        assert await it.call() == TEXT
 
 
 async def test_a_session_id_that_cannot_be_sent_back_is_refused() -> None:
