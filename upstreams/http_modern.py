@@ -6,10 +6,10 @@ out of the list (C-19).
 """
 
 import logging
-from typing import Final
 
 from msgspec import Raw
 
+from hub.link.exchange import HubError
 from hub.wire.http import InvalidMirror, Mirror, mirror_headers, mirrored
 from hub.wire.jsonrpc import EMPTY, Failure, Reply, Result, encode_request, peek_array, peek_object, peek_str, raw
 from hub.wire.legacy import ServerFacts
@@ -17,9 +17,8 @@ from hub.wire.mcp import HEADER_MISMATCH, TOOLS_CALL, TOOLS_LIST, UNSUPPORTED_VE
 from hub.wire.modern import request_headers
 from upstreams.http_post import CONTENT, Poster, StatusError, Take, field_lines
 from upstreams.http_session import RESENDABLE, HttpConversation
-from upstreams.session import SessionEvents
+from upstreams.session import SessionEvents, walk
 
-MAX_PAGES: Final = 100
 _TRACES = (b"x-mcp-header", b"\\u00")
 """One of these stands in every schema that asks for headers (the name may be written with escapes)."""
 
@@ -35,18 +34,20 @@ class ModernHttp(HttpConversation):
         super().__init__(poster, events)
         self.facts = facts
         self._mirrors: dict[str, tuple[Mirror, ...]] = {}
+        self._walked: dict[str, tuple[Mirror, ...]] = {}
+        """Those of the walk that goes on, and the cursor it goes on with."""
+        self._next: str | None = None
 
     async def request(self, method: str, params: dict[str, Raw]) -> Reply:
         reply = await super().request(method, params)
         if method == TOOLS_LIST and isinstance(reply, Result):
-            return Result(self._learn(reply.value))
+            return Result(self._learn(peek_str(params.get("cursor")), reply.value))
         return reply
 
     async def send(self, id: int, method: str, params: dict[str, Raw], take: Take) -> Reply:
         reply = await self._ask(id, method, params, take)
         if isinstance(reply, Failure):
-            if reply.code == HEADER_MISMATCH and method == TOOLS_CALL:  # C-20
-                await self._refetch()
+            if reply.code == HEADER_MISMATCH and method == TOOLS_CALL and await self._refetch():  # C-20
                 return await self._ask(self.next_id(), method, params, take)
             if reply.code == UNSUPPORTED_VERSION:
                 self.lost("it no longer speaks this revision")
@@ -76,14 +77,26 @@ class ModernHttp(HttpConversation):
                 fields += mirror_headers(mirrors, params.get("arguments", EMPTY))
         return CONTENT + field_lines(fields)
 
-    def _learn(self, value: Raw) -> Raw:
-        """Remember which tools of a page want headers; the page without tools that ask wrongly."""
-        if not self._mirrors and not any(trace in bytes(value) for trace in _TRACES):
-            return value
+    def _learn(self, cursor: str | None, value: Raw) -> Raw:
+        """Remember which tools of a page want headers; the page without tools that ask wrongly.
+
+        A walk that came to its end replaces what was known: tools that are gone want nothing. When two walks mix, what
+        they say is only added.
+        """
         page = peek_object(value)
-        tools = peek_array(page.get("tools"))
-        kept = [tool for tool in tools if self._learn_tool(peek_object(tool))]
-        return value if len(kept) == len(tools) else raw({**page, "tools": kept})
+        in_order = cursor is None or cursor == self._next
+        if cursor is None:
+            self._walked = {}
+        if self._mirrors or any(trace in bytes(value) for trace in _TRACES):
+            tools = peek_array(page.get("tools"))
+            kept = [tool for tool in tools if self._learn_tool(peek_object(tool))]
+            if len(kept) < len(tools):
+                value = raw({**page, "tools": kept})
+        if in_order:
+            self._next = peek_str(page.get("nextCursor"))
+            if self._next is None:
+                self._mirrors = self._walked
+        return value
 
     def _learn_tool(self, tool: dict[str, Raw]) -> bool:
         """Whether the tool may be listed."""
@@ -95,16 +108,15 @@ class ModernHttp(HttpConversation):
             log.warning("The tool %s of %s is left out: %s", name, self.name, error)
             return False
         if mirrors:
-            self._mirrors[name] = mirrors
+            self._mirrors[name] = self._walked[name] = mirrors
         return True
 
-    async def _refetch(self) -> None:
+    async def _refetch(self) -> bool:
         """Read all tools anew, because a call's headers did not fit; whoever keeps the list is told as well."""
-        params: dict[str, Raw] = {}
-        for _ in range(MAX_PAGES):
-            reply = await self.request(TOOLS_LIST, params)
-            cursor = peek_object(reply.value).get("nextCursor") if isinstance(reply, Result) else None
-            if cursor is None or peek_str(cursor) is None or params.get("cursor") == cursor:
-                break
-            params = {"cursor": cursor}
+        try:
+            await walk(self, Kind.TOOL)
+        except HubError as error:
+            log.warning("The tools of %s cannot be read anew: %s", self.name, error)
+            return False
         self.events.changed((Kind.TOOL,))
+        return True

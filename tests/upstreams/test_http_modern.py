@@ -14,6 +14,7 @@ from hub.link.exchange import (
 )
 from hub.wire.jsonrpc import Failure, Result, raw
 from hub.wire.mcp import MODERN, Kind
+from upstreams.session import walk
 
 COMPLETE = {"ref": {"type": "ref/prompt", "name": "p"}, "argument": {"name": "a", "value": "b"}}
 
@@ -85,6 +86,60 @@ async def test_arguments_are_mirrored_as_the_latest_schema_says(caplog: pytest.L
         tools[:] = [tool("t", region={"type": "string"})]
         assert await listed() == ["t"]
         assert await mirrored(region="eu") is None
+
+
+@pytest.mark.covers("H-16")
+async def test_tools_that_vanished_want_no_headers() -> None:
+    script = Script("modern")
+    pages: dict[str | None, dict[str, Any]] = {}
+
+    async def list_(request: PeerRequest, talk: Talk) -> None:
+        await talk.reply(request.result(pages[request.json["params"].get("cursor")]))
+
+    script.on["tools/list"] = list_
+    async with running(script) as it:
+
+        async def mirrored(name: str) -> bool:
+            await it.call(name, {"region": "eu"})
+            return "mcp-param-region" in it.peer.requests[-1].headers
+
+        pages |= {None: {"tools": [tool("a", region=REGION)], "nextCursor": "2"}}
+        pages |= {"2": {"tools": [tool("b", region=REGION)]}}
+        assert len((await walk(it.session, Kind.TOOL)).entries) == 2
+        assert await mirrored("a")
+        assert await mirrored("b")
+        pages[None] = {"tools": [tool("c")], "nextCursor": "2"}
+        await it.session.request("tools/list", {})
+        assert await mirrored("a"), "the walk is not at its end"
+        await it.session.request("tools/list", {"cursor": raw("2")})
+        assert not await mirrored("a")
+        assert await mirrored("b")
+        pages[None] = {"tools": [tool("c")]}
+        await walk(it.session, Kind.TOOL)
+        assert not await mirrored("b")
+
+
+@pytest.mark.covers("C-20", "F-P-17")
+@pytest.mark.parametrize("how", ["circle", "error"])
+async def test_a_refetch_that_fails_leaves_the_answer(how: str) -> None:
+    script = Script("modern")
+
+    async def call(request: PeerRequest, talk: Talk) -> None:
+        await talk.reply(request.error(-32020, "Mcp-Param-Region is missing"), status=400)
+
+    async def list_(request: PeerRequest, talk: Talk) -> None:
+        after = {None: "a", "a": "b", "b": "a"}[request.json["params"].get("cursor")]
+        if how == "circle":
+            await talk.reply(request.result({"tools": [], "nextCursor": after}))
+        else:
+            await talk.reply(request.error(-32603, "broken"))
+
+    script.on |= {"tools/call": call, "tools/list": list_}
+    async with running(script) as it:
+        reply = await it.call("t", {})
+        assert isinstance(reply, Failure)
+        assert reply.code == -32020
+        assert it.peer.methods().count("tools/list") == (3 if how == "circle" else 1)
 
 
 @pytest.mark.covers("C-20")
