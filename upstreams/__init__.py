@@ -1,7 +1,8 @@
 """The upstream side: the hub as the client of MCP servers.
 
-Read in this order: `lifecycle` (the states of an upstream, pure), `upstream` (what the hub calls), `supervisor` (one
-task per upstream: connect, serve, back off), `session` (what every session does). Then one transport:
+Read in this order: `lifecycle` (the states of an upstream, pure), `status` (what is shown of one, pure), `upstream`
+(what the hub calls), `supervisor` (one task per upstream: connect, serve, back off), `session` (what every session
+does). Then one transport:
 
 - stdio: `stdio`, over `peer_session` (calls that share one stream), `probe` (which era) and `child` (the process);
 - HTTP: `http` and the modules whose names begin with it; `sse` for HTTP+SSE of 2024-11-05.

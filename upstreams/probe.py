@@ -13,6 +13,7 @@ revisions. That a server died of the probe is for the transport to see, which st
 """
 
 import hashlib
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 import trio
@@ -50,7 +51,9 @@ class HandshakeRefused(UpstreamProtocolError):
 def config_key(config: UpstreamConfig) -> str:
     """What identifies an upstream to the memory: what is started or reached, not what it is called.
 
-    Secrets count by their names only, so that nothing can be learned from the key.
+    Of `env` and `headers` only the names count, so the key tells nothing of their values. `args` and `url` do count:
+    whoever may read the memory (0600) can tell whether a guess at them is right, and no more. That is one more reason
+    to keep secrets out of both.
     """
     parts = (config.command, config.args, config.cwd, config.url, config.transport, config.era)
     names = (sorted(config.env), sorted(config.headers))
@@ -95,21 +98,28 @@ async def shake_hands(peer: Peer, config: UpstreamConfig, expected: Era | None) 
 
 
 async def discover(peer: Peer) -> ServerFacts | None:
-    """Ask with `server/discover`; None: not a modern server, or one with no modern revision in common.
+    """`find_modern` over a peer."""
+
+    async def ask(version: str) -> Reply:
+        return await peer.request(DISCOVER, stamp_own(Era.MODERN, version, {}))
+
+    return await find_modern(ask)
+
+
+async def find_modern(ask: Callable[[str], Awaitable[Reply | None]]) -> ServerFacts | None:
+    """Put `server/discover` by `ask`, which is given the revision to do it in and returns None for no answer.
+
+    None: not a modern server, or one with no modern revision in common.
 
     Raises:
-        HubError: a modern server that cannot be used.
+        HubError: a modern server that cannot be used; or as `ask`.
     """
-    reply = await _ask_discover(peer, MODERN)
+    reply = await ask(MODERN)
     if isinstance(reply, Failure) and reply.code in MODERN_ERRORS:
         offered = supported_versions(reply)
         if (version := newest_mutual(offered)) or not set(offered) & set(LEGACY_VERSIONS):
-            reply = await _ask_discover(peer, version or MODERN)
-    return judge_discover(reply)
-
-
-async def _ask_discover(peer: Peer, version: str) -> Reply:
-    return await peer.request(DISCOVER, stamp_own(Era.MODERN, version, {}))
+            reply = await ask(version or MODERN)
+    return None if reply is None else judge_discover(reply)
 
 
 def judge_discover(reply: Reply) -> ServerFacts | None:

@@ -7,13 +7,11 @@ methods only, which the supervisor's task of this upstream calls; everybody else
 import logging
 import random
 from collections.abc import Callable, Iterable, Mapping
-from ipaddress import ip_address
 from math import ceil
 from typing import Final
-from urllib.parse import urlsplit
 
 import trio
-from msgspec import Raw, Struct, structs
+from msgspec import Raw, structs
 
 from config.schema import UpstreamConfig
 from hub.link.exchange import (
@@ -26,9 +24,10 @@ from hub.link.exchange import (
 )
 from hub.wire.jsonrpc import Reply, peek_str
 from hub.wire.legacy import ServerFacts
-from hub.wire.mcp import TOOLS_CALL, Era, Freshness, Kind, Snapshot
+from hub.wire.mcp import TOOLS_CALL, Era, Kind, Snapshot
 from upstreams.lifecycle import TRANSITIONS, Backoff, Event, State
 from upstreams.session import CallTimeouts, Listing, Session
+from upstreams.status import Counts, LogBudget, UpstreamStatus, configured_transport, empty_snapshot, is_local
 
 log = logging.getLogger(__name__)
 
@@ -43,31 +42,6 @@ LOG_CHARS: Final = 2_000
 LAST_ERROR_CHARS: Final = 4_000
 REFRESH_WAIT_S: Final = 1.5
 """How long it may take to make sure that a list is what it was (bridging.md 13)."""
-
-
-class Counts(Struct, frozen=True):
-    """How much of each kind an upstream offers."""
-
-    tools: int
-    prompts: int
-    resources: int
-    templates: int
-
-
-class UpstreamStatus(Struct, frozen=True, kw_only=True):
-    """What `hubd status` shows of one upstream."""
-
-    name: str
-    state: str
-    era: str | None
-    version: str | None
-    transport: str
-    pid: int | None
-    counts: Counts
-    last_error: str | None
-    restarts: int
-    in_flight: int
-    degraded: tuple[str, ...]
 
 
 class Upstream:
@@ -337,53 +311,3 @@ class Flag:
         """Wait until there is, and lower the flag."""
         await self._event.wait()
         self._event = trio.Event()
-
-
-class LogBudget:
-    """So many log records a second, and no more."""
-
-    def __init__(self, per_s: int) -> None:
-        self._per_s = per_s
-        self._left = per_s
-        self._second = 0
-
-    def take(self, now: float) -> bool:
-        """Whether one more may be written."""
-        if int(now) != self._second:
-            self._second, self._left = int(now), self._per_s
-        self._left -= 1
-        return self._left >= 0
-
-
-def empty_snapshot(name: str, local: bool) -> Snapshot:
-    """What is known of an upstream that was never connected."""
-    return Snapshot(
-        upstream=name,
-        version="",
-        capabilities={},
-        server_info={},
-        instructions="",
-        lists=dict.fromkeys(Kind, ()),
-        freshness=dict.fromkeys(Kind, Freshness()),
-        local=local,
-    )
-
-
-def is_local(config: UpstreamConfig) -> bool:
-    """Whether an upstream's `file` URIs mean files of this machine (naming.md 5.2)."""
-    if config.locality != "auto":
-        return config.locality == "local"
-    if config.url is None:
-        return True
-    host = urlsplit(config.url).hostname or ""
-    try:
-        return host == "localhost" or ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
-def configured_transport(config: UpstreamConfig) -> str:
-    """The transport, as far as the configuration alone says."""
-    if config.command is not None:
-        return "stdio"
-    return "sse" if config.transport == "sse" else "http"

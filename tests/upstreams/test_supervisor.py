@@ -10,8 +10,8 @@ from hub.link.exchange import HubError, Operation, UpstreamLost, UpstreamUnautho
 from hub.wire.jsonrpc import Failure, Result, raw
 from hub.wire.mcp import L4, MODERN, Kind
 from upstreams.lifecycle import FAILED_PAUSE_S, State
+from upstreams.status import is_local
 from upstreams.supervisor import CALM_WALKS, RETRY_LIST_S, STARTS_AT_ONCE, Supervisor
-from upstreams.upstream import is_local
 
 ECHO = Operation("tools/call", {"name": raw("echo")})
 HANG = Operation("tools/call", {"name": raw("hang")})

@@ -1,0 +1,84 @@
+"""What can be said of an upstream apart from its life: its row in `hubd status`, what it is before it ran. Pure."""
+
+from ipaddress import ip_address
+from urllib.parse import urlsplit
+
+from msgspec import Struct
+
+from config.schema import UpstreamConfig
+from hub.wire.mcp import Freshness, Kind, Snapshot
+
+
+class Counts(Struct, frozen=True):
+    """How much of each kind an upstream offers."""
+
+    tools: int
+    prompts: int
+    resources: int
+    templates: int
+
+
+class UpstreamStatus(Struct, frozen=True, kw_only=True):
+    """What `hubd status` shows of one upstream."""
+
+    name: str
+    state: str
+    era: str | None
+    version: str | None
+    transport: str
+    pid: int | None
+    counts: Counts
+    last_error: str | None
+    restarts: int
+    in_flight: int
+    degraded: tuple[str, ...]
+
+
+class LogBudget:
+    """So many log records a second, and no more."""
+
+    def __init__(self, per_s: int) -> None:
+        self._per_s = per_s
+        self._left = per_s
+        self._second = 0
+
+    def take(self, now: float) -> bool:
+        """Whether one more may be written."""
+        if int(now) != self._second:
+            self._second, self._left = int(now), self._per_s
+        self._left -= 1
+        return self._left >= 0
+
+
+def empty_snapshot(name: str, local: bool) -> Snapshot:
+    """What is known of an upstream that was never connected."""
+    return Snapshot(
+        upstream=name,
+        version="",
+        capabilities={},
+        server_info={},
+        instructions="",
+        lists=dict.fromkeys(Kind, ()),
+        freshness=dict.fromkeys(Kind, Freshness()),
+        local=local,
+    )
+
+
+def is_local(config: UpstreamConfig) -> bool:
+    """Whether an upstream's `file` URIs mean files of this machine (naming.md 5.2)."""
+    if config.locality != "auto":
+        return config.locality == "local"
+    if config.url is None:
+        return True
+    host = urlsplit(config.url).hostname or ""
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def configured_transport(config: UpstreamConfig) -> str:
+    """The transport, as far as the configuration alone says."""
+    if config.command is not None:
+        return "stdio"
+    return "sse" if config.transport == "sse" else "http"
