@@ -21,7 +21,7 @@ from hub.link.exchange import (
 )
 from hub.wire.jsonrpc import Reply, Result, raw
 from hub.wire.mcp import MODERN, Kind
-from upstreams.http import HttpSession, open_http
+from upstreams.http import WebSession, open_http
 from upstreams.session import CallTimeouts
 
 TIMEOUTS = CallTimeouts(300.0, 3600.0)
@@ -66,7 +66,7 @@ class Ear:
 class Fixture:
     """A running session and its server."""
 
-    def __init__(self, session: HttpSession, peer: HttpPeer, ear: Ear, memory: Memory) -> None:
+    def __init__(self, session: WebSession, peer: HttpPeer, ear: Ear, memory: Memory) -> None:
         self.session, self.peer, self.ear, self.memory = session, peer, ear, memory
         self._end: HubError | None = None
         self._over = trio.Event()

@@ -11,6 +11,7 @@ later. What was found is remembered for this configuration and believed until it
 """
 
 import logging
+from functools import partial
 from typing import Final
 
 import trio
@@ -25,16 +26,16 @@ from hub.link.exchange import (
     UpstreamUnavailable,
     UpstreamVersionError,
 )
-from hub.wire.jsonrpc import Failure, Reply, encode_request
+from hub.wire.jsonrpc import Reply, encode_request
 from hub.wire.legacy import ServerFacts
-from hub.wire.mcp import DISCOVER, LEGACY_VERSIONS, MODERN, MODERN_ERRORS, Era
-from hub.wire.modern import newest_mutual, request_headers
+from hub.wire.mcp import DISCOVER, MODERN, Era
+from hub.wire.modern import request_headers
 from upstreams.http_client import HttpClient
 from upstreams.http_connection import parse_url
 from upstreams.http_legacy import LegacyHttp
 from upstreams.http_modern import ModernHttp
 from upstreams.http_post import CONTENT, Poster, StatusError, field_lines
-from upstreams.probe import about, config_key, judge_discover, supported_versions
+from upstreams.probe import about, config_key, find_modern
 from upstreams.session import CallTimeouts, EraMemory, SessionEvents, stamp_own
 from upstreams.sse import SseConversation
 
@@ -45,12 +46,12 @@ Conversation = ModernHttp | LegacyHttp | SseConversation
 log = logging.getLogger(__name__)
 
 
-def open_http(config: UpstreamConfig, name: str, events: SessionEvents, memory: EraMemory) -> "HttpSession":
+def open_http(config: UpstreamConfig, name: str, events: SessionEvents, memory: EraMemory) -> "WebSession":
     """An unopened session with the server at `config.url`."""
-    return HttpSession(config, name, events, memory)
+    return WebSession(config, name, events, memory)
 
 
-class HttpSession:
+class WebSession:
     """One session with an upstream by URL, of whatever transport and era it turns out to be."""
 
     def __init__(self, config: UpstreamConfig, name: str, events: SessionEvents, memory: EraMemory) -> None:
@@ -62,7 +63,7 @@ class HttpSession:
         self._conversation: Conversation | None = None
 
     def __repr__(self) -> str:
-        return f"<HttpSession {self._name}: {self._conversation or 'unopened'}>"
+        return f"<WebSession {self._name}: {self._conversation or 'unopened'}>"
 
     @property
     def era(self) -> Era:
@@ -163,13 +164,8 @@ async def discover(poster: Poster) -> ServerFacts | None:
         UpstreamVersionError, UpstreamProtocolError: it does, but it cannot be used.
         HubError: the answer is no sign of any era.
     """
-    reply = await _ask_discover(poster, MODERN)
-    if isinstance(reply, Failure) and reply.code in MODERN_ERRORS:
-        offered = supported_versions(reply)
-        if not set(offered) & set(LEGACY_VERSIONS):
-            reply = await _ask_discover(poster, newest_mutual(offered) or MODERN)
     try:
-        return None if reply is None else judge_discover(reply)
+        return await find_modern(partial(_ask_discover, poster))
     except HubError as error:
         raise about(error, poster.name) from None
 

@@ -93,12 +93,13 @@ async def test_answers_to_discover_that_mean_legacy(answer: dict[str, Any]) -> N
 
 
 @pytest.mark.covers("V-9")
-async def test_a_modern_error_is_never_followed_by_initialize() -> None:
+@pytest.mark.parametrize("supported", [[MODERN], [MODERN, "2025-11-25"]])
+async def test_a_modern_error_is_never_followed_by_initialize(supported: list[str]) -> None:
     script = Script("modern")
 
     async def picky(request: PeerRequest, talk: Talk) -> None:
         del script.on["server/discover"]
-        await talk.reply(request.error(-32022, data={"supported": [MODERN], "requested": "x"}), status=400)
+        await talk.reply(request.error(-32022, data={"supported": supported, "requested": "x"}), status=400)
 
     script.on["server/discover"] = picky
     async with running(script) as it:
