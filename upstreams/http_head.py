@@ -140,6 +140,8 @@ def _check_raw(data: bytes) -> None:
         raise MalformedResponse("a line of its response head does not end with CRLF")
     if ends > MAX_FIELDS + 2:
         raise MalformedResponse(f"its response head has more than {MAX_FIELDS} fields")
+    if data.lower().count(b"\r\ncontent-length:") > 1:
+        raise MalformedResponse("its response head gives Content-Length twice")
     if b"\r\n " in data or b"\r\n\t" in data or _CONTROL.search(data):
         raise MalformedResponse("its response head holds a folded line or a control character")
 

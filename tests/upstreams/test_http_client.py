@@ -265,6 +265,8 @@ HEAD = b"HTTP/1.1 200 OK\r\n"
 MALFORMED = {
     "both lengths": HEAD + b"Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n",
     "two lengths": HEAD + b"Content-Length: 2\r\nContent-Length: 3\r\n\r\nok",
+    "two lengths, one of them nothing": HEAD + b"Content-Length: 2\r\nContent-Length: 0\r\n\r\nok",
+    "one length twice": HEAD + b"Content-Length: 2\r\ncontent-length:2\r\n\r\nok",
     "bad chunk": HEAD + b"Transfer-Encoding: chunked\r\n\r\nxyz\r\nok\r\n0\r\n\r\n",
     "bad chunk end": HEAD + b"Transfer-Encoding: chunked\r\n\r\n2\r\nokay\r\n0\r\n\r\n",
     "odd coding": HEAD + b"Transfer-Encoding: gzip, chunked\r\n\r\n",
