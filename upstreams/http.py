@@ -22,6 +22,7 @@ from hub.link.exchange import (
     Exchange,
     HubError,
     Operation,
+    ResultTooLarge,
     UpstreamProtocolError,
     UpstreamUnavailable,
     UpstreamVersionError,
@@ -181,5 +182,5 @@ async def _ask_discover(poster: Poster, version: str) -> Reply | None:
         if 300 <= error.status < 400 or error.status >= 500:
             raise
         return error.failure
-    except UpstreamProtocolError:
+    except (UpstreamProtocolError, ResultTooLarge):
         return None  # a body that is no answer at all: what comes of `initialize` will be told

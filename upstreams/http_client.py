@@ -14,7 +14,7 @@ from typing import Final, Self
 
 import trio
 
-from hub.link.exchange import UpstreamLost, UpstreamProtocolError, UpstreamUnavailable
+from hub.link.exchange import ResultTooLarge, UpstreamLost, UpstreamProtocolError, UpstreamUnavailable
 from hub.wire.mcp import HUB_NAME, HUBD_VERSION
 from upstreams.http_connection import RECEIVE_BYTES, Connection, Died, Unreachable, Url, connect
 from upstreams.http_head import ChunkedBody, MalformedResponse, ResponseHead, ResponseParser, head_end, is_informational
@@ -70,7 +70,8 @@ class HttpReply:
 
         Raises:
             UpstreamLost: the connection ended before the body did.
-            UpstreamProtocolError: it is larger than `limit_bytes`, or malformed.
+            ResultTooLarge: it is larger than `limit_bytes`.
+            UpstreamProtocolError: it is malformed.
         """
         if self._remaining > limit_bytes:
             raise self._too_large(limit_bytes)
@@ -138,9 +139,10 @@ class HttpReply:
         self._done = True
         self._client.give_back(self._connection)
 
-    def _too_large(self, limit_bytes: int) -> UpstreamProtocolError:
+    def _too_large(self, limit_bytes: int) -> ResultTooLarge:
         self.discard()
-        return self._client.malformed(f"its answer has more than {limit_bytes} bytes")
+        text = f"The answer of {self._client.name} has more than {limit_bytes} bytes, which is too large; ask for less"
+        return ResultTooLarge(text, upstream=self._client.name)
 
 
 class HttpClient:

@@ -15,6 +15,7 @@ from hub.link.exchange import (
     Executed,
     HubError,
     Overloaded,
+    ResultTooLarge,
     UpstreamProtocolError,
     UpstreamUnauthorized,
 )
@@ -109,7 +110,8 @@ class EventStream:
         """Kind and data of the events that the next bytes complete, possibly none; None at the end of the stream.
 
         Raises:
-            UpstreamLost, UpstreamProtocolError: as `HttpReply.receive`, or an event is too large.
+            UpstreamLost, UpstreamProtocolError: as `HttpReply.receive`.
+            ResultTooLarge: an event is; whether it is the response cannot be known.
         """
         data = await self._reply.receive()
         if not data:
@@ -117,7 +119,8 @@ class EventStream:
         try:
             events = self._parser.feed(data)
         except EventTooLong:
-            raise UpstreamProtocolError(f"An event of {self._name} is too large", upstream=self._name) from None
+            text = f"{self._name} sent an event that is too large; ask for less"
+            raise ResultTooLarge(text, upstream=self._name, executed=Executed.UNKNOWN) from None
         for event in events:
             self.events += 1
             if event.id is not None:
@@ -128,7 +131,7 @@ class EventStream:
         """Read on to the response to request `id`; None: the stream ended without.
 
         Raises:
-            UpstreamLost, UpstreamProtocolError: as `receive`, or an event is not a message.
+            UpstreamLost, UpstreamProtocolError, ResultTooLarge: as `receive`, or an event is not a message.
         """
         while (events := await self.receive()) is not None:
             for kind, data in events:

@@ -14,6 +14,7 @@ from hub.link.exchange import (
     Executed,
     Operation,
     Overloaded,
+    ResultTooLarge,
     UpstreamLost,
     UpstreamProtocolError,
     UpstreamUnauthorized,
@@ -198,6 +199,26 @@ async def test_a_response_to_something_else(era: str, streamed: bool) -> None:
     async with running(script) as it:
         with pytest.raises(UpstreamProtocolError, match="not asked"):
             await it.call()
+
+
+@pytest.mark.covers("F-R-13")
+@ERAS
+async def test_an_answer_that_is_too_large_was_executed(era: str) -> None:
+    script = Script(era)
+
+    async def call(request: PeerRequest, talk: Talk) -> None:
+        await talk.reply(request.result({"content": [{"type": "text", "text": "x" * (8 << 20)}]}))
+
+    script.on["tools/call"] = call
+    async with running(script) as it:
+        with pytest.raises(ResultTooLarge, match="far has more than 8388608 bytes") as caught:
+            await it.call()
+        assert caught.value.facts() == {
+            "hub": "result_too_large",
+            "executed": "yes",
+            "retryable": False,
+            "upstream": "far",
+        }
 
 
 @pytest.mark.covers("F-R-11")
