@@ -88,6 +88,10 @@ def _parser() -> argparse.ArgumentParser:
     _add(commands, "status", _status, "upstreams and attached hosts", json=True)
     _add(commands, "tools", _tools, "the merged tools", json=True)
     _add_call(commands)
+    restart = _add(
+        commands, "restart", _restart, "start one upstream anew and find out again what it speaks", json=True
+    )
+    restart.add_argument("name", metavar="NAME", help="the upstream's name as `hubd status` shows it")
     _add(commands, "token", _token, "the bearer token of the HTTP listener", json=True)
     _add(commands, "stop", _stop, "stop the hub and wait until it has ended", json=True)
     _add(commands, "version", _version, "the version", json=True)
@@ -203,6 +207,15 @@ def _token(options: argparse.Namespace) -> int:
 
     token = read_or_make_token(token_path())
     print(_json({"token": token}) if options.json else token)
+    return EX_OK
+
+
+def _restart(options: argparse.Namespace) -> int:
+    with _client() as client:
+        client.restart(options.name)
+    print(
+        _json({"restarting": options.name}) if options.json else f"{options.name} is starting anew; see `hubd status`"
+    )
     return EX_OK
 
 

@@ -1,6 +1,7 @@
 """The control socket's server: newline JSON-RPC, for `hubd status` and its like. `hub.control_client` is the other end.
 
-    status -> object    tools -> array    call {name, arguments} -> the tool's result    stop -> {}
+    status -> object    tools -> array    call {name, arguments} -> the tool's result
+    restart {name} -> {}    stop -> {}
 
 It is a 0600 unix socket in a 0700 directory, and the peer's uid is checked as well. A request runs in a task of its
 own; when the peer leaves, what it asked for is cancelled.
@@ -15,6 +16,7 @@ import trio
 from msgspec import Raw
 
 from hub.link.channel import ChannelClosed, LineChannel, LineReader, LineTooLong, Outbox, OutboxFull
+from hub.link.exchange import HubError
 from hub.sockets import peer_uid
 from hub.wire.jsonrpc import (
     EMPTY,
@@ -43,6 +45,14 @@ class Controls(Protocol):
     async def tools(self) -> list[object]: ...
 
     async def call(self, name: str, arguments: Raw) -> Raw: ...
+
+    async def restart(self, name: str) -> None:
+        """Start an upstream anew, without waiting for it.
+
+        Raises:
+            HubError: it cannot be.
+        """
+        ...
 
     async def stop(self) -> None: ...
 
@@ -131,6 +141,17 @@ async def _call(params: dict[str, Raw], controls: Controls) -> Reply:
     return Result(await controls.call(name, params.get("arguments", EMPTY)))
 
 
+async def _restart(params: dict[str, Raw], controls: Controls) -> Reply:
+    name = peek_str(params.get("name"))
+    if name is None:
+        return Failure(INVALID_PARAMS, "restart needs the name of an upstream")
+    try:
+        await controls.restart(name)
+    except HubError as error:
+        return Failure(INVALID_PARAMS, str(error))
+    return Result(EMPTY)
+
+
 async def _stop(params: dict[str, Raw], controls: Controls) -> Reply:
     await controls.stop()
     return Result(EMPTY)
@@ -140,5 +161,6 @@ _HANDLERS: Final[dict[str, Callable[[dict[str, Raw], Controls], Awaitable[Reply]
     "status": _status,
     "tools": _tools,
     "call": _call,
+    "restart": _restart,
     "stop": _stop,
 }

@@ -63,6 +63,10 @@ class ControlClient:
         """The result of a tool call, or an object with the member `error`. Waits as long as the hub does (D-15)."""
         return cast(dict[str, Any], self._request("call", {"name": name, "arguments": arguments}, None))
 
+    def restart(self, name: str) -> None:
+        """Start an upstream anew, without waiting for it."""
+        self._request("restart", {"name": name}, ANSWER_S)
+
     def stop(self) -> None:
         """Stop the daemon; returns when it has ended."""
         self._request("stop", {}, ANSWER_S)

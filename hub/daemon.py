@@ -232,6 +232,7 @@ class _Controls:
         self.status = hub.status
         self.tools = hub.tools
         self.call = hub.call
+        self.restart = hub.restart
 
     async def stop(self) -> None:
         os.kill(os.getpid(), signal.SIGTERM)

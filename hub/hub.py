@@ -13,7 +13,7 @@ from config.schema import HubConfig
 from config.state import Memory
 from hub.catalog import Catalog, Rules, UpstreamRule, merge
 from hub.downstream import Downstreams
-from hub.link.exchange import Caller, Identity
+from hub.link.exchange import Caller, Identity, UpstreamUnavailable
 from hub.naming import Claims
 from hub.notify import LogLevels, Notifier
 from hub.relay import HostExchange
@@ -136,6 +136,20 @@ class Hub:
             data = {} if reply.data is UNSET else {"data": reply.data}
             return raw({"error": {"code": reply.code, "message": reply.message, **data}})
         return reply.value
+
+    async def restart(self, name: str) -> None:
+        """Start an upstream anew, without waiting for it.
+
+        Raises:
+            UpstreamUnavailable: there is none of this name that could be.
+        """
+        try:
+            self.supervisor.restart(name)
+        except KeyError:
+            known = self.supervisor.upstreams
+            text = f"{name} is disabled in the configuration" if name in known else f"There is no upstream {name}"
+            raise UpstreamUnavailable(f"{text}; there are: {', '.join(known) or 'none'}") from None
+        log.info("%s is restarted by command", name)
 
     def _operator(self) -> HostExchange:
         return HostExchange(Caller(OPERATOR, L4, {}), lambda message: None)

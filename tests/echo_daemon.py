@@ -14,6 +14,7 @@ from msgspec import Raw
 
 from config.paths import control_path, lock_path, socket_path
 from hub.control import serve_control
+from hub.link.exchange import UpstreamUnavailable
 from hub.sockets import bind_unix, take_lock
 from hub.wire.jsonrpc import encode, peek_object, peek_str, raw
 
@@ -67,6 +68,10 @@ class Controls:
                 say("cancelled")
                 self.cancelled.set()
         return raw({"error": {"code": -32602, "message": f"Unknown tool: {name}"}})
+
+    async def restart(self, name: str) -> None:
+        if name != "demo":
+            raise UpstreamUnavailable(f"There is no upstream {name}; there are: demo")
 
     async def stop(self) -> None:
         self.stopped.set()

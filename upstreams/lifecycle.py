@@ -8,8 +8,8 @@ r"""The life of one upstream as a table, and when to try again (D-10). Pure: tim
 
 An upstream is `CONNECTING` until its first session opens or fails and `RECONNECTING` from then on, between attempts and
 during them. After `ATTEMPTS` attempts in a row that failed it is `FAILED`: then nothing is tried until a call needs it,
-and no more than once in `FAILED_PAUSE_S`. `UNAUTHORIZED` is `FAILED` for want of credentials. `DISABLED` ends only by
-configuration or command. `RESTART` (by command) starts over from everywhere.
+and no more than once in `FAILED_PAUSE_S`. `UNAUTHORIZED` is `FAILED` for want of credentials. `DISABLED`, by
+configuration, is left by nothing. `RESTART` (by command) starts over from everywhere else.
 """
 
 from collections.abc import Callable, Mapping
@@ -50,10 +50,9 @@ class Event(Enum):
     REFUSED = "refused"
     """The credentials are not good enough."""
     RESTART = "restart"
-    DISABLE = "disable"
 
 
-_COMMANDS: Final = {Event.RESTART: State.CONNECTING, Event.DISABLE: State.DISABLED}
+_COMMANDS: Final = {Event.RESTART: State.CONNECTING}
 _ENDS: Final = {Event.LOST: State.RECONNECTING, Event.GAVE_UP: State.FAILED, Event.REFUSED: State.UNAUTHORIZED}
 
 TRANSITIONS: Final[Mapping[State, Mapping[Event, State]]] = {
@@ -63,7 +62,7 @@ TRANSITIONS: Final[Mapping[State, Mapping[Event, State]]] = {
     State.RECONNECTING: {Event.START: State.RECONNECTING, Event.OPENED: State.CONNECTED, **_ENDS, **_COMMANDS},
     State.FAILED: {Event.START: State.RECONNECTING, **_COMMANDS},
     State.UNAUTHORIZED: {Event.START: State.RECONNECTING, **_COMMANDS},
-    State.DISABLED: _COMMANDS,
+    State.DISABLED: {},
 }
 
 

@@ -89,8 +89,9 @@ class Supervisor:
         Raises:
             KeyError: there is no such upstream, or it is disabled.
         """
+        scope = self._restarts[name]
         self._memory.remember_era(config_key(self.upstreams[name].config), None)
-        self._restarts[name].cancel()
+        scope.cancel()
 
     # --- one upstream -------------------------------------------------------------------------------------------------
 

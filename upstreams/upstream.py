@@ -137,7 +137,8 @@ class Upstream:
         reason = (self.last_error or "").partition("\n")[0]
         text += f" (state: {self.state.value}). {reason or 'It has not said why'}."
         if retry_after_s:
-            text += f" Try again in {ceil(retry_after_s)} seconds, or let the user look at `hubd status`."
+            text += f" Try again in {ceil(retry_after_s)} seconds, or let the user look at `hubd status`"
+            text += f" and run `hubd restart {self.name}`."
         else:
             text += " Try again later, or let the user look at `hubd status`."
         return kind(text, upstream=self.name, retry_after_ms=ceil(retry_after_s * 1000) or None)

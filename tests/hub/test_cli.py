@@ -12,7 +12,7 @@ import echo_daemon
 import processes
 import pytest
 
-COMMANDS = ["serve", "connect", "status", "tools", "call", "token", "stop", "version"]
+COMMANDS = ["serve", "connect", "status", "tools", "call", "restart", "token", "stop", "version"]
 PATIENCE_S = 30
 
 
@@ -62,7 +62,7 @@ def busy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
 # --- without a daemon -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("command", ["status", "tools", "call x", "call x a=1", "stop"])
+@pytest.mark.parametrize("command", ["status", "tools", "call x", "call x a=1", "restart x", "stop"])
 def test_without_a_hub_one_sentence_says_what_to_do(place, command):
     code, out, err = place.run(*command.split())
     assert (code, out) == (69, "")
@@ -123,7 +123,9 @@ def test_status(busy):
     code, out, err = busy.run("status")
     assert (code, err) == (0, "")
     assert out.startswith("hubd 1.2.3, up 5 min\n")
-    assert re.search(r"^demo +connected +modern +2026-07-28 +stdio +2 +0 +1 +0 +before: it \\x1b\[31mfell; too many", out, re.M)
+    assert re.search(
+        r"^demo +connected +modern +2026-07-28 +stdio +2 +0 +1 +0 +before: it \\x1b\[31mfell; too many", out, re.M
+    )
     assert json.loads(busy.run("status", "--json")[1])["upstreams"][0]["last_error"] == "it \x1b[31mfell"
 
 
@@ -195,6 +197,12 @@ def test_an_interrupted_call_is_130(place):
         assert call.returncode == 130
         assert daemon.stdout.readline() == b"cancelled\n"
         daemon.terminate()
+
+
+def test_restart(busy):
+    assert busy.run("restart", "demo") == (0, "demo is starting anew; see `hubd status`\n", "")
+    assert json.loads(busy.run("restart", "demo", "--json")[1]) == {"restarting": "demo"}
+    assert busy.run("restart", "dmo") == (1, "", "hubd: There is no upstream dmo; there are: demo\n")
 
 
 def test_stop_waits_for_the_end(place):

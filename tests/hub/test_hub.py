@@ -2,6 +2,7 @@
 
 import json
 
+import pytest
 import trio
 from fakes import FakeUpstream
 from house import a_house
@@ -9,7 +10,9 @@ from msgspec import Raw
 
 from config.schema import Timeouts
 from config.state import Memory
+from hub.link.exchange import UpstreamUnavailable
 from hub.wire.mcp import L4, MODERN
+from upstreams.lifecycle import State
 
 
 async def test_status_shows_upstreams_hosts_and_warnings(autojump_clock):
@@ -66,3 +69,16 @@ async def test_a_disabled_upstream_is_known_and_not_started(autojump_clock):
         assert (await host.error("tools/call", {"name": "off__echo"}))["code"] == -32602
         assert trio.current_time() == started
         assert fakes["off"].conversations == []
+
+
+async def test_an_upstream_is_restarted_by_command(autojump_clock):
+    fakes = {"files": FakeUpstream(), "off": FakeUpstream()}
+    async with a_house(fakes, upstreams={"off": {"disabled": True}}) as house:
+        await trio.sleep(1)
+        await house.hub.restart("files")
+        await trio.sleep(1)
+        assert len(fakes["files"].conversations) == 2
+        assert house.hub.supervisor.upstreams["files"].state is State.CONNECTED
+        for name, reason in [("off", "off is disabled"), ("no", "There is no upstream no; there are: files, off")]:
+            with pytest.raises(UpstreamUnavailable, match=reason):
+                await house.hub.restart(name)

@@ -17,16 +17,15 @@ from upstreams.lifecycle import (
 )
 
 
-def test_every_state_has_a_row_and_can_be_restarted_and_disabled():
+def test_every_state_has_a_row_and_all_but_disabled_can_be_restarted():
     assert set(TRANSITIONS) == set(State)
-    for row in TRANSITIONS.values():
-        assert row[Event.RESTART] is State.CONNECTING
-        assert row[Event.DISABLE] is State.DISABLED
+    for state, row in TRANSITIONS.items():
+        assert row.get(Event.RESTART) is (None if state is State.DISABLED else State.CONNECTING)
 
 
-def test_every_state_but_the_first_can_be_reached():
+def test_every_state_but_the_first_ones_can_be_reached():
     reached = {to for row in TRANSITIONS.values() for to in row.values()}
-    assert reached == set(State) - {State.IDLE}
+    assert reached == set(State) - {State.IDLE, State.DISABLED}
 
 
 @pytest.mark.parametrize("end", [Event.LOST, Event.GAVE_UP, Event.REFUSED])
@@ -36,8 +35,8 @@ def test_whatever_is_tried_or_open_can_end_in_any_way(end):
         assert TRANSITIONS[state][end] is targets[end]
 
 
-def test_disabled_ends_only_by_command():
-    assert set(TRANSITIONS[State.DISABLED]) == {Event.RESTART, Event.DISABLE}
+def test_disabled_is_for_ever():
+    assert TRANSITIONS[State.DISABLED] == {}
 
 
 @pytest.mark.covers("F-P-01")
