@@ -56,6 +56,8 @@ class UpstreamSide(Protocol):
 
     def changed(self, kinds: tuple[Kind, ...]) -> None: ...
 
+    def nudge(self) -> None: ...
+
 
 class Router:
     """Answers one request of one host. Holds the current catalogue and the upstreams it points to.
@@ -142,6 +144,8 @@ class Router:
     def _lister(self, kind: Kind) -> Callable[[Request, HostExchange], Awaitable[Reply]]:
         async def list_(request: Request, exchange: HostExchange) -> Reply:
             await self.settled.wait()
+            for upstream in self.upstreams.values():  # one that never connected has nothing that a call could ask for
+                upstream.nudge()
             cursor = request.params.get("cursor")
             text = None if cursor is None else peek_str(cursor)
             if cursor is not None and text is None:

@@ -129,6 +129,11 @@ class Upstream:
             wait_s = self.backoff.retry_in_s(trio.current_time())
             if wait_s > 0:
                 raise self._unavailable(f"{self.name} is not available", retry_after_s=wait_s)
+            self.nudge()
+
+    def nudge(self) -> None:
+        """A host needs this upstream, or looks at lists it belongs in: make the attempt that is due, if any (D-10)."""
+        if self.state in (State.FAILED, State.UNAUTHORIZED) and self.backoff.retry_in_s(trio.current_time()) <= 0:
             self.wanted.set()
 
     def _unavailable(self, text: str, *, retry_after_s: float = 0.0) -> HubError:

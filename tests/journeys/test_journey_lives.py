@@ -10,6 +10,7 @@ from house import a_house
 
 from config.schema import Timeouts
 from hub.wire.mcp import L4, era_of
+from upstreams.lifecycle import State
 
 FAST = Timeouts(start=2)
 
@@ -52,6 +53,22 @@ async def test_nobody_waits_for_an_upstream_that_is_dead(pair, autojump_clock):
         assert await host.names() == ["quick__echo"]
         assert "content" in await host.call("quick__echo")
         assert trio.current_time() < 0.5
+
+
+@pytest.mark.covers("F-P-01")
+async def test_one_that_never_connected_is_tried_again_when_a_host_lists(pair, autojump_clock):
+    fakes = {"broken": pair.fake(), "quick": pair.fake()}
+    fakes["broken"].refuses = True
+    async with pair.house(fakes) as (hub, host):
+        upstream = hub.supervisor.upstreams["broken"]
+        await trio.sleep(60)
+        assert upstream.state is State.FAILED
+        fakes["broken"].refuses = False
+        await trio.sleep(120)
+        assert upstream.state is State.FAILED, "nobody has asked"
+        assert await host.names() == ["quick__echo"]
+        await trio.sleep(5)
+        assert await host.names() == ["broken__echo", "quick__echo"]
 
 
 async def test_what_needs_no_upstream_does_not_wait(pair, autojump_clock):
