@@ -14,10 +14,6 @@ from hub.link.exchange import Identity
 log = logging.getLogger(__name__)
 
 
-KEEP_ALIVE: Final = b": \n\n"
-"""An event stream comment (WHATWG HTML 9.2.7)."""
-
-
 class HttpLimits(Struct, frozen=True):
     """Bounds of faults.md 3, seconds and bytes."""
 

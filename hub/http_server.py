@@ -15,9 +15,7 @@ and its own descriptor becomes readable when there is one, even behind bytes tha
 import logging
 import resource
 import select
-import socket
 from collections.abc import Sequence
-from contextlib import suppress
 from email.utils import formatdate
 from typing import Final
 
@@ -26,7 +24,9 @@ from trio.lowlevel import wait_readable
 
 from hub.access import Denied
 from hub.http_connection import Connection, Guard, Handler, Shared
-from hub.http_message import KEEP_ALIVE, HttpLimits, HttpRequest, HttpResponse
+from hub.http_message import HttpLimits, HttpRequest, HttpResponse
+from hub.link.channel import watch_peer
+from hub.wire.http import KEEP_ALIVE
 
 __all__ = ["Denied", "Guard", "Handler", "HttpLimits", "HttpRequest", "HttpResponse", "HttpServer"]
 
@@ -35,15 +35,6 @@ log = logging.getLogger(__name__)
 UPKEEP_S: Final = 1.0
 ACCEPT_PAUSE_S: Final = 0.1
 ACCEPT_WARNING_S: Final = 60.0
-PEER_DEAD_S: Final = 30
-TCP_OPTIONS: Final = (
-    (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
-    (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 15),
-    (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 5),
-    (socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3),
-    (socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, PEER_DEAD_S * 1000),
-)
-"""A peer that vanished without a word is dead after 30 s (`peer_dead`, faults.md 3.1)."""
 
 
 class HttpServer:
@@ -124,9 +115,7 @@ class HttpServer:
             except OSError as error:
                 await self._pause(error, shared)
                 continue
-            for option in TCP_OPTIONS:
-                with suppress(OSError):  # not TCP
-                    stream.socket.setsockopt(*option)
+            watch_peer(stream.socket)
             shared.nursery.start_soon(Connection(stream, shared).run)
 
     async def _pause(self, error: OSError, shared: Shared) -> None:

@@ -15,7 +15,7 @@ import trio
 from msgspec import Struct
 from trio.lowlevel import wait_readable, wait_writable
 
-from hub.link.channel import descriptor
+from hub.link.channel import descriptor, watch_peer
 
 CONNECT_S: Final = 10.0
 TLS_S: Final = 5.0
@@ -198,7 +198,7 @@ async def connect(url: Url, tls: ssl.SSLContext | None = None) -> Connection:
         raise Unreachable(f"no connection within {CONNECT_S:.0f} seconds") from None
     except (OSError, ValueError) as error:
         raise Unreachable(_reason(error)) from None
-    _watch_peer(stream.socket)
+    watch_peer(stream.socket)  # F-R-09
     return Connection(await _secure(stream, url, tls or system_trust()) if url.secure else stream)
 
 
@@ -217,15 +217,6 @@ async def _secure(stream: trio.SocketStream, url: Url, tls: ssl.SSLContext) -> S
         stream.socket.close()
         raise
     return secure
-
-
-def _watch_peer(sock: trio.socket.SocketType) -> None:
-    """Notice within 30 seconds that a peer vanished (F-R-09)."""
-    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for option, value in (("TCP_KEEPIDLE", 15), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 3), ("TCP_USER_TIMEOUT", 30_000)):
-        if (number := getattr(socket, option, None)) is not None:  # not every system has them all
-            sock.setsockopt(socket.IPPROTO_TCP, number, value)
 
 
 def _reason(error: BaseException) -> str:

@@ -8,6 +8,7 @@ import trio
 import trio.testing
 
 from hub.link.channel import (
+    PEER_DEAD_S,
     ChannelClosed,
     LineChannel,
     LineReader,
@@ -15,6 +16,7 @@ from hub.link.channel import (
     Outbox,
     OutboxFull,
     descriptor,
+    watch_peer,
 )
 
 LIMIT = 100
@@ -221,3 +223,18 @@ async def test_sockets_and_pipes_have_descriptors():
     right.close()
     for each in (ours, theirs, stream):
         await each.aclose()
+
+
+@pytest.mark.covers("F-R-09")
+async def test_a_peer_that_vanishes_is_noticed():
+    tcp, unix = trio.socket.socket(), trio.socket.socket(socket.AF_UNIX)
+    with tcp, unix:
+        watch_peer(tcp)
+        watch_peer(unix)
+        assert tcp.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+        wait_s, every_s, times = (
+            tcp.getsockopt(socket.IPPROTO_TCP, option)
+            for option in (socket.TCP_KEEPIDLE, socket.TCP_KEEPINTVL, socket.TCP_KEEPCNT)
+        )
+        assert wait_s + every_s * times == PEER_DEAD_S
+        assert tcp.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == PEER_DEAD_S * 1000
