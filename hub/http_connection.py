@@ -21,7 +21,7 @@ from trio.lowlevel import checkpoint, wait_readable
 from hub.access import Denied
 from hub.http_message import HttpLimits, HttpRequest, HttpResponse
 from hub.link.channel import ChannelClosed, Outbox, OutboxFull
-from hub.wire.head import ChunkedBody, Head, HeadParser, HttpRefusal, head_end
+from hub.wire.head import ChunkedBody, Head, HeadParser, HttpRefusal, head_end, read_head
 from hub.wire.jsonrpc import Failure, encode_response
 from hub.wire.mcp import INTERNAL_ERROR, INVALID_REQUEST
 
@@ -50,7 +50,7 @@ class Shared:
         self.hangups = hangups
         """Every connection, asked for hang-ups only."""
         self.by_fd: dict[int, Connection] = {}
-        self.parser = HeadParser()
+        self.parser = HeadParser(read_head)
         self.connections: set[Connection] = set()
         self.strangers: dict[Connection, float] = {}
         """Not yet past the guard, oldest first, and when they came."""

@@ -15,9 +15,10 @@ from typing import Final, Self
 import trio
 
 from hub.link.exchange import ResultTooLarge, UpstreamLost, UpstreamProtocolError, UpstreamUnavailable
+from hub.wire.head import HeadParser
 from hub.wire.mcp import HUB_NAME, HUBD_VERSION
 from upstreams.http_connection import RECEIVE_BYTES, Connection, Died, Unreachable, Url, connect
-from upstreams.http_head import ChunkedBody, MalformedResponse, ResponseHead, ResponseParser, head_end, is_informational
+from upstreams.http_head import ChunkedBody, MalformedResponse, ResponseHead, head_end, is_informational, read_response
 
 KEPT_IDLE_S: Final = 4.0
 """How long a connection may lie idle when its server does not say. Many close after 5 s, and a call that meets the
@@ -163,7 +164,7 @@ class HttpClient:
         self._prefixes: dict[tuple[str, str], bytes] = {}
         self._idle: list[Connection] = []
         self._active: set[Connection] = set()
-        self._parser = ResponseParser()
+        self._parser = HeadParser(read_response)
         self._closed = False
 
     def __repr__(self) -> str:
@@ -279,6 +280,8 @@ class HttpClient:
 
     def _reply(self, connection: Connection, received: bytes, end: int) -> HttpReply:
         head, length = self._parser.parse(received[:end])
+        if head.status in (204, 304):
+            length = 0
         if head.headers.get("content-encoding", "identity").lower() != "identity":
             raise MalformedResponse("its answer is compressed, though only plain answers are accepted")
         if not head.reusable:

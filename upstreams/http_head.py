@@ -1,8 +1,8 @@
 """One HTTP/1.1 response head, and chunked bodies: raw checks first, then h11. Pure: bytes in, facts out.
 
-The counterpart of `hub.wire.head` for what upstreams answer. h11 takes bare LF, folded lines and a Content-Length
-beside a Transfer-Encoding (faults.md M-09); a connection on which two readings are possible is worth nothing, so such
-answers are refused before h11 sees them (F-R-15).
+The counterpart of `hub.wire.head` for what upstreams answer, built from its pieces. h11 takes bare LF, folded lines and
+a Content-Length beside a Transfer-Encoding (faults.md M-09); a connection on which two readings are possible is worth
+nothing, so such answers are refused before h11 sees them (F-R-15).
 """
 
 import re
@@ -11,11 +11,8 @@ from typing import Final, Literal
 import h11
 from msgspec import Struct
 
-MAX_HEAD_BYTES: Final = 32 << 10
-MAX_FIELDS: Final = 100
+from hub.wire.head import MAX_FIELDS, MAX_HEAD_BYTES, fields_of, flaw_of, will_close
 
-_CONTROL = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
-_LENGTH = re.compile(rb"\r\n[Cc]ontent-[Ll]ength: ([0-9]{1,18})\r\n")
 _KEEP_ALIVE = re.compile(r"\btimeout=([0-9]{1,6})\b")
 _CHUNKED_HEAD: Final = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 
@@ -60,43 +57,12 @@ def is_informational(data: bytes) -> bool:
     return data[8:10] == b" 1"
 
 
-class ResponseParser:
-    """Parses heads, remembering the last few hundred.
+def read_response(data: bytes) -> tuple[ResponseHead, int]:
+    """The head of a response, for `HeadParser`, and its Content-Length (0 if there is none).
 
-    A server repeats its head with every answer but for the length and, once a second, the date; h11 takes a quarter of
-    the time of a small call. What a head means is a function of its bytes, so one that was read before need not be read
-    again; the Content-Length is cut out before the look-up.
+    Raises:
+        MalformedResponse: not a response, or one with two readings.
     """
-
-    LIMIT: Final = 256
-    LARGEST: Final = 2 << 10
-
-    def __init__(self) -> None:
-        self._known: dict[bytes, ResponseHead] = {}
-
-    def parse(self, data: bytes) -> tuple[ResponseHead, int]:
-        """The head in `data`, which ends as `head_end` said, and the length of a sized body.
-
-        Raises:
-            MalformedResponse: not a response, or one with two readings.
-        """
-        length = 0
-        if found := _LENGTH.search(data):
-            length = int(found[1])
-            data = data[: found.start(1)] + b"0" + data[found.end(1) :]
-        head = self._known.get(data)
-        if head is None:
-            head, unusual = read_head(data)
-            length = length or unusual
-            if len(data) <= self.LARGEST and not unusual:
-                if len(self._known) >= self.LIMIT:
-                    self._known.clear()
-                self._known[data] = head
-        return head, 0 if head.status in (204, 304) else length
-
-
-def read_head(data: bytes) -> tuple[ResponseHead, int]:
-    """`ResponseParser.parse` without memory."""
     _check_raw(data)
     parser = h11.Connection(h11.CLIENT)
     try:
@@ -106,20 +72,16 @@ def read_head(data: bytes) -> tuple[ResponseHead, int]:
         raise MalformedResponse(f"its answer is not HTTP/1.1: {error}") from None
     if not isinstance(response, h11.Response):
         raise MalformedResponse("its answer is not HTTP/1.1")
-    headers: dict[str, str] = {}
-    for raw_name, value in response.headers:
-        name, text = raw_name.decode("ascii"), value.decode("latin-1")
-        headers[name] = f"{headers[name]}, {text}" if name in headers else text
+    headers = fields_of(response)
     if "transfer-encoding" in headers and "content-length" in headers:
         raise MalformedResponse("its answer has both a Content-Length and a Transfer-Encoding")
-    connection = headers.get("connection", "").lower().replace(" ", "").split(",")
     framing = _framing(response.status_code, headers)
     kept = _KEEP_ALIVE.search(headers.get("keep-alive", "").lower())
     head = ResponseHead(
         status=response.status_code,
         headers=headers,
         framing=framing,
-        reusable=framing != "until_close" and response.http_version == b"1.1" and "close" not in connection,
+        reusable=framing != "until_close" and response.http_version == b"1.1" and not will_close(headers),
         keep_alive_s=int(kept[1]) if kept else None,
     )
     return head, int(headers.get("content-length", 0))
@@ -135,15 +97,12 @@ def _framing(status: int, headers: dict[str, str]) -> Literal["sized", "chunked"
 
 def _check_raw(data: bytes) -> None:
     """The gate before h11."""
-    ends = data.count(b"\r\n")
-    if data.count(b"\n") != ends or data.count(b"\r") != ends:
-        raise MalformedResponse("a line of its response head does not end with CRLF")
-    if ends > MAX_FIELDS + 2:
+    if flaw := flaw_of(data):
+        raise MalformedResponse(f"in its response head {flaw}")
+    if data.count(b"\r\n") > MAX_FIELDS + 2:
         raise MalformedResponse(f"its response head has more than {MAX_FIELDS} fields")
     if data.lower().count(b"\r\ncontent-length:") > 1:
         raise MalformedResponse("its response head gives Content-Length twice")
-    if b"\r\n " in data or b"\r\n\t" in data or _CONTROL.search(data):
-        raise MalformedResponse("its response head holds a folded line or a control character")
 
 
 class ChunkedBody:

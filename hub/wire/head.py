@@ -9,7 +9,8 @@ The verdict on a request never depends on how its bytes were cut into packets.
 """
 
 import re
-from typing import Final
+from collections.abc import Callable
+from typing import Final, Generic, TypeVar
 
 import h11
 from msgspec import Struct
@@ -79,25 +80,28 @@ def head_end(data: bytes, start: int = 0) -> int:
     return 0
 
 
-class HeadParser:
-    """Parses heads, remembering the last few hundred.
+AnyHead = TypeVar("AnyHead")
 
-    Hosts repeat their head with every request but for the length of the body, and h11 takes half the time of a small
-    request. What a head means is a function of its bytes, so a head that was read before need not be read again; the
-    Content-Length is cut out before the look-up, if it is written in the usual form.
+
+class HeadParser(Generic[AnyHead]):
+    """Parses heads by `read`, of requests or of responses, remembering the last few hundred.
+
+    A peer repeats its head with every message but for the length of the body (and, once a second, the date), and h11
+    takes half the time of a small request. What a head means is a function of its bytes, so a head that was read before
+    need not be read again; the Content-Length is cut out before the look-up, if it is written in the usual form.
     """
 
     LIMIT: Final = 256
     LARGEST: Final = 2 << 10
 
-    def __init__(self) -> None:
-        self._known: dict[bytes, tuple[Head, int]] = {}
+    def __init__(self, read: Callable[[bytes], tuple[AnyHead, int]]) -> None:
+        self._read = read
+        self._known: dict[bytes, tuple[AnyHead, int]] = {}
 
-    def parse(self, data: bytes) -> tuple[Head, int]:
+    def parse(self, data: bytes) -> tuple[AnyHead, int]:
         """The head in `data`, which ends as `head_end` said, and the Content-Length (0 if there is none).
 
-        Raises:
-            HttpRefusal: 400, 414, 431.
+        Raises: as `read`, which must refuse a second Content-Length.
         """
         length = None
         if found := _LENGTH.search(data):
@@ -105,7 +109,7 @@ class HeadParser:
             data = data[: found.start(1)] + b"0" + data[found.end(1) :]
         known = self._known.get(data)
         if known is None:
-            known = read_head(data)
+            known = self._read(data)
             if len(data) <= self.LARGEST:
                 if len(self._known) >= self.LIMIT:
                     self._known.clear()
@@ -114,7 +118,11 @@ class HeadParser:
 
 
 def read_head(data: bytes) -> tuple[Head, int]:
-    """`HeadParser.parse` without memory."""
+    """The head of a request, and its Content-Length (0 if there is none).
+
+    Raises:
+        HttpRefusal: 400, 413, 414, 417, 431.
+    """
     _check_raw(data)
     parser = h11.Connection(h11.SERVER)
     try:
@@ -123,10 +131,7 @@ def read_head(data: bytes) -> tuple[Head, int]:
     except h11.RemoteProtocolError as error:
         raise HttpRefusal(400, f"Not an HTTP/1.1 request: {error}") from None
     assert isinstance(request, h11.Request), "a complete head makes a request"
-    headers: dict[str, str] = {}
-    for raw_name, value in request.headers:
-        name, text = raw_name.decode("ascii"), value.decode("latin-1")
-        headers[name] = f"{headers[name]}, {text}" if name in headers else text
+    headers = fields_of(request)
     path, _, query = request.target.decode("ascii").partition("?")
     head = Head(
         method=request.method.decode("ascii"),
@@ -135,10 +140,24 @@ def read_head(data: bytes) -> tuple[Head, int]:
         headers=headers,
         chunked="transfer-encoding" in headers,
         sized="content-length" in headers,
-        close="close" in headers.get("connection", "").lower().replace(" ", "").split(","),
+        close=will_close(headers),
         expects_continue=_expects_continue(headers),
     )
     return head, int(headers.get("content-length", 0))
+
+
+def fields_of(event: h11.Request | h11.Response) -> dict[str, str]:
+    """Header fields by lower-case name; repeated ones joined by a comma."""
+    headers: dict[str, str] = {}
+    for raw_name, value in event.headers:
+        name, text = raw_name.decode("ascii"), value.decode("latin-1")
+        headers[name] = f"{headers[name]}, {text}" if name in headers else text
+    return headers
+
+
+def will_close(headers: dict[str, str]) -> bool:
+    """Whether the sender says that this connection carries nothing more."""
+    return "close" in headers.get("connection", "").lower().replace(" ", "").split(",")
 
 
 def _expects_continue(headers: dict[str, str]) -> bool:
@@ -150,6 +169,16 @@ def _expects_continue(headers: dict[str, str]) -> bool:
     return True
 
 
+def flaw_of(data: bytes) -> str | None:
+    """What could be read in two ways about the lines of a head, whoever sent it; None: nothing."""
+    ends = data.count(b"\r\n")
+    if data.count(b"\n") != ends or data.count(b"\r") != ends:
+        return "a line does not end with CRLF"
+    if b"\r\n " in data or b"\r\n\t" in data:
+        return "a line is folded"
+    return "it holds a control character" if _CONTROL.search(data) else None
+
+
 def _refuse_bare_lf(data: bytes) -> None:
     if data.count(b"\n") != data.count(b"\r\n"):
         raise HttpRefusal(400, "Lines of a request head end with CRLF")
@@ -157,13 +186,9 @@ def _refuse_bare_lf(data: bytes) -> None:
 
 def _check_raw(data: bytes) -> None:
     """The gate before h11."""
-    _refuse_bare_lf(data)
-    if data.count(b"\r") != data.count(b"\r\n"):
-        raise HttpRefusal(400, "Lines of a request head end with CRLF")
-    if _CONTROL.search(data):
-        raise HttpRefusal(400, "The request head holds a control character")
-    if b"\r\n " in data or b"\r\n\t" in data:
-        raise HttpRefusal(400, "Folded header lines are not accepted")
+    _refuse_bare_lf(data)  # in the words of `head_end`, however the head was cut into packets
+    if flaw := flaw_of(data):
+        raise HttpRefusal(400, f"The request head is not accepted: {flaw}")
     start, *lines = data[:-4].split(b"\r\n")
     _check_start(start)
     if len(lines) > MAX_FIELDS:

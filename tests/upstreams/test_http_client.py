@@ -18,9 +18,9 @@ from cryptography.x509.oid import NameOID
 from http_peer import Handler, HttpPeer, PeerRequest, Talk, http_peer
 
 from hub.link.exchange import Executed, ResultTooLarge, UpstreamLost, UpstreamProtocolError, UpstreamUnavailable
+from hub.wire.head import MAX_HEAD_BYTES
 from upstreams.http_client import HttpClient
 from upstreams.http_connection import parse_url
-from upstreams.http_head import MAX_HEAD_BYTES
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 
@@ -217,6 +217,15 @@ async def test_a_server_with_nagle_on_is_not_kept_waiting() -> None:
 
 
 # --- faults ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["HTTP_PROXY", "http_proxy", "ALL_PROXY"])
+async def test_proxies_of_the_environment_are_not_used(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with client_of(saying(OK)) as (client, peer), http_peer(saying(OK)) as proxy:
+        monkeypatch.setenv(name, proxy.url)
+        assert await fetch(client) == b"ok"
+        assert peer.connections == 1
+        assert not proxy.connections
 
 
 @pytest.mark.covers("F-R-18")

@@ -17,7 +17,7 @@ def whole(data: bytes) -> int | None:
         end = head_end(data)
         if not end:
             return -1
-        HeadParser().parse(data[:end])
+        HeadParser(read_head).parse(data[:end])
     except HttpRefusal as refusal:
         return refusal.status
     return None
@@ -31,7 +31,7 @@ def trickled(data: bytes) -> int | None:
             end = head_end(data[:size], start)
             if end:
                 assert before < end <= size
-                HeadParser().parse(data[:end])
+                HeadParser(read_head).parse(data[:end])
                 return None
         except HttpRefusal as refusal:
             return refusal.status
@@ -167,7 +167,7 @@ def test_what_a_head_says():
 
 
 def test_memory_changes_nothing():
-    parser = HeadParser()
+    parser = HeadParser(read_head)
     for length in (0, 1, 12, 999_999_999_999):
         for data in (
             fields(b"Content-Length: %d" % length),
@@ -184,7 +184,7 @@ def test_memory_changes_nothing():
 
 
 def test_memory_does_not_hide_a_second_length():
-    parser = HeadParser()
+    parser = HeadParser(read_head)
     parser.parse(fields(b"Content-Length: 5"))
     for data in (fields(b"Content-Length: 5", b"Content-Length: 5"), fields(b"Content-Length: 5", b"content-length:5")):
         with pytest.raises(HttpRefusal):
@@ -192,7 +192,7 @@ def test_memory_does_not_hide_a_second_length():
 
 
 def test_memory_is_bounded():
-    parser = HeadParser()
+    parser = HeadParser(read_head)
     for number in range(1000):
         parser.parse(fields(b"X: %d" % number))
     assert len(parser._known) <= HeadParser.LIMIT
