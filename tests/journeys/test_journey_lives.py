@@ -59,8 +59,8 @@ async def test_nobody_waits_for_an_upstream_that_is_dead(pair, autojump_clock):
 async def test_one_that_never_connected_is_tried_again_when_a_host_lists(pair, autojump_clock):
     fakes = {"broken": pair.fake(), "quick": pair.fake()}
     fakes["broken"].refuses = True
-    async with pair.house(fakes) as (hub, host):
-        upstream = hub.supervisor.upstreams["broken"]
+    async with pair.house(fakes) as (house, host):
+        upstream = house.hub.supervisor.upstreams["broken"]
         await trio.sleep(60)
         assert upstream.state is State.FAILED
         fakes["broken"].refuses = False
