@@ -186,7 +186,7 @@ async def test_one_that_cannot_start_is_given_up_after_five_attempts(nursery, au
 
     await trio.sleep(10)
     error = await attempt(upstream)  # at once: another attempt is not due
-    assert error.retry_after_ms == pytest.approx((FAILED_PAUSE_S - 10) * 1000)
+    assert error.retry_after_ms == pytest.approx((FAILED_PAUSE_S - 10) * 1000, abs=1)
     assert len(there.opened_at) == 5
     await trio.sleep(1000)
     assert len(there.opened_at) == 5  # nobody needs it
