@@ -27,7 +27,7 @@ from hub.http_endpoint import Endpoint
 from hub.hub import Hub
 from hub.link.exchange import Identity
 from hub.seal import Sealer
-from hub.wire.http import encode_header
+from hub.wire.headers import encode_header
 from hub.wire.mcp import (
     CLIENT_CAPABILITIES_KEY,
     L4,

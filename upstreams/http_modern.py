@@ -10,7 +10,7 @@ import logging
 from msgspec import Raw
 
 from hub.link.exchange import HubError
-from hub.wire.http import InvalidMirror, Mirror, mirror_headers, mirrored
+from hub.wire.headers import InvalidMirror, Mirror, mirror_headers, mirrored
 from hub.wire.jsonrpc import EMPTY, Failure, Reply, Result, encode_request, peek_array, peek_object, peek_str, raw
 from hub.wire.legacy import ServerFacts
 from hub.wire.mcp import HEADER_MISMATCH, TOOLS_CALL, TOOLS_LIST, UNSUPPORTED_VERSION, Era, Kind

@@ -5,7 +5,8 @@ this order:
 
 - `mcp`        the vocabulary: revisions, methods, keys, codes; `Snapshot`. The only place with spec strings.
 - `jsonrpc`    one message in, one message out; params and results stay raw bytes, opened one level at a time.
-- `http`       server-sent events, values mirrored into headers.
+- `http`       server-sent events.
+- `headers`    what MCP repeats in headers, arguments of tools among it.
 - `head`       one HTTP/1.1 head, checked before and after h11 reads it.
 - `legacy`     the handshake of 2024-11-05 to 2025-11-25, a table.
 - `modern`     the per-request metadata of 2026-07-28, read and stamped.

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType, field
 
-from hub.wire.http import InvalidHeader, decode_header, encode_header
+from hub.wire.headers import InvalidHeader, decode_header, encode_header
 from hub.wire.jsonrpc import RemoteProtocolError, encode, open_object, peek_array, peek_object, peek_str, raw
 from hub.wire.legacy import detached
 from hub.wire.mcp import (

@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 from msgspec import UNSET, Raw, UnsetType
 
-from hub.wire.http import X_MCP_HEADER
+from hub.wire.headers import X_MCP_HEADER
 from hub.wire.jsonrpc import NULL, Failure, encode, peek_array, peek_object, peek_str, raw
 from hub.wire.mcp import (
     COMPLETE,

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import UNSET, Raw
 
-from hub.wire.http import encode_header
+from hub.wire.headers import encode_header
 from hub.wire.jsonrpc import RemoteProtocolError
 from hub.wire.legacy import read_initialize_result
 from hub.wire.mcp import HOP_KEYS, MODERN, NAMED_BY, PREFIX, Freshness
