@@ -69,7 +69,10 @@ async def serve_control(
     """
 
     async def serve(stream: trio.SocketStream) -> None:
-        await _serve(stream, controls)
+        try:
+            await _serve(stream, controls)
+        except Exception:  # the wall of one connection
+            log.exception("a control connection failed")
 
     await trio.serve_listeners(serve, [listener], task_status=task_status)
 

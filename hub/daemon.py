@@ -15,7 +15,7 @@ import signal
 import socket
 import sys
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -35,12 +35,11 @@ from hub.downstream import serve_lines
 from hub.http_endpoint import Endpoint
 from hub.http_server import HttpServer
 from hub.hub import Hub
+from hub.lines import LineServer
 from hub.link.exchange import Identity
-from hub.preamble import read_preamble
 from hub.seal import Sealer, load_keys
-from hub.sockets import AlreadyRunning, bind_unix, peer_uid, take_lock
-from hub.wire.jsonrpc import Failure, encode_response
-from hub.wire.mcp import INVALID_PARAMS
+from hub.sockets import AlreadyRunning, bind_unix, take_lock
+from upstreams.child import THIS_HUB, kill_marked
 
 log = logging.getLogger("hubd")
 
@@ -48,7 +47,6 @@ EX_OK: Final = 0
 EX_UNAVAILABLE: Final = 69
 EX_TEMPFAIL: Final = 75
 EX_CONFIG: Final = 78
-PREAMBLE_S: Final = 10.0
 
 
 class ServeOptions(Struct, frozen=True, kw_only=True):
@@ -114,14 +112,15 @@ def demo_config() -> HubConfig:
 async def serve_stdio(config: HubConfig) -> None:
     """`hubd serve --stdio`: one host on standard input and output; ends when that host has gone."""
     hub = Hub(config, Memory(state_path()), Sealer(load_keys(None)))
-    stdin = trio.lowlevel.FdStream(os.dup(0))
-    stdout = trio.lowlevel.FdStream(os.dup(1))
-    async with trio.open_nursery() as nursery:
-        await nursery.start(hub.run)
-        nursery.start_soon(_until_signal, nursery.cancel_scope.cancel)
-        stdio = trio.StapledStream(stdout, stdin)
-        await serve_lines(stdio, Identity("local", "stdio"), hub.router, hub.downstreams, transport="stdio")
-        nursery.cancel_scope.cancel()
+    stdio = trio.StapledStream(trio.lowlevel.FdStream(os.dup(1)), trio.lowlevel.FdStream(os.dup(0)))
+    with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+        async with trio.open_nursery() as life:
+            async with trio.open_nursery() as nursery:
+                life.start_soon(_obey, signals, nursery.cancel_scope.cancel, _nothing)
+                await nursery.start(hub.run)
+                await serve_lines(stdio, Identity("local", "stdio"), hub.router, hub.downstreams, transport="stdio")
+                nursery.cancel_scope.cancel()
+            life.cancel_scope.cancel()
 
 
 # --- as the daemon ----------------------------------------------------------------------------------------------------
@@ -134,32 +133,75 @@ async def serve_daemon(config: HubConfig) -> None:
         AlreadyRunning: another daemon of this user holds the lock.
         CannotListen: the TCP address is taken or not ours.
     """
-    with take_lock(lock_path()):
+    with take_lock(lock_path()), trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
         tcp = _listen_tcp(config.listen)
+        memory = Memory(state_path())
+        await _sweep(memory)
         async with _unix_listener(socket_path()) as lines, _unix_listener(control_path()) as control:
-            host, port = tcp.getsockname()[:2]
-            access = Access(
-                port=port,
-                hosts=config.allowed_hosts,
-                origins=config.allowed_origins,
-                token=None if config.auth == "none" else read_or_make_token(token_path()),
-            )
-            hub = Hub(config, Memory(state_path()), Sealer(load_keys(key_path())))
-            endpoint = Endpoint(access, hub.router, hub.downstreams)
-            server = HttpServer(endpoint.handle, endpoint.guard)
-            async with trio.open_nursery() as nursery:
-                await nursery.start(hub.run)
-                listener = trio.SocketListener(trio.socket.from_stdlib_socket(tcp))
-                nursery.start_soon(endpoint.run)
-                await nursery.start(server.serve, [listener])
-                handlers = await nursery.start(_accept_lines, lines, hub)
-                await nursery.start(serve_control, control, _Controls(hub))
-                _announce(host, port, config)
-                await _wait_for_stop()
-                log.info("stopping: waiting up to %.0f s for running calls", config.drain_s)
-                await _drain(server, endpoint, handlers, config.drain_s)
-                nursery.cancel_scope.cancel()
+            daemon = _Daemon(config, tcp, memory)
+            await daemon.run(signals, tcp, lines, control)
     log.info("stopped")
+
+
+async def _sweep(memory: Memory) -> None:
+    """Kill what an earlier hub of this user left behind when it was killed itself (F-D-03); remember ourselves."""
+    left = memory.get("hub", "instance")
+    if isinstance(left, str):
+        await trio.to_thread.run_sync(kill_marked, left)
+    memory.put("hub", "instance", THIS_HUB)
+    memory.save()
+
+
+class _Daemon:
+    """A hub with its listeners."""
+
+    def __init__(self, config: HubConfig, tcp: socket.socket, memory: Memory) -> None:
+        self._config = config
+        self._host, self._port = tcp.getsockname()[:2]
+        access = Access(
+            port=self._port,
+            hosts=config.allowed_hosts,
+            origins=config.allowed_origins,
+            token=None if config.auth == "none" else read_or_make_token(token_path()),
+        )
+        self._hub = Hub(config, memory, Sealer(load_keys(key_path())))
+        self._endpoint = Endpoint(access, self._hub.router, self._hub.downstreams)
+        self._http = HttpServer(self._endpoint.handle, self._endpoint.guard)
+        self._lines = LineServer(self._hub)
+        self._asked = trio.Event()
+        self._patience = trio.CancelScope()
+
+    async def run(
+        self,
+        signals: AsyncIterator[int],
+        tcp: socket.socket,
+        lines: trio.SocketListener,
+        control: trio.SocketListener,
+    ) -> None:
+        """Serve until the first signal; then drain, stop everything in order, return."""
+        async with trio.open_nursery() as life:
+            life.start_soon(_obey, signals, self._asked.set, self._patience.cancel)
+            async with trio.open_nursery() as nursery:
+                await nursery.start(self._hub.run)
+                nursery.start_soon(self._endpoint.run)
+                listener = trio.SocketListener(trio.socket.from_stdlib_socket(tcp))
+                await nursery.start(self._http.serve, [listener])
+                await nursery.start(self._lines.serve, lines)
+                await nursery.start(serve_control, control, _Controls(self._hub))
+                announce(self._host, self._port, self._config)
+                await self._asked.wait()
+                log.info("stopping: waiting up to %.0f s for running calls", self._config.drain_s)
+                self._patience.deadline = trio.current_time() + self._config.drain_s
+                with self._patience:
+                    await self._drain()
+                nursery.cancel_scope.cancel()
+            life.cancel_scope.cancel()
+
+    async def _drain(self) -> None:
+        async with trio.open_nursery() as nursery:
+            self._endpoint.drain()
+            nursery.start_soon(self._http.drain)
+            nursery.start_soon(self._lines.drain)
 
 
 def _listen_tcp(address: str) -> socket.socket:
@@ -191,40 +233,6 @@ async def _unix_listener(path: Path) -> AsyncIterator[trio.SocketListener]:
         path.unlink(missing_ok=True)  # noqa: ASYNC240 - a directory entry in memory
 
 
-async def _accept_lines(
-    listener: trio.SocketListener, hub: Hub, *, task_status: trio.TaskStatus[trio.CancelScope]
-) -> None:
-    """Serve hosts that come through the shim; `task_status` gets the scope that ends their connections."""
-    async with trio.open_nursery() as handlers:
-        task_status.started(handlers.cancel_scope)
-
-        async def serve(stream: trio.SocketStream) -> None:
-            await _serve_shim(stream, hub)
-
-        await trio.serve_listeners(serve, [listener], handler_nursery=handlers)
-
-
-async def _serve_shim(stream: trio.SocketStream, hub: Hub) -> None:
-    """One shim: check whose it is, read its first line, then speak MCP."""
-    uid = peer_uid(stream.socket)
-    async with stream:
-        if uid != os.getuid():
-            log.warning("refused a unix socket connection from uid %d: this hub serves uid %d", uid, os.getuid())
-            return
-        try:
-            with trio.fail_after(PREAMBLE_S):
-                preamble, rest = await read_preamble(stream)
-        except (trio.BrokenResourceError, trio.TooSlowError, ValueError) as error:
-            log.warning("a connection on the unix socket did not say who it is: %s", error)
-            return
-        if preamble.upstream is not None and not hub.router.knows_scope(preamble.upstream):
-            text = f"There is no upstream {preamble.upstream!r} in this hub; `hubd status` lists them"
-            await stream.send_all(encode_response(None, Failure(INVALID_PARAMS, text)) + b"\n")
-            return
-        identity = Identity(f"uid:{uid}", preamble.host or "stdio")
-        await serve_lines(stream, identity, hub.router, hub.downstreams, scope=preamble.upstream, received=rest)
-
-
 class _Controls:
     """What the control socket may ask of this daemon."""
 
@@ -238,44 +246,38 @@ class _Controls:
         os.kill(os.getpid(), signal.SIGTERM)
 
 
-async def _drain(server: HttpServer, endpoint: Endpoint, handlers: trio.CancelScope, limit_s: float) -> None:
-    """Let running requests finish, for at most `limit_s`; a second signal ends the wait."""
-    with trio.move_on_after(limit_s) as patience:
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(_until_signal, patience.cancel)
-            endpoint.drain()
-            await server.drain()
-            nursery.cancel_scope.cancel()
-    handlers.cancel()
+async def _obey(signals: AsyncIterator[int], stop: Callable[[], None], hurry: Callable[[], None]) -> None:
+    """The first signal stops in order. The second one ends the waiting: children are killed at once (F-D-02)."""
+    await anext(signals)
+    stop()
+    await anext(signals)
+    log.warning("stopping at once: children are killed, running calls end")
+    hurry()
+    await trio.to_thread.run_sync(kill_marked, THIS_HUB)
 
 
-async def _wait_for_stop() -> None:
-    with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
-        async for _ in signals:
-            return
+def _nothing() -> None:
+    pass
 
 
-async def _until_signal(then: Callable[[], None]) -> None:
-    await _wait_for_stop()
-    then()
-
-
-def _announce(host: str, port: int, config: HubConfig) -> None:
+def announce(host: str, port: int, config: HubConfig) -> None:
     """Say on standard output where the hub listens, with entries to paste into a host."""
     shown = f"[{host}]" if ":" in host else host
     url = f"http://{shown}:{port}/mcp"
     entry: dict[str, object] = {"url": url}
     if config.auth == "token":
-        entry["headers"] = {"Authorization": "Bearer ${HUBD_TOKEN}"}
+        entry["headers"] = {"Authorization": "Bearer TOKEN"}
     lines = [
         f"hubd listens on {url} and {socket_path()}",
         "",
         "A host that starts commands (stdio):",
         json.dumps({"mcpServers": {"hub": {"command": _own_command(), "args": ["connect"]}}}, indent=2),
-        "A host that opens URLs" + (" (`hubd token` prints the token):" if config.auth == "token" else ":"),
+        "A host that opens URLs" + (" (TOKEN stands for what `hubd token` prints):" if config.auth == "token" else ":"),
         json.dumps({"mcpServers": {"hub": entry}}, indent=2),
     ]
-    print("\n".join(lines), flush=True)  # noqa: T201
+    with suppress(OSError, AttributeError):  # nobody reads it: the log says so too
+        print("\n".join(lines), flush=True)  # noqa: T201
+    log.info("listening on %s and %s", url, socket_path())
     if config.auth == "none":
         log.warning("HTTP needs no token (auth = none): every program on this machine may use this hub")
 

@@ -131,7 +131,11 @@ class Hub:
     async def call(self, name: str, arguments: Raw) -> Raw:
         """Call a tool by its visible name; the whole result, or an object with the member `error`."""
         request = Request(0, TOOLS_CALL, {"name": raw(name), "arguments": arguments})
-        reply = await self.router.dispatch(request, self._operator())
+        self.downstreams.admit(OPERATOR.principal)
+        try:
+            reply = await self.router.dispatch(request, self._operator())
+        finally:
+            self.downstreams.release(OPERATOR.principal)
         if isinstance(reply, Failure):
             data = {} if reply.data is UNSET else {"data": reply.data}
             return raw({"error": {"code": reply.code, "message": reply.message, **data}})

@@ -73,12 +73,18 @@ class Downstreams:
     def __init__(self) -> None:
         self._attached: dict[str, Downstream] = {}
         self._in_flight: dict[str, int] = {}
+        self._quiet = trio.Event()
 
     def __repr__(self) -> str:
-        return f"<Downstreams [{len(self._attached)} attached, {sum(self._in_flight.values())} requests in flight]>"
+        return f"<Downstreams [{len(self._attached)} attached, {self.running} requests in flight]>"
 
     def __len__(self) -> int:
         return len(self._attached)
+
+    @property
+    def running(self) -> int:
+        """How many requests of hosts are running."""
+        return sum(self._in_flight.values())
 
     def add(self, host: "Downstream") -> None:
         self._attached[host.id] = host
@@ -103,6 +109,14 @@ class Downstreams:
             self._in_flight[principal] = left
         else:
             del self._in_flight[principal]
+            if not self._in_flight:
+                self._quiet.set()
+
+    async def quiet(self) -> None:
+        """Wait until no request of any host is running."""
+        while self._in_flight:
+            self._quiet = trio.Event()
+            await self._quiet.wait()
 
     def list_changed(self, kinds: Iterable[Kind], scope: str | None) -> None:
         """Tell every initialised host of an endpoint which lists differ from what it may have seen (N-8)."""

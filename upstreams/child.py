@@ -46,7 +46,8 @@ STDERR_LINE_CHARS: Final = 4_000
 STDERR_RATE: Final = 256 << 10
 STDERR_BURST: Final = 1 << 20
 
-_hub = f"{os.getpid()}.{secrets.token_hex(8)}"
+THIS_HUB: Final = f"{os.getpid()}.{secrets.token_hex(8)}"
+"""The beginning of the marker of all children of this process."""
 _numbers = itertools.count(1)
 
 
@@ -61,7 +62,7 @@ class Child:
         """
         assert config.command is not None
         self.name = name
-        self.marker = f"{_hub}.{next(_numbers)}"
+        self.marker = f"{THIS_HUB}.{next(_numbers)}"
         env = child_environment(config, environ) | {MARKER: self.marker}
         try:
             self._popen = subprocess.Popen(
@@ -243,7 +244,10 @@ def cannot_start(name: str, config: UpstreamConfig, error: Exception) -> str:
 
 
 def kill_marked(marker: str) -> None:
-    """KILL every process that has `marker` in its environment, wherever it moved to. Blocks for some milliseconds."""
+    """KILL every process with this marker in its environment, wherever it moved to: one child's own, or `THIS_HUB`.
+
+    Blocks for some milliseconds.
+    """
     entry = f"{MARKER}={marker}".encode()
     for _ in range(KILL_ROUNDS):
         if not (found := _marked(entry)):
@@ -260,7 +264,7 @@ def _marked(entry: bytes) -> list[int]:
             continue
         try:
             with open(f"/proc/{name}/environ", "rb") as file:  # empty for zombies
-                if entry in file.read().split(b"\0"):
+                if any(each == entry or each.startswith(entry + b".") for each in file.read().split(b"\0")):
                     found.append(int(name))
         except OSError:
             continue  # gone, or another user's
