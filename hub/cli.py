@@ -43,7 +43,8 @@ def main(arguments: Sequence[str]) -> int:
     command: Callable[[argparse.Namespace], int] = options.command
     try:
         code = command(options)
-        sys.stdout.flush()
+        if sys.stdout is not None:
+            sys.stdout.flush()
         return code
     except HubNotRunning as error:
         return _failed(EX_UNAVAILABLE, str(error))
@@ -58,6 +59,9 @@ def main(arguments: Sequence[str]) -> int:
     except BrokenPipeError:  # `hubd tools | head`: nothing more can be said, not even by the interpreter as it exits
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EX_FAILED
+    except OSError as error:  # the disk is full, say
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return _failed(EX_FAILED, f"cannot write to standard output: {error.strerror}")
 
 
 class UsageError(Exception):

@@ -14,8 +14,8 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -113,7 +113,7 @@ async def serve_stdio(config: HubConfig) -> None:
     """`hubd serve --stdio`: one host on standard input and output; ends when that host has gone."""
     hub = Hub(config, Memory(state_path()), Sealer(load_keys(None)))
     stdio = trio.StapledStream(trio.lowlevel.FdStream(os.dup(1)), trio.lowlevel.FdStream(os.dup(0)))
-    with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+    with _signals() as signals:
         async with trio.open_nursery() as life:
             async with trio.open_nursery() as nursery:
                 life.start_soon(_obey, signals, nursery.cancel_scope.cancel, _nothing)
@@ -133,7 +133,7 @@ async def serve_daemon(config: HubConfig) -> None:
         AlreadyRunning: another daemon of this user holds the lock.
         CannotListen: the TCP address is taken or not ours.
     """
-    with take_lock(lock_path()), trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+    with take_lock(lock_path()), _signals() as signals:
         tcp = _listen_tcp(config.listen)
         memory = Memory(state_path())
         await _sweep(memory)
@@ -244,6 +244,15 @@ class _Controls:
 
     async def stop(self) -> None:
         os.kill(os.getpid(), signal.SIGTERM)
+
+
+@contextmanager
+def _signals() -> Iterator[AsyncIterator[int]]:
+    """The signals that stop a hub. Those that come when it has stopped, and only has to exit, change nothing."""
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, signal.SIG_IGN)
+    with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+        yield signals
 
 
 async def _obey(signals: AsyncIterator[int], stop: Callable[[], None], hurry: Callable[[], None]) -> None:

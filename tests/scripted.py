@@ -16,6 +16,7 @@ Steps, the current request being what triggered them:
 
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -139,6 +140,11 @@ class Server:
         """Do nothing any more, but stay."""
         while True:
             signal.pause()
+
+    def step_await_gone(self, file):
+        """Wait until this file is gone."""
+        while os.path.exists(file):
+            select.select([], [], [], 0.01)
 
     def step_exit(self, code=0):
         """Exit at once."""
