@@ -43,6 +43,8 @@ MAX_MESSAGE_BYTES: Final = 16 << 20
 EOF_GRACE_S: Final = 5.0
 """How long running requests of a host that has said all it wanted to say may take."""
 LAST_WORDS_S: Final = 2.0
+MAX_UNREAD_BYTES: Final = 256 << 20
+"""Answers are not dropped while the host reads at all (F-H-04); it is given up when it stalls, or beyond this."""
 CONGESTED_BYTES: Final = 1 << 20
 """Beyond this much unread, progress and logs are dropped and list changes merge (F-H-04)."""
 
@@ -69,7 +71,7 @@ async def serve_lines(
     if isinstance(stream, trio.StapledStream):
         reading, writing = stream.receive_stream, stream.send_stream
     async with trio.open_nursery() as nursery:
-        outbox = Outbox(writing, nursery, nursery.cancel_scope.cancel)
+        outbox = Outbox(writing, nursery, nursery.cancel_scope.cancel, limit_bytes=MAX_UNREAD_BYTES)
         channel = LineChannel(LineReader(reading, limit_bytes=MAX_MESSAGE_BYTES, received=received), outbox)
         host = LineHost(channel, identity, router, hosts, nursery, scope=scope, transport=transport)
         hosts.add(host)

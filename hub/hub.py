@@ -16,7 +16,7 @@ from hub.downstream import Downstreams
 from hub.link.exchange import Caller, Identity, UpstreamUnavailable
 from hub.naming import Claims
 from hub.notify import LogLevels, Notifier
-from hub.relay import HostExchange
+from hub.relay import HostExchange, release_progress
 from hub.router import Router
 from hub.seal import Sealer
 from hub.wire.jsonrpc import Failure, Request, peek_array, peek_object, raw
@@ -59,6 +59,7 @@ class Hub:
                 nursery.start_soon(self.notifier.run)
                 nursery.start_soon(self.levels.run)
                 nursery.start_soon(self._settle)
+                nursery.start_soon(release_progress)
                 nursery.start_soon(self._save)
                 task_status.started()
         finally:

@@ -19,6 +19,8 @@ from hub.wire.mcp import LOG_LEVELS, MESSAGE, METHOD_NOT_FOUND, PROGRESS, PROGRE
 
 PROGRESS_PER_S: Final = 10.0
 """Progress messages per request and second; as many at once after a pause (bridging.md 9.2)."""
+RELEASE_S: Final = 0.5
+"""How long the newest of too many may be held back."""
 
 
 class HostExchange:
@@ -69,12 +71,20 @@ class HostExchange:
         if self._credit > 1 - 1e-9:
             self._credit -= 1
             self.finish()
+        else:
+            _holding.add(self)
 
     def finish(self) -> None:
-        """Let go of held progress: the operation is about to be answered, and nothing may follow the answer."""
+        """Let go of held progress: its time has come, or the operation is about to be answered."""
         if self._held is not None and self._token is not None:
             self._send(encode_notification(PROGRESS, {PROGRESS_TOKEN: self._token, **self._held}))
-        self._held = None
+        self.forget()
+
+    def forget(self) -> None:
+        """Drop held progress: nothing may follow an answer or a cancellation."""
+        if self._held is not None:
+            self._held = None
+            _holding.discard(self)
 
     def log(self, params: dict[str, Raw]) -> None:
         """Pass a log message on, if the host wants its level."""
@@ -83,6 +93,18 @@ class HostExchange:
 
     async def ask(self, method: str, params: dict[str, Raw]) -> Reply:
         return Failure(METHOD_NOT_FOUND, f"The host of this call does not answer {method}")
+
+
+_holding: set[HostExchange] = set()
+"""Those that hold progress back."""
+
+
+async def release_progress() -> None:
+    """Let go of held progress once its time has come, for ever; one task for all requests."""
+    while True:
+        await trio.sleep(RELEASE_S)
+        for exchange in list(_holding):
+            exchange.finish()
 
 
 def wants_log(wanted: str | None, level: str | None) -> bool:

@@ -127,6 +127,8 @@ class Router:
             return self._finish(failure_from(error, request.method), request.method, "", "", exchange)
         except RemoteProtocolError as error:
             return error.failure
+        finally:
+            exchange.forget()
 
     # --- answered here ------------------------------------------------------------------------------------------------
 

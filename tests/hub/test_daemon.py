@@ -92,6 +92,15 @@ def test_a_host_that_asks_for_what_is_not_there_is_told_and_hurts_nobody(tmp_pat
             assert polite.receive()["result"]["protocolVersion"] == "2025-11-25"
 
 
+@pytest.mark.covers("F-H-04")
+def test_a_host_that_reads_late_gets_all_its_large_answers(tmp_path):
+    script = {"on": {"tools/call:big": [["big", 4_000_000]]}}
+    with running_hub(tmp_path, upstream("scripted", script)) as hub, ready(hub) as host:
+        for id in range(2, 12):
+            host.ask(id, "tools/call", {"name": "scripted__big"})
+        assert sorted(host.receive()["id"] for _ in range(10)) == list(range(2, 12))
+
+
 @pytest.mark.covers("F-D-01")
 def test_a_stop_waits_for_calls_of_hosts_on_the_socket(tmp_path):
     (held := tmp_path / "held").touch()

@@ -12,7 +12,7 @@ from http_fakes import ALICE, BOB, Scripted, call
 from schemas import validate
 
 from hub import registry as registry_module
-from hub.downstream import EOF_GRACE_S, MAX_MESSAGE_BYTES, Downstreams, serve_lines
+from hub.downstream import EOF_GRACE_S, MAX_MESSAGE_BYTES, MAX_UNREAD_BYTES, Downstreams, serve_lines
 from hub.wire.jsonrpc import encode
 from hub.wire.mcp import (
     CLIENT_CAPABILITIES_KEY,
@@ -428,8 +428,12 @@ async def test_answers_that_do_not_fit(router, hosts):
     async with connected(router, hosts) as host:
         await host.initialize()
         (attached,) = hosts._attached.values()
-        for _ in range(3):
-            attached._send(b'"%b"' % (b"x" * (7 << 20)))
+        answer = b'"%b"' % (b"x" * (7 << 20))
+        for _ in range(MAX_UNREAD_BYTES // len(answer)):
+            attached._send(answer)
+        await trio.testing.wait_all_tasks_blocked()
+        assert len(hosts) == 1, "it has not read them yet, but may"
+        attached._send(answer)
         await trio.testing.wait_all_tasks_blocked()
         assert len(hosts) == 0
 

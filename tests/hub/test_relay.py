@@ -7,7 +7,7 @@ import trio
 from msgspec import Raw
 
 from hub.link.exchange import Caller, Identity
-from hub.relay import PROGRESS_PER_S, HostExchange, wants_log
+from hub.relay import PROGRESS_PER_S, HostExchange, release_progress, wants_log
 from hub.wire.jsonrpc import Failure, raw
 from hub.wire.mcp import L4, METHOD_NOT_FOUND, Era
 
@@ -61,6 +61,23 @@ async def test_of_frequent_progress_the_newest_wins_and_the_last_arrives(autojum
     relay.finish()
     relay.finish()
     assert [message["params"]["progress"] for message in sent] == [*first, 101, 102]
+
+
+@pytest.mark.covers("P-3")
+async def test_what_is_held_goes_out_though_nothing_follows(autojump_clock):
+    sent, cancelled = [], []
+    relay, gone = exchange(sent, Raw(b"7")), exchange(cancelled, Raw(b"8"))
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(release_progress)
+        for value in range(1, 21):
+            relay.progress(report(value))
+            gone.progress(report(value))
+        gone.forget()
+        await trio.sleep(1)
+        nursery.cancel_scope.cancel()
+    assert sent[-1]["params"]["progress"] == 20
+    assert len(sent) == 11
+    assert len(cancelled) == 10
 
 
 async def test_without_a_token_there_is_no_progress(autojump_clock):
