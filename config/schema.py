@@ -4,7 +4,7 @@ Units are in the names; defaults are those of the decisions (D-10, D-15). Unknow
 known one, which `config.load` adds to the message.
 """
 
-from typing import Literal
+from typing import Final, Literal
 
 from msgspec import Struct, field
 
@@ -74,10 +74,15 @@ class UpstreamConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     """Seconds per upstream tool name, in place of `timeouts.call`."""
 
 
+DEFAULT_LISTEN: Final = "127.0.0.1:8765"
+
+
 class HubConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Everything: how the hub listens, and its upstreams in configuration order."""
 
-    listen: str = "127.0.0.1:8765"
+    listen: str = DEFAULT_LISTEN
+    behind_tls_proxy: bool = False
+    """A trusted proxy ends TLS before `listen`; without saying so no address beyond loopback is taken (SEC-01)."""
     auth: Literal["token", "none"] = "token"
     allowed_hosts: tuple[str, ...] = ()
     """Further `Host` values, beside the loopback names with the bound port."""

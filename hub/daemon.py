@@ -25,7 +25,7 @@ from msgspec import Struct, structs
 from config.check import check_hub, split_listen
 from config.load import find_config, load
 from config.paths import control_path, key_path, lock_path, socket_path, state_path, token_path
-from config.schema import ConfigError, HubConfig, UpstreamConfig
+from config.schema import DEFAULT_LISTEN, ConfigError, HubConfig, UpstreamConfig
 from config.source import Problem
 from config.state import Memory
 from hub import logs
@@ -34,7 +34,7 @@ from hub.control import serve_control
 from hub.downstream import serve_lines
 from hub.http_endpoint import Endpoint
 from hub.http_server import HttpServer
-from hub.hub import Hub
+from hub.hub import OPEN_DOOR, Hub
 from hub.lines import LineServer
 from hub.link.exchange import Identity
 from hub.seal import Sealer, load_keys
@@ -134,7 +134,7 @@ async def serve_daemon(config: HubConfig) -> None:
         CannotListen: the TCP address is taken or not ours.
     """
     with take_lock(lock_path()), _signals() as signals:
-        tcp = _listen_tcp(config.listen)
+        tcp = _listen(config.listen)
         memory = Memory(state_path())
         await _sweep(memory)
         async with _unix_listener(socket_path()) as lines, _unix_listener(control_path()) as control:
@@ -202,6 +202,17 @@ class _Daemon:
             self._endpoint.drain()
             nursery.start_soon(self._http.drain)
             nursery.start_soon(self._lines.drain)
+
+
+def _listen(address: str) -> socket.socket:
+    """A listener at `address`. If nobody chose it and it is taken, any other: hosts on the unix socket need none."""
+    try:
+        return _listen_tcp(address)
+    except CannotListen as error:
+        if address != DEFAULT_LISTEN:
+            raise
+        log.warning("%s. Taking a free port for now; name one with `listen` in hubd.toml", error)
+        return _listen_tcp("127.0.0.1:0")
 
 
 def _listen_tcp(address: str) -> socket.socket:
@@ -288,7 +299,7 @@ def announce(host: str, port: int, config: HubConfig) -> None:
         print("\n".join(lines), flush=True)  # noqa: T201
     log.info("listening on %s and %s", url, socket_path())
     if config.auth == "none":
-        log.warning("HTTP needs no token (auth = none): every program on this machine may use this hub")
+        log.warning(OPEN_DOOR)
 
 
 def _own_command() -> str:

@@ -27,6 +27,7 @@ from upstreams.upstream import Upstream
 
 log = logging.getLogger("hubd")
 SAVE_EVERY_S: Final = 5.0
+OPEN_DOOR: Final = "HTTP needs no token (auth = none): every program on this machine may use this hub"
 OPERATOR: Final = Identity("local", "cli")
 """Whoever may open the control socket: the user the daemon runs as."""
 
@@ -40,6 +41,7 @@ class Hub:
         self.config = config
         self.memory = memory
         self.sealer = sealer
+        self._warnings = [OPEN_DOOR] if config.auth == "none" else []
         self.rules = rules_of(config)
         self.claims = Claims.load(memory.get("claims", "all"))
         self.downstreams = Downstreams()
@@ -119,7 +121,7 @@ class Hub:
             "settled": self.router.settled.is_set(),
             "upstreams": [to_builtins(upstream.status()) for upstream in self.supervisor.upstreams.values()],
             "hosts": self.downstreams.status(),
-            "warnings": list(self.router.catalog.warnings),
+            "warnings": [*self._warnings, *self.router.catalog.warnings],
         }
 
     async def tools(self) -> list[object]:

@@ -209,6 +209,7 @@ WRONG = [
     ('listen = "127.0.0.1:99999"', "expected HOST:PORT"),
     ('listen = "::1:80"', "expected HOST:PORT"),
     ('auth = "nope"', ', line 1: auth: must be one of "token", "none"'),
+    ('listen = "0.0.0.0:80"', ", line 1: listen: 0.0.0.0:80 can be reached from other machines"),
     ('listen = "0.0.0.0:80"\nauth = "none"', ", line 2: auth: \"none\" is allowed on loopback only"),
     ('listen = "example.com:80"\nauth = "none"', ", line 2: auth: \"none\" is allowed on loopback only"),
     ("name_budget = 5", "name_budget: must be from 32 to 64"),

@@ -11,7 +11,9 @@ from pathlib import Path
 
 import psutil
 import pytest
-from processes import HUBD, Process, own_directories, running_hub
+from processes import HUBD, Process, own_directories, running, running_hub
+
+from config.schema import DEFAULT_LISTEN
 
 SCRIPTED = Path(__file__).parent.parent / "scripted.py"
 INITIALIZE = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
@@ -170,6 +172,17 @@ def test_a_hub_that_cannot_start_says_why_and_what_to_do(tmp_path):
     assert done.returncode == 78
     assert "broken.toml, line 2" in done.stderr
     assert "command" in done.stderr
+
+
+def test_a_taken_port_that_nobody_chose_is_no_reason_not_to_start(tmp_path):
+    env = own_directories(tmp_path)
+    with contextlib.ExitStack() as stack:
+        with contextlib.suppress(OSError):  # or someone else has it already
+            stack.enter_context(socket.create_server(("127.0.0.1", int(DEFAULT_LISTEN.rpartition(":")[2]))))
+        with running([HUBD, "serve"], tmp_path / "log", env=env) as process:
+            url = process.wait_for(r"hubd listens on (\S+)")[1]
+            assert DEFAULT_LISTEN not in url
+            assert DEFAULT_LISTEN in process.tail()
 
 
 def test_a_hub_starts_though_nobody_reads_what_it_says(tmp_path):
