@@ -29,9 +29,7 @@ def check_hub(config: HubConfig) -> None:
     if config.auth == "none" and not is_loopback(host):
         raise Problem(("auth",), f'"none" is allowed on loopback only, and listen is {config.listen}; write "token"')
     if not is_loopback(host) and not config.behind_tls_proxy:
-        text = (
-            f"{config.listen} can be reached from other machines, and hubd has no TLS: take a loopback address,"
-        )
+        text = f"{config.listen} can be reached from other machines, and hubd has no TLS: take a loopback address,"
         raise Problem(("listen",), f"{text} or set behind_tls_proxy = true if a proxy you trust ends TLS before it")
     if not MIN_BUDGET <= config.name_budget <= MAX_BUDGET:
         raise Problem(

@@ -12,21 +12,16 @@ Only this module parses what a peer sent. What always holds for a message that `
 `Raw` keeps the whole received message alive: `detach` before storing one.
 """
 
-import re
-from array import array
-from itertools import accumulate
 from typing import Any, Final, Literal, cast
 
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
+from hub.wire.clean import MALFORMED, MAX_MEMBERS, Unclean, clean, has_duplicates, members, one_line
 from hub.wire.mcp import INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR
 
-MAX_DEPTH: Final = 128
 MAX_ID_BYTES: Final = 256
 MAX_ID: Final = 2**53
-MAX_MEMBERS: Final = 1024
-"""Of a message, its params or its `_meta`, where members are compared; arguments may have any number."""
 
 RequestId = int | str
 
@@ -107,16 +102,20 @@ class _OnlyId(Struct):
     id: int | str | UnsetType | None = UNSET
 
 
+class _OnlyMeta(Struct):
+    _meta: Raw = Raw(b"")
+
+
 _decode_envelope = msgspec.json.Decoder(_Envelope).decode
 _decode_fields = msgspec.json.Decoder(dict[str, Raw]).decode
 _decode_error = msgspec.json.Decoder(_Error).decode
 _decode_id = msgspec.json.Decoder(_OnlyId).decode
+_decode_meta = msgspec.json.Decoder(_OnlyMeta).decode
 _decode_array = msgspec.json.Decoder(list[Raw]).decode
 _decode_str = msgspec.json.Decoder(str).decode
 encode: Final = msgspec.json.Encoder().encode
 """Any value to compact JSON. A str with a lone surrogate raises UnicodeEncodeError."""
 
-_MALFORMED = (msgspec.DecodeError, UnicodeDecodeError, RecursionError, MemoryError)
 _BOM = b"\xef\xbb\xbf"
 EMPTY: Final = Raw(b"{}")
 NULL: Final = Raw(b"null")
@@ -132,10 +131,12 @@ def decode(data: bytes, *, strict: bool = True) -> Message:
         RemoteProtocolError: not JSON (-32700), not a JSON-RPC message or an id of a forbidden kind (-32600), params
             that are not an object (-32602). Its `id` is set whenever it could be read.
     """
-    data = clean(data if strict else data.removeprefix(_BOM))
+    if not strict:
+        data = data.removeprefix(_BOM)
     try:
+        data = clean(data)
         envelope = _decode_envelope(data)
-    except _MALFORMED as error:
+    except MALFORMED as error:
         raise _complaint(data, error) from None
     if envelope.method is UNSET:
         return _response(data, envelope, strict)
@@ -143,6 +144,7 @@ def decode(data: bytes, *, strict: bool = True) -> Message:
     known = None if isinstance(id, UnsetType) else id
     if envelope.result is not UNSET or envelope.error is not UNSET:
         raise RemoteProtocolError(INVALID_REQUEST, "A message is a request or a response, not both", id=known)
+    _refuse_crowds(data, envelope, known)
     fields = _params(envelope.params, known)
     if strict:
         _refuse_duplicates(data, envelope, fields, known)
@@ -159,8 +161,10 @@ def _response(data: bytes, envelope: _Envelope, strict: bool) -> Response:
             "Not a JSON-RPC message: it needs a method, or an id with either a result or an error",
             id=_known_id(id),
         )
-    if strict and has_duplicates(data, _decode_fields(data)):
-        raise RemoteProtocolError(INVALID_REQUEST, "A member of the message is given twice, or there are too many")
+    if strict:
+        _refuse_crowds(data, envelope, _known_id(id))
+        if has_duplicates(data, _decode_fields(data)):
+            raise RemoteProtocolError(INVALID_REQUEST, "A member of the message is given twice")
     if isinstance(envelope.result, UnsetType):
         return Response(id, _failure(cast(Raw, envelope.error), _known_id(id)))
     return Response(id, Result(envelope.result))
@@ -174,7 +178,7 @@ def split_batch(data: bytes) -> list[bytes]:
     """
     try:
         parts = _decode_array(clean(data))
-    except _MALFORMED as error:
+    except MALFORMED as error:
         raise _complaint(data, error) from None
     if not parts:
         raise RemoteProtocolError(INVALID_REQUEST, "An empty batch is not a message")
@@ -187,6 +191,8 @@ def is_batch(data: bytes) -> bool:
 
 
 def _complaint(data: bytes, error: Exception) -> RemoteProtocolError:
+    if isinstance(error, Unclean):
+        return RemoteProtocolError(PARSE_ERROR, str(error), id=_recover_id(data))
     if isinstance(error, msgspec.ValidationError):
         return RemoteProtocolError(INVALID_REQUEST, f"Not a JSON-RPC message: {error}", id=_recover_id(data))
     return RemoteProtocolError(PARSE_ERROR, f"Not JSON: {error}", id=_recover_id(data))
@@ -196,7 +202,7 @@ def _recover_id(data: bytes) -> RequestId | None:
     """The id of a message that cannot be used, so that whoever waits for it need not wait in vain (F-P-10)."""
     try:
         return _known_id(_decode_id(data).id)
-    except _MALFORMED:
+    except MALFORMED:
         return None
 
 
@@ -225,97 +231,52 @@ def _params(raw: Raw | UnsetType, id: RequestId | None) -> dict[str, Raw]:
         return {}
     try:
         return _decode_fields(raw)
-    except _MALFORMED:
+    except MALFORMED:
         raise RemoteProtocolError(INVALID_PARAMS, "params is a JSON object, if it is given", id=id) from None
 
 
 def _failure(raw: Raw, id: RequestId | None) -> Failure:
     try:
         error = _decode_error(raw)
-    except _MALFORMED:
+    except MALFORMED:
         raise RemoteProtocolError(INVALID_REQUEST, "An error has an integer code and a string message", id=id) from None
     return Failure(error.code, error.message, error.data)
 
 
-# --- what a message may contain -------------------------------------------------------------------------------------
-
-_STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"', re.S)
-_NEITHER_BRACKET_NOR_QUOTE = bytes(set(range(256)) - set(b'[]{}"'))
-_STEPS = bytes.maketrans(b"[{]}", b"\x01\x01\xff\xff")
-_SURROGATE = re.compile(rb"\\u[dD]").search
-_LONE = re.compile(
-    rb"\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F][0-9a-fA-F]{2})"
-    rb"|(?<!\\u[dD][89abAB][0-9a-fA-F]{2})\\u[dD][c-fC-F][0-9a-fA-F]{2}"
-)
-_LINE_ENDS = {b"\xe2\x80\xa8": rb"\u2028", b"\xe2\x80\xa9": rb"\u2029", b"\xc2\x85": rb"\u0085"}
-_ESCAPED_LINE_END = re.compile(rb"(?<!\\)(?:\\\\)*+\\(?:\xe2\x80[\xa8\xa9]|\xc2\x85)")
+# --- what is counted and compared ------------------------------------------------------------------------------------
 
 
-def clean(data: bytes) -> bytes:
-    """`data` as strict UTF-8 JSON on one line, not too deep, without lone surrogates.
-
-    It is not parsed, unless it holds a line end: what is not JSON may pass.
-
-    Raises:
-        RemoteProtocolError: -32700, when that cannot be.
-    """
-    if not data.isascii():
-        try:
-            data.decode()
-        except UnicodeDecodeError as error:
-            text = f"Not UTF-8: {error.reason} at byte {error.start}"
-            raise RemoteProtocolError(PARSE_ERROR, text, id=_recover_id(data)) from None
-        data = _one_line(data)
-    if data.count(b"{") + data.count(b"[") > MAX_DEPTH and _depth(data) > MAX_DEPTH:
-        text = f"JSON nested deeper than {MAX_DEPTH} levels"
-        raise RemoteProtocolError(PARSE_ERROR, text, id=_recover_id(data))
-    if b"\\" in data and _SURROGATE(data):
-        data = _well_formed(data)
-    if b"\n" in data or b"\r" in data:
-        try:
-            data = msgspec.json.format(data, indent=-1)
-        except _MALFORMED as error:
-            raise _complaint(data, error) from None
-    return data
+def _refuse_crowds(data: bytes, envelope: _Envelope, id: RequestId | None) -> None:
+    """Refuse what has too many members to be opened, before that costs 300 bytes for each (SEC-13)."""
+    first, second, third = members(data)
+    if first > MAX_MEMBERS:
+        raise RemoteProtocolError(INVALID_REQUEST, f"The message has more than {MAX_MEMBERS} members", id=id)
+    if isinstance(envelope.params, UnsetType):
+        return
+    if second > MAX_MEMBERS:
+        raise RemoteProtocolError(INVALID_PARAMS, f"params has more than {MAX_MEMBERS} members", id=id)
+    if third > MAX_MEMBERS and members(_meta(envelope.params))[0] > MAX_MEMBERS:
+        raise RemoteProtocolError(INVALID_PARAMS, f"params._meta has more than {MAX_MEMBERS} members", id=id)
 
 
-def _one_line(data: bytes) -> bytes:
-    """JSON without the three characters that are legal in its strings, yet line ends to some text-mode readers."""
-    if data.isascii() or not any(end in data for end in _LINE_ENDS):
-        return data
-    if _ESCAPED_LINE_END.search(data):  # not JSON; it must not become JSON here
-        return data
-    for end, escape in _LINE_ENDS.items():
-        data = data.replace(end, escape)
-    return data
-
-
-def _well_formed(data: bytes) -> bytes:
-    """`data` with U+FFFD for each surrogate escape that lacks its other half."""
-    if b"\0" in data:  # not JSON; it must not become JSON here
-        return data
-    return _LONE.sub(rb"\\ufffd", data.replace(rb"\\", b"\0\0")).replace(b"\0\0", rb"\\")
-
-
-def _depth(data: bytes) -> int:
-    """How deep brackets nest outside of strings; in linear time, whatever `data` is (4 MB in 0.1 s)."""
-    if b"\\" in data:
-        data = data.replace(rb"\\", b"").replace(rb"\"", b"")
-    marks = data.translate(None, _NEITHER_BRACKET_NOR_QUOTE).replace(b'""', b"")
-    outside = b"".join(marks.split(b'"')[::2])
-    return max(accumulate(array("b", outside.translate(_STEPS))), default=0)
+def _meta(params: Raw) -> bytes:
+    """The member `_meta`, empty if there is none."""
+    try:
+        return bytes(_decode_meta(params)._meta)
+    except MALFORMED:  # no object
+        return b""
 
 
 def _refuse_duplicates(data: bytes, envelope: _Envelope, params: dict[str, Raw], id: RequestId | None) -> None:
     if not isinstance(envelope.params, UnsetType):
         if has_duplicates(envelope.params, params):
-            raise RemoteProtocolError(INVALID_PARAMS, "A member of params is given twice, or there are too many", id=id)
+            raise RemoteProtocolError(INVALID_PARAMS, "A member of params is given twice", id=id)
         meta = params.get("_meta")
         if meta is not None and has_duplicates(meta, peek_object(meta)):
-            text = "A member of params._meta is given twice, or there are too many"
+            text = "A member of params._meta is given twice"
             raise RemoteProtocolError(INVALID_PARAMS, text, id=id)
     if len(data) != _plain_length(envelope) and has_duplicates(data, _decode_fields(data)):
-        raise RemoteProtocolError(INVALID_REQUEST, "A member of the message is given twice, or there are too many")
+        raise RemoteProtocolError(INVALID_REQUEST, "A member of the message is given twice")
 
 
 def _plain_length(envelope: _Envelope) -> int:
@@ -326,42 +287,6 @@ def _plain_length(envelope: _Envelope) -> int:
     if not isinstance(envelope.params, UnsetType):
         length += len(',"params":') + len(memoryview(envelope.params))
     return length
-
-
-def has_duplicates(raw: bytes | Raw, fields: dict[str, Raw]) -> bool:
-    """Whether the object `raw`, which decodes to `fields`, names a member twice.
-
-    A member given twice leaves bytes that `fields` does not account for, so counting suffices for compact JSON; only
-    for escaped or non-ASCII names the two are compared member by member. More than `MAX_MEMBERS` are not compared but
-    taken for duplicates; what is no object has none.
-    """
-    if not fields or _is_plain(memoryview(raw), fields):
-        return False
-    if len(fields) > MAX_MEMBERS:
-        return True
-    compact = msgspec.json.format(bytes(raw), indent=-1)
-    fields = _decode_fields(compact)
-    return not (_is_plain(compact, fields) or _is_spelled_by(compact, fields))
-
-
-def _is_plain(raw: bytes | memoryview, fields: dict[str, Raw]) -> bool:
-    """Whether `{"name":value,...}` of `fields` has exactly the length of `raw`."""
-    length = 1
-    for name, value in fields.items():
-        length += len(name) + 4 + len(memoryview(value))
-    return length == len(raw)
-
-
-def _is_spelled_by(compact: bytes, fields: dict[str, Raw]) -> bool:
-    """Whether `compact` consists of the members of `fields` in their order, however their names are escaped."""
-    at = 1
-    for value in fields.values():
-        name = cast(re.Match[bytes], _STRING.match(compact, at))
-        start, at = name.end() + 1, name.end() + 1 + len(memoryview(value))
-        if compact[start:at] != memoryview(value) or compact[at] not in b",}":
-            return False
-        at += 1
-    return at == len(compact)
 
 
 # --- objects, one level at a time -----------------------------------------------------------------------------------
@@ -375,7 +300,7 @@ def open_object(raw: Raw | bytes) -> dict[str, Raw]:
     """
     try:
         return _decode_fields(raw)
-    except _MALFORMED:
+    except MALFORMED:
         raise RemoteProtocolError(INVALID_PARAMS, "Expected a JSON object") from None
 
 
@@ -385,7 +310,7 @@ def peek_object(raw: Raw | bytes | None) -> dict[str, Raw]:
         return {}
     try:
         return _decode_fields(raw)
-    except _MALFORMED:
+    except MALFORMED:
         return {}
 
 
@@ -395,7 +320,7 @@ def peek_array(raw: Raw | bytes | None) -> list[Raw]:
         return []
     try:
         return _decode_array(raw)
-    except _MALFORMED:
+    except MALFORMED:
         return []
 
 
@@ -405,7 +330,7 @@ def peek_str(raw: Raw | bytes | None) -> str | None:
         return None
     try:
         return _decode_str(raw)
-    except _MALFORMED:
+    except MALFORMED:
         return None
 
 
@@ -424,24 +349,22 @@ def detach(value: Raw) -> Raw:
 
 def encode_request(id: RequestId, method: str, params: dict[str, Raw]) -> bytes:
     """A request, without newline."""
-    return _one_line(
-        b'{"jsonrpc":"2.0","id":%b,"method":%b,"params":%b}' % (encode(id), encode(method), encode(params))
-    )
+    return one_line(b'{"jsonrpc":"2.0","id":%b,"method":%b,"params":%b}' % (encode(id), encode(method), encode(params)))
 
 
 def encode_notification(method: str, params: dict[str, Raw]) -> bytes:
     """A notification, without newline."""
     if not params:
-        return _one_line(b'{"jsonrpc":"2.0","method":%b}' % encode(method))
-    return _one_line(b'{"jsonrpc":"2.0","method":%b,"params":%b}' % (encode(method), encode(params)))
+        return one_line(b'{"jsonrpc":"2.0","method":%b}' % encode(method))
+    return one_line(b'{"jsonrpc":"2.0","method":%b,"params":%b}' % (encode(method), encode(params)))
 
 
 def encode_response(id: RequestId | None, reply: Reply) -> bytes:
     """A response, without newline. With `id` None the member is left out, as 2025-11-25 and later want it."""
     head = b'{"jsonrpc":"2.0",' if id is None else b'{"jsonrpc":"2.0","id":%b,' % encode(id)
     if isinstance(reply, Result):
-        return _one_line(b"".join((head, b'"result":', reply.value, b"}")))
+        return one_line(b"".join((head, b'"result":', reply.value, b"}")))
     error: dict[str, Any] = {"code": reply.code, "message": reply.message}
     if reply.data is not UNSET:
         error["data"] = reply.data
-    return _one_line(b"".join((head, b'"error":', encode(error), b"}")))
+    return one_line(b"".join((head, b'"error":', encode(error), b"}")))
