@@ -4,6 +4,7 @@ The bottom of the house: nothing of ours is imported here, and everything that p
 this order:
 
 - `mcp`        the vocabulary: revisions, methods, keys, codes; `Snapshot`. The only place with spec strings.
+- `clean`      what a message may contain, decided on its bytes.
 - `jsonrpc`    one message in, one message out; params and results stay raw bytes, opened one level at a time.
 - `http`       server-sent events.
 - `headers`    what MCP repeats in headers, arguments of tools among it.

@@ -15,13 +15,15 @@ Only this module parses what a peer sent. What always holds for a message that `
 from typing import Any, Final, Literal, cast
 
 import msgspec
-from msgspec import UNSET, Raw, Struct, UnsetType
+from msgspec import UNSET, Raw, Struct, UnsetType, structs
 
 from hub.wire.clean import MALFORMED, MAX_MEMBERS, Unclean, clean, has_duplicates, members, one_line
 from hub.wire.mcp import INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR
 
 MAX_ID_BYTES: Final = 256
 MAX_ID: Final = 2**53
+MAX_PARTS: Final = 256
+"""Messages in a batch."""
 
 RequestId = int | str
 
@@ -106,11 +108,21 @@ class _OnlyMeta(Struct):
     _meta: Raw = Raw(b"")
 
 
+_Batch = msgspec.defstruct(
+    "_Batch",
+    [(f"part_{number}", Raw, Raw(b"")) for number in range(MAX_PARTS)],
+    array_like=True,
+    forbid_unknown_fields=True,
+)
+"""A list, but one too many is refused when it is met, not when all of them take memory (SEC-13)."""
+
+
 _decode_envelope = msgspec.json.Decoder(_Envelope).decode
 _decode_fields = msgspec.json.Decoder(dict[str, Raw]).decode
 _decode_error = msgspec.json.Decoder(_Error).decode
 _decode_id = msgspec.json.Decoder(_OnlyId).decode
 _decode_meta = msgspec.json.Decoder(_OnlyMeta).decode
+_decode_batch = msgspec.json.Decoder(_Batch).decode
 _decode_array = msgspec.json.Decoder(list[Raw]).decode
 _decode_str = msgspec.json.Decoder(str).decode
 encode: Final = msgspec.json.Encoder().encode
@@ -174,15 +186,15 @@ def split_batch(data: bytes) -> list[bytes]:
     """The messages of a JSON array, each still to be decoded (2025-03-26 only; bridging.md 10.3).
 
     Raises:
-        RemoteProtocolError: not an array, or an empty one.
+        RemoteProtocolError: not an array, or one that is empty or has more than `MAX_PARTS`.
     """
     try:
-        parts = _decode_array(clean(data))
+        parts = [bytes(part) for part in structs.astuple(_decode_batch(clean(data))) if part]
     except MALFORMED as error:
         raise _complaint(data, error) from None
     if not parts:
         raise RemoteProtocolError(INVALID_REQUEST, "An empty batch is not a message")
-    return [bytes(part) for part in parts]
+    return parts
 
 
 def is_batch(data: bytes) -> bool:

@@ -4,6 +4,7 @@ import contextlib
 import json
 import re
 import time
+import tracemalloc
 
 import msgspec
 import pytest
@@ -12,10 +13,9 @@ from hypothesis import strategies as st
 from msgspec import UNSET, Raw
 
 from hub.wire import jsonrpc
+from hub.wire.clean import MAX_DEPTH, MAX_MEMBERS
 from hub.wire.jsonrpc import (
-    MAX_DEPTH,
     MAX_ID,
-    MAX_MEMBERS,
     Failure,
     Message,
     Notification,
@@ -213,12 +213,50 @@ def test_what_only_looks_like_duplicates_is_taken(data: bytes) -> None:
     decode(data)
 
 
+CROWD = ",".join(f'"é{i}":1' for i in range(MAX_MEMBERS + 1))
+CROWDS = [
+    ('{"jsonrpc":"2.0","id":1,"method":"m","params":{%s}}', -32602, "params has more"),
+    ('{"jsonrpc":"2.0","id":1,"method":"m","params":{"_meta":{%s}}}', -32602, "params._meta has more"),
+    ('{"jsonrpc":"2.0","id":1,"method":"m",%s}', -32600, "The message has more"),
+    ('{"jsonrpc":"2.0","id":1,"result":7,%s}', -32600, "The message has more"),
+]
+
+
 @pytest.mark.covers("SEC-13")
-def test_a_crowd_of_members_is_not_compared() -> None:
-    many = ",".join(f'"é{i}":1' for i in range(MAX_MEMBERS + 1))
-    data = f'{{"jsonrpc":"2.0","id":1,"method":"m","params":{{{many}}}}}'.encode()
-    assert (refusal(data).failure.code, refusal(data).id) == (-32602, 1)
-    assert isinstance(decode(data.replace(b'"params":', b'"params":{"arguments":') + b"}"), Request)
+@pytest.mark.parametrize(("form", "code", "text"), CROWDS)
+def test_a_crowd_of_members_is_refused(form: str, code: int, text: str) -> None:
+    error = refusal((form % CROWD).encode())
+    assert (error.failure.code, error.id) == (code, 1)
+    assert text in str(error)
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        '{"jsonrpc":"2.0","id":1,"method":"m","params":{"arguments":{%s}}}',
+        '{"jsonrpc":"2.0","id":1,"method":"m","params":{"arguments":{%s},"_meta":{}}}',
+        '{"jsonrpc":"2.0","id":1,"result":{%s}}',
+    ],
+)
+def test_what_is_not_opened_may_have_any_number_of_members(form: str) -> None:
+    decode((form % CROWD).encode())
+
+
+def test_a_crowd_in_what_is_no_object_is_no_object() -> None:
+    error = refusal(f'{{"jsonrpc":"2.0","id":1,"method":"m","params":[{{{CROWD}}}]}}'.encode())
+    assert "params is a JSON object" in str(error)
+
+
+@pytest.mark.covers("SEC-13")
+@pytest.mark.parametrize("form", [form for form, _, _ in CROWDS])
+def test_a_crowd_is_refused_before_it_takes_memory(form: str) -> None:
+    crowd = ",".join(f'"{number:07}":1' for number in range(100_000))
+    data = (form % crowd).encode()
+    tracemalloc.start()
+    refusal(data)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 6 * len(data)
 
 
 # --- depth ----------------------------------------------------------------------------------------------------------
@@ -237,14 +275,6 @@ def test_the_limit_of_depth_is_exact(strict: bool) -> None:
     error = refusal(nested(MAX_DEPTH + 1), strict=strict)
     assert (error.failure.code, error.id) == (-32700, 1)
     assert "128" in str(error)
-
-
-def test_brackets_in_strings_are_not_depth() -> None:
-    for text in ("[" * 300, '\\"' + "{" * 300, "\\\\", '[\\\\\\"['):
-        assert isinstance(
-            decode(nested(MAX_DEPTH).replace(b"[]", b'["%b","%b"]' % (text.encode(), b"]" * 300))), Request
-        )
-    assert isinstance(decode(b'{"jsonrpc":"2.0","id":1,"result":[' + b"[]," * 500 + b"[]]}"), Response)
 
 
 HOSTILE = {
@@ -321,22 +351,6 @@ def test_lone_surrogates_become_replacement_characters() -> None:
     assert isinstance(message, Response)
     assert isinstance(message.reply, Result)
     assert json.loads(bytes(message.reply.value)) == "a\ufffd \U0001f600 \ufffd\\ud83d\\\ufffd"
-
-
-def test_nul_does_not_turn_into_a_backslash() -> None:
-    assert refusal(b'{"jsonrpc":"2.0","id":1,"result":"\0\0 \\ud800"}').failure.code == -32700
-
-
-PIECES = st.sampled_from(["\\\\", "\\ud83d", "\\uDE00", "\\ude00", "\\uD83D", "ud83d", "\\n", "x", "\\u0041", "\\/"])
-
-
-@given(st.lists(PIECES).map("".join))
-def test_surrogates_are_paired_as_a_utf16_reader_pairs_them(text: str) -> None:
-    message = decode(f'{{"jsonrpc":"2.0","id":1,"result":"{text}"}}'.encode())
-    assert isinstance(message, Response)
-    assert isinstance(message.reply, Result)
-    wanted = re.sub("[\ud800-\udfff]", "\ufffd", json.loads(f'"{text}"'))
-    assert json.loads(bytes(message.reply.value)) == wanted
 
 
 # --- properties -----------------------------------------------------------------------------------------------------
@@ -439,6 +453,18 @@ def test_batches() -> None:
         with pytest.raises(RemoteProtocolError) as caught:
             jsonrpc.split_batch(data)
         assert caught.value.failure.code == code
+
+
+@pytest.mark.covers("SEC-13")
+def test_a_batch_of_too_many_is_refused_before_it_takes_memory() -> None:
+    assert len(jsonrpc.split_batch(b"[%b0]" % (b"0," * (jsonrpc.MAX_PARTS - 1)))) == jsonrpc.MAX_PARTS
+    data = b"[%b0]" % (b"0," * 100_000)
+    tracemalloc.start()
+    with pytest.raises(RemoteProtocolError, match="at most length 256"):
+        jsonrpc.split_batch(data)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 6 * len(data)
 
 
 def test_objects_one_level_at_a_time() -> None:

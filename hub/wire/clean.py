@@ -1,0 +1,145 @@
+"""What a message may contain before it is read as one: UTF-8, depth, line ends, surrogates, members given twice.
+
+All of it is decided on bytes, in linear time whatever they are, since anybody may send them (SEC-13).
+"""
+
+import re
+from array import array
+from itertools import accumulate, compress
+from typing import Final, cast
+
+import msgspec
+from msgspec import Raw
+
+MAX_DEPTH: Final = 128
+MAX_MEMBERS: Final = 1024
+"""Of a message, its params or its `_meta`, whose members are looked at one by one; arguments may have any number."""
+
+
+class Unclean(Exception):
+    """What no message may contain. The text says what and where."""
+
+
+MALFORMED: Final = (Unclean, msgspec.DecodeError, UnicodeDecodeError, RecursionError, MemoryError)
+"""What reading hostile bytes may raise."""
+
+_decode_fields = msgspec.json.Decoder(dict[str, Raw]).decode
+
+_STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"', re.S)
+_BRACKETS = bytes(set(range(256)) - set(b'[]{}"'))
+_BRACKETS_AND_COLONS = bytes(set(_BRACKETS) - set(b":"))
+"""What to leave out to be left with these, and with quotes."""
+_STEPS = bytes.maketrans(b"[{]}:", b"\x01\x01\xff\xff\x00")
+_COLONS = bytes(byte == ord(":") for byte in range(256))
+_SURROGATE = re.compile(rb"\\u[dD]").search
+_LONE = re.compile(
+    rb"\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F][0-9a-fA-F]{2})"
+    rb"|(?<!\\u[dD][89abAB][0-9a-fA-F]{2})\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+)
+_LINE_ENDS = {b"\xe2\x80\xa8": rb"\u2028", b"\xe2\x80\xa9": rb"\u2029", b"\xc2\x85": rb"\u0085"}
+_ESCAPED_LINE_END = re.compile(rb"(?<!\\)(?:\\\\)*+\\(?:\xe2\x80[\xa8\xa9]|\xc2\x85)")
+
+
+def clean(data: bytes) -> bytes:
+    """`data` as strict UTF-8 JSON on one line, not too deep, without lone surrogates.
+
+    It is not parsed, unless it holds a line end: what is not JSON may pass.
+
+    Raises:
+        Unclean: that cannot be.
+        msgspec.DecodeError: it is not JSON.
+    """
+    if not data.isascii():
+        try:
+            data.decode()
+        except UnicodeDecodeError as error:
+            raise Unclean(f"Not UTF-8: {error.reason} at byte {error.start}") from None
+        data = one_line(data)
+    if data.count(b"{") + data.count(b"[") > MAX_DEPTH and _depth(data) > MAX_DEPTH:
+        raise Unclean(f"JSON nested deeper than {MAX_DEPTH} levels")
+    if b"\\" in data and _SURROGATE(data):
+        data = _well_formed(data)
+    if b"\n" in data or b"\r" in data:
+        data = msgspec.json.format(data, indent=-1)
+    return data
+
+
+def one_line(data: bytes) -> bytes:
+    """JSON without the three characters that are legal in its strings, yet line ends to some text-mode readers."""
+    if data.isascii() or not any(end in data for end in _LINE_ENDS):
+        return data
+    if _ESCAPED_LINE_END.search(data):  # not JSON; it must not become JSON here
+        return data
+    for end, escape in _LINE_ENDS.items():
+        data = data.replace(end, escape)
+    return data
+
+
+def _well_formed(data: bytes) -> bytes:
+    """`data` with U+FFFD for each surrogate escape that lacks its other half."""
+    if b"\0" in data:  # not JSON; it must not become JSON here
+        return data
+    return _LONE.sub(rb"\\ufffd", data.replace(rb"\\", b"\0\0")).replace(b"\0\0", rb"\\")
+
+
+# --- depth and members ------------------------------------------------------------------------------------------------
+
+
+def _depth(data: bytes) -> int:
+    """How deep brackets nest outside of strings (4 MB in 0.1 s)."""
+    outside = _outside_strings(data, _BRACKETS)
+    return max(accumulate(array("b", outside.translate(_STEPS))), default=0)
+
+
+def members(data: bytes) -> tuple[int, int, int]:
+    """How many members there are at the first three levels of `data`, which is JSON that is not too deep."""
+    if len(data) <= 5 * MAX_MEMBERS or data.count(b":") <= MAX_MEMBERS:  # a member has five bytes: `"":0,`
+        return 0, 0, 0
+    outside = _outside_strings(data, _BRACKETS_AND_COLONS)
+    depths = accumulate(array("b", outside.translate(_STEPS)))
+    found = bytes(compress(depths, outside.translate(_COLONS)))
+    return found.count(1), found.count(2), found.count(3)
+
+
+def _outside_strings(data: bytes, unwanted: bytes) -> bytes:
+    """What stands outside of strings, without the `unwanted` characters."""
+    if b"\\" in data:
+        data = data.replace(rb"\\", b"").replace(rb"\"", b"")
+    marks = data.translate(None, unwanted).replace(b'""', b"")
+    return b"".join(marks.split(b'"')[::2])
+
+
+# --- members given twice ----------------------------------------------------------------------------------------------
+
+
+def has_duplicates(raw: bytes | Raw, fields: dict[str, Raw]) -> bool:
+    """Whether the object `raw`, which decodes to `fields`, names a member twice; what is no object does not.
+
+    A member given twice leaves bytes that `fields` does not account for, so counting suffices for compact JSON; only
+    for escaped or non-ASCII names the two are compared member by member.
+    """
+    if not fields or _is_plain(memoryview(raw), fields):
+        return False
+    compact = msgspec.json.format(bytes(raw), indent=-1)
+    fields = _decode_fields(compact)
+    return not (_is_plain(compact, fields) or _is_spelled_by(compact, fields))
+
+
+def _is_plain(raw: bytes | memoryview, fields: dict[str, Raw]) -> bool:
+    """Whether `{"name":value,...}` of `fields` has exactly the length of `raw`."""
+    length = 1
+    for name, value in fields.items():
+        length += len(name) + 4 + len(memoryview(value))
+    return length == len(raw)
+
+
+def _is_spelled_by(compact: bytes, fields: dict[str, Raw]) -> bool:
+    """Whether `compact` consists of the members of `fields` in their order, however their names are escaped."""
+    at = 1
+    for value in fields.values():
+        name = cast(re.Match[bytes], _STRING.match(compact, at))
+        start, at = name.end() + 1, name.end() + 1 + len(memoryview(value))
+        if compact[start:at] != memoryview(value) or compact[at] not in b",}":
+            return False
+        at += 1
+    return at == len(compact)

@@ -1,0 +1,138 @@
+"""What is let in before it is parsed; `test_jsonrpc` shows the same through `decode`, and what parsers make of it."""
+
+import contextlib
+import json
+import re
+import time
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import Raw
+
+from hub.wire.clean import MAX_DEPTH, MAX_MEMBERS, Unclean, clean, has_duplicates, members, one_line
+
+
+@pytest.mark.parametrize("data", [b'{"a":"\xc3\xa9 \\u00e9 \\ud83d\\ude00"}', b"", b"nonsense", b" 7 "])
+def test_what_is_sound_stays_as_it_is(data: bytes) -> None:
+    assert clean(data) is data
+
+
+@pytest.mark.covers("SEC-11")
+@pytest.mark.parametrize(("data", "at"), [(b"\xff", 0), (b'"\xed\xa0\x80"', 1), (b'"a\xc3', 2), (b'"\xc0\x80"', 1)])
+def test_text_is_strict_utf_8(data: bytes, at: int) -> None:
+    with pytest.raises(Unclean, match=f"Not UTF-8: .* at byte {at}"):
+        clean(data)
+
+
+@pytest.mark.covers("SEC-13", "M-10")
+def test_depth_is_counted_outside_of_strings() -> None:
+    deepest = b"[" * MAX_DEPTH + b"]" * MAX_DEPTH
+    assert clean(deepest) is deepest
+    with pytest.raises(Unclean, match="128 levels"):
+        clean(b"[%b]" % deepest)
+    for text in (b"[" * 300, b'\\"' + b"{" * 300, b'\\\\\\"['):
+        clean(b'["%b",%b]' % (text, deepest[1:-1]))
+    clean(b"[" + b"[]," * 500 + b"[]]")
+
+
+# --- frames and surrogates --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.covers("SEC-12", "M-11")
+def test_line_ends_between_tokens_go() -> None:
+    assert clean(b'{\r\n"a":\n[1,\r2]}\n') == b'{"a":[1,2]}'
+    with pytest.raises(msgspec.DecodeError):
+        clean(b'{"a":\n')
+
+
+@pytest.mark.covers("SEC-12")
+@pytest.mark.parametrize("end", ["\u2028", "\u2029", "\u0085"])
+def test_line_ends_of_unicode_are_escaped(end: str) -> None:
+    data = f'"a{end}\\\\{end}"'.encode()
+    assert (
+        one_line(data)
+        == clean(data)
+        == ascii(end).strip("'").replace("\\x", "\\u00").join(['"a', "\\\\", '"']).encode()
+    )
+    no_json = f'"\\{end}"'.encode()
+    assert one_line(no_json) is no_json
+    assert one_line(b'"\xc3\xa9"') == b'"\xc3\xa9"'
+
+
+PIECES = st.sampled_from(["\\\\", "\\ud83d", "\\uDE00", "\\ude00", "\\uD83D", "ud83d", "\\n", "x", "\\u0041", "\\/"])
+
+
+@given(st.lists(PIECES).map("".join))
+def test_lone_surrogates_become_replacement_characters(text: str) -> None:
+    wanted = re.sub("[\ud800-\udfff]", "\ufffd", json.loads(f'"{text}"'))
+    assert json.loads(clean(f'"{text}"'.encode())) == wanted
+
+
+def test_nul_does_not_turn_into_a_backslash() -> None:
+    assert clean(b'"\0\0 \\ud800"') == b'"\0\0 \\ud800"'
+
+
+# --- members ----------------------------------------------------------------------------------------------------------
+
+
+def crowd(count: int, value: str = "0") -> str:
+    return "{" + ",".join(f'"{number}:":{value}' for number in range(count)) + "}"
+
+
+@pytest.mark.covers("SEC-13")
+def test_members_are_counted_by_level() -> None:
+    many = MAX_MEMBERS + 1
+    assert members(crowd(many).encode()) == (many, 0, 0)
+    assert members(f'{{"a":[{crowd(5)},{crowd(many)}],"b\\"":{{"c":{crowd(7)}}}}}'.encode()) == (2, 1, many + 5 + 7)
+    assert members(crowd(many, '{"x":{"":[{"y":1}]}}').encode()) == (many, many, many)
+
+
+def test_where_there_cannot_be_many_they_are_not_counted() -> None:
+    assert members(crowd(MAX_MEMBERS // 2).encode()) == (0, 0, 0)
+    assert members(b"") == (0, 0, 0)
+
+
+@pytest.mark.covers("SEC-11", "M-10")
+@pytest.mark.parametrize(
+    ("data", "twice"),
+    [
+        ('{"a":1,"a":1}', True),
+        ('{"a":1,"\\u0061":1}', True),
+        ('{ "a" : 1 , "a" : 2 }', True),
+        ('{"é":1,"\\u00e9":1}', True),
+        ('{"\\u00e9":12,"x":1,"\\u00e9":1}', True),
+        ('{"\\u00e9":1,"x":[2,3],"\\u00e9":1}', True),
+        ("{}", False),
+        ("7", False),
+        ('{"a":1,"b":{"c":1,"c":1}}', False),
+        ('{ "a" : 1 }', False),
+        ('{"é":1,"\\u0061":2,"\\"\\\\":3}', False),
+    ],
+)
+def test_members_given_twice(data: str, twice: bool) -> None:
+    fields = msgspec.json.decode(data, type=dict[str, Raw]) if data[0] == "{" else {}
+    assert has_duplicates(data.encode(), fields) is twice
+    assert has_duplicates(Raw(data.encode()), fields) is twice
+
+
+HOSTILE = {
+    "brackets": b"[" * (1 << 20),
+    "members": b'{"":0,' * (1 << 18),
+    "an unfinished string": b"[" * 200 + b'"' + b'\\"' * (1 << 19),
+    "strings of brackets": b"[" + b'"[",' * (1 << 18),
+    "lone surrogates": b'"' + b"\\ud800" * (1 << 17) + b'"',
+    "line separators": b'"' + "\u2028".encode() * (1 << 18) + b'"',
+    "backslashes": b'"' + b"\\" * (1 << 20) + "\u2028".encode(),
+}
+
+
+@pytest.mark.covers("SEC-13")
+@pytest.mark.parametrize("name", HOSTILE)
+def test_all_of_it_takes_linear_time(name: str) -> None:
+    """1 MB each; the quadratic ways this guards against took minutes, so the bound may be generous."""
+    began = time.process_time()
+    with contextlib.suppress(Unclean):
+        members(clean(HOSTILE[name]))
+    assert time.process_time() - began < 1
