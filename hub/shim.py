@@ -14,10 +14,11 @@ import select
 from config import places
 from hub.starter import Unavailable, attach, log_path
 
-CHUNK_BYTES = 1 << 16
+CHUNK_BYTES = 1 << 18
 PIPE_BYTES = 4096
-"""PIPE_BUF: a pipe that polls writable takes this much without blocking. The descriptors are shared with the host, so
-they are left in blocking mode."""
+"""PIPE_BUF: a pipe that polls writable takes this much without blocking."""
+FILE_KIND, PIPE_KIND, SOCKET_KIND = 0o170000, 0o010000, 0o140000
+"""Of a file's mode; importing stat would only cost."""
 MAX_LABEL = 64
 
 EX_OK, EX_USAGE, EX_UNAVAILABLE, EX_CONFIG, EX_INTERRUPTED = 0, 2, 69, 78, 130
@@ -111,7 +112,8 @@ class Pump:
     def __init__(self, hub: _socket.socket, stdin: int = 0, stdout: int = 1) -> None:
         self._hub = hub
         self._stdin = stdin
-        self._stdout = stdout
+        self._outlet = Outlet(stdout)
+        self._stdout = self._outlet.descriptor
         self._up = memoryview(b"")
         self._down = memoryview(b"")
         self._host_ended = False
@@ -198,8 +200,36 @@ class Pump:
             self._result = EX_OK  # nobody reads what we write: the host is gone
             return
         try:
-            self._down = self._down[os.write(self._stdout, self._down[:PIPE_BYTES]) :]
+            self._down = self._down[self._outlet.write(self._down) :]
         except BlockingIOError:
             return
         except OSError:
             self._result = EX_OK
+
+
+class Outlet:
+    """Where the hub's bytes go, and how much of them at once without ever waiting.
+
+    The host's own descriptor stays in blocking mode, since the host may share it. A pipe is opened once more, which
+    gives it a mode of its own; a socket is told with each write.
+    """
+
+    def __init__(self, stdout: int) -> None:
+        self.descriptor = stdout
+        self._at_once = PIPE_BYTES
+        self._socket: _socket.socket | None = None
+        kind = os.fstat(stdout).st_mode & FILE_KIND
+        if kind == SOCKET_KIND:
+            self._socket = _socket.socket(fileno=os.dup(stdout))
+        elif kind == PIPE_KIND:
+            try:
+                self.descriptor = os.open(f"/proc/self/fd/{stdout}", os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+            except OSError:  # not Linux, somebody else's, or without a reader
+                return
+            self._at_once = CHUNK_BYTES
+
+    def write(self, data: memoryview) -> int:
+        """How many bytes were taken, at least one if it polls writable; OSError if nobody reads."""
+        if self._socket is not None:
+            return self._socket.send(data, _socket.MSG_DONTWAIT)
+        return os.write(self.descriptor, data[: self._at_once])

@@ -104,6 +104,19 @@ def test_a_megabyte_passes_while_nobody_reads(place):
     shim.stderr.close()
 
 
+def test_large_answers_pass_in_large_writes(place):
+    data = (b"x" * 1023 + b"\n") * 4096
+    shim = place.start()
+    writer = threading.Thread(target=lambda: (shim.stdin.write(data), shim.stdin.flush()))
+    writer.start()
+    assert shim.stdout.read(len(HELLO + data)) == HELLO + data
+    writer.join(PATIENCE_S)
+    counted = dict(line.split(": ") for line in Path(f"/proc/{shim.pid}/io").read_text().splitlines())
+    assert int(counted["syscw"]) < len(data) / 4096 / 2
+    assert os.get_blocking(shim.stdout.fileno())
+    finish(shim)
+
+
 @pytest.mark.covers("F-H-22")
 def test_a_daemon_that_dies_is_reported(place):
     shim = place.start()
