@@ -30,18 +30,17 @@ class Host:
 
     def __init__(self, hub, **preamble):
         self._socket = socket.socket(socket.AF_UNIX)
-        self._socket.settimeout(20)
         try:
+            self._socket.settimeout(20)
             self._socket.connect(f"{hub.env['XDG_RUNTIME_DIR']}/hubd/hubd.sock")
+            self._file = self._socket.makefile("rb")
+            self.send({"hubd": 1, **preamble})
         except OSError:
             self._socket.close()
             raise
-        self._file = self._socket.makefile("rwb")
-        self.send({"hubd": 1, **preamble})
 
     def send(self, message):
-        self._file.write(json.dumps(message).encode() + b"\n")
-        self._file.flush()
+        self._socket.sendall(json.dumps(message).encode() + b"\n")
 
     def receive(self):
         line = self._file.readline()
@@ -54,8 +53,7 @@ class Host:
         return self
 
     def __exit__(self, *_):
-        with contextlib.suppress(OSError):
-            self._file.close()
+        self._file.close()
         self._socket.close()
 
 
