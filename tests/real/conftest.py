@@ -1,22 +1,55 @@
-"""One hub in front of every real server at once, for all tests of this folder."""
+"""One hub in front of every real server at once, for all tests of this folder, and a record of what it says."""
 
 import contextlib
 import json
 import os
 import shutil
+import sys
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 from processes import NODE_ENV, PACKAGES, PYTHON_2, free_port, running, running_hub
+from tcp_relay import TcpRelay
+from traffic import TEE
 
 SERVERS = Path(__file__).parent / "servers"
 OFFICIAL = PACKAGES / "@modelcontextprotocol"
 
 
+@pytest.hookimpl(wrapper=True)
 def pytest_collection_modifyitems(items):
+    """Mark all tests of this folder before others look; what judges the records of the others comes last of all."""
     for item in items:
         if Path(__file__).parent in item.path.parents:
             item.add_marker(pytest.mark.real)
+    yield
+    items.sort(key=lambda item: item.path.name == "test_real_traffic.py")
+
+
+class Records:
+    """What is recorded of the hub's conversations, with real servers and with real hosts."""
+
+    def __init__(self, directory):
+        self.directory = directory
+        self.relays = {"upstream": {}, "host": {}}
+
+    def lines(self, part):
+        """The files of tee.py of one part: "upstream" or "host"."""
+        return sorted(self.directory.glob(f"{part}-*"))
+
+    def tee(self, part, name, argv):
+        """A command that does the same as `argv`, a stdio server, and is recorded."""
+        return [sys.executable, "-I", "-S", str(TEE), str(self.directory / f"{part}-{name}"), *map(str, argv)]
+
+    @contextlib.contextmanager
+    def relay(self, part, name, port=None):
+        """A port before `port` whose traffic is recorded."""
+        relay = self.relays[part][name] = TcpRelay(port)
+        try:
+            yield relay
+        finally:
+            relay.stop()
 
 
 def table(name, **entries):
@@ -40,8 +73,16 @@ def files(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def hub(tmp_path_factory, files):
-    """A running hub whose upstreams are all the real servers, old and new, over every transport."""
+def records(tmp_path_factory):
+    return Records(tmp_path_factory.mktemp("records"))
+
+
+@pytest.fixture(scope="session")
+def hub(tmp_path_factory, files, records):
+    """A running hub whose upstreams are all the real servers, old and new, over every transport; all are recorded.
+
+    Its URL is that of a relay which records the hosts.
+    """
     directory = tmp_path_factory.mktemp("hub")
     everything = OFFICIAL / "server-everything" / "dist" / "index.js"
     with contextlib.ExitStack() as stack:
@@ -59,18 +100,32 @@ def hub(tmp_path_factory, files):
             server = stack.enter_context(running(argv, directory / f"{name}.log", env=env, merged=True))
             server.wait_for(f"port {port}")
             urls[name] = f"http://127.0.0.1:{port}/{path}"
+        for name, url in urls.items():
+            parts = urlsplit(url)
+            relay = stack.enter_context(records.relay("upstream", name, parts.port))
+            urls[name] = parts._replace(netloc=relay.address).geturl()
+        front = stack.enter_context(records.relay("host", "hub"))
+
+        def child(name, *argv, **entries):
+            command, *args = records.tee("upstream", name, argv)
+            return table(name, command=command, args=args, **entries)
+
         node = shutil.which("node")
         config = [
+            f'allowed_hosts = ["{front.address}"]',
             # Claims of contested URIs then go by the order below, however slowly the servers start.
             "startup_grace_s = 60.0",
-            table("everything", command=node, args=[str(everything)]),
+            child("everything", node, everything),
             table("every-http", url=urls["every-http"]),
             table("every-sse", url=urls["every-sse"], transport="sse"),
-            table("files", command=node, args=[str(OFFICIAL / "server-filesystem" / "dist" / "index.js"), str(files)]),
-            table("time", command=str(PYTHON_2), args=["-m", "mcp_server_time", "--local-timezone", "UTC"]),
-            table("py", command=str(PYTHON_2), args=[str(SERVERS / "py2_server.py"), "py"]),
+            child("files", node, OFFICIAL / "server-filesystem" / "dist" / "index.js", files),
+            child("time", PYTHON_2, "-m", "mcp_server_time", "--local-timezone", "UTC"),
+            child("py", PYTHON_2, SERVERS / "py2_server.py", "py"),
             table("py-http", url=urls["py-http"]),
-            table("node", command=node, args=[str(SERVERS / "node2_server.cjs"), "node"], env=NODE_ENV),
+            child("node", node, SERVERS / "node2_server.cjs", "node", env=NODE_ENV),
             table("node-http", url=urls["node-http"]),
         ]
-        yield stack.enter_context(running_hub(directory, "\n".join(config)))
+        started = stack.enter_context(running_hub(directory, "\n".join(config)))
+        parts = urlsplit(started.url)
+        front.port = parts.port
+        yield started._replace(url=parts._replace(netloc=front.address).geturl())

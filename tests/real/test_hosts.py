@@ -99,7 +99,7 @@ class Report:
 
 
 @pytest.fixture(scope="session", params=[(name, way) for name in PROGRAMS for way in ("http", "stdio")], ids="-".join)
-def report(request, hub, files):
+def report(request, hub, files, records):
     """One host's report of all steps over one transport."""
     name, way = request.param
     program = PROGRAMS[name]
@@ -108,7 +108,7 @@ def report(request, hub, files):
     if way == "http":
         plan |= {"url": hub.url, "token": hub.token}
     else:
-        plan |= {"command": [str(HUBD), "connect", "--host", name], "env": hub.env}
+        plan |= {"command": records.tee("host", name, [HUBD, "connect", "--host", name]), "env": hub.env}
     argv = [*map(str, program.argv), json.dumps(plan)]
     env = {**os.environ, **NODE_ENV}
     done = subprocess.run(argv, capture_output=True, text=True, timeout=LIMIT_S, env=env, stdin=subprocess.DEVNULL)

@@ -11,13 +11,13 @@ LIMIT_S = 60
 
 
 @pytest.fixture(params=[("http", "legacy"), ("http", "modern"), ("stdio", "legacy")], ids="-".join)
-def ask(request, hub):
+def ask(request, hub, records):
     """Ask the hub something over one transport, in one era; the answer's JSON."""
     way, era = request.param
     if way == "http":
         target = ["--server-url", hub.url, "--transport", "http", "--header", f"Authorization: Bearer {hub.token}"]
     else:
-        target = [str(HUBD), "connect", "--host", "inspector"]
+        target = records.tee("host", "inspector", [HUBD, "connect", "--host", "inspector"])
         for name, value in hub.env.items():
             if name == "HOME" or name.startswith("XDG_"):
                 target += ["-e", f"{name}={value}"]

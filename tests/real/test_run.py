@@ -108,22 +108,22 @@ def test_the_printed_http_entry_works_in_a_real_host(newcomer, hubd):
     assert "Ada" in read["contents"][0]["text"]
 
 
-def test_the_hub_in_the_foreground_as_one_stdio_server(tmp_path):
+def test_the_hub_in_the_foreground_as_one_stdio_server(tmp_path, records):
     env = own_directories(tmp_path)
-    plan = {"command": [str(HUBD), "serve", "--stdio"], "env": env, "mode": "auto"}
+    plan = {"command": records.tee("host", "foreground", [HUBD, "serve", "--stdio"]), "env": env, "mode": "auto"}
     plan["steps"] = [["call", "demo__add", {"a": 1, "b": 1}]]
     for argv in ([PYTHON_1, HOSTS / "py1.py"], [PYTHON_2, HOSTS / "py2.py"]):
         (called,) = host_says(argv, plan, env)
         assert called["structuredContent"] == {"sum": 2}
 
 
-def test_connect_starts_a_daemon_when_there_is_none(tmp_path):
+def test_connect_starts_a_daemon_when_there_is_none(tmp_path, records):
     env = own_directories(tmp_path)
     config = Path(env["XDG_CONFIG_HOME"]) / "hubd" / "hubd.toml"
     config.parent.mkdir(parents=True)
     upstream = f'[upstreams.demo]\ncommand = {json.dumps(sys.executable)}\nargs = ["-I", "-m", "upstreams.demo"]\n'
     config.write_text('listen = "127.0.0.1:0"\n' + upstream)
-    plan = {"command": [str(HUBD), "connect"], "env": env, "mode": "auto"}
+    plan = {"command": records.tee("host", "starter", [HUBD, "connect"]), "env": env, "mode": "auto"}
     plan["steps"] = [["call", "demo__add", {"a": 1, "b": 1}]]
     try:
         (called,) = host_says([PYTHON_1, HOSTS / "py1.py"], plan, env)
