@@ -191,6 +191,7 @@ def _tools(options: argparse.Namespace) -> int:
 
 def _call(options: argparse.Namespace) -> int:
     from hub import show
+    from hub.wire.clean import printable
 
     with _client() as client:
         arguments = _arguments(options, client)
@@ -199,7 +200,7 @@ def _call(options: argparse.Namespace) -> int:
     if options.raw:
         print(_json(result))
     elif isinstance(error, dict):
-        return _failed(EX_FAILED, show.printable(str(error.get("message"))))
+        return _failed(EX_FAILED, printable(str(error.get("message"))))
     else:
         print(show.result(result), file=sys.stderr if result.get("isError") is True else sys.stdout)
     return EX_FAILED if error or result.get("isError") is True else EX_OK

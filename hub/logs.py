@@ -13,23 +13,32 @@ from typing import Final
 
 import msgspec
 
+from hub.wire.clean import printable
+
 LINE_BYTES: Final = 4000
 """Below PIPE_BUF, so that a pipe that polls writable takes a whole line."""
 
 
 class JsonFormatter(logging.Formatter):
-    """One JSON object per record: time, level, logger, message, error."""
+    """One JSON object per record: time, level, logger, message, error; the last two are cut so that it fits a line."""
 
     def format(self, record: logging.LogRecord) -> str:
-        fields: dict[str, object] = {
+        message = _sound(record.getMessage())
+        error = _sound(self.formatException(record.exc_info)) if record.exc_info else ""
+        fields = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
             "logger": record.name,
-            "message": record.getMessage()[: LINE_BYTES // 2],
         }
-        if record.exc_info:
-            fields["error"] = self.formatException(record.exc_info)[-LINE_BYTES // 3 :]
-        return msgspec.json.encode(fields).decode()
+        room = LINE_BYTES // 2
+        while True:  # escapes take up to six bytes a character, so the room for those is found by trying
+            fields["message"] = message[:room]
+            if error:
+                fields["error"] = error[-room // 2 :]
+            line = msgspec.json.encode(fields)
+            if len(line) <= LINE_BYTES:
+                return line.decode()
+            room = room * 3 // 4
 
 
 class PlainFormatter(logging.Formatter):
@@ -37,9 +46,9 @@ class PlainFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         text = record.getMessage()
-        line = f"{self.formatTime(record, '%H:%M:%S')} {record.levelname.lower():8} {_printable(text)}"
+        line = f"{self.formatTime(record, '%H:%M:%S')} {record.levelname.lower():8} {printable(text)}"
         if record.exc_info:
-            line += "\n" + self.formatException(record.exc_info)
+            line += "\n" + printable(self.formatException(record.exc_info), keep="\n")
         return line
 
 
@@ -54,8 +63,6 @@ class StderrHandler(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         data = (self.format(record) + "\n").encode(errors="backslashreplace")
-        if len(data) > LINE_BYTES and not sys.stderr.isatty():
-            data = data[:LINE_BYTES] + b"\n"
         try:
             if not any(events & select.POLLOUT for _, events in self._poll.poll(0)):
                 self.dropped += 1
@@ -78,5 +85,6 @@ def configure(level: int = logging.INFO) -> None:
     logging.raiseExceptions = False
 
 
-def _printable(text: str) -> str:
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+def _sound(text: str) -> str:
+    """`text` without lone surrogates, which no JSON can hold."""
+    return text.encode(errors="backslashreplace").decode()

@@ -7,6 +7,8 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from hub.wire.clean import printable
+
 Row = Sequence[object]
 
 
@@ -118,10 +120,3 @@ def duration(seconds: float) -> str:
 def shorten(text: str, width: int) -> str:
     """At most `width` characters."""
     return text if len(text) <= width else text[: width - 1] + "…"
-
-
-def printable(text: str, keep: str = "") -> str:
-    """`text` with control characters escaped, but for those in `keep`."""
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() or c in keep else c.encode("unicode_escape").decode() for c in text)

@@ -23,6 +23,7 @@ import trio
 
 from config.schema import UpstreamConfig
 from hub.link.exchange import UpstreamUnavailable
+from hub.wire.clean import printable
 
 log = logging.getLogger(__name__)
 
@@ -208,13 +209,6 @@ class Said:
         """The last lines, the unfinished one included."""
         last = printable(self._partial.decode(errors="replace"))
         return "\n".join([*self._lines, *([last] if last else [])][-lines:])
-
-
-def printable(text: str) -> str:
-    """`text` with control characters and escapes made visible (SEC-54)."""
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def child_environment(config: UpstreamConfig, environ: Mapping[str, str]) -> dict[str, str]:

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from hub.logs import JsonFormatter, PlainFormatter
+from hub.logs import LINE_BYTES, JsonFormatter, PlainFormatter
 
 FLOOD = """
 import logging
@@ -44,15 +44,29 @@ def test_json_records_hold_what_a_collector_needs():
     assert "ValueError: broken" in fields["error"]
 
 
+@pytest.mark.parametrize("character", ["x", "\x1b", "\N{SNOWMAN}", '"', "\ud800"])
+def test_a_json_record_is_whole_however_long_its_text(character):
+    try:
+        raise ValueError(character * 9000)
+    except ValueError:
+        line = JsonFormatter().format(record("upstream " + character * 9000, error=sys.exc_info()))
+    fields = json.loads(line)
+    assert 1000 < len(line.encode()) <= LINE_BYTES
+    assert fields["message"].startswith("upstream ")
+    assert fields["error"]
+
+
 @pytest.mark.covers("SEC-54")
 def test_plain_records_neutralise_escapes():
     line = PlainFormatter().format(record("tool said \x1b[2J\nfake line"))
     assert "\x1b" not in line
     assert "\n" not in line
     try:
-        raise ValueError("broken")
+        raise ValueError("broken \x1b[2J")
     except ValueError:
-        assert "ValueError" in PlainFormatter().format(record("x", error=sys.exc_info()))
+        line = PlainFormatter().format(record("x", error=sys.exc_info()))
+    assert "\nValueError: broken \\x1b" in line
+    assert "\x1b" not in line
 
 
 @pytest.mark.covers("F-D-16")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from hub.show import duration, printable, result, status, table, tools
+from hub.show import duration, result, status, table, tools
 
 STATUS = {
     "version": "1.2.3",
@@ -116,6 +116,4 @@ def test_results_show_text_and_name_the_rest():
 
 def test_small_parts():
     assert [duration(seconds) for seconds in (0.4, 119, 120, 7200, 200_000)] == ["0 s", "119 s", "2 min", "2 h", "2 d"]
-    assert printable("plain") == "plain"
-    assert printable("a\nb\u202e", keep="\n") == "a\nb\\u202e"
     assert table((), []) == []

@@ -22,7 +22,6 @@ from upstreams.child import (
     Child,
     Said,
     child_environment,
-    printable,
 )
 
 SCRIPTED = Path(__file__).parent.parent / "scripted.py"
@@ -257,7 +256,6 @@ def test_binary_lines_and_escapes_are_made_visible(caplog):
     said = Said("c")
     said.feed(b"\x1b[31mred\x1b[0m \xff\0\r\n\r\n", 0)
     assert said.tail() == "\\x1b[31mred\\x1b[0m \N{REPLACEMENT CHARACTER}\\x00"
-    assert printable("plain \N{SNOWMAN}") == "plain \N{SNOWMAN}"
     assert "\x1b" not in caplog.text
 
 
