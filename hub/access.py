@@ -12,7 +12,6 @@ import secrets
 import stat
 from collections.abc import Collection
 from contextlib import suppress
-from ipaddress import ip_address
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -102,17 +101,6 @@ class Access:
             return found
         request.identity = found
         return None
-
-
-def is_loopback(address: str) -> bool:
-    """Whether `HOST:PORT` can be reached from this machine only."""
-    host = address.rpartition(":")[0].strip("[]")
-    if host == "localhost":
-        return True
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def _with_port(name: str, port: int) -> str:

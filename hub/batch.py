@@ -5,7 +5,7 @@ from typing import Final
 
 import trio
 
-from hub.registry import Downstream, Router, answer, progress_token, start
+from hub.registry import Downstream, Router, answer, start
 from hub.relay import HostExchange
 from hub.wire.jsonrpc import (
     Message,
@@ -18,6 +18,7 @@ from hub.wire.jsonrpc import (
     split_batch,
 )
 from hub.wire.mcp import INITIALIZE, INVALID_REQUEST, L2
+from hub.wire.modern import progress_token
 
 MAX_BATCH: Final = 64
 

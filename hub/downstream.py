@@ -15,7 +15,7 @@ import trio
 from hub.batch import read_batch, run_batch, wants_answer
 from hub.link.channel import ChannelClosed, LineChannel, LineReader, LineTooLong, Outbox, OutboxFull, descriptor
 from hub.link.exchange import Caller, Identity
-from hub.registry import Downstream, Downstreams, Router, answer, progress_token, start
+from hub.registry import Downstream, Downstreams, Router, answer, start
 from hub.relay import HostExchange
 from hub.wire.jsonrpc import (
     EMPTY,
@@ -32,7 +32,7 @@ from hub.wire.jsonrpc import (
     is_batch,
 )
 from hub.wire.mcp import INITIALIZE, INVALID_PARAMS, INVALID_REQUEST, MODERN_VERSIONS, PING, VERSION_KEY
-from hub.wire.modern import read_metadata
+from hub.wire.modern import progress_token, read_metadata
 
 __all__ = ["Downstream", "Downstreams", "LineHost", "serve_lines"]
 

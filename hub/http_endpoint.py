@@ -30,7 +30,7 @@ from hub.http_refusal import (
 from hub.http_server import HttpRequest, HttpResponse
 from hub.http_session import HttpSession, HttpSessions
 from hub.link.exchange import Caller, Identity, Overloaded
-from hub.registry import Downstreams, Router, answer, overloaded, progress_token
+from hub.registry import Downstreams, Router, answer, overloaded
 from hub.relay import HostExchange
 from hub.wire.jsonrpc import (
     Message,
@@ -51,7 +51,7 @@ from hub.wire.mcp import (
     SET_LEVEL,
     VERSION_KEY,
 )
-from hub.wire.modern import Metadata
+from hub.wire.modern import Metadata, progress_token
 
 TICK_S: Final = 0.5
 UPKEEP_S: Final = 10.0

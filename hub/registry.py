@@ -42,7 +42,6 @@ from hub.wire.mcp import (
     INVALID_REQUEST,
     LIST_CHANGED,
     LOG_LEVELS,
-    PROGRESS_TOKEN,
     SET_LEVEL,
     Kind,
 )
@@ -290,12 +289,3 @@ def request_id(value: Raw | None) -> RequestId | None:
         return int(bytes(value))
     except ValueError:
         return None
-
-
-def progress_token(params: Mapping[str, Raw]) -> Raw | None:
-    """The token under which the host wants to hear of progress, if it gave one (P-1)."""
-    meta = params.get("_meta")
-    if meta is None:
-        return None
-    token = peek_object(meta).get(PROGRESS_TOKEN)
-    return None if token is None or memoryview(token)[0] not in b'"-0123456789' else token

@@ -252,7 +252,7 @@ class Router:
     ) -> Reply:
         """Send an operation to the upstream of `route` under the upstream's own name for the thing."""
         upstream = self.upstreams[route.upstream]
-        params, meta, _ = split_meta(request.params)
+        params, meta = split_meta(request.params)
         if named is not None:
             params[named] = raw(route.original)
         catalog = self._catalog(exchange.scope)

@@ -1,10 +1,10 @@
 """What can be said of an upstream apart from its life: its row in `hubd status`, what it is before it ran. Pure."""
 
-from ipaddress import ip_address
 from urllib.parse import urlsplit
 
 from msgspec import Struct
 
+from config.check import is_loopback
 from config.schema import UpstreamConfig
 from hub.wire.mcp import Freshness, Kind, Snapshot
 
@@ -70,11 +70,7 @@ def is_local(config: UpstreamConfig) -> bool:
         return config.locality == "local"
     if config.url is None:
         return True
-    host = urlsplit(config.url).hostname or ""
-    try:
-        return host == "localhost" or ip_address(host).is_loopback
-    except ValueError:
-        return False
+    return is_loopback(urlsplit(config.url).hostname or "")
 
 
 def configured_transport(config: UpstreamConfig) -> str:

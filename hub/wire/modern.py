@@ -132,17 +132,22 @@ def _compare(header: str, found: str | None, wanted: str | None) -> None:
         raise Refusal(HEADER_MISMATCH, f"The header {header} differs from the body")
 
 
-def split_meta(params: dict[str, Raw]) -> tuple[dict[str, Raw], dict[str, Raw], Raw | None]:
-    """A copy of params without `_meta`; of `_meta` what may cross the hub; the progress token, if it is one (P-1)."""
+def split_meta(params: dict[str, Raw]) -> tuple[dict[str, Raw], dict[str, Raw]]:
+    """A copy of params without `_meta`; of `_meta` what may cross the hub."""
     params = dict(params)
     value = params.pop("_meta", None)
     if value is None:
-        return params, {}, None
-    meta = peek_object(value)
-    token = meta.get(PROGRESS_TOKEN)
-    if token is not None and memoryview(token)[0] not in b'"-0123456789':
-        token = None
-    return params, {name: member for name, member in meta.items() if name not in HOP_KEYS}, token
+        return params, {}
+    return params, {name: member for name, member in peek_object(value).items() if name not in HOP_KEYS}
+
+
+def progress_token(params: Mapping[str, Raw]) -> Raw | None:
+    """The token under which a host wants to hear of progress, if it gave one (P-1)."""
+    meta = params.get("_meta")
+    if meta is None:
+        return None
+    token = peek_object(meta).get(PROGRESS_TOKEN)
+    return None if token is None or memoryview(token)[0] not in b'"-0123456789' else token
 
 
 # --- requests to upstreams --------------------------------------------------------------------------------------------

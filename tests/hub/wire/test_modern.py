@@ -18,6 +18,7 @@ from hub.wire.modern import (
     Refusal,
     check_headers,
     newest_mutual,
+    progress_token,
     read_discover_result,
     read_freshness,
     read_metadata,
@@ -177,7 +178,8 @@ def test_hop_keys_end_here_and_others_pass() -> None:
     ours = dict.fromkeys(HOP_KEYS, 1) | {"progressToken": "é"}
     theirs = {"traceparent": "00-1", "vendor/key": {"a": [1]}}
     params = {"name": Raw(b'"x"'), "_meta": Raw(json.dumps({**ours, **theirs}).encode())}
-    rest, foreign, token = split_meta(params)
+    rest, foreign = split_meta(params)
+    token = progress_token(params)
     assert rest == {"name": Raw(b'"x"')}
     assert {name: json.loads(bytes(value)) for name, value in foreign.items()} == theirs
     assert token == Raw(b'"\\u00e9"')
@@ -190,16 +192,17 @@ def test_hop_keys_end_here_and_others_pass() -> None:
     [("7", b"7"), ("-7", b"-7"), ('""', b'""'), ("1.5", b"1.5"), ("null", None), ("true", None), ("[]", None)],
 )
 def test_progress_tokens_keep_their_type(value: str, token: bytes | None) -> None:
-    found = split_meta({"_meta": Raw(f'{{"progressToken":{value}}}'.encode())})[2]
+    found = progress_token({"_meta": Raw(f'{{"progressToken":{value}}}'.encode())})
     assert found == (None if token is None else Raw(token))
+    assert progress_token({}) is None
 
 
 def test_params_without_meta_are_copied_too() -> None:
     params = {"name": Raw(b'"x"')}
     rest = split_meta(params)
-    assert rest == (params, {}, None)
+    assert rest == (params, {})
     assert rest[0] is not params
-    assert split_meta({"_meta": Raw(b"[]")}) == ({}, {}, None)
+    assert split_meta({"_meta": Raw(b"[]")}) == ({}, {})
 
 
 @pytest.mark.covers("C-1", "V-21", "G-13")
