@@ -62,21 +62,41 @@ class Memory:
 
     def save(self) -> None:
         """Write what changed. Blocks for one fsync; never raises, and what was not written is tried again."""
+        draft = self.draft()
+        if draft is not None:
+            self.write(draft)
+
+    def draft(self) -> bytes | None:
+        """What `write` is to put on disk now; None: nothing has changed since the last one."""
         if not self._changed or self._path is None:
-            return
-        draft = self._path.with_name(f"{self._path.name}.{os.getpid()}.new")
+            return None
+        self._changed = False
+        try:
+            return msgspec.json.encode(_File(FORMAT, self._sections))
+        except UnicodeEncodeError as error:
+            self._failed(error)
+            return None
+
+    def write(self, draft: bytes) -> None:
+        """Replace the file. May run in a thread beside everything but another `write`; never raises."""
+        assert self._path is not None
+        new = self._path.with_name(f"{self._path.name}.{os.getpid()}.new")
         try:
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            _write(draft, msgspec.json.encode(_File(FORMAT, self._sections)))
-            draft.replace(self._path)
-        except (OSError, UnicodeEncodeError) as error:
+            _write(new, draft)
+            new.replace(self._path)
+        except OSError as error:
             with suppress(OSError):
-                draft.unlink()
-            if not self._complained:
-                log.warning("cannot save %s: %s; it is kept in memory", self._path, error)
-            self._complained = True
-            return
-        self._changed = self._complained = False
+                new.unlink()
+            self._failed(error)
+        else:
+            self._complained = False
+
+    def _failed(self, error: Exception) -> None:
+        self._changed = True
+        if not self._complained:
+            log.warning("cannot save %s: %s; it is kept in memory", self._path, error)
+        self._complained = True
 
     def _read(self, path: Path) -> None:
         try:

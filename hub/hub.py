@@ -66,6 +66,7 @@ class Hub:
                 task_status.started()
         finally:
             self._remember()
+            self.memory.save()
 
     async def _settle(self) -> None:
         """Let the first lists wait for upstreams that start quickly, never for those that do not (D-12)."""
@@ -79,11 +80,13 @@ class Hub:
         while True:
             await trio.sleep(SAVE_EVERY_S)
             self._remember()
+            draft = self.memory.draft()
+            if draft is not None:
+                await trio.to_thread.run_sync(self.memory.write, draft)
 
     def _remember(self) -> None:
         if self.claims.changed:
             self.memory.put("claims", "all", self.claims.dump())
-        self.memory.save()
 
     def _upstream_changed(self, upstream: Upstream) -> None:
         self.notifier.changed(upstream.name)

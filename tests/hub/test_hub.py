@@ -1,6 +1,7 @@
 """The parts of a hub together, and what its control socket offers."""
 
 import json
+import threading
 
 import pytest
 import trio
@@ -13,6 +14,21 @@ from config.state import Memory
 from hub.link.exchange import UpstreamUnavailable
 from hub.wire.mcp import L4, MODERN
 from upstreams.lifecycle import State
+
+
+class Watched(Memory):
+    """Says when it was saved by another thread, and by which threads it was."""
+
+    def __init__(self, path):
+        super().__init__(path)
+        self.saved = trio.Event()
+        self.writers = []
+
+    def write(self, draft):
+        super().write(draft)
+        self.writers.append(threading.current_thread())
+        if threading.current_thread() is not threading.main_thread():
+            trio.from_thread.run_sync(self.saved.set)
 
 
 async def test_status_shows_upstreams_hosts_and_warnings(autojump_clock):
@@ -47,16 +63,27 @@ async def test_the_command_line_lists_and_calls_tools(autojump_clock):
 async def test_what_was_learned_is_kept(autojump_clock, tmp_path):
     fakes = {"files": FakeUpstream(version=MODERN, resources=[{"uri": "a://b", "name": "r"}])}
     path = tmp_path / "state.json"
-    async with a_house(fakes, memory=Memory(path)) as house:
+    memory = Watched(path)
+    async with a_house(fakes, memory=memory) as house:
         host = await house.host("lines", L4)
         await host.names("resources")
-        await trio.sleep(10)
+        await memory.saved.wait()
         assert path.exists()
     memory = Memory(path)
     assert memory.get("claims", "all")
     async with a_house(fakes, memory=memory):
         await trio.sleep(1)
     assert fakes["files"].conversation.received[0]["method"] == "server/discover"
+
+
+async def test_saving_does_not_hold_hosts_up(autojump_clock, tmp_path):
+    memory = Watched(tmp_path / "state.json")
+    async with a_house({"files": FakeUpstream()}, memory=memory):
+        memory.put("a", "b", 1)
+        await memory.saved.wait()
+        memory.put("a", "b", 2)
+    assert memory.writers[0] is not memory.writers[-1] is threading.current_thread()
+    assert Memory(tmp_path / "state.json").get("a", "b") == 2
 
 
 async def test_a_disabled_upstream_is_known_and_not_started(autojump_clock):
