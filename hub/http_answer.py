@@ -82,7 +82,7 @@ class ModernAnswer:
         if not self._accept.json:
             self.open()
         if self._response.started:
-            self._response.write(encode_event(message))
+            self._response.write(encode_event(message), vital=True)
             self._response.close_stream()
         else:
             self._response.reply(status_of(reply), message)

@@ -98,8 +98,9 @@ class Connection:
         self.close_after = False
         self.closed = False
         self.hung_up = False
+        limits = shared.limits
         self.outbox = Outbox(
-            stream, shared.nursery, self.abort, limit_bytes=1 << 30, stall_s=shared.limits.write_stall_s
+            stream, shared.nursery, self.abort, limit_bytes=limits.max_unread_bytes, stall_s=limits.write_stall_s
         )
 
         shared.connections.add(self)
@@ -120,7 +121,12 @@ class Connection:
         self._scope.cancel()
 
     def lost(self) -> None:
-        """The peer has closed its side. Ours stays open: it may want the answer still."""
+        """The peer has closed its side: it left, or only says that it sends no more, and nothing tells which.
+
+        The request is told that its host left; a modern one is cancelled by that (T-16), since a host that closes both
+        sides looks just the same until something is written to it. Ours stays open, so that one that still reads gets
+        what the handler has to say: of a legacy request its answer, of a cancelled one an end without an answer.
+        """
         self.hung_up = True
         if self._response is None:
             return

@@ -26,6 +26,8 @@ class HttpLimits(Struct, frozen=True):
     keepalive_idle_s: float = 75.0
     sse_ping_s: float = 15.0
     stream_queue_bytes: int = 1 << 20
+    """Unread by the peer, beyond which only answers are added."""
+    max_unread_bytes: int = 256 << 20
     write_stall_s: float = 30.0
     linger_s: float = 1.0
     """How long a refused peer's bytes are read and dropped, so that a reset does not eat the answer."""
@@ -153,16 +155,16 @@ class HttpResponse:
             connection.shared.streams.add(self)
         connection.send(b"".join((_STREAM, connection.shared.date, fields, more, b"\r\n")))
 
-    def write(self, data: bytes) -> None:
+    def write(self, data: bytes, *, vital: bool = False) -> None:
         """Send whole events. Never blocks: a peer that left 1 MiB unread is given up instead.
 
-        The queue may pass that limit by one message, so that a large result still fits behind small ones.
+        What is `vital`, an answer, is sent whatever waits before it, and waits for as long as bytes move (F-H-04).
         """
         if not self._streaming or self.gone or not data:
             return
         self.quiet_s = 0.0
         connection = self._connection
-        if connection.queued_bytes > connection.shared.limits.stream_queue_bytes:
+        if not vital and connection.queued_bytes > connection.shared.limits.stream_queue_bytes:
             log.info("a host left %d bytes of its stream unread; it is closed", connection.queued_bytes)
             connection.abort()
             return

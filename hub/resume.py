@@ -90,7 +90,7 @@ class EventStream:
         event = encode_event(message, id=f"{self.name}-{self.number}")
         self._keep(event, vital)
         if self._response is not None:
-            self._response.write(event)
+            self._response.write(event, vital=vital)
 
     def _keep(self, event: bytes, vital: bool) -> None:
         self._events.append((self.number, event, vital))

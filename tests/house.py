@@ -405,9 +405,9 @@ class JudgedAnswer(Answered):
         if b'"jsonrpc"' in body and not self.gone:
             self._take(body)
 
-    def write(self, data: bytes) -> None:
+    def write(self, data: bytes, *, vital: bool = False) -> None:
         before = len(self.events)
-        super().write(data)
+        super().write(data, vital=vital)
         for _, event in self.events[before:]:
             self._take(event)
 

@@ -137,7 +137,7 @@ class Answered:
         self.status, self.headers = 200, dict(headers)
         self.arrived.set()
 
-    def write(self, data: bytes) -> None:
+    def write(self, data: bytes, *, vital: bool = False) -> None:
         assert self.started
         if self.gone or not self.streaming:
             return

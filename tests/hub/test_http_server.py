@@ -585,6 +585,24 @@ async def test_a_large_message_fits_behind_small_ones():
         assert (await served.ask(get())).body.endswith(b"\n\n" + b"y" * (8 << 20))
 
 
+@pytest.mark.covers("F-H-04")
+async def test_answers_wait_for_a_host_that_reads_late():
+    answers = [bytes([digit]) * (4 << 20) for digit in b"0123456789"]
+    written = trio.Event()
+
+    async def handle(request, response):
+        response.open_stream()
+        for answer in answers:
+            response.write(answer, vital=True)
+        written.set()
+
+    async with serving(handle) as served:
+        client = await served.connect()
+        await client.send(get())
+        await written.wait()
+        assert (await client.answer()).body == b"".join(answers)
+
+
 @pytest.mark.covers("F-H-04", "F-H-11")
 async def test_a_host_that_stops_reading_is_given_up_after_a_while(autojump_clock):
     given_up = trio.Event()
