@@ -10,11 +10,13 @@ own; when the peer leaves, what it asked for is cancelled.
 import logging
 import os
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Final, Protocol
 
 import trio
 from msgspec import Raw
 
+from hub.accept import Acceptor, share_of_descriptors
 from hub.link.channel import ChannelClosed, LineChannel, LineReader, LineTooLong, Outbox, OutboxFull
 from hub.link.exchange import HubError
 from hub.sockets import peer_uid
@@ -35,6 +37,8 @@ from hub.wire.mcp import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND
 log = logging.getLogger("hubd.control")
 OUTBOX_BYTES: Final = 256 << 20
 """A list of 100 000 tools is one message."""
+MAX_CONNECTIONS: Final = 64
+"""Or an eighth of the descriptors, if that is less."""
 
 
 class Controls(Protocol):
@@ -61,37 +65,34 @@ async def serve_control(
     listener: trio.SocketListener,
     controls: Controls,
     *,
-    task_status: trio.TaskStatus[list[trio.SocketListener]] = trio.TASK_STATUS_IGNORED,
+    task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Answer everyone who connects, until cancelled. Closes the listener.
 
     Cancellation: running requests are cancelled and connections closed; clients of `stop` wait for just that.
     """
 
-    async def serve(stream: trio.SocketStream) -> None:
-        try:
-            await _serve(stream, controls)
-        except Exception:  # the wall of one connection
-            log.exception("a control connection failed")
-
-    await trio.serve_listeners(serve, [listener], task_status=task_status)
+    acceptor = Acceptor("control connections", min(MAX_CONNECTIONS, share_of_descriptors(8)))
+    async with trio.open_nursery() as connections:
+        task_status.started()
+        await acceptor.serve(listener, partial(_serve, controls=controls), connections)
 
 
 async def _serve(stream: trio.SocketStream, controls: Controls) -> None:
-    async with stream:
-        uid = peer_uid(stream.socket)
-        if uid != os.getuid():
-            log.warning("refused a control connection of uid %d", uid)
-            return
-        async with trio.open_nursery() as requests:
-            outbox = Outbox(stream, requests, requests.cancel_scope.cancel, limit_bytes=OUTBOX_BYTES)
-            channel = LineChannel(LineReader(stream), outbox)
-            try:
-                while True:
-                    line = await channel.receive()
-                    requests.start_soon(_answer, line, channel, controls)
-            except (ChannelClosed, LineTooLong):
-                requests.cancel_scope.cancel()
+    uid = peer_uid(stream.socket)
+    if uid != os.getuid():
+        log.warning("refused a control connection of uid %d", uid)
+        return
+    async with trio.open_nursery() as requests:
+        outbox = Outbox(stream, requests, requests.cancel_scope.cancel, limit_bytes=OUTBOX_BYTES)
+        channel = LineChannel(LineReader(stream), outbox)
+        try:
+            while True:
+                line = await channel.receive()
+                requests.start_soon(_answer, line, channel, controls)
+        except (ChannelClosed, LineTooLong):
+            pass
+        requests.cancel_scope.cancel()
 
 
 async def _answer(line: bytes, channel: LineChannel, controls: Controls) -> None:

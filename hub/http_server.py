@@ -12,8 +12,6 @@ That a peer has left is noticed without a task or a system call per request: the
 and its own descriptor becomes readable when there is one, even behind bytes that nobody has read yet.
 """
 
-import logging
-import resource
 import select
 from collections.abc import Sequence
 from email.utils import formatdate
@@ -22,6 +20,7 @@ from typing import Final
 import trio
 from trio.lowlevel import wait_readable
 
+from hub.accept import Acceptor, share_of_descriptors
 from hub.access import Denied
 from hub.http_connection import Connection, Guard, Handler, Shared
 from hub.http_message import HttpLimits, HttpRequest, HttpResponse
@@ -30,11 +29,7 @@ from hub.wire.http import KEEP_ALIVE
 
 __all__ = ["Denied", "Guard", "Handler", "HttpLimits", "HttpRequest", "HttpResponse", "HttpServer"]
 
-log = logging.getLogger(__name__)
-
 UPKEEP_S: Final = 1.0
-ACCEPT_PAUSE_S: Final = 0.1
-ACCEPT_WARNING_S: Final = 60.0
 
 
 class HttpServer:
@@ -44,12 +39,11 @@ class HttpServer:
         self._handler = handler
         self._guard = guard
         self._limits = limits or HttpLimits()
-        self._most = min(self._limits.max_connections, _half_of_descriptors())
+        self._most = min(self._limits.max_connections, share_of_descriptors(2))
+        self._acceptor = Acceptor("HTTP connections", self._most)
         self._shared: Shared | None = None
         self._scope = trio.CancelScope()
         self._listeners: Sequence[trio.SocketListener] = ()
-        self._warned_at = float("-inf")
-        self.accept_failures = 0
 
     def __repr__(self) -> str:
         shared = self._shared
@@ -58,6 +52,11 @@ class HttpServer:
         state = "draining" if shared.draining else "serving"
         counts = f"{len(shared.connections)} connections, {shared.running} running, {len(shared.streams)} streams"
         return f"<HttpServer {state}, {counts}>"
+
+    @property
+    def accept_failures(self) -> int:
+        """How often no connection could be accepted, though one was there."""
+        return self._acceptor.failures
 
     @property
     def draining(self) -> bool:
@@ -108,28 +107,11 @@ class HttpServer:
     async def _accept(self, listener: trio.SocketListener, shared: Shared) -> None:
         while True:
             await self._wait_for_room(shared)
-            try:
-                stream = await listener.accept()
-            except trio.ClosedResourceError:
+            stream = await self._acceptor.accept(listener)
+            if stream is None:
                 return
-            except OSError as error:
-                await self._pause(error, shared)
-                continue
             watch_peer(stream.socket)
             shared.nursery.start_soon(Connection(stream, shared).run)
-
-    async def _pause(self, error: OSError, shared: Shared) -> None:
-        """Wait for descriptors to come back; say so once a minute, not ten times a second (M-07)."""
-        self.accept_failures += 1
-        now = trio.current_time()
-        if now - self._warned_at >= ACCEPT_WARNING_S:
-            self._warned_at = now
-            log.warning(
-                "cannot accept HTTP connections: %s; %d are open. Raise the limit of open files (ulimit -n)",
-                error.strerror,
-                len(shared.connections),
-            )
-        await trio.sleep(ACCEPT_PAUSE_S)
 
     async def _wait_for_room(self, shared: Shared) -> None:
         """Wait until one more connection may come; strangers that say nothing make room for new ones (F-H-11)."""
@@ -174,9 +156,3 @@ class HttpServer:
 
 def _date() -> bytes:
     return f"Date: {formatdate(usegmt=True)}\r\n".encode()
-
-
-def _half_of_descriptors() -> int:
-    """The other half stays free for children, files and the other listeners."""
-    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-    return 1 << 20 if limit == resource.RLIM_INFINITY else limit // 2

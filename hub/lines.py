@@ -1,6 +1,6 @@
 """The unix socket for hosts: who connects, with which first line, served by `hub.downstream` until it leaves.
 
-The counterpart of `hub.http_server` for shims. A connection that goes wrong ends by itself (a wall, SEC-16).
+The counterpart of `hub.http_server` for shims.
 """
 
 import logging
@@ -9,6 +9,7 @@ from typing import Final
 
 import trio
 
+from hub.accept import Acceptor, share_of_descriptors
 from hub.downstream import serve_lines
 from hub.hub import Hub
 from hub.link.exchange import Identity
@@ -21,6 +22,7 @@ log = logging.getLogger("hubd.lines")
 
 PREAMBLE_S: Final = 10.0
 MAX_CONNECTIONS: Final = 256
+"""Or a quarter of the descriptors, if that is less."""
 ONLY_PROFILE: Final = "default"
 
 
@@ -30,10 +32,10 @@ class LineServer:
     def __init__(self, hub: Hub) -> None:
         self._hub = hub
         self._accepting = trio.CancelScope()
-        self._connections = 0
+        self._acceptor = Acceptor("hosts on the unix socket", min(MAX_CONNECTIONS, share_of_descriptors(4)))
 
     def __repr__(self) -> str:
-        return f"<LineServer [{self._connections} connections]>"
+        return f"<LineServer [{self._acceptor.connections} connections]>"
 
     async def serve(
         self, listener: trio.SocketListener, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
@@ -42,25 +44,12 @@ class LineServer:
         async with trio.open_nursery() as handlers:
             task_status.started()
             with self._accepting:
-                await trio.serve_listeners(self._wall, [listener], handler_nursery=handlers)
+                await self._acceptor.serve(listener, self._serve, handlers)
 
     async def drain(self) -> None:
         """Take no more connections, and return when no call of a host is running."""
         self._accepting.cancel()
         await self._hub.downstreams.quiet()
-
-    async def _wall(self, stream: trio.SocketStream) -> None:
-        self._connections += 1
-        try:
-            async with stream:
-                if self._connections > MAX_CONNECTIONS:
-                    log.warning("refused a host: %d are connected already", MAX_CONNECTIONS)
-                else:
-                    await self._serve(stream)
-        except Exception:  # the wall of one connection
-            log.exception("a connection on the unix socket failed")
-        finally:
-            self._connections -= 1
 
     async def _serve(self, stream: trio.SocketStream) -> None:
         uid = peer_uid(stream.socket)
