@@ -10,6 +10,7 @@ own; when the peer leaves, what it asked for is cancelled.
 import logging
 import os
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from functools import partial
 from typing import Final, Protocol
 
@@ -32,11 +33,14 @@ from hub.wire.jsonrpc import (
     peek_str,
     raw,
 )
-from hub.wire.mcp import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND
+from hub.wire.mcp import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND
 
 log = logging.getLogger("hubd.control")
 OUTBOX_BYTES: Final = 256 << 20
 """A list of 100 000 tools is one message."""
+MAX_LINE_BYTES: Final = (16 << 20) + (64 << 10)
+"""The largest message of a host, as the arguments of `hubd call`, and what goes around it."""
+LINGER_S: Final = 5.0
 MAX_CONNECTIONS: Final = 64
 """Or an eighth of the descriptors, if that is less."""
 
@@ -85,14 +89,26 @@ async def _serve(stream: trio.SocketStream, controls: Controls) -> None:
         return
     async with trio.open_nursery() as requests:
         outbox = Outbox(stream, requests, requests.cancel_scope.cancel, limit_bytes=OUTBOX_BYTES)
-        channel = LineChannel(LineReader(stream), outbox)
+        channel = LineChannel(LineReader(stream, limit_bytes=MAX_LINE_BYTES), outbox)
         try:
             while True:
                 line = await channel.receive()
                 requests.start_soon(_answer, line, channel, controls)
-        except (ChannelClosed, LineTooLong):
+        except LineTooLong:
+            _send(channel, encode_response(None, Failure(INVALID_REQUEST, _TOO_LONG)))
+            await _hang_up(stream, outbox)
+        except ChannelClosed:
             pass
         requests.cancel_scope.cancel()
+
+
+async def _hang_up(stream: trio.SocketStream, outbox: Outbox) -> None:
+    """Let a peer that is still sending read its answer: drop what it sends until it stops, at most `LINGER_S`."""
+    with trio.move_on_after(LINGER_S), suppress(trio.BrokenResourceError):
+        await outbox.flush()
+        await stream.send_eof()
+        while await stream.receive_some(1 << 18):
+            pass
 
 
 async def _answer(line: bytes, channel: LineChannel, controls: Controls) -> None:
@@ -160,6 +176,8 @@ async def _stop(params: dict[str, Raw], controls: Controls) -> Reply:
     await controls.stop()
     return Result(EMPTY)
 
+
+_TOO_LONG: Final = "The message is too long; the arguments of a call may have up to 16 MiB"
 
 _HANDLERS: Final[dict[str, Callable[[dict[str, Raw], Controls], Awaitable[Reply]]]] = {
     "status": _status,

@@ -121,6 +121,25 @@ async def test_clumsy_clients_are_answered(tmp_path, line, code):
                 assert json.loads(await client.receive_some(65536))["result"] == TOOLS
 
 
+async def test_arguments_as_large_as_a_host_may_send(tmp_path):
+    text = "x" * ((16 << 20) - 100)
+    async with serving(tmp_path / "c"):
+        result = await in_thread(tmp_path / "c", lambda client: client.call("demo__echo", {"text": text}))
+        assert result["_meta"]["text"] == text
+
+
+@pytest.mark.covers("SEC-13")
+async def test_larger_arguments_are_refused_in_one_sentence(tmp_path):
+    async with serving(tmp_path / "c"):
+
+        def too_much(client: ControlClient):
+            with pytest.raises(ControlFailed, match=r"too long; .* 16 MiB"):
+                client.call("demo__echo", {"text": "x" * (40 << 20)})
+
+        await in_thread(tmp_path / "c", too_much)
+        assert await in_thread(tmp_path / "c", ControlClient.tools) == TOOLS
+
+
 @pytest.mark.covers("SEC-04")
 async def test_other_users_are_refused(tmp_path, monkeypatch, caplog):
     monkeypatch.setattr("hub.control.peer_uid", lambda socket: os.getuid() + 1)
