@@ -48,7 +48,10 @@ def run(arguments: list[str]) -> int:
     try:
         directory = places.private_dir(places.runtime_dir())
         hub = attach(directory)
-        hub.sendall(preamble(options))
+        try:  # noqa: SIM105
+            hub.sendall(preamble(options))
+        except (BrokenPipeError, ConnectionResetError):  # it refuses hosts for now, and has said why
+            pass
         code = Pump(hub).run()
     except places.NotPrivate as error:
         return _say(f"{error}; or name another directory in HUBD_RUNTIME_DIR", EX_CONFIG)

@@ -213,6 +213,19 @@ def test_wrong_usage(arguments, expected, capfd):
     assert expected in capfd.readouterr().err
 
 
+def test_a_refusal_that_comes_before_the_first_line_is_passed_on(place):
+    refused = (
+        "import socket, sys; from hub import shim; ours, theirs = socket.socketpair(); theirs.sendall(b'too many\\n');"
+        "theirs.close(); shim.attach = lambda directory: ours; sys.exit(shim.run([]))"
+    )
+    argv = [sys.executable, "-I", "-c", refused]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(argv, stdin=pipe, stdout=pipe, stderr=pipe, env=place.env) as shim:
+        assert shim.wait(PATIENCE_S) == 69
+        assert shim.stdout.read() == b"too many\n"
+        assert b"the hub closed the connection" in shim.stderr.read()
+
+
 def test_help(capfd):
     assert run(["--help"]) == 0
     assert "--upstream NAME" in capfd.readouterr().out
