@@ -83,6 +83,23 @@ class Process:
         """The end of what it wrote to standard error."""
         return self.log.read_text(errors="replace")[-4000:]
 
+    def write(self, data: bytes) -> None:
+        """To its standard input."""
+        assert self._popen.stdin is not None
+        self._popen.stdin.write(data)
+        self._popen.stdin.flush()
+
+    def exit_code(self, *, patience_s: float = 60) -> int:
+        """Wait until it ends by itself; its exit code."""
+        return self._popen.wait(patience_s)
+
+    def signalled(self, number: int, *, patience_s: float = 0.1) -> int | None:
+        """Send it a signal; its exit code if it ends soon."""
+        self._popen.send_signal(number)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            return self._popen.wait(patience_s)
+        return None
+
     def stop(self, *, patience_s: float = 10) -> int:
         """End it: SIGTERM, and SIGKILL to the whole group; its exit code."""
         with contextlib.suppress(ProcessLookupError):

@@ -1,6 +1,7 @@
 """The daemon as a process: who gets in, how it stops, what it leaves behind (nothing)."""
 
 import contextlib
+import http.client
 import json
 import os
 import signal
@@ -11,12 +12,15 @@ from pathlib import Path
 
 import psutil
 import pytest
-from processes import HUBD, Process, own_directories, running, running_hub
+from processes import HUBD, Hub, Process, own_directories, running, running_hub
 
 from config.schema import DEFAULT_LISTEN
+from hub.wire.mcp import CLIENT_CAPABILITIES_KEY, MODERN, VERSION_KEY
 
 SCRIPTED = Path(__file__).parent.parent / "scripted.py"
 INITIALIZE = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
+ASK = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": INITIALIZE}
+DEMO = f"[upstreams.demo]\ncommand = {json.dumps(sys.executable)}\nargs = ['-I', '-m', 'upstreams.demo']\n"
 
 
 def upstream(name, script):
@@ -34,7 +38,8 @@ class Host:
             self._socket.settimeout(20)
             self._socket.connect(f"{hub.env['XDG_RUNTIME_DIR']}/hubd/hubd.sock")
             self._file = self._socket.makefile("rb")
-            self.send({"hubd": 1, **preamble})
+            with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # refused; it has said why
+                self.send({"hubd": 1, **preamble})
         except OSError:
             self._socket.close()
             raise
@@ -68,6 +73,46 @@ def ready(hub):
         yield host
 
 
+def hubd(hub, *arguments, stdin=""):
+    """What a command says and how it ends."""
+    argv = [HUBD, *map(str, arguments)]
+    return subprocess.run(argv, env=hub.env, input=stdin, capture_output=True, text=True, timeout=60, check=False)
+
+
+class Post:
+    """A tool call over HTTP, as a host of the modern era sends it; `answer` waits for status and message."""
+
+    def __init__(self, hub, tool, arguments, *, token=None, query=""):
+        meta = {VERSION_KEY: MODERN, CLIENT_CAPABILITIES_KEY: {}}
+        params = {"name": tool, "arguments": arguments, "_meta": meta}
+        body = json.dumps({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": params})
+        headers = {
+            "Content-Type": "application/json",
+            "Accept": "application/json, text/event-stream",
+            "MCP-Protocol-Version": MODERN,
+            "Mcp-Method": "tools/call",
+            "Mcp-Name": tool,
+        }
+        if token is not None:
+            headers["Authorization"] = f"Bearer {token}"
+        self._connection = http.client.HTTPConnection(hub.url.split("/")[2], timeout=60)
+        self._connection.request("POST", f"/mcp{query}", body, headers)
+
+    def answer(self):
+        with contextlib.closing(self._connection):
+            response = self._connection.getresponse()
+            text = response.read().decode()
+        events = [line for line in text.splitlines() if line.startswith("data:")]
+        return response.status, json.loads(events[-1].removeprefix("data:") if events else text)
+
+
+def wait_until_it_stops_accepting(hub):
+    with contextlib.suppress(ConnectionError, FileNotFoundError):
+        while True:
+            with Host(hub):
+                pass
+
+
 def children(hub):
     return psutil.Process(hub.process.pid).children(recursive=True)
 
@@ -75,6 +120,112 @@ def children(hub):
 def ended(processes):
     _, alive = psutil.wait_procs(processes, timeout=20)
     return not alive
+
+
+@pytest.mark.covers("SEC-02", "F-D-01")
+def test_the_demo_from_start_to_stop(tmp_path):
+    with running_hub(tmp_path, DEMO) as hub:
+        assert "demo__add" in {tool["name"] for tool in json.loads(hubd(hub, "tools", "--json").stdout)}
+        status = json.loads(hubd(hub, "status", "--json").stdout)
+        assert [(upstream["name"], upstream["state"]) for upstream in status["upstreams"]] == [("demo", "connected")]
+        assert not status["warnings"]
+        done = hubd(hub, "call", "demo__add", "a=2", "b=40")
+        assert (done.returncode, done.stdout.strip()) == (0, "2 + 40 = 42")
+        done = hubd(hub, "call", "demo__add", "--json", "-", "--raw", stdin='{"a": 2, "b": 40}')
+        assert "42" in json.loads(done.stdout)["content"][0]["text"]
+        done = hubd(hub, "call", "demo__nothing")
+        assert done.returncode == 1
+        assert "demo__nothing" in done.stderr
+
+        for wrong in ({}, {"token": "x"}, {"token": ""}, {"token": hub.token + "x"}, {"query": f"?token={hub.token}"}):
+            assert Post(hub, "demo__add", {"a": 2, "b": 40}, **wrong).answer()[0] == 401
+        code, message = Post(hub, "demo__add", {"a": 2, "b": 40}, token=hub.token).answer()
+        assert code == 200
+        assert message["result"]["content"][0]["text"] == "2 + 40 = 42"
+
+        left = children(hub)
+        assert left
+        assert hubd(hub, "stop").returncode == 0
+        assert hub.process.stop() == 0
+        assert ended(left)
+        assert not list(Path(hub.env["XDG_RUNTIME_DIR"]).rglob("*.sock"))
+        for command in (["status"], ["tools"], ["call", "demo__add"], ["stop"]):
+            done = hubd(hub, *command)
+            assert done.returncode == 69
+            assert done.stderr.startswith("hubd: no hub is running")
+
+
+@pytest.mark.covers("SEC-02")
+def test_a_hub_without_a_token_says_so_until_it_ends(tmp_path):
+    with running_hub(tmp_path, DEMO, auth="none") as hub:
+        code, message = Post(hub, "demo__add", {"a": 1, "b": 2}).answer()
+        assert (code, message["result"]["content"][0]["text"]) == (200, "1 + 2 = 3")
+        assert "warning: HTTP needs no token" in hubd(hub, "status").stdout
+        assert "HTTP needs no token" in hub.process.tail()
+
+
+@pytest.mark.covers("SEC-01")
+@pytest.mark.parametrize(
+    ("listen", "auth", "proxy", "complaint"),
+    [
+        ("0.0.0.0:0", "token", False, "behind_tls_proxy = true"),
+        ("[::]:0", "token", False, "behind_tls_proxy = true"),
+        ("0.0.0.0:0", "none", False, "loopback only"),
+        ("0.0.0.0:0", "none", True, "loopback only"),
+        ("0.0.0.0:0", "token", True, None),
+        ("localhost:0", "none", False, None),
+    ],
+)
+def test_who_may_reach_the_hub_is_no_accident(tmp_path, listen, auth, proxy, complaint):
+    env = own_directories(tmp_path)
+    (config := tmp_path / "hubd.toml").write_text(f"behind_tls_proxy = {str(proxy).lower()}\n")
+    with running(
+        [HUBD, "serve", "--config", config, "--listen", listen, "--auth", auth], tmp_path / "log", env=env
+    ) as it:
+        if complaint is None:
+            assert it.wait_for(r"hubd listens on http://(0\.0\.0\.0|127\.0\.0\.1):\d+/mcp")
+            assert it.stop() == 0
+        else:
+            assert it.exit_code() == 78
+            assert complaint in it.tail()
+            assert not it.said
+
+
+def test_the_shim_passes_on_why_it_is_refused(tmp_path):
+    with running_hub(tmp_path, DEMO) as hub:
+        done = hubd(hub, "connect", "--profile", "work")
+        assert "There is no profile 'work' in this hub" in json.loads(done.stdout)["error"]["message"]
+        done = hubd(hub, "connect", "--profile", "default", "--host", "x", stdin=f"{json.dumps(ASK)}\n")
+        assert json.loads(done.stdout)["result"]["protocolVersion"] == "2025-11-25"
+        assert done.returncode == 0
+
+
+@pytest.mark.covers("F-D-07", "M-07")
+def test_a_crowd_of_hosts_leaves_descriptors_for_the_rest(tmp_path):
+    env = own_directories(tmp_path)
+    argv = ["sh", "-c", f"ulimit -n 80; exec {HUBD} serve --listen 127.0.0.1:0"]
+    with running(argv, tmp_path / "log", env=env) as process, contextlib.ExitStack() as stack:
+        url = process.wait_for(r"hubd listens on (\S+)")[1]
+        hub = Hub(url, None, env, tmp_path, process)
+        assert hubd(hub, "tools").returncode == 0
+        answers = [_attach(stack, hub) for _ in range(100)]
+        assert sum("result" in answer for answer in answers) == 20
+        assert "at most 20 hosts" in answers[-1]["error"]["message"]
+        assert hubd(hub, "call", "demo__add", "a=2", "b=40").stdout.strip() == "2 + 40 = 42"
+        stack.close()
+        while "result" not in _attach(stack, hub):
+            pass  # those that have left make room
+        log = process.tail()
+        assert "Traceback" not in log
+        assert log.count("at most 20 hosts") == 1
+
+
+def _attach(stack, hub):
+    """What one more host is told."""
+    host = stack.enter_context(Host(hub))
+    with contextlib.suppress(BrokenPipeError):
+        host.send(ASK)
+    return host.receive()
 
 
 @pytest.mark.covers("SEC-16", "I-3")
@@ -116,6 +267,55 @@ def test_a_stop_waits_for_calls_of_hosts_on_the_socket(tmp_path):
         assert hub.process.stop() == 0
 
 
+@pytest.mark.covers("F-D-01")
+def test_a_stop_waits_for_calls_over_http_and_from_the_command_line(tmp_path):
+    (held := tmp_path / "held").touch()
+    config, begun = "", []
+    for name in ("a", "b"):
+        os.mkfifo(fifo := tmp_path / name)
+        begun.append(fifo)
+        steps = [["mark", str(fifo)], ["await_gone", str(held)], ["serve"]]
+        config += upstream(name, {"on": {"tools/call:slow": steps}})
+    with running_hub(tmp_path, config) as hub, ready(hub):
+        post = Post(hub, "a__slow", {}, token=hub.token)
+        with running([HUBD, "call", "b__slow"], tmp_path / "call.log", env=hub.env) as call:
+            for fifo in begun:
+                fifo.read_text()  # once the upstream has the call
+            os.kill(hub.process.pid, signal.SIGTERM)
+            wait_until_it_stops_accepting(hub)
+            held.unlink()
+            code, message = post.answer()
+            assert code == 200
+            assert message["result"]["content"]
+            assert call.exit_code() == 0
+        assert hub.process.stop() == 0
+
+
+@pytest.mark.covers("F-D-02", "I-8")
+def test_a_second_signal_ends_a_hub_on_stdio_and_its_children(tmp_path):
+    script = {"start": [["deafen"]], "on": {"tools/call:stuck": [["hang"]]}}
+    (config := tmp_path / "hubd.toml").write_text(upstream("scripted", script))
+    argv = [HUBD, "serve", "--stdio", "--config", config]
+    with running(argv, tmp_path / "log", env=own_directories(tmp_path)) as process:
+        calls = [
+            ("initialize", INITIALIZE),
+            ("tools/list", {}),
+            ("tools/call", {"name": "scripted__stuck"}),
+            ("ping", {}),
+        ]
+        for id, (method, params) in enumerate(calls):
+            process.write(json.dumps({"jsonrpc": "2.0", "id": id, "method": method, "params": params}).encode() + b"\n")
+            if method != "tools/call":
+                process.wait_for(rf'"id":{id}\b')
+        left = psutil.Process(process.pid).children(recursive=True)
+        assert left
+        while (code := process.signalled(signal.SIGTERM)) is None:
+            pass  # again: two signals at once may arrive as one
+        assert code == 0
+        assert ended(left)
+        assert "stopping at once" in process.tail()
+
+
 @pytest.mark.covers("F-D-02", "I-8")
 def test_a_second_signal_ends_the_waiting_and_the_children(tmp_path):
     script = {"start": [["deafen"]], "on": {"tools/call:stuck": [["hang"]]}}
@@ -126,10 +326,7 @@ def test_a_second_signal_ends_the_waiting_and_the_children(tmp_path):
         left = children(hub)
         assert left
         os.kill(hub.process.pid, signal.SIGTERM)
-        with contextlib.suppress(ConnectionError):  # the listener is closed once the first signal has been heard
-            while True:
-                with Host(hub):
-                    pass
+        wait_until_it_stops_accepting(hub)  # it does once the first signal has been heard
         os.kill(hub.process.pid, signal.SIGTERM)
         assert host.receive() is None
         assert hub.process.stop(patience_s=20) == 0
