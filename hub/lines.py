@@ -5,6 +5,7 @@ The counterpart of `hub.http_server` for shims.
 
 import logging
 import os
+from contextlib import suppress
 from typing import Final
 
 import trio
@@ -59,11 +60,13 @@ class LineServer:
         try:
             with trio.fail_after(PREAMBLE_S):
                 preamble, rest = await read_preamble(stream)
-                if complaint := self._complaint(preamble):
-                    await stream.send_all(encode_response(None, Failure(INVALID_PARAMS, complaint)) + b"\n")
-                    return
         except (trio.BrokenResourceError, trio.TooSlowError, ValueError) as error:
             log.warning("a connection on the unix socket did not say who it is: %s", error or "it is gone")
+            return
+        if complaint := self._complaint(preamble):
+            log.info("refused a host: %s", complaint)
+            with suppress(trio.BrokenResourceError), trio.move_on_after(PREAMBLE_S):
+                await stream.send_all(encode_response(None, Failure(INVALID_PARAMS, complaint)) + b"\n")
             return
         identity = Identity(f"uid:{uid}", preamble.host or "stdio")
         hub = self._hub
