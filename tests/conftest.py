@@ -8,9 +8,14 @@ import sys
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 TESTS = Path(__file__).parent
 sys.path.insert(0, str(TESTS))
+
+settings.register_profile("same", derandomize=True)
+settings.load_profile(os.environ.get("HUBD_HYPOTHESIS", "same"))
+"""The same examples in every run; HUBD_HYPOTHESIS=default looks further."""
 
 DEPS_MADE = TESTS.parent / ".deps" / "src" / "mcp-2.3.0" / ".complete"
 """The last thing that tests/deps/setup.sh makes."""

@@ -304,7 +304,8 @@ def test_whatever_a_peer_says_is_an_answer_or_a_protocol_error(value: object) ->
             with contextlib.suppress(RemoteProtocolError):
                 read_initialize_result(result)
     for member in ("protocolVersion", "clientCapabilities", "logLevel", "clientInfo"):
-        for params in ({"_meta": said}, meta(**{"protocolVersion": MODERN, "clientCapabilities": {}, member: None})):
+        spoilt = meta(**{"protocolVersion": MODERN, "clientCapabilities": {}, member: None})
+        for found in (said, Raw(bytes(spoilt["_meta"]).replace(b"null", bytes(said)))):
             with contextlib.suppress(Refusal):
-                read_metadata({**params, "_meta": Raw(bytes(params["_meta"]).replace(b"null", bytes(said)))})
+                read_metadata({"_meta": found})
             split_meta({"_meta": said})
