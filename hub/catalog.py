@@ -17,6 +17,7 @@ from hub.naming import Claims
 from hub.offers import NAME_KINDS, NOTHING, Offers, Route, UpstreamRule, quote_some
 from hub.rewrite import Change, localise, unchanged, untag_arguments
 from hub.seal import SealBroken, Sealer, load_keys
+from hub.welcome import SETTLING_TTL_MS
 from hub.wire.jsonrpc import RemoteProtocolError, encode, peek_object, peek_str
 from hub.wire.mcp import (
     CAPABILITY,
@@ -32,7 +33,6 @@ from hub.wire.mcp import (
 __all__ = ["Catalog", "Route", "Rules", "UpstreamRule", "localise", "merge", "untag_arguments"]
 
 MAX_TTL_MS: Final = 300_000
-SETTLING_TTL_MS: Final = 1_000
 LEGACY_TTL_MS: Final = 60_000
 SILENT_TTL_MS: Final = 10_000
 """How long to trust a legacy upstream's list: one that tells of changes, and one that does not (bridging.md 13)."""

@@ -187,12 +187,6 @@ class Overloaded(HubError):
     retryable = True
 
 
-class Draining(HubError):
-    """The hub or the upstream is stopping."""
-
-    kind = "draining"
-
-
 def failure_from(error: HubError, method: str) -> Reply:
     """What a host sees of a hub-made failure: for `tools/call` a result the model can act on, else an error (14)."""
     facts = error.facts()
