@@ -37,7 +37,7 @@ def check_hub(config: HubConfig) -> None:
         )
     if config.page_size < 0:
         raise Problem(("page_size",), "must be a number of entries, or 0 for everything in one page")
-    for name in ("startup_grace_s", "drain_s"):
+    for name in ("startup_grace_s", "drain_s", "park_ttl_s", "park_total_s", "synthetic_progress_s"):
         value = getattr(config, name)
         if not (math.isfinite(value) and value >= 0):
             raise Problem((name,), "must be a number of seconds, 0 or more")

@@ -47,6 +47,8 @@ class Timeouts(Struct, frozen=True, forbid_unknown_fields=True):
     """A call without answer, progress or other message for it."""
     call_total: float = 3600.0
     """A call, whatever progress it reports."""
+    session_idle: float = 300.0
+    """A session that one host has for itself, without a call."""
 
 
 class UpstreamConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -68,6 +70,18 @@ class UpstreamConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     era: Literal["auto", "legacy", "modern"] = "auto"
     locality: Literal["auto", "local", "remote"] = "auto"
     apps: bool = False
+    session_mode: Literal["auto", "shared", "per_host", "singleton"] = "auto"
+    """Which hosts share one session with it (bridging.md 6). `auto`: all, until it first asks a question; over HTTP
+    each host has its own. `singleton`: it may only run once, so all share it for ever."""
+    across_principals: bool = False
+    """Hosts of different accounts may share a session, too (D-17)."""
+    client_features: Literal["auto", "none"] = "auto"
+    """`none`: it is told that hosts can neither sample nor be asked, nor have roots."""
+    roots: Literal["auto", "none", "host"] | tuple[str, ...] = "auto"
+    """Where hosts work. `auto`: told on sessions that one host has for itself; `host`: so that each host gets one; a
+    list of `file://` URIs: these, whoever asks."""
+    tasks: Literal["absorb", "off"] = "absorb"
+    """`absorb`: hosts that know no tasks wait while the hub polls; `off`: it is not told that there may be tasks."""
     disabled: bool = False
     timeouts: Timeouts = Timeouts()
     tool_timeouts: dict[str, float] = {}
@@ -93,4 +107,13 @@ class HubConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     page_size: int = 0
     """Entries per page of a merged list; 0: everything in one page (S-31)."""
     drain_s: float = 30.0
+    park_ttl_s: float = 900.0
+    """How long a question waits for its answer (bridging.md 7.1)."""
+    park_total_s: float = 7200.0
+    """How long one call may wait for answers, all rounds together."""
+    on_lost: Literal["error", "restart_safe", "restart"] = "error"
+    """What becomes of a tool call whose answers come too late: an error, or a new call (`restart_safe`: if the tool
+    says that it only reads, or may be repeated)."""
+    synthetic_progress_s: float = 20.0
+    """Hosts that asked for progress hear at least this often that a call is still running; 0: only what there is."""
     upstreams: dict[str, UpstreamConfig] = field(default_factory=dict)

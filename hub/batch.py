@@ -6,7 +6,7 @@ from typing import Final
 import trio
 
 from hub.registry import Downstream, Router, answer, start
-from hub.relay import HostExchange
+from hub.relay import HostExchange, Send
 from hub.wire.jsonrpc import (
     Message,
     Notification,
@@ -57,7 +57,7 @@ async def run_batch(
     router: Router,
     messages: list[Message | RemoteProtocolError],
     *,
-    notify: Callable[[bytes], None],
+    notify: Send,
     reply: Callable[[bytes], None],
 ) -> None:
     """Do all of it at the same time; `reply` gets each response when it is there, `notify` what comes before.
@@ -86,7 +86,7 @@ async def _run(
     router: Router,
     request: Request,
     scope: trio.CancelScope,
-    notify: Callable[[bytes], None],
+    notify: Send,
     reply: Callable[[bytes], None],
 ) -> None:
     assert host.caller is not None

@@ -138,9 +138,9 @@ class LineHost(Downstream):
         for message in messages.values():
             self._send(message)
 
-    def _notify(self, message: bytes) -> None:
-        """Send what may be dropped."""
-        if self._channel.outbox.queued_bytes < CONGESTED_BYTES:
+    def _say(self, message: bytes, *, vital: bool = False) -> None:
+        """Send what belongs to a request and may be dropped, unless it is `vital`."""
+        if vital or self._channel.outbox.queued_bytes < CONGESTED_BYTES:
             self._send(message)
 
     def _send(self, message: bytes) -> None:
@@ -219,7 +219,7 @@ class LineHost(Downstream):
             self._reply(request.id, started)
             return
         token = progress_token(request.params)
-        exchange = HostExchange(caller, self._notify, progress_token=token, scope=self.scope)
+        exchange = HostExchange(caller, self._say, progress_token=token, scope=self.scope)
         self._nursery.start_soon(self._serve, request, exchange, started)
 
     def _caller(self, request: Request) -> Caller | None:
@@ -231,7 +231,9 @@ class LineHost(Downstream):
             self.version = metadata.version
         if metadata.client_info is not None and self.client_info is EMPTY:
             self.client_info = detach(metadata.client_info)
-        return Caller(self.identity, metadata.version, metadata.capabilities, metadata.log_level, self.conversation)
+        return Caller(
+            self.identity, metadata.version, metadata.capabilities, metadata.log_level, self.conversation, lasting=True
+        )
 
     async def _serve(self, request: Request, exchange: HostExchange, scope: trio.CancelScope) -> None:
         try:
@@ -256,7 +258,7 @@ class LineHost(Downstream):
 
     async def _serve_batch(self, messages: list[Request | Notification | Response | RemoteProtocolError]) -> None:
         replies: list[bytes] = []
-        await run_batch(self, self._router, messages, notify=self._notify, reply=replies.append)
+        await run_batch(self, self._router, messages, notify=self._say, reply=replies.append)
         if replies and wants_answer(messages):
             self._send(b"[%b]" % b",".join(replies))
 

@@ -56,7 +56,7 @@ class Answer(Protocol):
 
     def open(self) -> None: ...
 
-    def send(self, message: bytes) -> None: ...
+    def send(self, message: bytes, *, vital: bool = False) -> None: ...
 
 
 class ModernAnswer:
@@ -72,10 +72,10 @@ class ModernAnswer:
         if self._accept.events and not self._response.started:
             self._response.open_stream()
 
-    def send(self, message: bytes) -> None:
+    def send(self, message: bytes, *, vital: bool = False) -> None:
         self.open()
-        if self._response.started and self._response.queued_bytes <= CONGESTED_BYTES:
-            self._response.write(encode_event(message))
+        if self._response.started and (vital or self._response.queued_bytes <= CONGESTED_BYTES):
+            self._response.write(encode_event(message), vital=vital)
 
     def finish(self, message: bytes, reply: Reply) -> None:
         """End with a response."""
@@ -118,10 +118,10 @@ class LegacyAnswer:
         if self._stream is None and self._accept.events and not self._response.gone:
             self._stream = self._session.answer_stream(self._response)
 
-    def send(self, message: bytes) -> None:
+    def send(self, message: bytes, *, vital: bool = False) -> None:
         self.open()
         if self._stream is not None:
-            self._stream.send(message)
+            self._stream.send(message, vital=vital)
 
     def finish(self, message: bytes | None) -> None:
         """End with a response; None: the request was cancelled, so that there is none (P-10)."""

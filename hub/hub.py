@@ -162,7 +162,7 @@ class Hub:
         log.info("%s is restarted by command", name)
 
     def _operator(self) -> HostExchange:
-        return HostExchange(Caller(OPERATOR, L4, {}), lambda message: None)
+        return HostExchange(Caller(OPERATOR, L4, {}), lambda message, *, vital=False: None)
 
 
 def rules_of(config: HubConfig) -> Rules:

@@ -180,7 +180,7 @@ class Downstream:
         """
         result, version, capabilities = router.initialize(params, self.scope)
         self.version = version
-        self.caller = Caller(self.identity, version, detached(capabilities), None, self.conversation)
+        self.caller = Caller(self.identity, version, detached(capabilities), None, self.conversation, lasting=True)
         self.client_info = detach(params.get("clientInfo", EMPTY))
         self.open = False
         return result

@@ -7,13 +7,12 @@ Questions from upstreams (sampling, elicitation, roots) are asked here too. In t
 host without those capabilities would, so that upstreams go on without.
 """
 
-from collections.abc import Callable
-from typing import Final
+from typing import Final, Protocol
 
 import trio
 from msgspec import Raw
 
-from hub.link.exchange import Caller
+from hub.link.exchange import Caller, Question
 from hub.wire.jsonrpc import Failure, Reply, encode_notification, peek_str
 from hub.wire.mcp import LOG_LEVELS, MESSAGE, METHOD_NOT_FOUND, PROGRESS, PROGRESS_TOKEN
 
@@ -23,26 +22,47 @@ RELEASE_S: Final = 0.5
 """How long the newest of too many may be held back."""
 
 
+class Send(Protocol):
+    """Sends a whole encoded message on the stream that answers a request. Never blocks and never raises."""
+
+    def __call__(self, message: bytes, *, vital: bool = False) -> None:
+        """`vital`: not to be dropped, however slowly the host reads; else it may be."""
+        ...
+
+
+class Asked(Protocol):
+    """A host that can be asked things during a request: one of a legacy session."""
+
+    async def ask(self, question: Question, send: Send) -> Reply:
+        """Put `question` on the stream of `send`; the answer, checked and written for the upstream.
+
+        Cancellation: withdraws it.
+        """
+        ...
+
+
 class HostExchange:
     """One running request of one host. Satisfies `hub.link.exchange.Exchange`.
 
-    `send` takes a whole encoded message for the stream that answers this request; it never blocks and never raises.
-    `scope` is the single upstream an endpoint is bound to, None for all.
+    `send` is the stream that answers this request, `host` whom to ask on it; None: a modern one, which is asked by
+    results, or nobody. `scope` is the single upstream an endpoint is bound to, None for all.
     """
 
-    __slots__ = ("_credit", "_credit_at", "_held", "_last_progress", "_send", "_token", "caller", "scope")
+    __slots__ = ("_credit", "_credit_at", "_held", "_last_progress", "_token", "caller", "host", "scope", "send")
 
     def __init__(
         self,
         caller: Caller,
-        send: Callable[[bytes], None],
+        send: Send,
         *,
         progress_token: Raw | None = None,
         scope: str | None = None,
+        host: Asked | None = None,
     ) -> None:
         self.caller = caller
         self.scope = scope
-        self._send = send
+        self.send = send
+        self.host = host
         self._token = progress_token
         self._last_progress = float("-inf")
         self._held: dict[str, Raw] | None = None
@@ -77,7 +97,7 @@ class HostExchange:
     def finish(self) -> None:
         """Let go of held progress: its time has come, or the operation is about to be answered."""
         if self._held is not None and self._token is not None:
-            self._send(encode_notification(PROGRESS, {PROGRESS_TOKEN: self._token, **self._held}))
+            self.send(encode_notification(PROGRESS, {PROGRESS_TOKEN: self._token, **self._held}))
         self.forget()
 
     def forget(self) -> None:
@@ -89,10 +109,13 @@ class HostExchange:
     def log(self, params: dict[str, Raw]) -> None:
         """Pass a log message on, if the host wants its level."""
         if wants_log(self.caller.log_level, peek_str(params.get("level"))):
-            self._send(encode_notification(MESSAGE, params))
+            self.send(encode_notification(MESSAGE, params))
 
-    async def ask(self, method: str, params: dict[str, Raw]) -> Reply:
-        return Failure(METHOD_NOT_FOUND, f"The host of this call does not answer {method}")
+    async def ask(self, question: Question) -> Reply:
+        """As `Exchange.ask`; a host that cannot be asked is not."""
+        if self.host is None:
+            return Failure(METHOD_NOT_FOUND, f"The host of this call does not answer {question.method}")
+        return await self.host.ask(question, self.send)
 
 
 _holding: set[HostExchange] = set()

@@ -33,6 +33,7 @@ from hub.wire.mcp import (
     RESOURCE_NOT_FOUND,
     RESOURCES_READ,
     TOOLS_CALL,
+    UI_EXTENSION,
     Era,
     Kind,
     Snapshot,
@@ -40,7 +41,6 @@ from hub.wire.mcp import (
 from hub.wire.modern import split_meta
 from hub.wire.translate import UnknownResultType, failure_for_host, params_for_upstream, result_for_host
 
-UI_EXTENSION: Final = "io.modelcontextprotocol/ui"
 NO_COMPLETION: Final = Result(raw({"completion": {"values": [], "total": 0, "hasMore": False}}))
 
 

@@ -35,6 +35,7 @@ from hub.wire.jsonrpc import Failure, Raw, raw
 from hub.wire.mcp import L4, MODERN, Era, era_of
 from upstreams.peer_session import PeerSession
 from upstreams.probe import about, expected_era, remember, shake_hands
+from upstreams.session import COMMON, Terms
 
 INFO = {"name": "fake", "version": "1"}
 
@@ -189,9 +190,9 @@ class FakeUpstream:
         more = {"nextCursor": str(end)} if end < len(entries) else {}
         return {key: entries[start:end], **more}
 
-    def open(self, config: Any, name: str, events: Any, memory: Any) -> "FakeSession":
+    def open(self, config: Any, name: str, events: Any, memory: Any, terms: Terms = COMMON) -> "FakeSession":
         """As `upstreams.session.open_session`."""
-        return FakeSession(self, config, name, events, memory)
+        return FakeSession(self, config, name, events, memory, terms)
 
 
 LISTS = {
@@ -207,8 +208,8 @@ class FakeSession(PeerSession):
 
     transport = "stdio"
 
-    def __init__(self, fake: FakeUpstream, config: Any, name: str, events: Any, memory: Any) -> None:
-        super().__init__(name, events)
+    def __init__(self, fake: FakeUpstream, config: Any, name: str, events: Any, memory: Any, terms: Terms) -> None:
+        super().__init__(name, events, terms)
         self._fake = fake
         self._config = config
         self._memory = memory
@@ -227,7 +228,7 @@ class FakeSession(PeerSession):
                 try:
                     expected = expected_era(self._config, self._memory)
                     with trio.fail_after(self._config.timeouts.start):
-                        self._agreed(await shake_hands(self.peer, self._config, expected))
+                        self._agreed(await shake_hands(self.peer, self._config, expected, self.terms.capabilities))
                     remember(self._config, self._memory, self.facts)
                     task_status.started()
                     nursery.start_soon(self.stay_in_touch)
@@ -251,8 +252,8 @@ class FakeSession(PeerSession):
 def opener(fakes: dict[str, FakeUpstream]) -> Callable[..., FakeSession]:
     """An `open_session` that finds fakes by the name of the upstream."""
 
-    def open_session(config: Any, name: str, events: Any, memory: Any) -> FakeSession:
-        return fakes[name].open(config, name, events, memory)
+    def open_session(config: Any, name: str, events: Any, memory: Any, terms: Terms = COMMON) -> FakeSession:
+        return fakes[name].open(config, name, events, memory, terms)
 
     return open_session
 
@@ -275,7 +276,7 @@ class FakeHost(HostExchange):
         declared = {name: raw(value) for name, value in (capabilities or {}).items()}
         super().__init__(
             Caller(Identity(principal, host), version, declared, level, conversation or new_conversation()),
-            lambda message: self.sent.append(json.loads(message)),
+            lambda message, **_: self.sent.append(json.loads(message)),
             progress_token=None if token is None else raw(token),
         )
 

@@ -37,7 +37,7 @@ from upstreams.http_legacy import LegacyHttp
 from upstreams.http_modern import ModernHttp
 from upstreams.http_post import CONTENT, Poster, StatusError, field_lines
 from upstreams.probe import about, config_key, find_modern
-from upstreams.session import CallTimeouts, EraMemory, SessionEvents, stamp_own
+from upstreams.session import CallTimeouts, EraMemory, SessionEvents, Terms, stamp_own
 from upstreams.sse import SseConversation
 
 SSE: Final = "sse"
@@ -47,15 +47,20 @@ Conversation = ModernHttp | LegacyHttp | SseConversation
 log = logging.getLogger(__name__)
 
 
-def open_http(config: UpstreamConfig, name: str, events: SessionEvents, memory: EraMemory) -> "WebSession":
+def open_http(
+    config: UpstreamConfig, name: str, events: SessionEvents, memory: EraMemory, terms: Terms
+) -> "WebSession":
     """An unopened session with the server at `config.url`."""
-    return WebSession(config, name, events, memory)
+    return WebSession(config, name, events, memory, terms)
 
 
 class WebSession:
     """One session with an upstream by URL, of whatever transport and era it turns out to be."""
 
-    def __init__(self, config: UpstreamConfig, name: str, events: SessionEvents, memory: EraMemory) -> None:
+    def __init__(
+        self, config: UpstreamConfig, name: str, events: SessionEvents, memory: EraMemory, terms: Terms
+    ) -> None:
+        self.terms = terms
         self._config = config
         self._name = name
         self._events = events
@@ -116,7 +121,7 @@ class WebSession:
 
     async def _find(self, poster: Poster) -> Conversation:
         if self._config.transport == "sse":
-            return await SseConversation.open(poster, self._events)
+            return await SseConversation.open(poster, self._events, self.terms)
         if self._config.era == "modern":
             return await self._as_modern(poster) or self._not_modern()
         if self._config.era == "legacy":
@@ -135,8 +140,8 @@ class WebSession:
 
     async def _as_remembered(self, poster: Poster, kind: str | None) -> Conversation:
         if kind == SSE:
-            return await SseConversation.open(poster, self._events)
-        return await LegacyHttp.open(poster, self._events)
+            return await SseConversation.open(poster, self._events, self.terms)
+        return await LegacyHttp.open(poster, self._events, self.terms)
 
     async def _as_modern(self, poster: Poster) -> ModernHttp | None:
         facts = await discover(poster)
@@ -148,12 +153,12 @@ class WebSession:
 
     async def _as_legacy(self, poster: Poster) -> LegacyHttp | SseConversation:
         try:
-            return await LegacyHttp.open(poster, self._events)
+            return await LegacyHttp.open(poster, self._events, self.terms)
         except StatusError as error:
             if error.status not in (400, 404, 405) or self._config.transport != "auto":
                 raise
             try:
-                return await SseConversation.open(poster, self._events)
+                return await SseConversation.open(poster, self._events, self.terms)
             except UpstreamProtocolError:
                 raise error from None
 

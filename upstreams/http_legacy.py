@@ -41,7 +41,7 @@ from upstreams.http_listen import StandingStream
 from upstreams.http_post import CONTENT, JSON, EventStream, Poster, SessionUnknown, StatusError, Take, stream_headers
 from upstreams.http_session import LAST_WORDS_S, RESENDABLE, HttpConversation
 from upstreams.probe import about, judge_initialize
-from upstreams.session import OWN_CAPABILITIES, SessionEvents
+from upstreams.session import COMMON, SessionEvents, Terms
 
 PING_S: Final = 60.0
 PING_ANSWER_S: Final = 15.0
@@ -77,8 +77,9 @@ class LegacyHttp(HttpConversation):
 
     era = Era.LEGACY
 
-    def __init__(self, poster: Poster, events: SessionEvents) -> None:
+    def __init__(self, poster: Poster, events: SessionEvents, terms: Terms) -> None:
         super().__init__(poster, events)
+        self.terms = terms
         self._renewal: trio.Event | None = None
         """Set when the renewal that is going on is over."""
         self._standing = StandingStream(self)
@@ -88,7 +89,7 @@ class LegacyHttp(HttpConversation):
         self._checking = False
 
     @classmethod
-    async def open(cls, poster: Poster, events: SessionEvents) -> "LegacyHttp":
+    async def open(cls, poster: Poster, events: SessionEvents, terms: Terms = COMMON) -> "LegacyHttp":
         """Shake hands.
 
         Raises:
@@ -96,7 +97,7 @@ class LegacyHttp(HttpConversation):
             HandshakeRefused, UpstreamVersionError, UpstreamProtocolError: as `probe.judge_initialize`.
             HubError: as `call`.
         """
-        session = cls(poster, events)
+        session = cls(poster, events, terms)
         await session._begin()
         return session
 
@@ -110,7 +111,7 @@ class LegacyHttp(HttpConversation):
 
     async def _shake_hands(self) -> Life:
         id = self.next_id()
-        body = encode_request(id, INITIALIZE, initialize_params(L4, OWN_CAPABILITIES))
+        body = encode_request(id, INITIALIZE, initialize_params(L4, self.terms.capabilities))
         with await self.poster.open(CONTENT, body, resend=True) as reply:
             session_id = reply.headers.get("mcp-session-id")
             answer = await self.poster.read(reply, id, self._take_own)

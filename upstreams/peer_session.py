@@ -25,7 +25,17 @@ from hub.link.peer import BadPeer, Peer
 from hub.wire.jsonrpc import Failure, Notification, RemoteProtocolError, Reply, Request
 from hub.wire.legacy import ServerFacts
 from hub.wire.mcp import LIST_CHANGED, MESSAGE, METHOD_NOT_FOUND, PING, PROGRESS, Era, era_of
-from upstreams.session import CallClock, CallTimeouts, SessionEvents, named_log, split_progress, stamp_call, stamp_own
+from upstreams.session import (
+    COMMON,
+    CallClock,
+    CallTimeouts,
+    SessionEvents,
+    Terms,
+    named_log,
+    split_progress,
+    stamp_call,
+    stamp_own,
+)
 
 log = logging.getLogger(__name__)
 
@@ -46,9 +56,10 @@ class PeerSession:
     transport = ""
     pid: int | None = None
 
-    def __init__(self, name: str, events: SessionEvents) -> None:
+    def __init__(self, name: str, events: SessionEvents, terms: Terms = COMMON) -> None:
         self.name = name
         self.events = events
+        self.terms = terms
         self.peer: Peer
         self._facts: ServerFacts | None = None
         self._era = Era.LEGACY

@@ -72,8 +72,10 @@ def remember(config: UpstreamConfig, memory: EraMemory, facts: ServerFacts) -> N
         memory.remember_era(config_key(config), era_of(facts.version).value)
 
 
-async def shake_hands(peer: Peer, config: UpstreamConfig, expected: Era | None) -> ServerFacts:
-    """Find the era and agree on a revision. Only the wait for the probe is bounded here.
+async def shake_hands(
+    peer: Peer, config: UpstreamConfig, expected: Era | None, capabilities: dict[str, Raw] = OWN_CAPABILITIES
+) -> ServerFacts:
+    """Find the era and agree on a revision, declaring `capabilities`. Only the wait for the probe is bounded here.
 
     Raises:
         UpstreamVersionError: no revision in common.
@@ -90,7 +92,7 @@ async def shake_hands(peer: Peer, config: UpstreamConfig, expected: Era | None) 
             if (facts := await discover(peer)) is not None:
                 return facts
     try:
-        return await initialize(peer)
+        return await initialize(peer, capabilities)
     except HandshakeRefused:
         if config.era == "legacy" or (facts := await discover(peer)) is None:
             raise
@@ -164,7 +166,7 @@ def supported_versions(failure: Failure) -> tuple[str, ...]:
     return tuple(version for version in found if version is not None)
 
 
-async def initialize(peer: Peer) -> ServerFacts:
+async def initialize(peer: Peer, capabilities: dict[str, Raw] = OWN_CAPABILITIES) -> ServerFacts:
     """The handshake of the legacy revisions.
 
     Raises:
@@ -174,7 +176,7 @@ async def initialize(peer: Peer) -> ServerFacts:
     """
     handshake = Handshake(Role.CLIENT)
     handshake.feed(Event.INITIALIZE)
-    reply = await peer.request(INITIALIZE, initialize_params(L4, OWN_CAPABILITIES))
+    reply = await peer.request(INITIALIZE, initialize_params(L4, capabilities))
     facts = judge_initialize(reply)
     handshake.feed(Event.AGREE)
     peer.notify(INITIALIZED, {})

@@ -44,7 +44,7 @@ MAX_ENTRIES: Final = 2_000
 MAX_ENTRY_BYTES: Final = 64 << 10
 MAX_LIST_BYTES: Final = 8 << 20
 OWN_CAPABILITIES: Final[dict[str, Raw]] = {}
-"""What the hub can do for an upstream by itself: nothing, as long as no questions are relayed."""
+"""What the hub can do for an upstream by itself, with no host behind it."""
 
 
 class CallTimeouts(Struct, frozen=True):
@@ -56,6 +56,19 @@ class CallTimeouts(Struct, frozen=True):
     """Whatever it reports."""
 
 
+class Terms(Struct, frozen=True):
+    """On what terms a session is held (bridging.md 5.2, 6)."""
+
+    capabilities: dict[str, Raw] = OWN_CAPABILITIES
+    """Declared in `initialize`; a modern upstream hears those of each request instead."""
+    exclusive: bool = False
+    """One host has it for itself: what the upstream asks is asked of that host."""
+
+
+COMMON: Final = Terms()
+"""The terms of a session that is nobody's in particular."""
+
+
 class SessionEvents(Protocol):
     """Who hears what a session has to say that belongs to no call. No method blocks or raises."""
 
@@ -65,6 +78,22 @@ class SessionEvents(Protocol):
 
     def log(self, params: dict[str, Raw]) -> None:
         """A `notifications/message` that cannot be attributed to one host: for the hub's own log."""
+        ...
+
+    def updated(self, uri: str) -> None:
+        """The resource `uri` changed, or a part of one that is watched."""
+        ...
+
+    def asked(self) -> None:
+        """The upstream asked a question: it is interactive from now on (bridging.md 6)."""
+        ...
+
+    def unattributed(self, method: str) -> None:
+        """A question was refused because nobody can tell which host it is for (bridging.md 16.3)."""
+        ...
+
+    def elicited(self, id: str) -> None:
+        """What was begun at a URL under this `elicitationId` is done (bridging.md 7.6)."""
         ...
 
     def ended(self) -> None:
@@ -128,15 +157,17 @@ class Session(Protocol):
         ...
 
 
-def open_session(config: UpstreamConfig, name: str, events: SessionEvents, memory: EraMemory) -> Session:
+def open_session(
+    config: UpstreamConfig, name: str, events: SessionEvents, memory: EraMemory, terms: Terms = COMMON
+) -> Session:
     """An unopened session of the transport that `config` asks for."""
     if config.command is not None:
         from upstreams.stdio import open_stdio
 
-        return open_stdio(config, name, events, memory)
+        return open_stdio(config, name, events, memory, terms)
     from upstreams.http import open_http
 
-    return open_http(config, name, events, memory)
+    return open_http(config, name, events, memory, terms)
 
 
 # --- what is written into requests ------------------------------------------------------------------------------------

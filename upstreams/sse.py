@@ -21,7 +21,7 @@ from upstreams.http_connection import parse_url
 from upstreams.http_post import CONTENT, EventStream, Poster, SessionUnknown, stream_headers
 from upstreams.peer_session import PeerSession
 from upstreams.probe import about, initialize
-from upstreams.session import SessionEvents
+from upstreams.session import COMMON, SessionEvents, Terms
 
 ENDPOINT_S: Final = 5.0
 """How long a server may take to name its endpoint."""
@@ -128,13 +128,13 @@ class SseConversation(PeerSession):
 
     transport = "sse"
 
-    def __init__(self, poster: Poster, events: SessionEvents, stream: EventStream, target: str) -> None:
-        super().__init__(poster.name, events)
+    def __init__(self, poster: Poster, events: SessionEvents, stream: EventStream, target: str, terms: Terms) -> None:
+        super().__init__(poster.name, events, terms)
         self._client = poster.client
         self._channel = SseChannel(poster, stream, target)
 
     @classmethod
-    async def open(cls, poster: Poster, events: SessionEvents) -> "SseConversation":
+    async def open(cls, poster: Poster, events: SessionEvents, terms: Terms = COMMON) -> "SseConversation":
         """Open the event stream and wait for the endpoint.
 
         Raises:
@@ -147,7 +147,7 @@ class SseConversation(PeerSession):
             if reply.status != 200:
                 await poster.refused(reply, None)
             stream = poster.event_stream(reply)
-            return cls(poster, events, stream, await _endpoint(poster, stream))
+            return cls(poster, events, stream, await _endpoint(poster, stream), terms)
         except BaseException:
             reply.discard()
             raise
@@ -176,7 +176,7 @@ class SseConversation(PeerSession):
 
     async def _shake_hands(self) -> HubError | None:
         try:
-            facts = await initialize(self.peer)
+            facts = await initialize(self.peer, self.terms.capabilities)
         except (ChannelClosed, OutboxFull, BadPeer):
             return self._why()
         except RemoteProtocolError as error:

@@ -20,7 +20,7 @@ from hub.wire.mcp import Era
 from upstreams.child import Child
 from upstreams.peer_session import PeerSession
 from upstreams.probe import about, expected_era, remember, shake_hands
-from upstreams.session import EraMemory, Session, SessionEvents
+from upstreams.session import EraMemory, Session, SessionEvents, Terms
 
 LAST_READ_S: Final = 0.2
 """How long to read on after the process has exited or closed its input (M-01)."""
@@ -32,9 +32,9 @@ class DiedInHandshake(UpstreamUnavailable):
     """The process ended before it could be used."""
 
 
-def open_stdio(config: UpstreamConfig, name: str, events: SessionEvents, memory: EraMemory) -> Session:
+def open_stdio(config: UpstreamConfig, name: str, events: SessionEvents, memory: EraMemory, terms: Terms) -> Session:
     """An unopened session with the command of `config`."""
-    return StdioSession(config, name, events, memory)
+    return StdioSession(config, name, events, memory, terms)
 
 
 class StdioSession(PeerSession):
@@ -42,8 +42,10 @@ class StdioSession(PeerSession):
 
     transport = "stdio"
 
-    def __init__(self, config: UpstreamConfig, name: str, events: SessionEvents, memory: EraMemory) -> None:
-        super().__init__(name, events)
+    def __init__(
+        self, config: UpstreamConfig, name: str, events: SessionEvents, memory: EraMemory, terms: Terms
+    ) -> None:
+        super().__init__(name, events, terms)
         self._config = config
         self._memory = memory
 
@@ -92,7 +94,7 @@ class StdioSession(PeerSession):
         start_s = self._config.timeouts.start
         try:
             with trio.fail_after(start_s):
-                facts = await shake_hands(self.peer, self._config, expected)
+                facts = await shake_hands(self.peer, self._config, expected, self.terms.capabilities)
         except trio.TooSlowError:
             text = f"{self.name} did not complete the handshake within {start_s:g} seconds"
             return UpstreamUnavailable(text, upstream=self.name)

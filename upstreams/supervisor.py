@@ -19,7 +19,7 @@ from hub.wire.jsonrpc import raw
 from hub.wire.mcp import SET_LEVEL, Era, Kind
 from upstreams.lifecycle import Event, State
 from upstreams.probe import config_key
-from upstreams.session import EraMemory, Listing, Session, SessionEvents, open_session, walk
+from upstreams.session import COMMON, EraMemory, Listing, Session, SessionEvents, Terms, open_session, walk
 from upstreams.upstream import Upstream, takes_level
 
 log = logging.getLogger(__name__)
@@ -41,7 +41,9 @@ REFRESH_S: Final = 60.0
 class Opener(Protocol):
     """How a session is made; `upstreams.session.open_session`, or a test's own."""
 
-    def __call__(self, config: UpstreamConfig, name: str, events: SessionEvents, memory: EraMemory, /) -> Session: ...
+    def __call__(
+        self, config: UpstreamConfig, name: str, events: SessionEvents, memory: EraMemory, terms: Terms, /
+    ) -> Session: ...
 
 
 class Supervisor:
@@ -121,7 +123,7 @@ class Supervisor:
         """One session, from the attempt to its end; why it ended. The wall around supervising one upstream."""
         error: HubError | None = None
         try:
-            session = self._open_session(upstream.config, upstream.name, upstream, self._memory)
+            session = self._open_session(upstream.config, upstream.name, upstream, self._memory, COMMON)
             error = await Tenure(upstream, session, self._slots, lambda: self._settle(upstream)).run()
         except* Exception as group:
             log.exception("the hub failed over %s", upstream.name)

@@ -253,6 +253,18 @@ class Upstream:
         text = bytes(params.get("data", b"")).decode(errors="replace")[:LOG_CHARS]
         log.log(level, "%s: %s", peek_str(params.get("logger")), text)
 
+    def updated(self, uri: str) -> None:
+        """As `SessionEvents.updated`."""
+
+    def asked(self) -> None:
+        """As `SessionEvents.asked`."""
+
+    def unattributed(self, method: str) -> None:
+        """As `SessionEvents.unattributed`."""
+
+    def elicited(self, id: str) -> None:
+        """As `SessionEvents.elicited`."""
+
     def ended(self) -> None:
         """As `SessionEvents.ended`."""
         self.lost()

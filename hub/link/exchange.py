@@ -43,10 +43,38 @@ class Caller(Struct, frozen=True):
     conversation: int = field(default_factory=new_conversation)
     """What tells hosts apart that have one identity: all requests of a session or line connection have one number, each
     modern request over HTTP has its own. Made by the hub, so that no host can take another's (D-13)."""
+    lasting: bool = False
+    """Whether the conversation goes on after this operation: a legacy session or a line connection."""
 
     @property
     def era(self) -> Era:
         return era_of(self.version)
+
+    @property
+    def tenant(self) -> "Tenant":
+        """Whom an upstream session of this caller's own belongs to (bridging.md 6): the conversation, if it lasts, else
+        all requests of the identity."""
+        return Tenant(self.identity, self.conversation if self.lasting else 0)
+
+
+class Tenant(Struct, frozen=True):
+    """One host, as far as upstream sessions are concerned. Hashable."""
+
+    identity: Identity
+    conversation: int = 0
+    """0: a host that begins each request anew (modern, over HTTP)."""
+
+
+class Question(Struct, frozen=True):
+    """What an upstream asks of the host of a running operation: sampling, elicitation or roots (`mcp.QUESTIONS`)."""
+
+    method: str
+    params: dict[str, Raw]
+    """As the upstream wrote them, its `_meta` included."""
+    upstream: str
+    """Who asks, as the configuration calls it: people are told (G-10)."""
+    version: str
+    """The revision the upstream speaks, which the answer must be written in."""
 
 
 class Operation(Struct, frozen=True):
@@ -78,10 +106,10 @@ class Exchange(Protocol):
         """Pass on a log message that is certain to belong to this operation. Never blocks; may be dropped."""
         ...
 
-    async def ask(self, method: str, params: dict[str, Raw]) -> Reply:
-        """Put an upstream's question (sampling, elicitation, roots) to the host.
+    async def ask(self, question: Question) -> Reply:
+        """Put an upstream's question to the host: the answer as the upstream can read it, or the refusal it gets.
 
-        Cancellation: withdraws the question.
+        It may take as long as people take. Cancellation: withdraws the question.
         """
         ...
 

@@ -6,7 +6,7 @@ import pytest
 import trio
 from msgspec import Raw
 
-from hub.link.exchange import Caller, Identity
+from hub.link.exchange import Caller, Identity, Question
 from hub.relay import PROGRESS_PER_S, HostExchange, release_progress, wants_log
 from hub.wire.jsonrpc import Failure, raw
 from hub.wire.mcp import L4, METHOD_NOT_FOUND, Era
@@ -14,7 +14,7 @@ from hub.wire.mcp import L4, METHOD_NOT_FOUND, Era
 
 def exchange(sent, token=None, level=None):
     caller = Caller(Identity("me", "test"), L4, {}, level)
-    return HostExchange(caller, lambda message: sent.append(json.loads(message)), progress_token=token)
+    return HostExchange(caller, lambda message, **_: sent.append(json.loads(message)), progress_token=token)
 
 
 def report(value, **more):
@@ -112,7 +112,7 @@ async def test_logs_are_filtered_by_the_level_of_the_host(wanted, level, passes)
 @pytest.mark.covers("C-23")
 async def test_questions_are_refused_not_dropped():
     relay = exchange([])
-    reply = await relay.ask("sampling/createMessage", {})
+    reply = await relay.ask(Question("sampling/createMessage", {}, "up", L4))
     assert isinstance(reply, Failure)
     assert reply.code == METHOD_NOT_FOUND
     assert relay.caller.era is Era.LEGACY
