@@ -37,7 +37,7 @@ from upstreams.http_legacy import LegacyHttp
 from upstreams.http_modern import ModernHttp
 from upstreams.http_post import CONTENT, Poster, StatusError, field_lines
 from upstreams.probe import about, config_key, find_modern
-from upstreams.session import CallTimeouts, EraMemory, SessionEvents, Terms, stamp_own
+from upstreams.session import COMMON, CallTimeouts, EraMemory, SessionEvents, Terms, stamp_own
 from upstreams.sse import SseConversation
 
 SSE: Final = "sse"
@@ -48,7 +48,7 @@ log = logging.getLogger(__name__)
 
 
 def open_http(
-    config: UpstreamConfig, name: str, events: SessionEvents, memory: EraMemory, terms: Terms
+    config: UpstreamConfig, name: str, events: SessionEvents, memory: EraMemory, terms: Terms = COMMON
 ) -> "WebSession":
     """An unopened session with the server at `config.url`."""
     return WebSession(config, name, events, memory, terms)
@@ -58,7 +58,7 @@ class WebSession:
     """One session with an upstream by URL, of whatever transport and era it turns out to be."""
 
     def __init__(
-        self, config: UpstreamConfig, name: str, events: SessionEvents, memory: EraMemory, terms: Terms
+        self, config: UpstreamConfig, name: str, events: SessionEvents, memory: EraMemory, terms: Terms = COMMON
     ) -> None:
         self.terms = terms
         self._config = config

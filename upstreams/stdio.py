@@ -20,7 +20,7 @@ from hub.wire.mcp import Era
 from upstreams.child import Child
 from upstreams.peer_session import PeerSession
 from upstreams.probe import about, expected_era, remember, shake_hands
-from upstreams.session import EraMemory, Session, SessionEvents, Terms
+from upstreams.session import COMMON, EraMemory, Session, SessionEvents, Terms
 
 LAST_READ_S: Final = 0.2
 """How long to read on after the process has exited or closed its input (M-01)."""
@@ -43,7 +43,7 @@ class StdioSession(PeerSession):
     transport = "stdio"
 
     def __init__(
-        self, config: UpstreamConfig, name: str, events: SessionEvents, memory: EraMemory, terms: Terms
+        self, config: UpstreamConfig, name: str, events: SessionEvents, memory: EraMemory, terms: Terms = COMMON
     ) -> None:
         super().__init__(name, events, terms)
         self._config = config

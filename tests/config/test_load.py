@@ -203,7 +203,7 @@ WRONG = [
     ('[upstreams.a]\ncomand = "x"', ', line 2: upstreams.a.comand: there is no such setting; did you mean "command"?'),
     ('[upstreams.a]\nurl = "http://h"\n\ntype = "http"', ', line 4: upstreams.a.type: there is no such setting; did'),
     ('[upstreams.a]\nurl = "http://h"\ntimeouts = { calls = 1 }', ", line 3: upstreams.a.timeouts.calls: there is no"),
-    ("[upstreams.a]\nzzzz = 1", "known are: aliases, apps, args,"),
+    ("[upstreams.a]\nzzzz = 1", "known are: across_principals, aliases, apps, args,"),
     ("listen = 8765", ", line 1: listen: expected text in quotes, not a whole number"),
     ('listen = "8765"', ', line 1: listen: expected HOST:PORT such as "127.0.0.1:8765"'),
     ('listen = "127.0.0.1:99999"', "expected HOST:PORT"),

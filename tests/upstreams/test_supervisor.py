@@ -10,6 +10,7 @@ from hub.link.exchange import HubError, Operation, UpstreamLost, UpstreamUnautho
 from hub.wire.jsonrpc import Failure, Result, raw
 from hub.wire.mcp import L4, MODERN, Kind
 from upstreams.lifecycle import FAILED_PAUSE_S, State
+from upstreams.session import COMMON
 from upstreams.status import is_local
 from upstreams.supervisor import CALM_WALKS, RETRY_LIST_S, STARTS_AT_ONCE, Supervisor
 
@@ -31,13 +32,13 @@ class House:
         config = UpstreamConfig(command="x", timeouts=Timeouts(start=20, list=15, call=100))
         self.configs = dict.fromkeys(fakes, config) | (configs or {})
 
-    def open(self, config, name, events, memory):
+    def open(self, config, name, events, memory, terms=COMMON):
         self.opened_at.append(trio.current_time())
         if name in self.refusals:
             return Refusal(self.refusals[name])
         if name in self.kinds:
-            return self.kinds[name](self.fakes[name], config, name, events, memory)
-        return opener(self.fakes)(config, name, events, memory)
+            return self.kinds[name](self.fakes[name], config, name, events, memory, terms)
+        return opener(self.fakes)(config, name, events, memory, terms)
 
     def note(self, upstream):
         self.changes.append((upstream.name, names(upstream)))
