@@ -226,3 +226,8 @@ def failure_from(error: HubError, method: str) -> Reply:
 
 NOTHING = Result(EMPTY)
 """The empty result."""
+
+
+class Interim(Result, frozen=True):
+    """A result of the hub's own for a modern host, whole as it is, that does not end the matter: it asks for input, or
+    names a task."""

@@ -1,0 +1,11 @@
+"""The era bridge: what an upstream wants in place of a result, and how it comes by it (bridging.md 7, 11).
+
+    host    upstream
+    legacy  legacy    asked on its own wire, by its exchange; nothing to do here
+    modern  legacy    `parking`: the upstream's call goes on while the host's request ends and comes back
+    legacy  modern    `rounds`: the host is asked, the upstream is called again with the answers
+    modern  modern    `carry`: questions pass, the upstream's state goes sealed
+
+`carry` decides which it is; `states` seals what a host carries between its requests; `urls` is about errors that ask
+for a visit to a page, `tasks` about results that come later.
+"""

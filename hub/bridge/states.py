@@ -1,0 +1,166 @@
+"""Request states: what a modern host carries for the hub from one round of a request to the next (bridging.md 7).
+
+A state is sealed, so that nobody can make or change one, and bound to who was asked, in which request (R-6, R-7, R-19).
+What may be used once only is the business of whoever keeps count (`parking`).
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from hashlib import sha256
+from typing import Any, Final
+
+import msgspec
+from msgspec import Raw, Struct
+
+from hub.link.exchange import Interim, Question
+from hub.seal import SealBroken, Sealer
+from hub.wire.jsonrpc import EMPTY, Failure, Request, encode, peek_object, peek_str, raw
+from hub.wire.mcp import HUB_INFO, INPUT_REQUIRED, INVALID_PARAMS, RESULT_TYPE, SERVER_INFO_KEY
+
+PURPOSE: Final = "rs"
+VERSION: Final = 1
+
+INVALID: Final = "request_state_invalid"
+EXPIRED: Final = "request_state_expired"
+USED: Final = "request_state_used"
+LOST: Final = "upstream_lost"
+_WORDS: Final[Mapping[str, str]] = {
+    INVALID: "This requestState does not belong to this request; call again without it",
+    EXPIRED: "The answers came too late, and the call has been ended; call again without requestState",
+    USED: "This requestState was used already; call again without it",
+    LOST: "The upstream ended while it waited for the answers; whether it acted is unknown. Call again without"
+    " requestState if that does no harm",
+}
+
+
+class BadState(Exception):
+    """A request cannot go on from the state it brought. `reason` is one of the words above."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(_WORDS[reason])
+        self.reason = reason
+
+    @property
+    def failure(self) -> Failure:
+        """What the host sees of it (bridging.md 7.1)."""
+        return Failure(INVALID_PARAMS, str(self), raw({"hub": "request_state", "reason": self.reason}))
+
+
+class Binding(Struct, frozen=True):
+    """What a state is good for: one request of one principal, to one upstream."""
+
+    upstream: str
+    principal: str
+    method: str
+    digest: str
+
+
+class State(Struct, frozen=True):
+    """An opened state. `mode` says whose it is, `members` what they put into it."""
+
+    mode: str
+    binding: Binding
+    members: dict[str, Raw]
+
+
+class _Sealed(Struct, frozen=True):
+    """What is in the envelope, under short names (bridging.md 7.1)."""
+
+    v: int
+    m: str
+    u: str
+    p: str
+    q: str
+    d: str
+    x: float
+    s: dict[str, Raw] = {}
+
+
+_decode = msgspec.json.Decoder(_Sealed).decode
+
+
+def bind(upstream: str, principal: str, request: Request) -> Binding:
+    """What a state of `request` is to be bound to."""
+    return Binding(upstream, principal, request.method, digest(request))
+
+
+def digest(request: Request) -> str:
+    """What a request asks for, without how: the same however a host writes it down again.
+
+    Numbers are compared by the value they have in JavaScript, since hosts written in it send 1.0 as 1 and
+    large integers rounded.
+    """
+    params = request.params
+    named = params.get("uri", EMPTY) if "name" not in params else params["name"]
+    text = b"[%b,%b,%b]" % (encode(request.method), named, params.get("arguments", EMPTY))
+    plain = json.loads(text, parse_int=_number, parse_float=_number)
+    return sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()
+
+
+def _number(text: str) -> float:
+    return float(text) + 0.0  # -0 is 0
+
+
+class States:
+    """Seals and opens states. `wall` is the time of day in seconds: states outlive the process, as its key does."""
+
+    def __init__(self, sealer: Sealer, *, wall: Callable[[], float]) -> None:
+        self._sealer = sealer
+        self._wall = wall
+
+    def seal(self, mode: str, binding: Binding, *, ttl_s: float, **members: Any) -> str:
+        """A state that is good for `ttl_s`. `members` may hold `Raw`."""
+        sealed = _Sealed(
+            VERSION,
+            mode,
+            binding.upstream,
+            binding.principal,
+            binding.method,
+            binding.digest,
+            self._wall() + ttl_s,
+            {name: raw(value) for name, value in members.items()},
+        )
+        return self._sealer.seal(PURPOSE, encode(sealed))
+
+    def open(self, text: str, principal: str, request: Request) -> State:
+        """The state that `request` brought.
+
+        Raises:
+            BadState: `request_state_invalid`, which says nothing else; `request_state_expired`, to its owner only.
+        """
+        try:
+            found = _decode(self._sealer.open(PURPOSE, text))
+        except (SealBroken, msgspec.DecodeError):
+            raise BadState(INVALID) from None
+        binding = bind(found.u, principal, request)
+        if (found.v, found.p, found.q, found.d) != (VERSION, principal, binding.method, binding.digest):
+            raise BadState(INVALID)
+        if found.x < self._wall():
+            raise BadState(EXPIRED)
+        return State(found.m, binding, found.s)
+
+
+def input_required(requests: Mapping[str, Raw] | None, state: str | None) -> Interim:
+    """The result that asks a modern host for input (R-3). `requests` maps keys to what `wanted` made."""
+    result: dict[str, Any] = {RESULT_TYPE: INPUT_REQUIRED}
+    if requests is not None:
+        result["inputRequests"] = requests
+    if state is not None:
+        result["requestState"] = state
+    result["_meta"] = {SERVER_INFO_KEY: HUB_INFO}
+    return Interim(raw(result))
+
+
+def wanted(question: Question, params: Mapping[str, Raw]) -> Raw:
+    """One input request: `question` with the `params` that this host may see (R-4)."""
+    return raw({"method": question.method, "params": params})
+
+
+def answers_of(request: Request) -> dict[str, Raw]:
+    """The answers a retried request brings, by key."""
+    return peek_object(request.params.get("inputResponses"))
+
+
+def state_of(request: Request) -> str | None:
+    """The state a retried request brings; None: it is a first attempt."""
+    return peek_str(request.params.get("requestState"))

@@ -1,0 +1,139 @@
+"""States that hosts carry: they open for the request they were made for, and for nothing else."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from schemas import validate
+
+from hub.bridge.states import EXPIRED, INVALID, BadState, States, bind, digest, input_required, wanted
+from hub.link.exchange import Question
+from hub.seal import Sealer
+from hub.wire.jsonrpc import Request, encode_response, raw
+from hub.wire.mcp import L4, MODERN
+
+
+class Clock:
+    """The time of day, for tests."""
+
+    def __init__(self) -> None:
+        self.now = 1_000_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def call(name="echo", arguments=None, method="tools/call", **more) -> Request:
+    params = {"name": raw(name), "arguments": raw({} if arguments is None else arguments)}
+    return Request(1, method, params | {key: raw(value) for key, value in more.items()})
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+@pytest.fixture
+def states(clock):
+    return States(Sealer(b"k" * 32), wall=clock)
+
+
+def reason(states, text, principal="me", request=None) -> str:
+    with pytest.raises(BadState) as caught:
+        states.open(text, principal, request or call())
+    return caught.value.reason
+
+
+@pytest.mark.covers("R-6", "R-7")
+def test_a_state_comes_back_with_what_was_put_into_it(states):
+    text = states.seal("park", bind("up", "me", call()), ttl_s=10, i="abc", n=3)
+    state = states.open(text, "me", call(requestState=text, inputResponses={"q1": {}}))
+    assert (state.mode, state.binding.upstream) == ("park", "up")
+    assert state.members == {"i": raw("abc"), "n": raw(3)}
+
+
+@pytest.mark.covers("F-H-15", "R-19")
+def test_a_state_is_no_good_for_another_request(states):
+    text = states.seal("relay", bind("up", "me", call()), ttl_s=10)
+    assert reason(states, text, principal="you") == INVALID
+    assert reason(states, text, request=call("other")) == INVALID
+    assert reason(states, text, request=call(arguments={"a": 1})) == INVALID
+    assert reason(states, text, request=call(method="prompts/get")) == INVALID
+    assert reason(States(Sealer(b"o" * 32), wall=Clock()), text) == INVALID
+
+
+@pytest.mark.covers("F-H-15")
+def test_a_state_with_any_byte_changed_is_no_good(states):
+    text = states.seal("relay", bind("up", "me", call()), ttl_s=10)
+    for at in range(len(text)):
+        changed = text[:at] + ("A" if text[at] != "A" else "B") + text[at + 1 :]
+        assert reason(states, changed) == INVALID
+    for odd in ("", ".", "v1..", text + "A", text[:-1], "\ud800", "é"):
+        assert reason(states, odd) == INVALID
+
+
+@pytest.mark.covers("F-H-15")
+def test_that_a_state_is_old_is_told_to_its_owner_only(states, clock):
+    text = states.seal("relay", bind("up", "me", call()), ttl_s=10)
+    clock.now += 11
+    assert reason(states, text) == EXPIRED
+    assert reason(states, text, principal="you") == INVALID
+
+
+@pytest.mark.covers("R-7")
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ('{"a":1,"b":2}', '{"b":2.0,"a":1e0}'),
+        ('{"a":[1,{"x":null}]}', '{ "a" : [ 1.0 , {"x":null} ] }'),
+        ('{"a":9007199254740993}', '{"a":9007199254740992}'),
+        ('{"a":-0}', '{"a":0}'),
+        ('{"a":"\\u00e9"}', '{"a":"é"}'),
+        ('{"a":1e400}', '{"a":1e999}'),
+    ],
+)
+def test_how_a_host_writes_its_arguments_makes_no_difference(one, other):
+    assert digest(call(arguments=msg(one))) == digest(call(arguments=msg(other)))
+
+
+def msg(text):
+    from msgspec import Raw
+
+    return Raw(text.encode())
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+        lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    ),
+    st.recursive(
+        st.none() | st.booleans() | st.integers(-9, 9) | st.text(),
+        lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    ),
+)
+def test_what_differs_has_another_digest(one, other):
+    a, b = call(arguments={"a": one}), call(arguments={"a": other})
+    same = json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
+    if same or type(one) is type(other) is str:
+        assert (digest(a) == digest(b)) == (one == other)
+
+
+def test_what_is_left_out_of_the_digest():
+    assert digest(call()) == digest(call(_meta={"progressToken": 1}, requestState="x", inputResponses={}))
+
+
+@pytest.mark.covers("R-3", "R-4")
+def test_an_input_required_result_is_one():
+    question = Question("elicitation/create", {"message": raw("?")}, "up", L4)
+    schema = {"type": "object", "properties": {"a": {"type": "string"}}}
+    params = {"message": raw("[up] ?"), "mode": raw("form"), "requestedSchema": raw(schema)}
+    result = input_required({"q1": wanted(question, params)}, "sealed")
+    validate(encode_response(1, result), MODERN, sender="server", method="tools/call")
+    found = json.loads(bytes(result.value))
+    assert found["inputRequests"]["q1"] == {
+        "method": "elicitation/create",
+        "params": {"message": "[up] ?", "mode": "form", "requestedSchema": schema},
+    }
+    assert (found["resultType"], found["requestState"]) == ("input_required", "sealed")
