@@ -46,6 +46,8 @@ class Conversation:
     def __init__(self, stream: trio.abc.Stream) -> None:
         self._stream = stream
         self._sending = trio.Lock()
+        self._asked: dict[str, tuple[trio.Event, list[dict[str, Any]]]] = {}
+        self._questions = 0
         self.received: list[dict[str, Any]] = []
         """Every message, in order."""
 
@@ -61,6 +63,24 @@ class Conversation:
     async def tell(self, method: str, params: dict[str, Any] | None = None) -> None:
         """Write a notification."""
         await self.say({"method": method, "params": params or {}})
+
+    async def ask(self, method: str, params: dict[str, Any] | None = None, *, id: str | None = None) -> dict[str, Any]:
+        """Ask the hub something, as legacy upstreams do; the whole response."""
+        self._questions += 1
+        id = id or f"s{self._questions}"
+        event, found = self._asked[id] = trio.Event(), []
+        await self.say({"id": id, "method": method, "params": params or {}})
+        await event.wait()
+        return found[0]
+
+    def answered(self, message: dict[str, Any]) -> str:
+        """Take a response; what is wrong with it."""
+        waiting = self._asked.get(message["id"])
+        if waiting is None or waiting[1]:
+            return f"an answer to nothing that was asked, or a second one: {message}"
+        waiting[1].append(message)
+        waiting[0].set()
+        return ""
 
     async def close(self) -> None:
         """Hang up."""
@@ -120,6 +140,8 @@ class FakeUpstream:
                     conversation.received.append(message)
                     if "method" in message:
                         nursery.start_soon(self._take, message, conversation)
+                    elif wrong := conversation.answered(message):
+                        self.complaints.append(wrong)
             except ChannelClosed:
                 nursery.cancel_scope.cancel()
 

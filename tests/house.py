@@ -10,7 +10,7 @@ the house is left nothing may be running any more in it (I-12).
 """
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
@@ -28,6 +28,7 @@ from hub.hub import Hub
 from hub.link.exchange import Identity
 from hub.seal import Sealer
 from hub.wire.headers import encode_header
+from hub.wire.jsonrpc import Failure
 from hub.wire.mcp import (
     CLIENT_CAPABILITIES_KEY,
     L4,
@@ -77,6 +78,7 @@ class JudgedHost:
     """A host. Subclasses carry its messages."""
 
     carrier = ""
+    nursery: trio.Nursery
 
     def __init__(self, version: str, identity: Identity, scope: str | None) -> None:
         self.version = version
@@ -92,6 +94,11 @@ class JudgedHost:
         self.complaints: list[str] = []
         self.hasty = False
         self.sequence = iter(range(1, 1 << 30))
+        self.on: dict[str, Callable[[dict[str, Any]], Any]] = {}
+        """How it answers questions, by method: params to a result, or to a `Failure`; sync or async. Others it leaves
+        open."""
+        self.asked: list[dict[str, Any]] = []
+        """Every question: the request (legacy), or the input request with its key as `id` (modern)."""
 
     def __repr__(self) -> str:
         return f"<host {self.identity.principal} {self.version} over {self.carrier}>"
@@ -176,10 +183,47 @@ class JudgedHost:
         return await (await self.start(method, params, **more)).wait()
 
     async def result(self, method: str, params: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
-        """Send a request that succeeds; the result."""
+        """Send a request that succeeds; the result. What it is asked meanwhile is answered by `on`."""
         answer = await self.ask(method, params, **more)
         assert "result" in answer, answer
+        while self.on and answer["result"].get("resultType") == "input_required":
+            answer = await self.ask(method, await self.fulfil(params, answer["result"]), **more)
+            assert "result" in answer, answer
         return answer["result"]
+
+    async def fulfil(self, params: dict[str, Any] | None, result: dict[str, Any]) -> dict[str, Any]:
+        """The params of a retry, with an answer to everything that was asked and `on` has an answer for."""
+        responses = {}
+        for key, request in result.get("inputRequests", {}).items():
+            self.asked.append({"id": key, **request})
+            if request["method"] in self.on:
+                reply = await self.reply_to(request)
+                if not isinstance(reply, Failure):
+                    responses[key] = reply
+        state = {"requestState": result["requestState"]} if "requestState" in result else {}
+        return {**(params or {}), "inputResponses": responses, **state}
+
+    async def reply_to(self, request: dict[str, Any]) -> Any:
+        """What `on` says to a question."""
+        reply = self.on[request["method"]](request.get("params", {}))
+        return await reply if hasattr(reply, "__await__") else reply
+
+    async def answer(self, request: dict[str, Any]) -> None:
+        """Answer a question that came as a request."""
+        reply = await self.reply_to(request)
+        if isinstance(reply, Failure):
+            said: dict[str, Any] = {"error": {"code": reply.code, "message": reply.message}}
+        else:
+            said = {"result": reply}
+        await self.send({"jsonrpc": "2.0", "id": request["id"], **said}, None)
+
+    def was_asked(self, request: dict[str, Any]) -> None:
+        """Take a question that came as a request."""
+        self.asked.append(request)
+        if self.era is Era.MODERN:
+            self.complaints.append(f"{self!r} was sent a request: {request}")
+        elif request["method"] in self.on:
+            self.nursery.start_soon(self.answer, request)
 
     async def error(self, method: str, params: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
         """Send a request that fails; the error."""
@@ -234,6 +278,7 @@ class LineHost(JudgedHost):
     def __init__(self, house: "House", version: str, identity: Identity, scope: str | None) -> None:
         super().__init__(version, identity, scope)
         self._house = house
+        self.nursery = house.nursery
         self._stream, self._theirs = trio.testing.memory_stream_pair()
         self.questions: dict[int | str, Question] = {}
         self.scope_of_hub = trio.CancelScope()
@@ -258,10 +303,12 @@ class LineHost(JudgedHost):
                     self._take(line)
 
     def _take(self, line: bytes) -> None:
-        id = json.loads(line).get("id")
-        question = self.questions.pop(id, None) if id is not None else None
+        seen = json.loads(line)
+        question = None if "method" in seen or "id" not in seen else self.questions.pop(seen["id"], None)
         message = self.judge(line, question.method if question else None)
-        if "method" in message:
+        if "method" in message and "id" in message:
+            self.was_asked(message)
+        elif "method" in message:
             self.heard.append(message)
             if message["method"] == "notifications/progress":
                 self._take_progress(message)
@@ -306,6 +353,7 @@ class HttpHost(JudgedHost):
     def __init__(self, house: "House", version: str, identity: Identity, scope: str | None) -> None:
         super().__init__(version, identity, scope)
         self._house = house
+        self.nursery = house.nursery
         self._host = Host(house.endpoint, identity, "/mcp" if scope is None else f"/mcp/{scope}")
         self._host.version = version
         self._host.judge = lambda *_: None  # type: ignore[method-assign]  # judged here, message by message
@@ -325,7 +373,11 @@ class HttpHost(JudgedHost):
 
     def _answer(self, question: Question | None) -> Answered:
         def take(data: bytes) -> None:
-            message = self.judge(data, question.method if question and b'"method"' not in data else None)
+            is_answer = question is not None and "method" not in json.loads(data)
+            message = self.judge(data, question.method if question and is_answer else None)
+            if "method" in message and "id" in message:
+                self.was_asked(message)
+                return
             if "method" in message:
                 self.heard.append(message)
             if question is not None:

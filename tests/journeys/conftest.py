@@ -1,11 +1,12 @@
 """The era pairs: every journey in all four, over both carriers of hosts."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-from fakes import FakeUpstream
+import trio
+from fakes import Conversation, FakeUpstream
 from house import House, JudgedHost, a_house
 
 from hub.wire.mcp import L4, MODERN, Era, era_of
@@ -36,6 +37,33 @@ class Pair:
     def whole(self, **result: Any) -> dict[str, Any]:
         """A result as an upstream of the pair gives it."""
         return result if self.to_legacy else {"resultType": "complete", **result}
+
+    def asks(
+        self, questions: dict[str, tuple[str, dict[str, Any]]], then: Callable[[dict[str, Any]], dict[str, Any]]
+    ) -> Callable[..., Any]:
+        """A handler of the upstream that asks all `questions` (key to method and params) at once, as its era does, and
+        returns what `then` makes of the answers; an answer that was an error is None."""
+
+        async def legacy(message: dict[str, Any], conversation: Conversation) -> dict[str, Any]:
+            answers: dict[str, Any] = {}
+
+            async def ask(key: str) -> None:
+                answers[key] = (await conversation.ask(*questions[key])).get("result")
+
+            async with trio.open_nursery() as nursery:
+                for key in questions:
+                    nursery.start_soon(ask, key)
+            return self.whole(**then(answers))
+
+        def modern(message: dict[str, Any], conversation: Conversation) -> dict[str, Any]:
+            params = message["params"]
+            if "inputResponses" not in params:
+                asked = {key: {"method": method, "params": more} for key, (method, more) in questions.items()}
+                return {"resultType": "input_required", "inputRequests": asked, "requestState": "opaque"}
+            assert params["requestState"] == "opaque"
+            return self.whole(**then({key: params["inputResponses"].get(key) for key in questions}))
+
+        return legacy if self.to_legacy else modern
 
     async def host(self, house: House, **options: Any) -> JudgedHost:
         """One more host of the pair."""
