@@ -16,6 +16,7 @@ from msgspec import Raw, Struct, field
 
 from hub.wire.jsonrpc import EMPTY, Failure, Reply, Result, encode, raw
 from hub.wire.mcp import HUB_FAILURE, INTERNAL_ERROR, TOOLS_CALL, Era, era_of
+from hub.wire.questions import Question as Question
 
 
 class Identity(Struct, frozen=True):
@@ -63,18 +64,6 @@ class Tenant(Struct, frozen=True):
     identity: Identity
     conversation: int = 0
     """0: a host that begins each request anew (modern, over HTTP)."""
-
-
-class Question(Struct, frozen=True):
-    """What an upstream asks of the host of a running operation: sampling, elicitation or roots (`mcp.QUESTIONS`)."""
-
-    method: str
-    params: dict[str, Raw]
-    """As the upstream wrote them, its `_meta` included."""
-    upstream: str
-    """Who asks, as the configuration calls it: people are told (G-10)."""
-    version: str
-    """The revision the upstream speaks, which the answer must be written in."""
 
 
 class Operation(Struct, frozen=True):

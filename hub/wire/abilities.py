@@ -1,0 +1,104 @@
+"""What hosts can be asked, as upstreams are told (bridging.md 5), and whether they can be asked a thing at all.
+
+A modern upstream hears it with each request, exactly; a legacy one once, in `initialize`, for the whole session.
+"""
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Final
+
+from msgspec import Raw
+
+from hub.wire.jsonrpc import EMPTY, peek_object, raw
+from hub.wire.mcp import TASKS_EXTENSION, UI_EXTENSION
+
+FORM: Final = "form"
+URL: Final = "url"
+PASSIVE_EXTENSIONS: Final = (UI_EXTENSION,)
+"""Extensions that ask nothing of the hub, so that upstreams may know that a host has them."""
+
+
+def capabilities_for_upstream(
+    capabilities: Mapping[str, Raw], *, client_features: str = "auto", absorbs_tasks: bool = True
+) -> dict[str, Raw]:
+    """What a request to a modern upstream declares for a host with `capabilities` (bridging.md 5.1). Not to be changed.
+
+    `client_features`: "none" keeps everything back that can be asked. `absorbs_tasks`: the hub waits for tasks, if the
+    host does not.
+    """
+    known = [capabilities.get(name) for name in _FEATURES]
+    texts = tuple(None if value is None else bytes(value) for value in known)
+    build = _modern if sum(map(len, filter(None, texts))) <= _MEMO_BYTES else _modern.__wrapped__
+    return build(texts, client_features != "none", absorbs_tasks)
+
+
+_FEATURES: Final = ("roots", "sampling", "elicitation", "extensions")
+_MEMO_BYTES: Final = 2048
+
+
+@lru_cache(maxsize=128)
+def _modern(texts: tuple[bytes | None, ...], may_ask: bool, absorbs_tasks: bool) -> dict[str, Raw]:
+    members = {name: Raw(text) for name, text in zip(_FEATURES, texts, strict=True) if text is not None}
+    known = _known(members, roots=EMPTY) if may_ask else {}
+    theirs = peek_object(members.get("extensions"))
+    extensions = _kept(theirs, PASSIVE_EXTENSIONS)
+    if absorbs_tasks or TASKS_EXTENSION in theirs:
+        extensions[TASKS_EXTENSION] = theirs.get(TASKS_EXTENSION, EMPTY)
+    if extensions:
+        known["extensions"] = raw(extensions)
+    return known
+
+
+def superset() -> dict[str, Raw]:
+    """What `initialize` declares on a session that all hosts share: all the hub can bridge, but never roots (5.2)."""
+    return {
+        "sampling": EMPTY,
+        "elicitation": raw({FORM: {}, URL: {}}),
+        "extensions": raw({UI_EXTENSION: {}}),
+    }
+
+
+def capabilities_of_session(host_capabilities: Mapping[str, Raw]) -> dict[str, Raw]:
+    """What `initialize` declares on a session that a host with `host_capabilities` has for itself (5.2)."""
+    roots = _kept(peek_object(host_capabilities.get("roots")), ("listChanged",))
+    known = _known(host_capabilities, roots=raw(roots))
+    if extensions := _kept(peek_object(host_capabilities.get("extensions")), PASSIVE_EXTENSIONS):
+        known["extensions"] = raw(extensions)
+    return known
+
+
+def covers(declared: Mapping[str, Raw], needed: Mapping[str, Raw]) -> bool:
+    """Whether a session that declared the one serves a host with the other."""
+    return _features(needed) <= _features(declared)
+
+
+def _known(members: Mapping[str, Raw], *, roots: Raw) -> dict[str, Raw]:
+    known = {}
+    if "roots" in members:
+        known["roots"] = roots
+    if "sampling" in members:  # without `context` (G-9)
+        known["sampling"] = raw(_kept(peek_object(members["sampling"]), ("tools",)))
+    if "elicitation" in members:
+        known["elicitation"] = raw(_kept(peek_object(members["elicitation"]), (FORM, URL)))
+    return known
+
+
+def _kept(members: Mapping[str, Raw], names: tuple[str, ...]) -> dict[str, Raw]:
+    return {name: members[name] for name in names if name in members}
+
+
+def _features(capabilities: Mapping[str, Raw]) -> set[str]:
+    """Everything in `capabilities` that makes a difference to an upstream."""
+    features = {name for name in ("roots", "sampling") if name in capabilities}
+    features |= {f"elicitation.{mode}" for mode in modes(capabilities)}
+    features |= _kept(peek_object(capabilities.get("extensions")), PASSIVE_EXTENSIONS).keys()
+    if "tools" in peek_object(capabilities.get("sampling")):
+        features.add("sampling.tools")
+    return features
+
+
+def modes(capabilities: Mapping[str, Raw]) -> set[str]:
+    """How a host can be asked by elicitation; `{}` means by forms."""
+    if "elicitation" not in capabilities:
+        return set()
+    return set(_kept(peek_object(capabilities["elicitation"]), (FORM, URL))) or {FORM}

@@ -1,0 +1,278 @@
+"""Questions of upstreams and the answers of hosts, between revisions: what may be asked, in which words, and refusals.
+
+    check         may this host be asked that?                       else `Refused`
+    for_host      the question as the host may see it                else `Refused`
+    for_upstream  the answer, checked and as the upstream reads it   else `RemoteProtocolError` (the host's fault)
+                                                                     or `Refused` (nobody's)
+    declined      what an upstream gets when nobody answers
+
+Sources: bridging.md 5 (capabilities), 7.1 and 7.5 (refusals), 12.3 (payloads); R-5, G-9, G-10. What both sides can read
+passes as it is.
+"""
+
+import secrets
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from msgspec import Raw, Struct
+
+from hub.wire.abilities import FORM, URL, capabilities_for_upstream, capabilities_of_session, covers, modes, superset
+from hub.wire.forms import OutOfBounds, Unshowable, newer_content, older_form
+from hub.wire.jsonrpc import (
+    EMPTY,
+    Failure,
+    RemoteProtocolError,
+    Reply,
+    Result,
+    open_object,
+    peek_array,
+    peek_object,
+    peek_str,
+    raw,
+)
+from hub.wire.mcp import (
+    ELICIT,
+    HOP_KEYS,
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    L1,
+    L2,
+    L3,
+    L4,
+    LIST_ROOTS,
+    METHOD_NOT_FOUND,
+    RESULT_TYPE,
+    SAMPLE,
+    Era,
+    era_of,
+)
+from hub.wire.sampling import SINGLE, Malformed, Unreadable, older_content, older_messages, uses_tools
+
+__all__ = [
+    "Question",
+    "Refused",
+    "Unsuitable",
+    "capabilities_for_upstream",
+    "capabilities_of_session",
+    "check",
+    "covers",
+    "declined",
+    "elicitation_id",
+    "for_host",
+    "for_upstream",
+    "mode_of",
+    "superset",
+]
+
+SAMPLING_REJECTED: Final = -1
+"""The code of a user who does not want a model asked (the revisions' own example)."""
+
+
+class Question(Struct, frozen=True):
+    """What an upstream asks of the host of a running operation: sampling, elicitation or roots (`mcp.QUESTIONS`)."""
+
+    method: str
+    params: dict[str, Raw]
+    """As the upstream wrote them, its `_meta` included."""
+    upstream: str
+    """Who asks, as the configuration calls it: people are told (G-10)."""
+    version: str
+    """The revision the upstream speaks, which the answer must be written in."""
+
+
+class Refused(Exception):
+    """A question that is not put, or whose answer cannot be passed on. `failure` is for the upstream (7.5)."""
+
+    def __init__(self, code: int, message: str) -> None:
+        super().__init__(message)
+        self.failure = Failure(code, message)
+
+
+class Unsuitable(RemoteProtocolError):
+    """An answer with fewer or more options chosen than the form allows, which the host could not know.
+
+    It is to be asked once more; after that, `declined`.
+    """
+
+    def __init__(self, message: str) -> None:
+        super().__init__(INVALID_PARAMS, message)
+
+
+# --- questions --------------------------------------------------------------------------------------------------------
+
+
+def check(question: Question, capabilities: Mapping[str, Raw]) -> None:
+    """Whether a host with `capabilities` can be asked that (R-5).
+
+    Raises:
+        Refused: -32601, it lacks the capability; -32602, it lacks this mode, or tools in sampling.
+    """
+    method, params = question.method, question.params
+    needed = {SAMPLE: "sampling", ELICIT: "elicitation", LIST_ROOTS: "roots"}.get(method)
+    if needed not in capabilities:
+        raise Refused(METHOD_NOT_FOUND, f"The host of this call does not answer {method}")
+    if method == ELICIT and (mode := mode_of(question)) not in modes(capabilities):
+        raise Refused(INVALID_PARAMS, f"The host of this call knows no elicitation of mode {mode}")
+    if method == SAMPLE and uses_tools(params) and "tools" not in peek_object(capabilities["sampling"]):
+        raise Refused(INVALID_PARAMS, "The host of this call knows no tools in sampling")
+
+
+def mode_of(question: Question) -> str:
+    """The mode of an elicitation: `form`, unless it says otherwise."""
+    value = question.params.get("mode")
+    return FORM if value is None else peek_str(value) or "?"
+
+
+def for_host(question: Question, host_version: str) -> dict[str, Raw]:
+    """The params of `question` as a host of `host_version` may see them.
+
+    Raises:
+        Refused: that revision has no words for it, or it is no proper question (-32602, or -32601 for the method).
+    """
+    params = {name: value for name, value in question.params.items() if name not in ("_meta", "task")}
+    if era_of(host_version) is Era.LEGACY and (meta := _meta(question.params)):
+        params["_meta"] = meta
+    match question.method:
+        case "elicitation/create":
+            return _elicitation(question, params, host_version)
+        case "sampling/createMessage":
+            return _sampling(params, host_version)
+        case "roots/list":
+            return params
+    raise Refused(METHOD_NOT_FOUND, f"hubd knows no {question.method}")
+
+
+def _meta(members: Mapping[str, Raw]) -> Raw | None:
+    """`_meta` without what belongs to one hop; None: nothing is left."""
+    meta = {name: value for name, value in peek_object(members.get("_meta")).items() if name not in HOP_KEYS}
+    return raw(meta) if meta else None
+
+
+def _elicitation(question: Question, params: dict[str, Raw], host_version: str) -> dict[str, Raw]:
+    if host_version in (L1, L2):
+        raise Refused(METHOD_NOT_FOUND, f"A host of {host_version} does not answer {ELICIT}")
+    message = peek_str(params.get("message"))
+    if message is None:
+        raise Refused(INVALID_PARAMS, f"{ELICIT} needs a message")
+    params["message"] = raw(f"[{question.upstream}] {message}")  # the host shows only the hub (G-10)
+    mode = mode_of(question)
+    if mode == FORM:
+        return _form(params, host_version)
+    if mode != URL or host_version == L3:
+        raise Refused(INVALID_PARAMS, f"A host of {host_version} knows no elicitation of mode {mode}")
+    if peek_str(params.get("url")) is None:
+        raise Refused(INVALID_PARAMS, f"{ELICIT} of mode url needs a url")
+    theirs = peek_str(params.pop("elicitationId", None))
+    if host_version == L4:
+        params["elicitationId"] = raw(elicitation_id(question.upstream, theirs))
+    return params
+
+
+def elicitation_id(upstream: str, theirs: str | None) -> str:
+    """The id under which a host of 2025-11-25 knows a visit to a page. `theirs` None: the upstream gave none."""
+    return f"{upstream}:{secrets.token_urlsafe(12) if theirs is None else theirs}"
+
+
+def _form(params: dict[str, Raw], host_version: str) -> dict[str, Raw]:
+    schema = params.get("requestedSchema")
+    members = peek_object(schema)
+    properties = members.get("properties")
+    if schema is None or properties is None or bytes(properties)[:1] != b"{":
+        raise Refused(INVALID_PARAMS, f"{ELICIT} needs a requestedSchema with properties")
+    if peek_str(members.get("type")) != "object":
+        raise Refused(INVALID_PARAMS, "requestedSchema is of type object")
+    if host_version == L3:
+        try:
+            params["requestedSchema"] = older_form(schema)
+        except Unshowable as error:
+            raise Refused(INVALID_PARAMS, f"A host of {host_version} cannot show this form: {error}") from None
+    return params
+
+
+def _sampling(params: dict[str, Raw], host_version: str) -> dict[str, Raw]:
+    if not bytes(params.get("maxTokens", b"")).isdigit():
+        raise Refused(INVALID_PARAMS, f"{SAMPLE} needs maxTokens")
+    if host_version in SINGLE and uses_tools(params):
+        raise Refused(INVALID_PARAMS, f"A host of {host_version} knows no tools in sampling")
+    try:
+        params["messages"] = older_messages(params.get("messages", EMPTY), host_version)
+    except (Malformed, Unreadable) as error:
+        raise Refused(INVALID_PARAMS, f"The host of this call cannot be asked to sample: {error}") from None
+    if "includeContext" in params:
+        params["includeContext"] = raw("none")  # through a hub, "this server" means every upstream (G-9)
+    return params
+
+
+# --- answers ----------------------------------------------------------------------------------------------------------
+
+
+def for_upstream(question: Question, answer: Raw, host_version: str) -> Raw:
+    """A host's answer to `for_host(question, host_version)`, as the upstream can read it.
+
+    Raises:
+        Unsuitable: see there.
+        RemoteProtocolError: -32602, it is no answer to such a question; the host may try again.
+        Refused: -32603, the upstream's revision has no words for it.
+    """
+    members = open_object(answer)
+    found = dict(members)
+    members.pop(RESULT_TYPE, None)
+    if "_meta" in members and (meta := _meta(members)) != members["_meta"]:
+        del members["_meta"]
+        members |= {"_meta": meta} if meta is not None else {}
+    _ANSWERS[question.method](question, members, host_version)
+    return answer if members == found else raw(members)
+
+
+def _elicited(question: Question, members: dict[str, Raw], host_version: str) -> None:
+    action = peek_str(members.get("action"))
+    if action not in ("accept", "decline", "cancel"):
+        raise RemoteProtocolError(INVALID_PARAMS, "The action of an elicitation is accept, decline or cancel")
+    content = members.get("content")
+    if content is None:
+        return
+    if action != "accept" or mode_of(question) != FORM:
+        del members["content"]  # nobody agreed to send it
+        return
+    filled = open_object(content)
+    if any(bytes(value)[:1] in (b"{", b"n") for value in filled.values()):
+        raise RemoteProtocolError(INVALID_PARAMS, "A form holds strings, numbers, booleans and lists of strings")
+    if host_version == L3:
+        try:
+            newer = newer_content(question.params.get("requestedSchema", EMPTY), filled)
+        except OutOfBounds as error:
+            raise Unsuitable(str(error)) from None
+        if newer != filled:
+            members["content"] = raw(newer)
+
+
+def _sampled(question: Question, members: dict[str, Raw], host_version: str) -> None:
+    if peek_str(members.get("model")) is None:
+        raise RemoteProtocolError(INVALID_PARAMS, "What was sampled names its model")
+    try:
+        members["content"] = older_content(members, question.version)
+    except Malformed as error:
+        raise RemoteProtocolError(INVALID_PARAMS, f"What was sampled is no message: {error}") from None
+    except Unreadable as error:
+        raise Refused(INTERNAL_ERROR, f"The host answered with {error}") from None
+
+
+def _rooted(question: Question, members: dict[str, Raw], host_version: str) -> None:
+    roots = members.get("roots", EMPTY)
+    uris = [peek_str(peek_object(root).get("uri")) for root in peek_array(roots)]
+    if bytes(roots)[:1] != b"[" or None in uris:
+        raise RemoteProtocolError(INVALID_PARAMS, "Roots are a list, each with a uri")
+
+
+_ANSWERS: Final[Mapping[str, Callable[[Question, dict[str, Raw], str], None]]] = {
+    ELICIT: _elicited,
+    SAMPLE: _sampled,
+    LIST_ROOTS: _rooted,
+}
+
+
+def declined(question: Question, why: str) -> Reply:
+    """What an upstream gets when nobody answers (bridging.md 7.1, "never answered")."""
+    if question.method == ELICIT:
+        return Result(raw({"action": "cancel"}))
+    return Failure(SAMPLING_REJECTED if question.method == SAMPLE else INTERNAL_ERROR, why)

@@ -1,0 +1,117 @@
+"""Content of sampling messages between revisions (bridging.md 12.3).
+
+Until 2025-06-18 a message has one block; since 2025-11-25 it may have several, and blocks of tools. What a reader knows
+passes as it is.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from msgspec import Raw
+
+from hub.wire.jsonrpc import EMPTY, peek_array, peek_object, peek_str, raw
+from hub.wire.mcp import L1, L2, L3, L4, LEGACY_VERSIONS, MODERN
+
+ROLES: Final = ("user", "assistant")
+_VERSIONS: Final = (*LEGACY_VERSIONS, MODERN)
+_BLOCKS: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
+    "text": (L1, ("text",)),
+    "image": (L1, ("data", "mimeType")),
+    "audio": (L2, ("data", "mimeType")),
+    "tool_use": (L4, ("id", "name", "input")),
+    "tool_result": (L4, ("toolUseId", "content")),
+}
+"""Content blocks: since which revision, and what they must have."""
+_TOOL_BLOCKS: Final = ("tool_use", "tool_result")
+SINGLE: Final = (L1, L2, L3)
+"""Revisions in which a message has one block, and none of tools."""
+
+
+class Malformed(ValueError):
+    """No message of sampling: whoever wrote it is at fault."""
+
+
+class Unreadable(ValueError):
+    """A message that the reader's revision has no words for."""
+
+
+def uses_tools(params: Mapping[str, Raw]) -> bool:
+    """Whether a request for sampling needs a host that knows tools in it: offers some, or tells of their use."""
+    if "tools" in params or "toolChoice" in params:
+        return True
+    messages = params.get("messages", EMPTY)
+    if not any(kind.encode() in bytes(messages) for kind in _TOOL_BLOCKS):
+        return False
+    contents = (peek_object(message).get("content", EMPTY) for message in peek_array(messages))
+    return any(_kind(block) in _TOOL_BLOCKS for content in contents for block in _blocks(content))
+
+
+def older_messages(messages: Raw, version: str) -> Raw:
+    """The messages of a request as a host of `version` reads them: where each has one block, as many as they have
+    blocks together.
+
+    Raises:
+        Malformed, Unreadable: as their names say.
+    """
+    if not _is_list(messages):
+        raise Malformed("messages are a list")
+    older: list[Raw] = []
+    for message in peek_array(messages):
+        members = peek_object(message)
+        blocks = read_blocks(members, version)
+        if version in SINGLE and _is_list(members["content"]):
+            older += [raw({**members, "content": block}) for block in blocks]
+        else:
+            older.append(message)
+    return raw(older) if version in SINGLE else messages
+
+
+def older_content(members: Mapping[str, Raw], version: str) -> Raw:
+    """The content of an answer as an upstream of `version` reads it: where there is one block, one or their texts.
+
+    Raises:
+        Malformed, Unreadable: as their names say.
+    """
+    blocks = read_blocks(members, version)
+    if version not in SINGLE or not _is_list(members["content"]):
+        return members["content"]
+    if len(blocks) == 1:
+        return blocks[0]
+    if any(_kind(block) != "text" for block in blocks):
+        raise Unreadable(f"several blocks of content, which {version} has no words for")
+    return raw({"type": "text", "text": "\n".join(peek_str(peek_object(block).get("text")) or "" for block in blocks)})
+
+
+def read_blocks(members: Mapping[str, Raw], version: str) -> list[Raw]:
+    """The blocks of a message with a role and content.
+
+    Raises:
+        Malformed, Unreadable: as their names say.
+    """
+    blocks = _blocks(members.get("content", EMPTY))
+    if peek_str(members.get("role")) not in ROLES:
+        raise Malformed("a message is by user or assistant")
+    for block in blocks:
+        kind = _kind(block)
+        if kind is None:
+            raise Malformed("content of no known type")
+        if _VERSIONS.index(_BLOCKS[kind][0]) > _VERSIONS.index(version):
+            raise Unreadable(f"content of type {kind}, which {version} has no words for")
+    return blocks
+
+
+def _blocks(content: Raw) -> list[Raw]:
+    return peek_array(content) if _is_list(content) else [content]
+
+
+def _is_list(value: Raw) -> bool:
+    return bytes(memoryview(value)[:1]) == b"["
+
+
+def _kind(block: Raw) -> str | None:
+    """The type of a content block; None: it is none that any revision knows."""
+    members = peek_object(block)
+    kind = peek_str(members.get("type"))
+    if kind is None or kind not in _BLOCKS:
+        return None
+    return kind if all(name in members for name in _BLOCKS[kind][1]) else None
