@@ -18,6 +18,7 @@ from hub.offers import NAME_KINDS, NOTHING, Offers, Route, UpstreamRule, quote_s
 from hub.rewrite import Change, localise, unchanged, untag_arguments
 from hub.seal import SealBroken, Sealer, load_keys
 from hub.welcome import SETTLING_TTL_MS
+from hub.wire.headers import Mirror
 from hub.wire.jsonrpc import RemoteProtocolError, encode, peek_object, peek_str
 from hub.wire.mcp import (
     CAPABILITY,
@@ -122,6 +123,9 @@ class Catalog:
         for kind in Kind:
             warnings += self._lay_out(kind)
         self.warnings = tuple(warnings)
+        self._mirrors: dict[str, tuple[Mirror, ...]] = {}
+        for its in reversed(self.offers):  # of one name, the first one's
+            self._mirrors.update(its.mirrors)
 
     def _lay_out(self, kind: Kind) -> Iterator[str]:
         """Fill the table of `kind`. A name that two upstreams show is the first one's; yields what to say about it."""
@@ -146,6 +150,10 @@ class Catalog:
     def route(self, kind: Kind, visible: str) -> Route | None:
         """Whose tool, prompt, resource or template is listed as `visible`, or was under a former name of its server."""
         return self._routes[kind].get(visible)
+
+    def mirrors(self, visible: str) -> tuple[Mirror, ...]:
+        """The arguments of a tool that a modern host repeats in headers (H-9)."""
+        return self._mirrors.get(visible, ())
 
     def suspect(self, visible: str) -> str | None:
         """The upstream an unknown name would belong to; its lists deserve a refresh before a no (naming.md 3.3)."""

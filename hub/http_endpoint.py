@@ -10,6 +10,7 @@ Where the eras differ most: a modern host that closes the connection cancels its
 (T-28); its answer waits for it in the session.
 """
 
+from functools import partial
 from typing import Final, Protocol
 
 import trio
@@ -22,6 +23,7 @@ from hub.http_refusal import (
     RETRY_AFTER,
     Refused,
     begin,
+    check_arguments,
     is_modern_notification,
     metadata_of,
     not_allowed,
@@ -160,6 +162,7 @@ class Endpoint:
                 self._initialize(message, response, identity, scope)
                 return
             if "_meta" in message.params and (metadata := metadata_of(message, headers)):  # 4
+                check_arguments(message, headers, partial(self._router.mirrors, scope=scope))
                 await self._modern(message, metadata, response, accept, identity, scope)
                 return
             if message.method == INITIALIZE:  # neither era's: the handshake says what it lacks

@@ -1,5 +1,6 @@
 """Why a request is turned away before anything is done for it: one exception, and the tests that raise it."""
 
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import trio
@@ -7,8 +8,19 @@ import trio
 from hub.http_session import HttpSession
 from hub.link.exchange import Overloaded
 from hub.registry import overloaded
-from hub.wire.jsonrpc import Failure, Message, Notification, RemoteProtocolError, Request, RequestId, peek_object
-from hub.wire.mcp import ALL_VERSIONS, INVALID_REQUEST, MODERN_VERSIONS, VERSION_KEY
+from hub.wire.headers import InvalidHeader, Mirror, check_mirrors
+from hub.wire.jsonrpc import (
+    EMPTY,
+    Failure,
+    Message,
+    Notification,
+    RemoteProtocolError,
+    Request,
+    RequestId,
+    peek_object,
+    peek_str,
+)
+from hub.wire.mcp import ALL_VERSIONS, HEADER_MISMATCH, INVALID_REQUEST, MODERN_VERSIONS, TOOLS_CALL, VERSION_KEY
 from hub.wire.modern import Metadata, Refusal, check_headers, read_metadata
 
 RETRY_AFTER: Final = (("Retry-After", "1"),)
@@ -41,6 +53,24 @@ def metadata_of(request: Request, headers: dict[str, str]) -> Metadata | None:
     except Refusal as refusal:
         raise Refused(refusal.status, refusal.failure, id=request.id) from None
     return metadata
+
+
+def check_arguments(request: Request, headers: dict[str, str], mirrors: Callable[[str], Sequence[Mirror]]) -> None:
+    """Hold the headers that repeat arguments of a tool against the arguments (H-11).
+
+    Raises:
+        Refused: they differ.
+    """
+    if request.method != TOOLS_CALL:
+        return
+    wanted = mirrors(peek_str(request.params.get("name")) or "")
+    try:
+        if wanted:
+            check_mirrors(wanted, headers, request.params.get("arguments", EMPTY))
+    except InvalidHeader as error:
+        raise refused(
+            400, f"{error}; repeat the arguments as the tool's schema says", id=request.id, code=HEADER_MISMATCH
+        ) from None
 
 
 def is_modern_notification(message: Message, headers: dict[str, str]) -> bool:

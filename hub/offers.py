@@ -11,7 +11,8 @@ from msgspec import Raw, Struct
 
 from hub.naming import Claims, NameKind, name_id, visible
 from hub.rewrite import UI_KEYS, localise_meta
-from hub.wire.jsonrpc import encode, peek_array, peek_object, raw
+from hub.wire.headers import InvalidMirror, Mirror, mirrored
+from hub.wire.jsonrpc import EMPTY, encode, peek_array, peek_object, raw
 from hub.wire.mcp import (
     HUB_ORIGINAL_NAME,
     HUB_ORIGINAL_URI,
@@ -87,6 +88,8 @@ class Offers:
         self.routes = {
             kind: {each.visible: Route(self.name, each.original) for each in its} for kind, its in self.shown.items()
         }
+        self.mirrors = {each.visible: found for each in self.shown[Kind.TOOL] if (found := _mirrors(each.fields))}
+        """The arguments of tools that modern hosts repeat in headers, by visible name."""
         self.varies = any(each.app_only for each in self.shown[Kind.TOOL])
         """Whether hosts with user interfaces see more than those without."""
         self.received_ms = {kind: _received_ms(kind, snapshot, old, now_ms) for kind in Kind}
@@ -215,6 +218,13 @@ def quote_some(names: Sequence[str]) -> str:
     """The first few of `names`, which an upstream chose, fit for a log."""
     quoted = ", ".join(repr(name[:60]) for name in names[:3])
     return quoted if len(names) <= 3 else f"{quoted} and {len(names) - 3} more"
+
+
+def _mirrors(fields: dict[str, Raw]) -> tuple[Mirror, ...]:
+    try:
+        return mirrored(fields.get("inputSchema", EMPTY))
+    except InvalidMirror:
+        return ()
 
 
 def _received_ms(kind: Kind, snapshot: Snapshot, old: Offers | None, now_ms: int) -> int:

@@ -17,6 +17,7 @@ from msgspec import Raw, structs
 
 from hub.link.exchange import Caller, Identity, Overloaded, new_conversation
 from hub.relay import HostExchange
+from hub.wire.headers import Mirror
 from hub.wire.jsonrpc import (
     EMPTY,
     Failure,
@@ -62,6 +63,8 @@ class Router(Protocol):
     async def dispatch(self, request: Request, exchange: HostExchange) -> Reply: ...
 
     def knows_scope(self, name: str) -> bool: ...
+
+    def mirrors(self, tool: str, scope: str | None) -> tuple[Mirror, ...]: ...
 
     def log_level_changed(self) -> None: ...
 

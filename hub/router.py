@@ -18,6 +18,7 @@ from hub.link.exchange import Exchange, HubError, Operation, UpstreamProtocolErr
 from hub.notify import LogLevels
 from hub.relay import HostExchange
 from hub.welcome import discover_result, initialize_result
+from hub.wire.headers import Mirror
 from hub.wire.jsonrpc import Failure, RemoteProtocolError, Reply, Request, Result, peek_object, peek_str, raw
 from hub.wire.legacy import negotiate
 from hub.wire.mcp import (
@@ -93,6 +94,10 @@ class Router:
     def knows_scope(self, name: str) -> bool:
         """Whether `/mcp/<name>` exists."""
         return name in self.upstreams
+
+    def mirrors(self, tool: str, scope: str | None) -> tuple[Mirror, ...]:
+        """The arguments of a tool that modern hosts repeat in headers (H-9)."""
+        return self._catalog(scope).mirrors(tool)
 
     def log_level_changed(self) -> None:
         """A legacy host set another log level, or one that had set one is gone."""

@@ -50,6 +50,9 @@ class Scripted:
         self.started = trio.Event()
         self.exchanges: dict[str, HostExchange] = {}
 
+    def mirrors(self, tool: str, scope: str | None) -> tuple[()]:
+        return ()
+
     def knows_scope(self, name: str) -> bool:
         return name == "files"
 

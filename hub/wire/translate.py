@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 from msgspec import UNSET, Raw, UnsetType
 
-from hub.wire.headers import X_MCP_HEADER
+from hub.wire.headers import X_MCP_HEADER, InvalidMirror, mirrored
 from hub.wire.jsonrpc import NULL, Failure, encode, peek_array, peek_object, peek_str, raw
 from hub.wire.mcp import (
     COMPLETE,
@@ -267,8 +267,9 @@ def _data(failure: Failure) -> Raw | None:
 def entry_for_host(kind: Kind, fields: dict[str, Raw], host_version: str) -> dict[str, Raw]:
     """A definition as a host of `host_version` can read it; `fields` itself, if nothing changes.
 
-    Of tools: without `execution` and `x-mcp-header` (H-18); for legacy hosts without an output schema that is no
-    object, and without boolean schemas of properties.
+    Of tools: without `execution`; for legacy hosts without `x-mcp-header`, an output schema that is no object, and
+    boolean schemas of properties. Modern hosts see a sound `x-mcp-header`, and the hub checks what they send (H-11);
+    one that no host may heed is taken off (C-19).
     """
     if kind is not Kind.TOOL:
         return fields
@@ -278,7 +279,7 @@ def entry_for_host(kind: Kind, fields: dict[str, Raw], host_version: str) -> dic
         changed["execution"] = None
     schema = fields.get("inputSchema")
     if schema is not None:
-        changed["inputSchema"] = _tidy(schema, legacy)
+        changed["inputSchema"] = _tidy(schema, legacy) if legacy or not _is_sound(schema) else schema
     output = fields.get("outputSchema")
     if legacy and output is not None:
         is_object = peek_str(peek_object(output).get("type")) == "object"
@@ -287,6 +288,14 @@ def entry_for_host(kind: Kind, fields: dict[str, Raw], host_version: str) -> dic
         return fields
     result = ((name, changed.get(name, value)) for name, value in fields.items())
     return {name: value for name, value in result if value is not None}
+
+
+def _is_sound(schema: Raw) -> bool:
+    try:
+        mirrored(schema)
+    except InvalidMirror:
+        return False
+    return True
 
 
 def _tidy(schema: Raw, legacy: bool) -> Raw:

@@ -4,6 +4,7 @@ import pytest
 from fakes import FakeUpstream
 from house import a_house
 
+from hub.wire.headers import encode_header
 from hub.wire.mcp import L1, L2, L3, L4, MODERN
 
 AUDIO = {"type": "audio", "data": "AAAA", "mimeType": "audio/wav"}
@@ -89,11 +90,26 @@ async def test_definitions_are_tidied_and_otherwise_kept(autojump_clock, carrier
             assert (schema["properties"]["yes"], schema["properties"]["no"]) == (True, False)
         else:
             assert (schema["properties"]["yes"], schema["properties"]["no"]) == ({}, {"not": {}})
-        assert schema["properties"]["where"] == {"type": "string"}
+        mirror = {"x-mcp-header": "Where"} if version == MODERN else {}
+        assert schema["properties"]["where"] == {"type": "string", **mirror}
         assert schema["oneOf"] == TOOL["inputSchema"]["oneOf"]
         assert "execution" not in tool
         assert all(tool[name] == TOOL[name] for name in ("title", "icons", "annotations"))
         assert tool["_meta"] == {"vendor.example/x": 1, "dev.hubd/server": "files"}
+
+
+@pytest.mark.covers("H-11", "H-17", "F-H-17", "SEC-14")
+async def test_arguments_in_headers_are_checked_over_http_and_nowhere_else(autojump_clock):
+    async with a_house({"files": prolific()}) as house:
+        host = await house.host("http", MODERN)
+        call = {"name": "files__all", "arguments": {"where": "här"}}
+        encoded = encode_header("här").decode()
+        assert "result" in (await host._host.modern("tools/call", call, mcp_param_where=encoded)).last
+        for wrong in (None, "there", "har"):
+            answered = await host._host.modern("tools/call", call, mcp_param_where=wrong)
+            assert (answered.status, answered.last["error"]["code"]) == (400, -32020)
+        assert (await (await house.host("lines", MODERN)).call("files__all", {"where": "här"}))["content"][0] == TEXT
+        assert (await (await house.host("http", L4)).call("files__all", {"where": "här"}))["content"][0] == TEXT
 
 
 @pytest.mark.parametrize("version", [L1, L2, L3, L4])

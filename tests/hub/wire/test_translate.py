@@ -391,10 +391,18 @@ def test_definitions(to: str) -> None:
     assert ("outputSchema" in after) != legacy
     assert properties["a"] == ({} if legacy else True)
     assert properties["b"] == ({"not": {}} if legacy else False)
-    assert properties["n"] == {"type": "object", "properties": {"c": {"type": "string"}, "d": {} if legacy else True}}
+    mirror = {} if legacy else {"x-mcp-header": "C"}
+    inner = {"c": {"type": "string", **mirror}, "d": {} if legacy else True}
+    assert properties["n"] == {"type": "object", "properties": inner}
     assert properties["x-mcp-header"] == {"type": "integer"}
     assert list(after["inputSchema"]) == ["type", "properties", "required"]
     assert list(after) == [name for name in tool if name != "execution" and not (legacy and name == "outputSchema")]
+
+
+@pytest.mark.covers("C-19")
+def test_an_argument_no_host_may_repeat_in_a_header_is_not_marked() -> None:
+    wrong = {"type": "object", "properties": {"a": {"type": "array", "x-mcp-header": "A"}}}
+    assert shown({**PLAIN, "inputSchema": wrong}, MODERN)["inputSchema"]["properties"] == {"a": {"type": "array"}}
 
 
 @pytest.mark.covers("G-16", "S-13")
