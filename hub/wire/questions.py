@@ -78,6 +78,8 @@ class Question(Struct, frozen=True):
     """Who asks, as the configuration calls it: people are told (G-10)."""
     version: str
     """The revision the upstream speaks, which the answer must be written in."""
+    progress: Callable[[dict[str, Raw]], None] | None = None
+    """Takes what the host reports while it works on the answer: params without a token. Only if `params` had one."""
 
 
 class Refused(Exception):
