@@ -4,6 +4,7 @@
 """
 
 import logging
+import time
 from typing import Final
 
 import trio
@@ -11,6 +12,8 @@ from msgspec import UNSET, Raw, to_builtins
 
 from config.schema import HubConfig
 from config.state import Memory
+from hub.bridge.carry import Carrier
+from hub.bridge.states import States
 from hub.catalog import Catalog, Rules, UpstreamRule, merge
 from hub.downstream import Downstreams
 from hub.link.exchange import Caller, Identity, UpstreamUnavailable
@@ -48,7 +51,9 @@ class Hub:
         self.supervisor = Supervisor(memory, self._upstream_changed, open_session=open_session)
         self.settled = False
         self.levels = LogLevels(self.downstreams.log_levels, self._apply_level)
-        self.router = Router(merge((), self.rules, self.claims), self.supervisor.upstreams, self.levels, self._refresh)
+        self.carrier = Carrier(States(sealer, wall=time.time), on_lost=config.on_lost)  # noqa: TID251  # states outlive us
+        catalog = merge((), self.rules, self.claims)
+        self.router = Router(catalog, self.supervisor.upstreams, self.levels, self._refresh, self.carrier)
         self.notifier = Notifier(self._merge, self.router, self.downstreams)
         self.started_at = 0.0
 

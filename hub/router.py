@@ -13,8 +13,9 @@ from typing import Final, Protocol
 import trio
 from msgspec import Raw
 
+from hub.bridge.carry import Carrier
 from hub.catalog import Catalog, Route, localise, untag_arguments
-from hub.link.exchange import Exchange, HubError, Operation, UpstreamProtocolError, failure_from
+from hub.link.exchange import Exchange, HubError, Interim, Operation, UpstreamProtocolError, failure_from
 from hub.notify import LogLevels
 from hub.relay import HostExchange
 from hub.welcome import discover_result, initialize_result
@@ -74,12 +75,14 @@ class Router:
         upstreams: Mapping[str, UpstreamSide],
         levels: LogLevels,
         refresh: Callable[[str, Kind], Awaitable[None]],
+        carrier: Carrier,
     ) -> None:
         self.catalog = catalog
         self.upstreams = upstreams
         self.settled = trio.Event()
         self._levels = levels
         self._refresh = refresh
+        self._carrier = carrier
         self._handlers: dict[str, Callable[[Request, HostExchange], Awaitable[Reply]]] = {
             PING: self._ping,
             DISCOVER: self._discover,
@@ -267,10 +270,10 @@ class Router:
         operation = Operation(request.method, params, meta)
         level = exchange.caller.log_level
         if level is None or exchange.caller.era is Era.LEGACY:
-            reply = await upstream.call(operation, exchange)
+            reply = await self._carrier.carry(upstream, operation, exchange, request)
         else:
             with self._levels.held(level):
-                reply = await upstream.call(operation, exchange)
+                reply = await self._carrier.carry(upstream, operation, exchange, request)
         if kind is not None and isinstance(reply, Failure) and _says_unknown_name(reply):
             upstream.changed((kind,))
         return self._finish(reply, request.method, route.upstream, upstream.snapshot.version, exchange, asked=asked)
@@ -287,6 +290,8 @@ class Router:
     ) -> Reply:
         """`reply` as the host of `exchange` may see it: its revision, its names and URIs."""
         host = exchange.caller.version
+        if isinstance(reply, Interim):
+            return reply
         if isinstance(reply, Failure):
             return failure_for_host(
                 reply,

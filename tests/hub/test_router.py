@@ -8,11 +8,14 @@ import trio.testing
 from fakes import FakeHost
 from msgspec import Raw
 
+from hub.bridge.carry import Carrier
+from hub.bridge.states import States
 from hub.catalog import Rules, UpstreamRule, merge
 from hub.link.exchange import UpstreamUnavailable
 from hub.naming import Claims
 from hub.notify import LogLevels
 from hub.router import Router
+from hub.seal import Sealer
 from hub.wire.jsonrpc import Failure, RemoteProtocolError, Request, Result, raw
 from hub.wire.mcp import L1, L3, L4, MODERN, Entry, Freshness, Kind, Snapshot
 
@@ -54,7 +57,8 @@ class Bench:
         self.claims = Claims()
         self.rules = Rules((UpstreamRule("files"),))
         levels = LogLevels(list, self.applied.append)
-        self.router = Router(self.merged(), {"files": self.files}, levels, self.refresh)
+        carrier = Carrier(States(Sealer(b"k" * 32), wall=lambda: 0.0))
+        self.router = Router(self.merged(), {"files": self.files}, levels, self.refresh, carrier)
         if settled:
             self.router.settled.set()
 
