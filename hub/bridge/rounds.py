@@ -1,0 +1,182 @@
+"""A modern upstream that wants input, for a legacy host: the host is asked, and the upstream called again (7.2).
+
+The upstream's call has ended with its questions, so nothing runs there while people think. Each round asks everything
+at once, each key once (F-I-09), and calls again with all answers and the upstream's own state, byte for byte (R-11,
+R-12). There is no place for errors among answers: who does not want to fill in a form has cancelled it; without what
+was to be sampled, or without roots, the operation ends here.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Final
+
+import trio
+from msgspec import Raw, Struct
+
+from hub.link.exchange import Exchange, HubError, Question, UpstreamProtocolError
+from hub.wire.jsonrpc import Failure, RemoteProtocolError, Reply, Result, open_object, peek_object, peek_str, raw
+from hub.wire.mcp import ELICIT, INPUT_REQUIRED, QUESTIONS, RESULT_TYPE
+from hub.wire.questions import Refused, check
+
+MAX_ROUNDS: Final = 16
+"""Of one operation, those without questions included (`max_rounds`)."""
+MAX_AT_ONCE: Final = 32
+"""Questions in one round."""
+FIRST_PAUSE_S: Final = 0.25
+LONGEST_PAUSE_S: Final = 10.0
+"""How long to wait before calling again when there was nothing to ask: at first not at all, then doubling."""
+CANCELLED: Final = raw({"action": "cancel"})
+
+
+class InputRefused(HubError):
+    """The host did not give what the upstream cannot go on without. `refusal` is what it said."""
+
+    kind = "input_refused"
+
+    def __init__(self, message: str, *, upstream: str, refusal: Failure | None = None) -> None:
+        super().__init__(message, upstream=upstream)
+        self.refusal = refusal
+
+    def facts(self) -> dict[str, object]:
+        facts = super().facts()
+        if self.refusal is not None:
+            said: dict[str, object] = {"code": self.refusal.code, "message": self.refusal.message}
+            if isinstance(self.refusal.data, Raw):
+                said["data"] = self.refusal.data
+            facts["host"] = said
+        return facts
+
+
+class Wanted(Struct, frozen=True):
+    """What an `input_required` result asks for."""
+
+    questions: dict[str, Question]
+    state: Raw | None
+    """The upstream's, as JSON, to be echoed as it is; None: it gave none."""
+
+
+def read_wanted(reply: Reply, upstream: str, version: str) -> Wanted | None:
+    """What `reply` of the modern `upstream` wants; None: it is no such result.
+
+    Raises:
+        UpstreamProtocolError: it asks for nothing (R-3), or for what no host can be asked (R-4).
+    """
+    if not isinstance(reply, Result) or INPUT_REQUIRED.encode() not in memoryview(reply.value).tobytes():
+        return None
+    members = peek_object(reply.value)
+    if peek_str(members.get(RESULT_TYPE)) != INPUT_REQUIRED:
+        return None
+    state = members.get("requestState")
+    if state is not None and peek_str(state) is None:
+        raise _nonsense(upstream, "with a requestState that is no string")
+    try:
+        requests = open_object(members["inputRequests"]) if "inputRequests" in members else {}
+    except RemoteProtocolError:
+        raise _nonsense(upstream, "with inputRequests that are no object") from None
+    if not requests and state is None:
+        raise _nonsense(upstream, "but for none in particular")
+    if len(requests) > MAX_AT_ONCE:
+        raise _nonsense(upstream, f"with more than {MAX_AT_ONCE} questions at once")
+    return Wanted({key: _question(value, upstream, version) for key, value in requests.items()}, state)
+
+
+def _question(value: Raw, upstream: str, version: str) -> Question:
+    request = peek_object(value)
+    method = peek_str(request.get("method"))
+    if method not in QUESTIONS:
+        raise _nonsense(upstream, "of an unknown kind")
+    return Question(method, peek_object(request.get("params")), upstream, version)
+
+
+def _nonsense(upstream: str, how: str) -> UpstreamProtocolError:
+    return UpstreamProtocolError(f"{upstream} asks for input {how}", upstream=upstream)
+
+
+async def drive(
+    reply: Reply,
+    retry: Callable[[dict[str, Raw]], Awaitable[Reply]],
+    exchange: Exchange,
+    upstream: str,
+    version: str,
+    *,
+    declared: Mapping[str, Raw] | None = None,
+) -> Reply:
+    """The reply of a modern upstream once it wants nothing more. `reply` was its first.
+
+    `retry` calls it again with the same params and those given. `declared`: the capabilities it was told of, if others
+    than the host's.
+
+    Raises:
+        InputRefused: the host did not sample, or has no roots to tell of.
+        UpstreamProtocolError: it asks nonsense, what the host said it cannot do (R-5), or without end (F-I-08).
+        HubError: as `retry`.
+    Cancellation: withdraws what is asked; nothing is called any more.
+    """
+    pause_s = 0.0
+    for _ in range(MAX_ROUNDS):
+        wanted = read_wanted(reply, upstream, version)
+        if wanted is None:
+            return reply
+        more: dict[str, Raw] = {}
+        if wanted.questions:
+            _judge(wanted, exchange.caller.capabilities if declared is None else declared, upstream)
+            more["inputResponses"] = raw(await _ask_all(wanted.questions, exchange))
+            pause_s = 0.0
+        else:
+            await trio.sleep(pause_s)
+            pause_s = min(max(FIRST_PAUSE_S, 2 * pause_s), LONGEST_PAUSE_S)
+        if wanted.state is not None:
+            more["requestState"] = wanted.state
+        reply = await retry(more)
+    if read_wanted(reply, upstream, version) is not None:
+        raise _nonsense(upstream, f"more than {MAX_ROUNDS} times for one operation")
+    return reply
+
+
+def _judge(wanted: Wanted, declared: Mapping[str, Raw], upstream: str) -> None:
+    """Raise, unless everything wanted may be asked: else a person would be bothered in vain."""
+    try:
+        for question in wanted.questions.values():
+            check(question, declared)
+    except Refused as refused:
+        text = f"that was not offered: {refused.failure.message}"
+        raise _nonsense(upstream, text) from None
+
+
+async def _ask_all(questions: Mapping[str, Question], exchange: Exchange) -> dict[str, Raw]:
+    """All answers, by the keys of the questions and in their order.
+
+    Raises:
+        InputRefused: one cannot be done without; the others are withdrawn.
+    """
+    if len(questions) == 1:
+        ((key, question),) = questions.items()
+        answer = _answer(question, await exchange.ask(question))
+        if isinstance(answer, InputRefused):
+            raise answer
+        return {key: answer}
+    answers: dict[str, Raw] = {}
+    refusals: list[InputRefused] = []
+
+    async def ask(key: str, question: Question) -> None:
+        answer = _answer(question, await exchange.ask(question))
+        if isinstance(answer, InputRefused):
+            refusals.append(answer)
+            nursery.cancel_scope.cancel()
+        else:
+            answers[key] = answer
+
+    async with trio.open_nursery() as nursery:
+        for key, question in questions.items():
+            nursery.start_soon(ask, key, question)
+    if refusals:
+        raise refusals[0]
+    return {key: answers[key] for key in questions}
+
+
+def _answer(question: Question, reply: Reply) -> Raw | InputRefused:
+    if isinstance(reply, Result):
+        return reply.value
+    if question.method == ELICIT:
+        return CANCELLED
+    text = f"{question.upstream} needs an answer to {question.method}, which was refused: {reply.message}"
+    return InputRefused(text, upstream=question.upstream, refusal=reply)

@@ -1,0 +1,58 @@
+"""Which visits to pages are done: what `notifications/elicitation/complete` of an upstream said (bridging.md 7.6)."""
+
+from collections.abc import Iterable
+from typing import Final
+
+import trio
+
+MAX_KEPT: Final = 1024
+MAX_ID_CHARS: Final = 512
+
+
+class _Waiter:
+    def __init__(self, left: set[str]) -> None:
+        self.left = left
+        self.done = trio.Event()
+
+
+class Elicitations:
+    """Remembers the newest `MAX_KEPT` ids that an upstream said are done, and wakes who waits for them."""
+
+    def __init__(self) -> None:
+        self._done: dict[str, None] = {}
+        self._waiting: set[_Waiter] = set()
+
+    def __repr__(self) -> str:
+        return f"<Elicitations [{len(self._done)} done, {len(self._waiting)} waited for]>"
+
+    def note(self, id: str) -> None:
+        """The visit `id` is done. Never blocks."""
+        if len(id) > MAX_ID_CHARS:
+            return
+        self._done.pop(id, None)
+        self._done[id] = None
+        if len(self._done) > MAX_KEPT:
+            del self._done[next(iter(self._done))]
+        for waiter in self._waiting:
+            waiter.left.discard(id)
+            if not waiter.left:
+                waiter.done.set()
+
+    def forget(self, ids: Iterable[str]) -> None:
+        """These visits begin now, whatever was said of such ids before."""
+        for id in ids:
+            self._done.pop(id, None)
+
+    async def wait(self, ids: Iterable[str]) -> None:
+        """Wait until all these visits are done, for ever if need be.
+
+        Cancellation: nothing is left behind.
+        """
+        waiter = _Waiter({id for id in ids if id not in self._done})
+        if not waiter.left:
+            return
+        self._waiting.add(waiter)
+        try:
+            await waiter.done.wait()
+        finally:
+            self._waiting.discard(waiter)
