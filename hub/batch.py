@@ -6,7 +6,7 @@ from typing import Final
 import trio
 
 from hub.registry import Downstream, Router, answer, start
-from hub.relay import HostExchange, Send
+from hub.relay import Asked, HostExchange, Send
 from hub.wire.jsonrpc import (
     Message,
     Notification,
@@ -58,9 +58,11 @@ async def run_batch(
     messages: list[Message | RemoteProtocolError],
     *,
     notify: Send,
+    asked: Asked,
     reply: Callable[[bytes], None],
 ) -> None:
-    """Do all of it at the same time; `reply` gets each response when it is there, `notify` what comes before.
+    """Do all of it at the same time; `reply` gets each response when it is there, `notify` what comes before. Questions
+    go to `asked`.
 
     Cancellation: cancels all of it.
     """
@@ -69,14 +71,16 @@ async def run_batch(
             if isinstance(message, RemoteProtocolError):
                 reply(encode_response(message.id, message.failure))
             elif isinstance(message, Notification):
-                host.notified(message)
+                host.notified(router, message)
             elif isinstance(message, Response):
                 host.answered(message)
             else:
                 assert host.caller is not None, "batches belong to sessions"
                 started = start(host, router, message, host.caller)
                 if isinstance(started, trio.CancelScope):
-                    nursery.start_soon(_run, host, router, message, started, notify, reply)
+                    token = progress_token(message.params)
+                    exchange = HostExchange(host.caller, notify, progress_token=token, scope=host.scope, host=asked)
+                    nursery.start_soon(_run, host, router, message, started, exchange, reply)
                 else:
                     reply(encode_response(message.id, started))
 
@@ -86,12 +90,9 @@ async def _run(
     router: Router,
     request: Request,
     scope: trio.CancelScope,
-    notify: Send,
+    exchange: HostExchange,
     reply: Callable[[bytes], None],
 ) -> None:
-    assert host.caller is not None
-    token = progress_token(request.params)
-    exchange = HostExchange(host.caller, notify, progress_token=token, scope=host.scope)
     try:
         result = await answer(router, request, exchange, scope)
     finally:

@@ -81,10 +81,8 @@ async def serve_lines(
             with trio.move_on_after(LAST_WORDS_S):
                 await outbox.flush()
         finally:
-            hosts.remove(host)
+            host.left(router)
             outbox.close()
-            if host.log_level is not None:
-                router.log_level_changed()
         nursery.cancel_scope.cancel()
 
 
@@ -171,7 +169,8 @@ class LineHost(Downstream):
             self._take(line)
 
     async def finish(self, is_read: Callable[[], bool]) -> None:
-        """Wait for the running requests while the host waits for them, at most `EOF_GRACE_S`."""
+        """Wait for the running requests while the host waits for them, at most `EOF_GRACE_S`. It answers no more."""
+        self.asking.left()
         with trio.move_on_after(EOF_GRACE_S):
             while self.calls and is_read():
                 self._idle = trio.Event()
@@ -193,7 +192,7 @@ class LineHost(Downstream):
             except RemoteProtocolError as error:
                 self._reply(message.id, error.failure)
         elif isinstance(message, Notification):
-            self.notified(message)
+            self.notified(self._router, message)
         else:
             self.answered(message)
 
@@ -219,7 +218,8 @@ class LineHost(Downstream):
             self._reply(request.id, started)
             return
         token = progress_token(request.params)
-        exchange = HostExchange(caller, self._say, progress_token=token, scope=self.scope)
+        host = self if caller is self.caller else None  # a modern request is never asked by another (R-2)
+        exchange = HostExchange(caller, self._say, progress_token=token, scope=self.scope, host=host)
         self._nursery.start_soon(self._serve, request, exchange, started)
 
     def _caller(self, request: Request) -> Caller | None:
@@ -258,7 +258,7 @@ class LineHost(Downstream):
 
     async def _serve_batch(self, messages: list[Request | Notification | Response | RemoteProtocolError]) -> None:
         replies: list[bytes] = []
-        await run_batch(self, self._router, messages, notify=self._say, reply=replies.append)
+        await run_batch(self, self._router, messages, notify=self._say, asked=self, reply=replies.append)
         if replies and wants_answer(messages):
             self._send(b"[%b]" % b",".join(replies))
 

@@ -12,6 +12,8 @@ from msgspec import Struct
 
 from hub.http_server import HttpResponse
 from hub.http_session import HttpSession
+from hub.link.exchange import Question
+from hub.relay import Send
 from hub.resume import CONGESTED_BYTES, EventStream
 from hub.wire.http import encode_event
 from hub.wire.jsonrpc import Failure, Reply
@@ -104,7 +106,10 @@ def status_of(reply: Reply) -> int:
 
 
 class LegacyAnswer:
-    """The answer to a request of a legacy session. If the host leaves before it had an event, it cannot come back."""
+    """The answer to a request of a legacy session. If the host leaves before it had an event, it cannot come back.
+
+    Satisfies `hub.relay.Asked`: the host is asked on the stream of the answer.
+    """
 
     __slots__ = ("_accept", "_response", "_session", "_stream")
 
@@ -122,6 +127,15 @@ class LegacyAnswer:
         self.open()
         if self._stream is not None:
             self._stream.send(message, vital=vital)
+
+    async def ask(self, question: Question, send: Send) -> Reply:
+        """Ask the host of the session, if there is or can be a stream to ask it on.
+
+        Cancellation: withdraws the question.
+        """
+        if self._stream is None and (self._response.gone or not self._accept.events):
+            return Failure(METHOD_NOT_FOUND, f"The host of this call cannot be asked; {question.method} needs a stream")
+        return await self._session.ask(question, send)
 
     def finish(self, message: bytes | None) -> None:
         """End with a response; None: the request was cancelled, so that there is none (P-10)."""

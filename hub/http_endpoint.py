@@ -73,7 +73,7 @@ class Endpoint:
 
     def __init__(self, access: Access, router: Router, hosts: Downstreams) -> None:
         self.guard = access.guard
-        self.sessions = HttpSessions(hosts)
+        self.sessions = HttpSessions(router, hosts)
         self._access = access
         self._router = router
         self._hosts = hosts
@@ -96,8 +96,7 @@ class Endpoint:
             self._open_slow(now)
             if now >= next_upkeep:
                 next_upkeep = now + UPKEEP_S
-                if any(session.log_level for session in self.sessions.expire(now)):
-                    self._router.log_level_changed()
+                self.sessions.expire(now)
 
     def _open_slow(self, now: float) -> None:
         due = []
@@ -177,7 +176,7 @@ class Endpoint:
             await self._legacy(message, session, response, accept)
             return
         if isinstance(message, Notification):
-            session.notified(message)
+            session.notified(self._router, message)
         else:
             session.answered(message)
         response.reply(202)
@@ -264,9 +263,8 @@ class Endpoint:
             reply: Reply | None = session.set_level(self._router, request.params)
         else:
             cancel = begin(session, request.id)
-            exchange = HostExchange(
-                caller, reply_to.send, progress_token=progress_token(request.params), scope=session.scope
-            )
+            token = progress_token(request.params)
+            exchange = HostExchange(caller, reply_to.send, progress_token=token, scope=session.scope, host=reply_to)
             self._soon[reply_to] = session.seen + SSE_AFTER_S
             try:
                 reply = await answer(self._router, request, exchange, cancel)
@@ -294,7 +292,7 @@ class Endpoint:
         reply_to = BatchAnswer(session, response, accept)
         self._soon[reply_to] = session.seen + SSE_AFTER_S
         try:
-            await run_batch(session, self._router, messages, notify=reply_to.send, reply=reply_to.add)
+            await run_batch(session, self._router, messages, notify=reply_to.send, asked=reply_to, reply=reply_to.add)
         finally:
             self._soon.pop(reply_to, None)
         if wants_answer(messages):
@@ -320,6 +318,4 @@ class Endpoint:
     def _delete(self, request: HttpRequest, response: HttpResponse, identity: Identity, scope: str | None) -> None:
         session = self._session(request, identity, scope, None)
         self.sessions.close(session)
-        if session.log_level is not None:
-            self._router.log_level_changed()
         response.reply(200)

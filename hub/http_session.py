@@ -11,7 +11,7 @@ import trio
 
 from hub.http_server import HttpResponse
 from hub.link.exchange import Identity
-from hub.registry import Downstream, Downstreams
+from hub.registry import Downstream, Downstreams, Router
 from hub.resume import Archive, EventStream
 from hub.wire.mcp import L4
 
@@ -153,8 +153,9 @@ class HttpSession(Downstream):
 class HttpSessions:
     """All sessions of an endpoint."""
 
-    def __init__(self, hosts: Downstreams) -> None:
+    def __init__(self, router: Router, hosts: Downstreams) -> None:
         self.archive = Archive()
+        self._router = router
         self._hosts = hosts
         self._sessions: dict[str, HttpSession] = {}
 
@@ -203,23 +204,21 @@ class HttpSessions:
         return session
 
     def close(self, session: HttpSession) -> None:
+        """End a session, and say so."""
         del self._sessions[session.id]
-        self._hosts.remove(session)
         session.close()
+        session.left(self._router)
 
     def stop_listening(self) -> None:
         """End all connections that only listen."""
         for session in self._sessions.values():
             session.stop_listening()
 
-    def expire(self, now: float) -> list[HttpSession]:
-        """End the sessions that were silent for too long, forget old streams; the sessions ended."""
-        ended = []
+    def expire(self, now: float) -> None:
+        """End the sessions that were silent for too long, forget old streams."""
         for session in list(self._sessions.values()):
             if now - session.seen >= SESSION_IDLE_S and session.idle:
                 self.close(session)
-                ended.append(session)
             else:
                 session.tell_untold()
         self.archive.expire(now)
-        return ended

@@ -19,7 +19,7 @@ from hub.downstream import Downstreams
 from hub.link.exchange import Caller, Identity, UpstreamUnavailable
 from hub.naming import Claims
 from hub.notify import LogLevels, Notifier
-from hub.relay import HostExchange, release_progress
+from hub.relay import HostExchange, release_progress, remind_hosts
 from hub.router import Router
 from hub.seal import Sealer
 from hub.wire.jsonrpc import Failure, Request, peek_array, peek_object, raw
@@ -47,7 +47,7 @@ class Hub:
         self._warnings = [OPEN_DOOR] if config.auth == "none" else []
         self.rules = rules_of(config)
         self.claims = Claims.load(memory.get("claims", "all"))
-        self.downstreams = Downstreams()
+        self.downstreams = Downstreams(config.park_ttl_s)
         self.supervisor = Supervisor(memory, self._upstream_changed, open_session=open_session)
         self.settled = False
         self.levels = LogLevels(self.downstreams.log_levels, self._apply_level)
@@ -67,6 +67,8 @@ class Hub:
                 nursery.start_soon(self.levels.run)
                 nursery.start_soon(self._settle)
                 nursery.start_soon(release_progress)
+                if self.config.synthetic_progress_s > 0:
+                    nursery.start_soon(remind_hosts, self.config.synthetic_progress_s)
                 nursery.start_soon(self._save)
                 task_status.started()
         finally:

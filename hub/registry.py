@@ -15,8 +15,9 @@ from typing import Any, Final, Protocol
 import trio
 from msgspec import Raw, structs
 
-from hub.link.exchange import Caller, Identity, Overloaded, new_conversation
-from hub.relay import HostExchange
+from hub.asking import Asking
+from hub.link.exchange import Caller, Identity, Overloaded, Question, Tenant, new_conversation
+from hub.relay import HostExchange, Send
 from hub.wire.headers import Mirror
 from hub.wire.jsonrpc import (
     EMPTY,
@@ -43,6 +44,8 @@ from hub.wire.mcp import (
     INVALID_REQUEST,
     LIST_CHANGED,
     LOG_LEVELS,
+    PROGRESS,
+    ROOTS_CHANGED,
     SET_LEVEL,
     Kind,
 )
@@ -51,6 +54,7 @@ log = logging.getLogger("hubd.host")
 
 SESSION_IN_FLIGHT: Final = 64
 PRINCIPAL_IN_FLIGHT: Final = 256
+PARK_TTL_S: Final = 900.0
 MAX_NAME: Final = 100
 """Characters of a host's own name that are shown."""
 
@@ -68,11 +72,23 @@ class Router(Protocol):
 
     def log_level_changed(self) -> None: ...
 
+    def roots_changed(self, tenant: Tenant) -> None:
+        """A host says that it works somewhere else now."""
+        ...
+
+    def left(self, tenant: Tenant) -> None:
+        """A conversation is over. Said once of each that lasted longer than a request."""
+        ...
+
 
 class Downstreams:
-    """All attached hosts, and how much each principal has in flight."""
+    """All attached hosts, and how much each principal has in flight.
 
-    def __init__(self) -> None:
+    `park_ttl_s`: how long a question waits for a host's answer.
+    """
+
+    def __init__(self, park_ttl_s: float = PARK_TTL_S) -> None:
+        self.park_ttl_s = park_ttl_s
         self._attached: dict[str, Downstream] = {}
         self._in_flight: dict[str, int] = {}
         self._quiet = trio.Event()
@@ -156,6 +172,7 @@ class Downstream:
         self.open = False
         """The handshake is complete, so that the host may be told things (V-17)."""
         self.calls: dict[RequestId, trio.CancelScope] = {}
+        self.asking = Asking(hosts.park_ttl_s)
         self.since = self.seen = trio.current_time()
         self._hosts = hosts
 
@@ -166,6 +183,10 @@ class Downstream:
     @property
     def log_level(self) -> str | None:
         return self.caller.log_level if self.caller else None
+
+    @property
+    def tenant(self) -> Tenant:
+        return Tenant(self.identity, self.conversation)
 
     # --- what a carrier says
 
@@ -182,11 +203,23 @@ class Downstream:
             RemoteProtocolError: the request cannot be used.
         """
         result, version, capabilities = router.initialize(params, self.scope)
+        had_level = self.log_level is not None
         self.version = version
         self.caller = Caller(self.identity, version, detached(capabilities), None, self.conversation, lasting=True)
         self.client_info = detach(params.get("clientInfo", EMPTY))
         self.open = False
+        self.asking.start_over()
+        if had_level:
+            router.log_level_changed()
         return result
+
+    def left(self, router: Router) -> None:
+        """The conversation is over; to be called once."""
+        self._hosts.remove(self)
+        self.asking.left()
+        if self.log_level is not None:
+            router.log_level_changed()
+        router.left(self.tenant)
 
     def set_level(self, router: Router, params: Mapping[str, Raw]) -> Reply:
         """Answer `logging/setLevel` (S-23)."""
@@ -219,18 +252,33 @@ class Downstream:
         del self.calls[id]
         self._hosts.release(self.identity.principal)
 
-    def notified(self, message: Notification) -> None:
+    def notified(self, router: Router, message: Notification) -> None:
         """Act on a notification. What is unknown, or names nothing of this host's, is ignored (B-8)."""
         if message.method == CANCELLED:
             id = request_id(message.params.get("requestId"))
             if id is not None and (scope := self.calls.get(id)):
                 scope.cancel()
-        elif message.method == INITIALIZED and self.caller is not None:
+        elif message.method == PROGRESS:
+            self.asking.progressed(message.params)
+        elif self.caller is None:
+            return
+        elif message.method == INITIALIZED:
             self.open = True
+        elif message.method == ROOTS_CHANGED:
+            self.asking.roots_changed()
+            router.roots_changed(self.tenant)
 
     def answered(self, message: Response) -> None:
-        """Take a host's answer. Nothing is asked of hosts yet, so it answers nothing (F-H-19)."""
-        log.debug("%s answered a question it was not asked", self)
+        """Take a host's answer. One to nothing it was asked is dropped, and nobody can tell (F-H-19)."""
+        self.asking.answered(message)
+
+    async def ask(self, question: Question, send: Send) -> Reply:
+        """Put an upstream's question to the host, on the stream of `send`. Satisfies `hub.relay.Asked`.
+
+        Cancellation: withdraws it.
+        """
+        assert self.caller is not None, "nobody is asked before the handshake"
+        return await self.asking.ask(question, self.caller, send)
 
     def cancel_all(self) -> None:
         for scope in self.calls.values():
@@ -249,6 +297,7 @@ class Downstream:
             "attached_s": round(now - self.since, 1),
             "idle_s": 0.0 if self.calls else round(now - self.seen, 1),
             "in_flight": len(self.calls),
+            "asked": len(self.asking),
         }
 
 
@@ -257,12 +306,15 @@ async def answer(router: Router, request: Request, exchange: HostExchange, scope
 
     A wall: what goes wrong in here fails this request and nothing else.
     """
+    exchange.begin()
     try:
         with scope:
             return await router.dispatch(request, exchange)
     except Exception:
         log.exception("cannot answer %s", request.method)
         return Failure(INTERNAL_ERROR, "The hub failed to answer this request; its log says why")
+    finally:
+        exchange.end()
     return None
 
 

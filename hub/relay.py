@@ -3,23 +3,27 @@
 A `HostExchange` is made by whoever received the request (an HTTP endpoint, a line connection) and handed down the seam.
 It knows how to address its host; it does not know by which transport: `send` is given.
 
-Questions from upstreams (sampling, elicitation, roots) are asked here too. In this version every one is refused, as a
-host without those capabilities would, so that upstreams go on without.
+Questions from upstreams (sampling, elicitation, roots) come here too, and go to the `Asked` of the request, if its host
+can be asked while it waits; else they are refused, so that upstreams go on without.
 """
 
+import math
 from typing import Final, Protocol
 
 import trio
 from msgspec import Raw
 
 from hub.link.exchange import Caller, Question
-from hub.wire.jsonrpc import Failure, Reply, encode_notification, peek_str
+from hub.wire.jsonrpc import Failure, Reply, encode_notification, peek_str, raw
 from hub.wire.mcp import LOG_LEVELS, MESSAGE, METHOD_NOT_FOUND, PROGRESS, PROGRESS_TOKEN
 
 PROGRESS_PER_S: Final = 10.0
 """Progress messages per request and second; as many at once after a pause (bridging.md 9.2)."""
 RELEASE_S: Final = 0.5
 """How long the newest of too many may be held back."""
+STILL_WAITING: Final = Raw(b'"hubd is still waiting for the upstream"')
+SMALL_STEP: Final = 1e-6
+"""By how much progress of the hub's own rises: less than any real step."""
 
 
 class Send(Protocol):
@@ -48,7 +52,18 @@ class HostExchange:
     results, or nobody. `scope` is the single upstream an endpoint is bound to, None for all.
     """
 
-    __slots__ = ("_credit", "_credit_at", "_held", "_last_progress", "_token", "caller", "host", "scope", "send")
+    __slots__ = (
+        "_credit",
+        "_credit_at",
+        "_held",
+        "_last_progress",
+        "_reported_at",
+        "_token",
+        "caller",
+        "host",
+        "scope",
+        "send",
+    )
 
     def __init__(
         self,
@@ -68,6 +83,7 @@ class HostExchange:
         self._held: dict[str, Raw] | None = None
         self._credit = PROGRESS_PER_S
         self._credit_at = 0.0
+        self._reported_at = 0.0
 
     @property
     def wants_progress(self) -> bool:
@@ -80,7 +96,7 @@ class HostExchange:
         """
         if self._token is None:
             return
-        value = _number(params.get("progress"))
+        value = number(params.get("progress"))
         if value is None or value <= self._last_progress:
             return
         self._last_progress = value
@@ -98,6 +114,7 @@ class HostExchange:
         """Let go of held progress: its time has come, or the operation is about to be answered."""
         if self._held is not None and self._token is not None:
             self.send(encode_notification(PROGRESS, {PROGRESS_TOKEN: self._token, **self._held}))
+            self._reported_at = trio.current_time()
         self.forget()
 
     def forget(self) -> None:
@@ -105,6 +122,28 @@ class HostExchange:
         if self._held is not None:
             self._held = None
             _holding.discard(self)
+
+    def begin(self) -> None:
+        """The request is running, so that a host that wants to hear of it does, whatever its upstream says. `end` must
+        follow."""
+        if self._token is not None:
+            self._reported_at = trio.current_time()
+            _running.add(self)
+
+    def end(self) -> None:
+        """The request is answered, or cancelled."""
+        if self._token is not None:
+            _running.discard(self)
+
+    def remind(self, latest: float) -> None:
+        """Report that the request is still running, unless there was progress after the time `latest`.
+
+        The value hardly rises, so that what the upstream reports later still does (P-2).
+        """
+        if self._held is None and self._reported_at <= latest:
+            last = self._last_progress
+            value = max(last + SMALL_STEP, math.nextafter(last, math.inf)) if math.isfinite(last) else 0
+            self.progress({"progress": raw(value), "message": STILL_WAITING})
 
     def log(self, params: dict[str, Raw]) -> None:
         """Pass a log message on, if the host wants its level."""
@@ -120,6 +159,8 @@ class HostExchange:
 
 _holding: set[HostExchange] = set()
 """Those that hold progress back."""
+_running: set[HostExchange] = set()
+"""Those of running requests whose host wants progress."""
 
 
 async def release_progress() -> None:
@@ -130,6 +171,15 @@ async def release_progress() -> None:
             exchange.finish()
 
 
+async def remind_hosts(every_s: float) -> None:
+    """Report on running requests of which nothing was heard for `every_s`, for ever; one task for all of them."""
+    while True:
+        await trio.sleep(every_s / 10)
+        latest = trio.current_time() - every_s
+        for exchange in list(_running):
+            exchange.remind(latest)
+
+
 def wants_log(wanted: str | None, level: str | None) -> bool:
     """Whether a message of `level` passes a host's minimum; a host without one gets none."""
     if wanted not in LOG_LEVELS or level not in LOG_LEVELS:
@@ -137,7 +187,8 @@ def wants_log(wanted: str | None, level: str | None) -> bool:
     return LOG_LEVELS.index(level) >= LOG_LEVELS.index(wanted)
 
 
-def _number(value: Raw | None) -> float | None:
+def number(value: Raw | None) -> float | None:
+    """A JSON number; None for anything else."""
     try:
         return float(bytes(value)) if value is not None else None
     except ValueError:

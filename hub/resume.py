@@ -18,7 +18,9 @@ from hub.wire.http import encode_event
 
 RING_EVENTS: Final = 256
 RING_BYTES: Final = 1 << 20
-"""Of what is not an answer. An answer is kept whatever its size, until the archive is full."""
+"""Of what may be dropped."""
+VITAL_BYTES: Final = 16 << 20
+"""Of questions and answers. The newest of them is kept whatever its size, until the archive is full."""
 KEEP_S: Final = 300.0
 RETRY_MS: Final = 1000
 CONGESTED_BYTES: Final = 512 << 10
@@ -32,7 +34,7 @@ class EventStream:
     hosts of older ones try to parse it.
     """
 
-    __slots__ = ("_events", "_on_left", "_primed", "_response", "_ring_bytes", "bytes_kept", "done", "name", "number")
+    __slots__ = ("_events", "_on_left", "_primed", "_response", "_vital_bytes", "bytes_kept", "done", "name", "number")
 
     def __init__(self, name: str, *, primed: bool) -> None:
         self.name = name
@@ -40,7 +42,7 @@ class EventStream:
         self.done = False
         self.bytes_kept = 0
         self._events: deque[tuple[int, bytes, bool]] = deque()
-        self._ring_bytes = 0
+        self._vital_bytes = 0
         self._primed = primed
         self._response: HttpResponse | None = None
         self._on_left: Callable[[], None] | None = None
@@ -95,11 +97,21 @@ class EventStream:
     def _keep(self, event: bytes, vital: bool) -> None:
         self._events.append((self.number, event, vital))
         self.bytes_kept += len(event)
-        self._ring_bytes += 0 if vital else len(event)
-        while len(self._events) > RING_EVENTS or self._ring_bytes > RING_BYTES:
-            _, oldest, kept_anyway = self._events.popleft()
-            self.bytes_kept -= len(oldest)
-            self._ring_bytes -= 0 if kept_anyway else len(oldest)
+        self._vital_bytes += len(event) if vital else 0
+        while self.bytes_kept - self._vital_bytes > RING_BYTES:
+            self._forget_oldest(vital=False)
+        while self._vital_bytes > VITAL_BYTES and self._vital_bytes > len(event):
+            self._forget_oldest(vital=True)
+        while len(self._events) > RING_EVENTS:
+            self._forget_oldest(vital=all(vital for _, _, vital in self._events))
+
+    def _forget_oldest(self, *, vital: bool) -> None:
+        """Forget what came first of what is `vital`, or of what is not."""
+        at = next(at for at, event in enumerate(self._events) if event[2] is vital)
+        size = len(self._events[at][1])
+        del self._events[at]
+        self.bytes_kept -= size
+        self._vital_bytes -= size if vital else 0
 
     def finish(self, message: bytes | None = None) -> None:
         """End the stream, with its last message if it has one."""

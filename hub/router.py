@@ -15,7 +15,7 @@ from msgspec import Raw
 
 from hub.bridge.carry import Carrier
 from hub.catalog import Catalog, Route, localise, untag_arguments
-from hub.link.exchange import Exchange, HubError, Interim, Operation, UpstreamProtocolError, failure_from
+from hub.link.exchange import Exchange, HubError, Interim, Operation, Tenant, UpstreamProtocolError, failure_from
 from hub.notify import LogLevels
 from hub.relay import HostExchange
 from hub.welcome import discover_result, initialize_result
@@ -105,6 +105,12 @@ class Router:
     def log_level_changed(self) -> None:
         """A legacy host set another log level, or one that had set one is gone."""
         self._levels.changed()
+
+    def roots_changed(self, tenant: Tenant) -> None:
+        """A host says that it works somewhere else now."""
+
+    def left(self, tenant: Tenant) -> None:
+        """A conversation of a host is over."""
 
     def initialize(self, params: dict[str, Raw], scope: str | None) -> tuple[Result, str, dict[str, Raw]]:
         """Answer the legacy handshake: the result, the negotiated revision, the host's capabilities (V-14, V-26).

@@ -15,7 +15,7 @@ from schemas import validate
 from hub.access import Denied
 from hub.http_endpoint import Endpoint
 from hub.http_server import HttpRequest
-from hub.link.exchange import Identity
+from hub.link.exchange import Identity, Question, Tenant
 from hub.registry import Downstreams
 from hub.relay import HostExchange
 from hub.wire.http import SseParser
@@ -46,9 +46,14 @@ class Scripted:
         self.running: set[str] = set()
         self.cancelled: list[str] = []
         self.level_changes = 0
+        self.gone: list[Tenant] = []
+        self.moved: list[Tenant] = []
         self.seen: list[tuple[HostExchange, Request]] = []
         self.started = trio.Event()
         self.exchanges: dict[str, HostExchange] = {}
+        self.questions: dict[str, Question] = {}
+        """What tools ask, by name."""
+        self.replies: dict[str, Reply] = {}
 
     def mirrors(self, tool: str, scope: str | None) -> tuple[()]:
         return ()
@@ -58,6 +63,12 @@ class Scripted:
 
     def log_level_changed(self) -> None:
         self.level_changes += 1
+
+    def roots_changed(self, tenant: Tenant) -> None:
+        self.moved.append(tenant)
+
+    def left(self, tenant: Tenant) -> None:
+        self.gone.append(tenant)
 
     def initialize(self, params: dict[str, Raw], scope: str | None) -> tuple[Result, str, dict[str, Raw]]:
         version = peek_str(params.get("protocolVersion"))
@@ -81,6 +92,8 @@ class Scripted:
             return Failure(-32021, "It needs sampling", raw({"requiredCapabilities": {"sampling": {}}}))
         if name.startswith("wait"):
             await self._wait(name)
+        if name.startswith("ask"):
+            self.replies[name] = await exchange.ask(self.questions[name])
         if name == "progress":
             exchange.progress({"progress": Raw(b"1"), "total": Raw(b"2")})
         if name == "log":

@@ -1,0 +1,263 @@
+"""What one legacy host is asked: its open questions, and the roots it has told of (bridging.md 7.2, 7.4).
+
+A question is a request of the hub's own, under an id the hub made, on the stream of the request that caused it and on
+no other (T-25, T-27). It is open until the first of these:
+
+    the host answers            the upstream gets the answer, or the host's error as it is
+    nobody does, for `ttl_s`    withdrawn at the host; the upstream gets what it gets when a person says no (F-I-07)
+    the host leaves             an error (F-I-05)
+    the asker is cancelled      withdrawn at the host
+
+What always holds: an id is in the table just as long as it is open, so that answers that are late, second or meant for
+somebody else find nothing and are dropped (F-I-04, F-H-19). An answer cannot be refused in these revisions, which know
+no response to a response: one that is no use makes the hub ask a person once more; then it counts as declined.
+"""
+
+from collections.abc import Callable
+from itertools import count
+from typing import Final
+
+import trio
+from msgspec import Raw
+
+from hub.link.exchange import Caller, Question
+from hub.relay import Send, number
+from hub.wire.jsonrpc import (
+    Failure,
+    RemoteProtocolError,
+    Reply,
+    RequestId,
+    Response,
+    Result,
+    detach,
+    encode_notification,
+    encode_request,
+    peek_object,
+    peek_str,
+    raw,
+)
+from hub.wire.mcp import CANCELLED, ELICIT, INTERNAL_ERROR, INVALID_PARAMS, LIST_ROOTS, PROGRESS_TOKEN
+from hub.wire.questions import Refused, check, declined, for_host, for_upstream
+
+MAX_OPEN: Final = 32
+"""Questions that one host has before it (`max_parked`, faults.md 3.2)."""
+MAX_OPEN_BYTES: Final = 16 << 20
+PER_MINUTE: Final = 60.0
+"""Of one upstream; as many at once after a pause (`relay_rate`)."""
+PROGRESS_EVERY_S: Final = 0.1
+ROOTS_KEPT_S: Final = 600.0
+"""How long the roots of a host are believed that did not promise to tell when they change."""
+
+NO_TIME: Final = "Nobody has answered in time"
+ENDED: Final = "The call that this was asked for has ended"
+LEFT: Final = Failure(INTERNAL_ERROR, "The host has left")
+
+
+class _Open:
+    """One question before the host."""
+
+    __slots__ = ("answered", "on_progress", "reached", "reported_at", "size")
+
+    def __init__(self, size: int, on_progress: Callable[[dict[str, Raw]], None] | None) -> None:
+        self.size = size
+        self.on_progress = on_progress
+        self.answered = _Answer()
+        self.reached = self.reported_at = float("-inf")
+
+
+class _Answer:
+    """A reply that several may wait for. None: whoever asked has gone away, so that there will be none."""
+
+    __slots__ = ("_given", "reply")
+
+    def __init__(self) -> None:
+        self.reply: Reply | None = None
+        self._given = trio.Event()
+
+    def give(self, reply: Reply | None) -> None:
+        self.reply = reply
+        self._given.set()
+
+    async def wait(self) -> Reply | None:
+        await self._given.wait()
+        return self.reply
+
+
+class Asking:
+    """All questions of one host."""
+
+    def __init__(self, ttl_s: float) -> None:
+        self._ttl_s = ttl_s
+        self._numbers = count(1)
+        self._open: dict[RequestId, _Open] = {}
+        self._credit: dict[str, tuple[float, float]] = {}
+        """What each upstream may still ask, and when that was true."""
+        self._roots = _Roots()
+        self._left = False
+        self.strays = 0
+        """Answers to nothing that was open."""
+        self.useless = 0
+        """Answers that were none to what was asked."""
+
+    def __repr__(self) -> str:
+        return f"<Asking [{len(self._open)} open, {self.strays} stray answers]>"
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    # --- what the host says
+
+    def answered(self, response: Response) -> None:
+        """Take an answer of the host, which need not be one."""
+        question = self._open.pop(response.id, None) if response.id is not None else None
+        if question is None:
+            self.strays += 1
+        else:
+            question.answered.give(response.reply)
+
+    def progressed(self, params: dict[str, Raw]) -> None:
+        """Take a `notifications/progress` of the host: passed on if it belongs to a question, rises, and has time."""
+        question = self._open.get(peek_str(params.get(PROGRESS_TOKEN)) or "")
+        value = number(params.get("progress"))
+        if question is None or question.on_progress is None or value is None or value <= question.reached:
+            return
+        question.reached = value
+        if trio.current_time() - question.reported_at >= PROGRESS_EVERY_S:
+            question.reported_at = trio.current_time()
+            question.on_progress({name: each for name, each in params.items() if name not in (PROGRESS_TOKEN, "_meta")})
+
+    def roots_changed(self) -> None:
+        """Believe no roots from before."""
+        self._roots.forget()
+
+    def start_over(self) -> None:
+        """The host has forgotten all it was asked."""
+        self._roots.forget()
+        questions, self._open = self._open, {}
+        for question in questions.values():
+            question.answered.give(LEFT)
+
+    def left(self) -> None:
+        """The host says nothing more: whatever is asked, now or later, fails."""
+        self._left = True
+        self.start_over()
+
+    # --- what upstreams ask
+
+    async def ask(self, question: Question, caller: Caller, send: Send) -> Reply:
+        """As `hub.relay.Asked.ask`, of the host that is `caller` now.
+
+        Cancellation: withdraws the question.
+        """
+        why = ""
+        try:
+            check(question, caller.capabilities)
+            for _ in range(2 if question.method == ELICIT else 1):
+                reply = await self._answer(question, caller, send)
+                if isinstance(reply, Failure):
+                    return reply
+                try:
+                    return Result(for_upstream(question, reply.value, caller.version))
+                except RemoteProtocolError as error:
+                    self.useless += 1
+                    if question.method == LIST_ROOTS:
+                        self._roots.forget()
+                    why = str(error)
+        except Refused as refused:
+            return refused.failure
+        return declined(question, why)
+
+    async def _answer(self, question: Question, caller: Caller, send: Send) -> Reply:
+        """What the host says, now or, of its roots, said before; several that want to know those ask once."""
+        if question.method != LIST_ROOTS:
+            return await self._put(question, caller, send)
+        roots = self._roots
+        while roots.known is None or trio.current_time() >= roots.known_until:
+            if roots.pending is None:
+                return await self._ask_roots(question, caller, send)
+            reply = await roots.pending.wait()
+            if reply is not None:
+                return reply
+        return Result(roots.known)
+
+    async def _ask_roots(self, question: Question, caller: Caller, send: Send) -> Reply:
+        roots = self._roots
+        mine = roots.pending = _Answer()
+        reply = None
+        try:
+            reply = await self._put(question, caller, send)
+        finally:
+            if roots.pending is mine:  # else they have changed meanwhile
+                roots.pending = None
+                roots.remember(reply, caller)
+            mine.give(reply)
+        return reply
+
+    async def _put(self, question: Question, caller: Caller, send: Send) -> Reply:
+        """The host's own words, or those for a host that stays silent.
+
+        Raises:
+            Refused: it cannot be asked, or not now.
+        """
+        id = f"hub-{next(self._numbers)}"
+        message = encode_request(id, question.method, _params(question, caller.version, id))
+        self._admit(question.upstream, len(message))
+        put = self._open[id] = _Open(len(message), question.progress)
+        send(message, vital=True)
+        why = ENDED
+        try:
+            with trio.move_on_after(self._ttl_s):
+                return await put.answered.wait() or LEFT
+            why = NO_TIME
+            return declined(question, NO_TIME)
+        finally:
+            if self._open.pop(id, None) is not None:
+                send(encode_notification(CANCELLED, {"requestId": raw(id), "reason": raw(why)}), vital=True)
+
+    def _admit(self, upstream: str, size: int) -> None:
+        """Count one more question.
+
+        Raises:
+            Refused: there are too many, or the host has left.
+        """
+        if self._left:
+            raise Refused(LEFT.code, LEFT.message)
+        if len(self._open) >= MAX_OPEN:
+            raise Refused(INVALID_PARAMS, f"{MAX_OPEN} questions wait for this host already")
+        if sum(each.size for each in self._open.values()) + size > MAX_OPEN_BYTES:
+            raise Refused(INVALID_PARAMS, "The questions that wait for this host are too large")
+        now = trio.current_time()
+        credit, since = self._credit.get(upstream, (PER_MINUTE, now))
+        credit = min(PER_MINUTE, credit + (now - since) * PER_MINUTE / 60)
+        if credit < 1:
+            raise Refused(INVALID_PARAMS, f"{upstream} asks more than {PER_MINUTE:.0f} questions a minute")
+        self._credit[upstream] = (credit - 1, now)
+
+
+class _Roots:
+    """What a host said about its roots, or is being asked about them."""
+
+    def __init__(self) -> None:
+        self.known: Raw | None = None
+        self.known_until = float("-inf")
+        self.pending: _Answer | None = None
+        """The answer that somebody waits for; None in it: the asker went away, so another is to ask."""
+
+    def forget(self) -> None:
+        self.known = self.pending = None
+
+    def remember(self, reply: Reply | None, caller: Caller) -> None:
+        """Keep what the host of `caller` answered."""
+        if not isinstance(reply, Result):
+            return
+        tells = peek_object(caller.capabilities.get("roots")).get("listChanged") == Raw(b"true")
+        self.known = detach(reply.value)
+        self.known_until = float("inf") if tells else trio.current_time() + ROOTS_KEPT_S
+
+
+def _params(question: Question, version: str, id: str) -> dict[str, Raw]:
+    """The params for a host of `version`, with a progress token of the hub's if the upstream gave one of its own."""
+    params = for_host(question, version)
+    if question.progress is not None and PROGRESS_TOKEN in peek_object(question.params.get("_meta")):
+        params["_meta"] = raw({**peek_object(params.get("_meta")), PROGRESS_TOKEN: id})
+    return params
