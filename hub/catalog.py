@@ -140,6 +140,20 @@ class Catalog:
         for offers in self.offers:
             for name, route in offers.former(kind).items():
                 routes.setdefault(name, route)
+        if kind is Kind.TOOL:
+            yield from self._lay_out_apps(routes)
+
+    def _lay_out_apps(self, routes: dict[str, Route]) -> Iterator[str]:
+        """Let views reach their tools by bare names; a name that is taken is not theirs (naming.md 6, rule 3)."""
+        for offers in self.offers:
+            names = {each.visible for each in offers.apps}
+            if taken := names & routes.keys():
+                self._hidden[Kind.TOOL, offers.name] = self._hidden.get((Kind.TOOL, offers.name), NOTHING) | taken
+                yield (
+                    f"{offers.name}: its user interfaces cannot call these tools here, because another has the name: "
+                    f"{quote_some(sorted(taken))}; use the endpoint /mcp/{offers.name}"
+                )
+            routes.update((name, Route(offers.name, name)) for name in names - taken)
 
     def __repr__(self) -> str:
         counts = ", ".join(f"{sum(len(each.shown[kind]) for each in self.offers)} {kind.value}" for kind in Kind)
@@ -166,6 +180,10 @@ class Catalog:
             return [Route(self.scope, uri)]
         present = {offers.name for offers in self.offers}
         return [Route(name, original) for name, original in self._claims.resolve(uri) if name in present]
+
+    def with_views(self) -> list[str]:
+        """The upstreams whose user interfaces are shown."""
+        return [offers.name for offers in self.offers if offers.rule.apps]
 
     def emitter(self, upstream: str, asked: str | None = None) -> Change:
         """How hosts may see the URIs in a result of `upstream`: for `localise`.
@@ -218,7 +236,7 @@ class Catalog:
         purpose = f"cursor\0{kind.value}\0{principal}\0{sha256(names.encode()).hexdigest()}"
         start = 0 if cursor is None else self._open_cursor(purpose, cursor)
         size = self._rules.page_size or len(entries)
-        items = [each.encode(kind, host_version, shown) for each, shown in entries[start : start + size]]
+        items = [each.encode(kind, host_version, shown, ui=ui) for each, shown in entries[start : start + size]]
         following = None
         if start + size < len(entries):
             following = self._sealer.seal(purpose, b"%d" % (start + size))

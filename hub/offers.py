@@ -9,10 +9,11 @@ from typing import Final
 
 from msgspec import Raw, Struct
 
+from hub.apps import for_model, for_views, is_for_model, is_for_views
 from hub.naming import Claims, NameKind, name_id, visible
 from hub.rewrite import UI_KEYS, localise_meta
 from hub.wire.headers import InvalidMirror, Mirror, mirrored
-from hub.wire.jsonrpc import EMPTY, encode, peek_array, peek_object, raw
+from hub.wire.jsonrpc import EMPTY, encode, peek_object, raw
 from hub.wire.mcp import (
     HUB_ORIGINAL_NAME,
     HUB_ORIGINAL_URI,
@@ -60,6 +61,8 @@ class Shown(Struct, frozen=True):
     fields: dict[str, Raw]
     app_only: bool = False
     """A tool for user interfaces, which the model is not to see (X-17)."""
+    is_alias: bool = False
+    """The bare name of a tool, for views of its upstream."""
 
 
 class Offers:
@@ -88,9 +91,11 @@ class Offers:
         self.routes = {
             kind: {each.visible: Route(self.name, each.original) for each in its} for kind, its in self.shown.items()
         }
+        self.apps = () if scoped or self._bare or not rule.apps else self._for_views()
+        """Tools as the views of this upstream call them, under their bare names (naming.md 6)."""
         self.mirrors = {each.visible: found for each in self.shown[Kind.TOOL] if (found := _mirrors(each.fields))}
         """The arguments of tools that modern hosts repeat in headers, by visible name."""
-        self.varies = any(each.app_only for each in self.shown[Kind.TOOL])
+        self.varies = bool(self.apps) or any(each.app_only for each in self.shown[Kind.TOOL])
         """Whether hosts with user interfaces see more than those without."""
         self.received_ms = {kind: _received_ms(kind, snapshot, old, now_ms) for kind in Kind}
         self._releases = claims.releases
@@ -123,6 +128,8 @@ class Offers:
     def entries(self, kind: Kind, *, ui: bool, hidden: frozenset[str] = NOTHING) -> Sequence[Shown]:
         """The entries for hosts with or without user interfaces, but for those whose visible name is `hidden`."""
         shown = self.shown[kind]
+        if kind is Kind.TOOL and ui and self.apps:
+            shown = (*shown, *self.apps)
         if hidden or (not ui and kind is Kind.TOOL and self.varies):
             return [each for each in shown if each.visible not in hidden and (ui or not each.app_only)]
         return shown
@@ -133,13 +140,13 @@ class Offers:
         chunk = self._chunks.get(key)
         if chunk is None:
             shown = self.entries(kind, ui=ui, hidden=hidden)
-            chunk = b",".join([self.encode(kind, host_version, each) for each in shown])
+            chunk = b",".join([self.encode(kind, host_version, each, ui=ui) for each in shown])
             # Most revisions see the same: keep the bytes once.
             chunk = self._chunks[key] = next((other for other in self._chunks.values() if other == chunk), chunk)
         return chunk
 
-    def encode(self, kind: Kind, host_version: str, shown: Shown) -> bytes:
-        """One entry as JSON, with what the hub has to say about it (naming.md 3.6, 5.9)."""
+    def encode(self, kind: Kind, host_version: str, shown: Shown, *, ui: bool = False) -> bytes:
+        """One entry as JSON, with what the hub has to say about it (naming.md 3.6, 5.9, 6)."""
         fields = shown.fields
         if not self._identity:
             meta = _without_hub_keys(fields)
@@ -149,6 +156,8 @@ class Offers:
                     meta[HUB_ORIGINAL_URI] = raw(shown.original)
             elif not self._bare and shown.visible != f"{self.rule.sid}__{shown.original}":
                 meta[HUB_ORIGINAL_NAME] = raw(shown.original)
+            if ui and kind is Kind.TOOL and not self._bare:
+                meta = for_views(meta) if shown.is_alias else for_model(meta)
             fields = {**fields, IDENTIFIER[kind]: raw(shown.visible), "_meta": raw(meta)}
         return encode(entry_for_host(kind, fields, host_version))
 
@@ -191,7 +200,7 @@ class Offers:
         for name, entry in zip(names, entries, strict=True):
             fields, app_only = entry.fields, False
             if (meta := fields.get("_meta")) is not None:
-                app_only = kind is Kind.TOOL and _is_app_only(meta)
+                app_only = kind is Kind.TOOL and not is_for_model(meta)
                 if not self._identity:
                     if app_only and not self.rule.apps:
                         continue
@@ -203,6 +212,14 @@ class Offers:
         if left_out:
             self.warnings.append(f"{self.name}: left out, their visible names are taken: {quote_some(left_out)}")
         return tuple(shown.values())
+
+    def _for_views(self) -> tuple[Shown, ...]:
+        tools = self.shown[Kind.TOOL]
+        return tuple(
+            Shown(each.original, each.original, each.fields, app_only=True, is_alias=True)
+            for each in tools
+            if is_for_views(each.fields.get("_meta")) and each.original != each.visible
+        )
 
     def _meta(self, meta: Raw) -> Raw:
         """`_meta` of an entry with its user interface findable or, for upstreams without `apps`, gone."""
@@ -241,8 +258,3 @@ def _without_hub_keys(fields: dict[str, Raw]) -> dict[str, Raw]:
     if meta is None:
         return {}
     return {name: value for name, value in peek_object(meta).items() if not name.startswith(HUB_PREFIX)}
-
-
-def _is_app_only(meta: Raw) -> bool:
-    visibility = peek_object(peek_object(meta).get("ui")).get("visibility")
-    return visibility is not None and raw("model") not in peek_array(visibility)

@@ -13,6 +13,7 @@ from typing import Final, Protocol
 import trio
 from msgspec import Raw
 
+from hub.apps import Affinity
 from hub.bridge.carry import Carrier
 from hub.catalog import Catalog, Route, localise, untag_arguments
 from hub.link.exchange import Exchange, HubError, Interim, Operation, Tenant, UpstreamProtocolError, failure_from
@@ -83,6 +84,7 @@ class Router:
         self._levels = levels
         self._refresh = refresh
         self._carrier = carrier
+        self._affinity = Affinity()
         self._handlers: dict[str, Callable[[Request, HostExchange], Awaitable[Reply]]] = {
             PING: self._ping,
             DISCOVER: self._discover,
@@ -218,8 +220,13 @@ class Router:
                 if route is routes[-1]:
                     raise
             if isinstance(reply, Result):
+                self._note_view(route, exchange)
                 break
         return reply
+
+    def _note_view(self, route: Route, exchange: HostExchange) -> None:
+        if route.original.startswith("ui://"):
+            self._affinity.note(exchange.caller.identity.principal, route.upstream, trio.current_time())
 
     async def _complete(self, request: Request, exchange: HostExchange) -> Reply:
         ref = peek_object(request.params.get("ref"))
@@ -252,6 +259,10 @@ class Router:
         if not routes and not self.settled.is_set():
             await self.settled.wait()
             routes = self._catalog(exchange.scope).resolve_uri(uri)
+        if not routes and uri.startswith("ui://"):  # a view knows only its own server's URIs (naming.md 6, rule 6)
+            views = self._catalog(exchange.scope).with_views()
+            owner = self._affinity.choose(exchange.caller.identity.principal, views, trio.current_time())
+            routes = [Route(owner, uri)] if owner is not None else []
         return routes
 
     async def _forward(

@@ -314,11 +314,42 @@ def test_user_interfaces_of_marked_upstreams_can_be_found():
     apps = rules(UpstreamRule("a", apps=True))
     catalog = merged(snapshot("a", [APP_TOOL, APP_ONLY]), rule=apps, claims=claims)
     assert ids(catalog, Kind.TOOL) == ["a__show"]
-    assert ids(catalog, Kind.TOOL, ui=True) == ["a__show", "a__refresh"]
+    assert ids(catalog, Kind.TOOL, ui=True) == ["a__show", "a__refresh", "show", "refresh"]
     meta = listed(catalog, Kind.TOOL)[0]["_meta"]
     assert meta["ui"]["resourceUri"] == meta["ui/resourceUri"] == "ui://a~w"
     assert catalog.resolve_uri("ui://a~w") == catalog.resolve_uri("ui://w") == [Route("a", "ui://w")]
     assert catalog.route(Kind.TOOL, "a__refresh") == Route("a", "refresh")
+
+
+@pytest.mark.covers("X-21", "X-24")
+def test_views_call_their_tools_by_bare_names_and_no_others():
+    apps = rules(UpstreamRule("a", apps=True), UpstreamRule("b"))
+    catalog = merged(snapshot("a", [APP_TOOL, APP_ONLY, "plain"]), snapshot("b", ["plain"]), rule=apps)
+    tools = {tool["name"]: tool["_meta"]["ui"]["visibility"] for tool in listed(catalog, Kind.TOOL, ui=True)}
+    model, app = ["model"], ["app"]
+    assert tools == {
+        "a__show": model,
+        "a__refresh": app,
+        "a__plain": model,
+        "show": app,
+        "refresh": app,
+        "plain": app,
+        "b__plain": model,
+    }
+    assert catalog.route(Kind.TOOL, "plain") == Route("a", "plain")
+    assert all(
+        tool["_meta"]["ui"]["resourceUri"] == "ui://a~w" for tool in listed(catalog, Kind.TOOL, ui=True)[::3][:1]
+    )
+    assert ids(catalog, Kind.TOOL) == ["a__show", "a__plain", "b__plain"]
+
+
+@pytest.mark.covers("X-21")
+def test_a_bare_name_is_the_first_upstreams():
+    apps = rules(UpstreamRule("a", apps=True), UpstreamRule("b", apps=True))
+    catalog = merged(snapshot("a", ["go"]), snapshot("b", ["go", "stop"]), rule=apps)
+    assert ids(catalog, Kind.TOOL, ui=True) == ["a__go", "go", "b__go", "b__stop", "stop"]
+    assert catalog.route(Kind.TOOL, "go") == Route("a", "go")
+    assert "b: its user interfaces cannot call these tools here" in catalog.warnings[0]
 
 
 # --- one upstream alone ---

@@ -1,0 +1,66 @@
+"""MCP Apps behind an aggregator: which tools a view may call, under which names, and whose view it is (naming.md 6).
+
+A view calls tools by the names its own server gave them, and hosts let it call every tool of "the server", which here
+is the hub. So for hosts with user interfaces every tool is shown for the model only, and what a view may call is listed
+once more, under its bare name, for views only.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from msgspec import Raw
+
+from hub.wire.jsonrpc import peek_array, peek_object, raw
+
+AFFINITY_S: Final = 3600.0
+"""How long a principal's use of a user interface tells whose view is asking."""
+MAX_KNOWN: Final = 256
+_MODEL, _APP = raw("model"), raw("app")
+
+
+def visibility(meta: Raw | None) -> tuple[Raw, ...]:
+    """Who may see a tool, by the `_meta` of its entry; both, unless it says otherwise (X-17)."""
+    found = peek_object(peek_object(meta).get("ui")).get("visibility")
+    return (_MODEL, _APP) if found is None else tuple(peek_array(found))
+
+
+def for_model(meta: Mapping[str, Raw]) -> dict[str, Raw]:
+    """`_meta` of a tool that views are to leave alone; one that the model is not to see stays as it is."""
+    ui = peek_object(meta.get("ui"))
+    if "visibility" in ui and _MODEL not in peek_array(ui["visibility"]):
+        return dict(meta)
+    return {**meta, "ui": raw({**ui, "visibility": [_MODEL]})}
+
+
+def for_views(meta: Mapping[str, Raw]) -> dict[str, Raw]:
+    """`_meta` of the same tool under its bare name."""
+    return {**meta, "ui": raw({**peek_object(meta.get("ui")), "visibility": [_APP]})}
+
+
+def is_for_views(meta: Raw | None) -> bool:
+    return _APP in visibility(meta)
+
+
+def is_for_model(meta: Raw | None) -> bool:
+    return _MODEL in visibility(meta)
+
+
+class Affinity:
+    """Whose user interface each principal used lately: a view that reads `ui://x` means its own server's."""
+
+    def __init__(self) -> None:
+        self._used: dict[tuple[str, str], float] = {}
+
+    def note(self, principal: str, upstream: str, now: float) -> None:
+        """A user interface of `upstream` was fetched at `now`."""
+        self._used.pop((principal, upstream), None)
+        self._used[principal, upstream] = now
+        if len(self._used) > MAX_KNOWN:
+            del self._used[next(iter(self._used))]
+
+    def choose(self, principal: str, candidates: Iterable[str], now: float) -> str | None:
+        """The one of `candidates` that it must be; None: several could be, or none."""
+        names = list(candidates)
+        recent = [name for name in names if now - self._used.get((principal, name), float("-inf")) <= AFFINITY_S]
+        found = recent or names
+        return found[0] if len(found) == 1 else None
