@@ -237,7 +237,7 @@ def _elicited(question: Question, members: dict[str, Raw], host_version: str) ->
         del members["content"]  # nobody agreed to send it
         return
     filled = open_object(content)
-    if any(bytes(value)[:1] in (b"{", b"n") for value in filled.values()):
+    if not all(map(_is_filled, filled.values())):
         raise RemoteProtocolError(INVALID_PARAMS, "A form holds strings, numbers, booleans and lists of strings")
     if host_version == L3:
         try:
@@ -246,6 +246,14 @@ def _elicited(question: Question, members: dict[str, Raw], host_version: str) ->
             raise Unsuitable(str(error)) from None
         if newer != filled:
             members["content"] = raw(newer)
+
+
+def _is_filled(value: Raw) -> bool:
+    """Whether a field of a form may hold `value`."""
+    first = bytes(memoryview(value)[:1])
+    if first == b"[":
+        return all(peek_str(each) is not None for each in peek_array(value))
+    return first not in (b"{", b"n")
 
 
 def _sampled(question: Question, members: dict[str, Raw], host_version: str) -> None:
