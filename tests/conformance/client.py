@@ -27,11 +27,27 @@ class Host:
 
     def __init__(self, url: str) -> None:
         self.url = url
+        self.between: tuple[str, ...] = ()
+        """Tools to call before questions are answered."""
 
     def ask(self, method: str, **params: Any) -> dict[str, Any]:
-        """The result, or the whole message if it is an error."""
+        """The result, or the whole message if it is an error; forms are accepted as they come."""
+        result = self._request(method, params)
+        while result.get("resultType") == "input_required":
+            for name in self.between:
+                self.call(name, {})
+            questions = result["inputRequests"].items()
+            answers = {key: accept(question["params"]["requestedSchema"]) for key, question in questions}
+            again = {"inputResponses": answers}
+            if "requestState" in result:
+                again["requestState"] = result["requestState"]
+            result = self._request(method, params | again)
+        return result
+
+    def _request(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
         prefix = "io.modelcontextprotocol/"
-        params["_meta"] = {prefix + "protocolVersion": VERSION, prefix + "clientCapabilities": {}}
+        able = {"elicitation": {}}
+        params = params | {"_meta": {prefix + "protocolVersion": VERSION, prefix + "clientCapabilities": able}}
         headers = {
             "Content-Type": "application/json",
             "Accept": "application/json, text/event-stream",
@@ -62,6 +78,12 @@ def sample(schema: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in found.items() if name in schema.get("required", found)}
 
 
+def accept(schema: dict[str, Any]) -> dict[str, Any]:
+    """What is sent when a user accepts a form without touching it."""
+    fields = schema["properties"].items()
+    return {"action": "accept", "content": {name: field["default"] for name, field in fields if "default" in field}}
+
+
 def act(host: Host, scenario: str) -> None:
     """What the scenario's description asks of a client."""
     tools = {tool["name"]: tool for tool in host.ask("tools/list")["tools"]}
@@ -73,6 +95,8 @@ def act(host: Host, scenario: str) -> None:
         schema = tools["json_schema_2020_12_tool"]["inputSchema"]
         host.call("json_schema_echo", {"schema": schema})
         return
+    if scenario == "sep-2322-client-request-state":
+        host.between = ("test_mrtr_unrelated",)
     for name, tool in tools.items():
         host.call(name, sample(tool["inputSchema"]))
     for resource in host.ask("resources/list").get("resources", []):

@@ -69,9 +69,26 @@ class OneEra:
         await self.app(scope, again, send)
 
 
+def handshake_era(module) -> bool:
+    """Whether the server is built on the SDK's last handshake-era line."""
+    return hasattr(module.mcp, "settings") and hasattr(module.mcp.settings, "json_response")
+
+
+def extend(module, only: str | None) -> None:
+    """Give a server of one era the other era's tools, written for its own."""
+    if handshake_era(module):
+        import legacy_tools
+
+        legacy_tools.extend(module.mcp)
+    elif only == "modern":
+        import modern_tools
+
+        modern_tools.extend(module)
+
+
 def application(module):
     """The server as an ASGI application, with the event store and retry time its own `main` would use."""
-    if hasattr(module.mcp, "settings") and hasattr(module.mcp.settings, "json_response"):  # the handshake-era SDK
+    if handshake_era(module):
         return module.mcp.streamable_http_app()
     return module.mcp.streamable_http_app(event_store=module.event_store, retry_interval=100)
 
@@ -86,6 +103,7 @@ def main() -> None:
     sys.path.insert(0, str(options.source / "examples" / "servers" / "everything-server"))
     from mcp_everything_server import server
 
+    extend(server, options.only)
     if options.stdio:
         server.mcp.run(transport="stdio")
         return

@@ -1,0 +1,51 @@
+"""What the suite's 2025 scenarios call, asked the way 2026-07-28 servers ask: the result says what input is required.
+
+For the reference server of `mcp` 2.x where it speaks only that revision; its stock tools ask in the middle of the call.
+"""
+
+from typing import Annotated
+
+from mcp.server.mcpserver import Elicit, ElicitationResult, Resolve, Sample
+from mcp.types import CreateMessageResult, SamplingMessage, TextContent
+
+
+def extend(module) -> None:
+    """Replace the tools of the server in `module`; its questions stay as they are."""
+    mcp = module.mcp
+    tool = mcp.tool(description="Asks as 2026-07-28 does")
+    for name in ("sampling", "elicitation", "elicitation_sep1034_defaults", "elicitation_sep1330_enums"):
+        mcp.remove_tool(f"test_{name}")
+
+    def the_model(prompt: str):
+        return Sample([SamplingMessage(role="user", content=TextContent(type="text", text=prompt))], max_tokens=100)
+
+    def the_user(message: str):
+        return Elicit(message, module.UserResponse)
+
+    def for_defaults():
+        return Elicit("Please provide user information", module.SEP1034DefaultsSchema)
+
+    def for_choices():
+        return Elicit("Please select values using different enum schema types", module.EnumSchemasTestSchema)
+
+    @tool
+    async def test_sampling(prompt: str, answer: Annotated[CreateMessageResult, Resolve(the_model)]) -> str:
+        return f"LLM response: {answer.content}"
+
+    @tool
+    async def test_elicitation(
+        message: str, answer: Annotated[ElicitationResult[module.UserResponse], Resolve(the_user)]
+    ) -> str:
+        return f"User response: {answer}"
+
+    @tool
+    async def test_elicitation_sep1034_defaults(
+        answer: Annotated[ElicitationResult[module.SEP1034DefaultsSchema], Resolve(for_defaults)],
+    ) -> str:
+        return f"Elicitation result: {answer}"
+
+    @tool
+    async def test_elicitation_sep1330_enums(
+        answer: Annotated[ElicitationResult[module.EnumSchemasTestSchema], Resolve(for_choices)],
+    ) -> str:
+        return f"Elicitation completed: {answer}"
