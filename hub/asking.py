@@ -200,9 +200,15 @@ class Asking:
             Refused: it cannot be asked, or not now.
         """
         id = f"hub-{next(self._numbers)}"
-        message = encode_request(id, question.method, _params(question, caller.version, id))
+        params = for_host(question, caller.version)
+        on_progress = question.progress
+        if on_progress is not None and PROGRESS_TOKEN in peek_object(question.params.get("_meta")):
+            params["_meta"] = raw({**peek_object(params.get("_meta")), PROGRESS_TOKEN: id})
+        else:
+            on_progress = None
+        message = encode_request(id, question.method, params)
         self._admit(question.upstream, len(message))
-        put = self._open[id] = _Open(len(message), question.progress)
+        put = self._open[id] = _Open(len(message), on_progress)
         send(message, vital=True)
         why = ENDED
         try:
@@ -253,11 +259,3 @@ class _Roots:
         tells = peek_object(caller.capabilities.get("roots")).get("listChanged") == Raw(b"true")
         self.known = detach(reply.value)
         self.known_until = float("inf") if tells else trio.current_time() + ROOTS_KEPT_S
-
-
-def _params(question: Question, version: str, id: str) -> dict[str, Raw]:
-    """The params for a host of `version`, with a progress token of the hub's if the upstream gave one of its own."""
-    params = for_host(question, version)
-    if question.progress is not None and PROGRESS_TOKEN in peek_object(question.params.get("_meta")):
-        params["_meta"] = raw({**peek_object(params.get("_meta")), PROGRESS_TOKEN: id})
-    return params

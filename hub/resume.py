@@ -85,8 +85,8 @@ class EventStream:
             self.detach()
 
     def send(self, message: bytes, *, vital: bool = False) -> None:
-        """Send and keep one message. One that is not `vital` is dropped if the host does not keep up."""
-        if not vital and self.congested:
+        """Send and keep one message, before the end. One not `vital` is dropped if the host does not keep up."""
+        if self.done or (self.congested and not vital):
             return
         self.number += 1
         event = encode_event(message, id=f"{self.name}-{self.number}")

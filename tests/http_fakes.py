@@ -221,6 +221,7 @@ class Host:
         self.path = path
         self.version = L4
         self.session: str | None = None
+        self.capabilities: dict[str, Any] = {}
 
     async def http(
         self,
@@ -262,7 +263,8 @@ class Host:
     # --- legacy
 
     async def initialize(self, version: str = L4, **headers: str | None) -> Answered:
-        params = {"protocolVersion": version, "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
+        about = {"name": "test", "version": "1"}
+        params = {"protocolVersion": version, "capabilities": self.capabilities, "clientInfo": about}
         message = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params}
         self.session = None
         ask = "initialize"
