@@ -32,7 +32,7 @@ from hub.link.exchange import (
 from hub.link.peer import BadPeer
 from hub.relay import HostExchange
 from hub.wire.jsonrpc import Failure, Raw, raw
-from hub.wire.mcp import L4, MODERN, Era, era_of
+from hub.wire.mcp import L4, MODERN, SUBSCRIPTION_KEY, Era, era_of
 from upstreams.peer_session import PeerSession
 from upstreams.probe import about, expected_era, remember, shake_hands
 from upstreams.session import COMMON, Terms
@@ -50,6 +50,10 @@ class Conversation:
         self._questions = 0
         self.received: list[dict[str, Any]] = []
         """Every message, in order."""
+        self.subscribed: set[str] = set()
+        """What a legacy upstream was subscribed to."""
+        self.listens: dict[int, dict[str, Any]] = {}
+        """The honoured filters of a modern one, by id."""
 
     async def write(self, data: bytes) -> None:
         """Write bytes as they are."""
@@ -119,7 +123,9 @@ class FakeUpstream:
         if self.lists["prompts"]:
             self.capabilities["prompts"] = {"listChanged": True}
         if self.lists["resources"] or self.lists["resourceTemplates"]:
-            self.capabilities["resources"] = {"listChanged": True}
+            self.capabilities["resources"] = {"listChanged": True, "subscribe": True}
+        self.unwatchable: set[str] = set()
+        """Resources that cannot be subscribed to."""
 
     @property
     def conversation(self) -> Conversation:
@@ -156,6 +162,8 @@ class FakeUpstream:
     async def _take(self, message: dict[str, Any], conversation: Conversation) -> None:
         method = message["method"]
         handler = self.on.get(f"{method}:{message.get('params', {}).get('name')}") or self.on.get(method)
+        if handler is None and method in SUBSCRIPTIONS[self.era]:
+            handler = self._subscribe
         result = self.answer(message) if handler is None else handler(message, conversation)
         if handler is not None and hasattr(result, "__await__"):
             result = await result
@@ -171,6 +179,51 @@ class FakeUpstream:
                 await conversation.say({"id": message["id"], "result": result})
         except (trio.BrokenResourceError, trio.ClosedResourceError):
             pass
+
+    async def _subscribe(self, message: dict[str, Any], conversation: Conversation) -> Any:
+        method, params = message["method"], message["params"]
+        if method == "notifications/cancelled":
+            conversation.listens.pop(params["requestId"], None)
+            return None
+        if method == "subscriptions/listen":
+            wanted = params["notifications"]
+            if "resourceSubscriptions" in wanted:
+                uris = [uri for uri in wanted["resourceSubscriptions"] if uri not in self.unwatchable]
+                wanted = {**wanted, "resourceSubscriptions": uris}
+            conversation.listens[message["id"]] = wanted
+            about_it = {"notifications": wanted, "_meta": {SUBSCRIPTION_KEY: message["id"]}}
+            await conversation.tell("notifications/subscriptions/acknowledged", about_it)
+            return None
+        if params["uri"] in self.unwatchable:
+            return Failure(-32002, "Resource not found", raw({"uri": params["uri"]}))
+        (conversation.subscribed.add if method == "resources/subscribe" else conversation.subscribed.discard)(
+            params["uri"]
+        )
+        return {}
+
+    async def touch(self, uri: str, *, of: str | None = None) -> None:
+        """Say that a resource changed, to whoever watches it or that which it is a part `of`."""
+        watched, conversation = of or uri, self.conversation
+        if watched in conversation.subscribed:
+            await conversation.tell("notifications/resources/updated", {"uri": uri})
+        for id, wanted in list(conversation.listens.items()):
+            if watched in wanted.get("resourceSubscriptions", ()):
+                params = {"uri": uri, "_meta": {SUBSCRIPTION_KEY: id}}
+                await conversation.tell("notifications/resources/updated", params)
+
+    def watched(self) -> list[str]:
+        """What the hub watches here."""
+        listens = self.conversation.listens.values()
+        listened = [uri for wanted in listens for uri in wanted.get("resourceSubscriptions", ())]
+        return sorted([*self.conversation.subscribed, *listened])
+
+    async def end_listens(self) -> None:
+        """End all subscriptions, in order."""
+        for id in list(self.conversation.listens):
+            del self.conversation.listens[id]
+            await self.conversation.say(
+                {"id": id, "result": {"resultType": "complete", "_meta": {SUBSCRIPTION_KEY: id}}}
+            )
 
     def answer(self, message: dict[str, Any]) -> Any:
         """What a good server answers."""
@@ -217,6 +270,10 @@ class FakeUpstream:
         return FakeSession(self, config, name, events, memory, terms)
 
 
+SUBSCRIPTIONS = {
+    Era.LEGACY: ("resources/subscribe", "resources/unsubscribe"),
+    Era.MODERN: ("subscriptions/listen", "notifications/cancelled"),
+}
 LISTS = {
     "tools/list": "tools",
     "prompts/list": "prompts",

@@ -502,7 +502,8 @@ class House:
             assert upstream.in_flight == 0, upstream
             if upstream._session is not None:
                 assert upstream._session._running == {}, upstream  # type: ignore[attr-defined]
-                assert upstream._session.peer._waiting == {}, upstream  # type: ignore[attr-defined]
+                waiting = upstream._session.peer._waiting.keys()  # type: ignore[attr-defined]
+                assert waiting == upstream._session._listens.keys(), upstream  # type: ignore[attr-defined]
 
     def assert_judged(self) -> None:
         """Nobody got a message that its revision does not allow."""

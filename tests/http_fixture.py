@@ -38,10 +38,19 @@ class Ear:
         self.logs: list[Any] = []
         self.steps: list[Any] = []
         self.endings = 0
+        self.forgettings = 0
+        self.uris: list[str] = []
         self.heard = trio.Event()
 
     def changed(self, kinds: tuple[Kind, ...]) -> None:
         self.kinds += kinds
+        self._hear()
+
+    def forgotten(self) -> None:
+        self.forgettings += 1
+
+    def updated(self, uri: str) -> None:
+        self.uris.append(uri)
         self._hear()
 
     def ended(self) -> None:

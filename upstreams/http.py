@@ -11,6 +11,7 @@ later. What was found is remembered for this configuration and believed until it
 """
 
 import logging
+from collections.abc import Callable
 from functools import partial
 from typing import Final
 
@@ -27,7 +28,7 @@ from hub.link.exchange import (
     UpstreamUnavailable,
     UpstreamVersionError,
 )
-from hub.wire.jsonrpc import Reply, encode_request
+from hub.wire.jsonrpc import Notification, Reply, encode_request
 from hub.wire.legacy import ServerFacts
 from hub.wire.mcp import DISCOVER, MODERN, Era
 from hub.wire.modern import request_headers
@@ -109,6 +110,10 @@ class WebSession:
     async def request(self, method: str, params: dict[str, Raw]) -> Reply:
         """As `Session.request`."""
         return await self._open().request(method, params)
+
+    async def listen(self, params: dict[str, Raw], hear: Callable[[Notification], None]) -> Reply:
+        """As `Session.listen`."""
+        return await self._open().listen(params, hear)
 
     def _client(self) -> HttpClient:
         headers = {name: value.reveal() for name, value in self._config.headers.items()}

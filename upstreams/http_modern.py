@@ -6,18 +6,31 @@ out of the list (C-19).
 """
 
 import logging
+from collections.abc import Callable
 
 from msgspec import Raw
 
-from hub.link.exchange import HubError
+from hub.link.exchange import HubError, UpstreamUnavailable
 from hub.wire.headers import InvalidMirror, Mirror, mirror_headers, mirrored
-from hub.wire.jsonrpc import EMPTY, Failure, Reply, Result, encode_request, peek_array, peek_object, peek_str, raw
+from hub.wire.jsonrpc import (
+    EMPTY,
+    Failure,
+    Notification,
+    Reply,
+    Request,
+    Result,
+    encode_request,
+    peek_array,
+    peek_object,
+    peek_str,
+    raw,
+)
 from hub.wire.legacy import ServerFacts
-from hub.wire.mcp import HEADER_MISMATCH, TOOLS_CALL, TOOLS_LIST, UNSUPPORTED_VERSION, Era, Kind
+from hub.wire.mcp import HEADER_MISMATCH, LISTEN, TOOLS_CALL, TOOLS_LIST, UNSUPPORTED_VERSION, Era, Kind
 from hub.wire.modern import request_headers
 from upstreams.http_post import CONTENT, Poster, StatusError, Take, field_lines
 from upstreams.http_session import RESENDABLE, HttpConversation
-from upstreams.session import SessionEvents, walk
+from upstreams.session import SessionEvents, stamp_own, walk
 
 _TRACES = (b"x-mcp-header", b"\\u00")
 """One of these stands in every schema that asks for headers (the name may be written with escapes)."""
@@ -43,6 +56,26 @@ class ModernHttp(HttpConversation):
         if method == TOOLS_LIST and isinstance(reply, Result):
             return Result(self._learn(peek_str(params.get("cursor")), reply.value))
         return reply
+
+    async def listen(self, params: dict[str, Raw], hear: Callable[[Notification], None]) -> Reply:
+        """As `Session.listen`. What comes on the stream of a subscription belongs to it."""
+        id = self.next_id()
+        params = stamp_own(self.era, self.facts.version, params)
+
+        def take(message: Request | Notification) -> None:
+            if isinstance(message, Notification):
+                hear(message)
+
+        try:
+            with await self.poster.open(self._headers(LISTEN, params), encode_request(id, LISTEN, params)) as reply:
+                return await self.poster.read(reply, id, take)
+        except StatusError as error:
+            if error.failure is not None:
+                return error.failure
+            raise
+        except UpstreamUnavailable as error:
+            self.end(error)
+            raise
 
     async def send(self, id: int, method: str, params: dict[str, Raw], take: Take) -> Reply:
         reply = await self._ask(id, method, params, take)

@@ -13,7 +13,7 @@ import trio
 from msgspec import Raw
 
 from hub.link.exchange import DeadlineExceeded, Exchange, HubError, Operation, UpstreamLost, UpstreamUnavailable
-from hub.wire.jsonrpc import Notification, Reply, Request
+from hub.wire.jsonrpc import Notification, Reply, Request, peek_str
 from hub.wire.legacy import ServerFacts
 from hub.wire.mcp import (
     COMPLETE,
@@ -25,6 +25,7 @@ from hub.wire.mcp import (
     PROGRESS,
     PROMPTS_GET,
     RESOURCES_READ,
+    UPDATED,
     Era,
     Kind,
 )
@@ -110,6 +111,10 @@ class HttpConversation:
             self.end(error)
             raise
 
+    async def listen(self, params: dict[str, Raw], hear: Callable[[Notification], None]) -> Reply:
+        """As `Session.listen`. A legacy server says all of that on its standing stream."""
+        raise UpstreamUnavailable(f"{self.name} speaks a revision without such subscriptions", upstream=self.name)
+
     def next_id(self) -> int:
         """An id never used before in this session (B-3, B-4); also the progress token of the request."""
         self._number += 1
@@ -142,6 +147,10 @@ class HttpConversation:
                 self.events.log(params)
         elif message.method in LIST_CHANGED:
             self.events.changed(LIST_CHANGED[message.method])
+        elif message.method == UPDATED:
+            uri = peek_str(message.params.get("uri"))
+            if uri is not None:
+                self.events.updated(uri)
         else:
             log.debug("%s sent a %s, which is ignored", self.name, message.method)
 
@@ -196,6 +205,7 @@ class HttpConversation:
     def missed_something(self) -> None:
         """The upstream may have changed without our hearing of it."""
         self.events.changed(tuple(Kind))
+        self.events.forgotten()
 
     def lost(self, why: str) -> None:
         """`end`, in words."""

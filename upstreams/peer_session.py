@@ -5,6 +5,7 @@ names no call, so it is attributed only if all running calls are of one conversa
 """
 
 import logging
+from collections.abc import Callable
 from typing import Final, NoReturn
 
 import trio
@@ -22,9 +23,22 @@ from hub.link.exchange import (
     UpstreamUnavailable,
 )
 from hub.link.peer import BadPeer, Peer
-from hub.wire.jsonrpc import Failure, Notification, RemoteProtocolError, Reply, Request
+from hub.wire.jsonrpc import Failure, Notification, RemoteProtocolError, Reply, Request, peek_object, peek_str
 from hub.wire.legacy import ServerFacts
-from hub.wire.mcp import LIST_CHANGED, MESSAGE, METHOD_NOT_FOUND, PING, PROGRESS, Era, era_of
+from hub.wire.mcp import (
+    CANCELLED,
+    INTERNAL_ERROR,
+    LIST_CHANGED,
+    LISTEN,
+    MESSAGE,
+    METHOD_NOT_FOUND,
+    PING,
+    PROGRESS,
+    SUBSCRIPTION_KEY,
+    UPDATED,
+    Era,
+    era_of,
+)
 from upstreams.session import (
     COMMON,
     CallClock,
@@ -65,6 +79,8 @@ class PeerSession:
         self._era = Era.LEGACY
         self._outbox: Outbox | None = None
         self._running: dict[int, tuple[Exchange, CallClock]] = {}
+        self._listens: dict[int, Callable[[Notification], None]] = {}
+        """Who hears what belongs to a subscription, by its id (N-4)."""
         self._silent_timeouts = 0
         self._counted_at = float("-inf")
         """When the last of them was."""
@@ -181,6 +197,19 @@ class PeerSession:
         except (ChannelClosed, OutboxFull, BadPeer, RemoteProtocolError) as error:
             self._failed(error, mark)
 
+    async def listen(self, params: dict[str, Raw], hear: Callable[[Notification], None]) -> Reply:
+        """As `Session.listen`."""
+        peer = self.peer
+        id = peer.next_id()
+        mark = self._outbox.accepted_bytes if self._outbox else 0
+        self._listens[id] = hear
+        try:
+            return await peer.request(LISTEN, stamp_own(self._era, self.facts.version, params), id=id)
+        except (ChannelClosed, OutboxFull, BadPeer, RemoteProtocolError) as error:
+            self._failed(error, mark)
+        finally:
+            del self._listens[id]
+
     def _failed(self, error: Exception, mark: int) -> NoReturn:
         name = self.name
         found: HubError
@@ -230,8 +259,25 @@ class PeerSession:
             else:
                 owner[1].touch()
                 owner[0].log(params)
+        elif hear := self._subscription(notification):
+            hear(notification)
         elif kinds := LIST_CHANGED.get(method):
             self.events.changed(kinds)
+        elif method == UPDATED:
+            uri = peek_str(notification.params.get("uri"))
+            if uri is not None:
+                self.events.updated(uri)
+
+    def _subscription(self, notification: Notification) -> Callable[[Notification], None] | None:
+        """Who listens to the subscription of a notification, if it is of one. One that is cancelled ends (N-16)."""
+        if self._era is Era.LEGACY:
+            return None
+        if notification.method == CANCELLED:
+            id = _number(notification.params.get("requestId"))
+            if id in self._listens:
+                self.peer.fail(id, RemoteProtocolError(INTERNAL_ERROR, "the subscription was cancelled"))
+            return None
+        return self._listens.get(_number(peek_object(notification.params.get("_meta")).get(SUBSCRIPTION_KEY)))
 
     def _attribute(self) -> tuple[Exchange, CallClock] | None:
         """The call that a message without an address surely belongs to: the newest, if all are of one host."""
@@ -245,3 +291,9 @@ class PeerSession:
     async def _on_request(self, request: Request) -> Reply:
         """What an upstream asks of its host. No such question is relayed in this version, and none was offered."""
         return Failure(METHOD_NOT_FOUND, f"This client does not answer {request.method}")
+
+
+def _number(value: Raw | None) -> int:
+    """An id of ours; 0, which none has, for anything else."""
+    text = b"" if value is None else bytes(value)
+    return int(text) if text.isdigit() and len(text) < 20 else 0

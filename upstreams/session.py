@@ -6,6 +6,7 @@ one. Above sessions nobody knows transports or eras: `open_session` chooses the 
 the other.
 """
 
+from collections.abc import Callable
 from typing import Final, Protocol
 
 import trio
@@ -16,6 +17,7 @@ from hub.link.exchange import Caller, Exchange, Operation, UpstreamProtocolError
 from hub.wire.jsonrpc import (
     EMPTY,
     Failure,
+    Notification,
     RemoteProtocolError,
     Reply,
     detach,
@@ -63,6 +65,8 @@ class Terms(Struct, frozen=True):
     """Declared in `initialize`; a modern upstream hears those of each request instead."""
     exclusive: bool = False
     """One host has it for itself: what the upstream asks is asked of that host."""
+    roots: tuple[str, ...] = ()
+    """URIs that answer `roots/list` whoever asks, in place of a host's (G-11)."""
 
 
 COMMON: Final = Terms()
@@ -82,6 +86,10 @@ class SessionEvents(Protocol):
 
     def updated(self, uri: str) -> None:
         """The resource `uri` changed, or a part of one that is watched."""
+        ...
+
+    def forgotten(self) -> None:
+        """The upstream may have forgotten what it was told to watch, or said things that nobody heard."""
         ...
 
     def asked(self) -> None:
@@ -153,6 +161,15 @@ class Session(Protocol):
 
         Raises:
             HubError: as `call`.
+        """
+        ...
+
+    async def listen(self, params: dict[str, Raw], hear: Callable[[Notification], None]) -> Reply:
+        """Hold a `subscriptions/listen` until the upstream ends it; `hear` gets what belongs to it (modern ones only).
+
+        Raises:
+            HubError: as `call`.
+        Cancellation: ends it.
         """
         ...
 

@@ -253,7 +253,7 @@ class Peer:
                 waiter.answer = message.reply
                 reschedule(waiter.task)
         elif isinstance(message, Notification):
-            if message.method == CANCELLED:
+            if message.method == CANCELLED and self.takes_requests:
                 self._stop_answering(message)
             else:
                 self._on_notification(message)

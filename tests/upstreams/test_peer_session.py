@@ -37,6 +37,8 @@ class Open:
         self.error = None
         self.session = fake.open(UpstreamConfig(command="x", timeouts=Timeouts(start=20)), "up", self, Memory(None))
 
+    def forgotten(self): ...
+
     def changed(self, kinds):
         self.kinds.append(kinds)
 

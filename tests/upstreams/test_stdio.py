@@ -45,6 +45,8 @@ class Running:
         self.over = trio.Event()
         self.kinds = []
 
+    def forgotten(self): ...
+
     def changed(self, kinds):
         self.kinds.append(kinds)
 

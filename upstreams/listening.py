@@ -1,0 +1,219 @@
+"""The subscriptions of a session with a modern upstream: a stream for changes of lists, one for watched resources.
+
+What a stream is asked for cannot change. So another one is opened when other resources are watched, and the old one is
+ended only when the upstream has acknowledged it: make before break (bridging.md 8). A stream that ends is opened again.
+"""
+
+import logging
+from functools import partial
+from typing import Final, Protocol
+
+import trio
+from msgspec import Raw
+
+from hub.link.exchange import DeadlineExceeded, HubError
+from hub.wire.jsonrpc import Failure, Notification, peek_array, peek_object, peek_str, raw
+from hub.wire.mcp import ACKNOWLEDGED, CAPABILITY, LIST_CHANGED, METHOD_NOT_FOUND, UPDATED, Era, Kind
+from upstreams.session import Session, capability
+from upstreams.watches import ANSWER_S, Stand, Watches, not_offered
+
+log = logging.getLogger(__name__)
+
+DEBOUNCE_S: Final = 0.05
+FIRST_PAUSE_S: Final = 1.0
+LONGEST_PAUSE_S: Final = 60.0
+FLAGS: Final = {
+    "toolsListChanged": (Kind.TOOL,),
+    "promptsListChanged": (Kind.PROMPT,),
+    "resourcesListChanged": (Kind.RESOURCE, Kind.TEMPLATE),
+}
+"""The members of a filter that ask for changes of lists, and of which."""
+
+
+class Changes(Protocol):
+    """Who hears that lists changed."""
+
+    def changed(self, kinds: tuple[Kind, ...]) -> None: ...
+
+
+async def keep_watching(session: Session, watches: Watches, events: Changes) -> None:
+    """Have the upstream of `session` tell what is watched, in the way of its era, for ever."""
+    if session.era is Era.LEGACY:
+        await watches.subscribe(session)
+    else:
+        await Listening(session, watches, events).run()
+
+
+class Stream:
+    """One stream for the resources `uris`."""
+
+    def __init__(self, uris: frozenset[str]) -> None:
+        self.uris = uris
+        self.scope = trio.CancelScope()
+        self.answered = trio.Event()
+        """It was acknowledged, or is over."""
+        self.confirmed: frozenset[str] | None = None
+        self.refusal: Failure | HubError | None = None
+        self.over = False
+
+
+class Listening:
+    """Keeps the streams of one session."""
+
+    def __init__(self, session: Session, watches: Watches, events: Changes) -> None:
+        self._session = session
+        self._watches = watches
+        self._events = events
+        self._current: Stream | None = None
+        self._pauses = Pauses()
+        self._not_before = float("-inf")
+
+    async def run(self) -> None:
+        """Listen for ever. Cancellation: ends the streams; all that is watched is wanted again."""
+        self._watches.reset()
+        try:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._keep_lists)
+                await self._keep_resources(nursery)
+        finally:
+            self._watches.reset()
+
+    # --- lists --------------------------------------------------------------------------------------------------------
+
+    async def _keep_lists(self) -> None:
+        facts = self._session.facts
+        flags = {flag: True for flag, kinds in FLAGS.items() if capability(facts, CAPABILITY[kinds[0]], "listChanged")}
+        if not flags:
+            return
+        pauses = Pauses()
+        again = False
+        while True:
+            pauses.opened()
+            reply: object
+            try:
+                reply = await self._session.listen(
+                    {"notifications": raw(flags)}, partial(self._hear_lists, again=again)
+                )
+            except HubError as error:
+                reply = error
+            if isinstance(reply, Failure) and reply.code == METHOD_NOT_FOUND:
+                log.info("%s has no subscriptions: its lists are read again from time to time", self._watches.upstream)
+                return
+            log.debug("%s no longer tells of its lists: %r", self._watches.upstream, reply)
+            await trio.sleep(pauses.next_s())
+            again = True
+
+    def _hear_lists(self, notification: Notification, *, again: bool) -> None:
+        if kinds := LIST_CHANGED.get(notification.method):
+            self._events.changed(kinds)
+        elif notification.method == ACKNOWLEDGED and again:  # nobody listened for a while (N-17)
+            self._events.changed(tuple(Kind))
+
+    # --- resources ----------------------------------------------------------------------------------------------------
+
+    async def _keep_resources(self, nursery: trio.Nursery) -> None:
+        watches = self._watches
+        offered = capability(self._session.facts, "resources", "subscribe")
+        while True:
+            await watches.wait()
+            for watch in watches.overdue():
+                watches.forget(watch)
+            if not offered:
+                for watch in watches.standing(Stand.WANTED):
+                    watches.refuse(watch, not_offered(watches.upstream, watch.uri))
+                continue
+            await trio.sleep(DEBOUNCE_S)
+            await trio.sleep_until(self._not_before)
+            uris = frozenset(watch.uri for watch in watches.standing(Stand.WANTED, Stand.LIVE))
+            old = self._current
+            if not uris:
+                self._current = None
+            elif old is None or old.confirmed != uris:
+                await self._replace(old, Stream(uris), nursery)
+            else:
+                self._settle(old)
+            if old is not None and old is not self._current:
+                old.scope.cancel()
+
+    async def _replace(self, old: Stream | None, new: Stream, nursery: trio.Nursery) -> None:
+        """Open `new` in place of `old`, which stays if the upstream does not agree."""
+        self._pauses.opened()
+        nursery.start_soon(self._follow, new)
+        with trio.move_on_after(ANSWER_S):
+            await new.answered.wait()
+        if new.confirmed is None:
+            self._disappoint(new)
+            return
+        self._current = new
+        self._settle(new)
+        if new.over:
+            self._lost(new)
+
+    def _settle(self, stream: Stream) -> None:
+        """Judge what was asked for by what the upstream acknowledged."""
+        watches = self._watches
+        for watch in watches.standing(Stand.WANTED, Stand.LIVE):
+            if watch.uri not in (stream.confirmed or ()):
+                if watch.uri in stream.uris:
+                    watches.refuse(watch, not_offered(watches.upstream, watch.uri))
+            elif watch.stand is Stand.WANTED:
+                watches.confirm(watch)
+
+    def _disappoint(self, stream: Stream) -> None:
+        """The upstream did not agree to `stream`. What it agreed to before is asked for again after a while."""
+        stream.scope.cancel()
+        watches, name = self._watches, self._watches.upstream
+        refusal = stream.refusal or DeadlineExceeded(f"{name} did not answer a subscription in time", upstream=name)
+        for watch in watches.standing(Stand.WANTED):
+            if watch.uri in stream.uris:
+                watches.refuse(watch, refusal)
+
+    async def _follow(self, stream: Stream) -> None:
+        with stream.scope:
+            try:
+                params = {"notifications": raw({"resourceSubscriptions": sorted(stream.uris)})}
+                reply = await self._session.listen(params, partial(self._hear, stream))
+                stream.refusal = reply if isinstance(reply, Failure) else None
+            except HubError as error:
+                stream.refusal = error
+        stream.over = True
+        stream.answered.set()
+        if stream is self._current:
+            self._lost(stream)
+
+    def _lost(self, stream: Stream) -> None:
+        """There is no stream any more: open another one, but not at once."""
+        log.debug("%s no longer tells of its resources: %r", self._watches.upstream, stream.refusal)
+        self._current = None
+        self._not_before = trio.current_time() + self._pauses.next_s()
+        self._watches.reset()
+
+    def _hear(self, stream: Stream, notification: Notification) -> None:
+        if notification.method == UPDATED:
+            uri = peek_str(notification.params.get("uri"))
+            if uri is not None:
+                self._watches.updated(uri)
+        elif notification.method == ACKNOWLEDGED:
+            honoured = peek_object(notification.params.get("notifications"))
+            stream.confirmed = _strings(honoured.get("resourceSubscriptions"))
+            stream.answered.set()
+
+
+class Pauses:
+    """How long to wait before a stream is opened again: longer each time, unless it lasted."""
+
+    def __init__(self) -> None:
+        self._pause_s = 0.0
+        self._opened_at = float("-inf")
+
+    def opened(self) -> None:
+        self._opened_at = trio.current_time()
+
+    def next_s(self) -> float:
+        lasted = trio.current_time() - self._opened_at > LONGEST_PAUSE_S
+        self._pause_s = FIRST_PAUSE_S if lasted or not self._pause_s else min(self._pause_s * 2, LONGEST_PAUSE_S)
+        return self._pause_s
+
+
+def _strings(value: Raw | None) -> frozenset[str]:
+    return frozenset(text for item in peek_array(value) if (text := peek_str(item)) is not None)

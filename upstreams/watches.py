@@ -1,0 +1,321 @@
+"""The resources of one upstream that hosts watch: who does, and whether the upstream knows of it (bridging.md 8).
+
+    WANTED --> ASKED --> LIVE ---> ENDING --> gone    the last holder has left, and `LINGER_S` are over
+      ^           `----> REFUSED                      whoever asked is told
+      `---- from anywhere, when the session ends or is renewed: what was LIVE is asked for again and then changes may
+            have been missed, so its holders are told that it changed (N-17)
+
+State changes in sync methods only. A keeper, one per session, makes the upstream know what is wanted: `subscribe` here
+for legacy upstreams, `upstreams.listening` for modern ones.
+"""
+
+import logging
+from collections import Counter
+from collections.abc import Hashable, Iterator
+from enum import Enum
+from math import inf
+from typing import Final, Protocol
+
+import trio
+
+from hub.link.exchange import DeadlineExceeded, HubError
+from hub.wire.jsonrpc import Failure, raw
+from hub.wire.mcp import INVALID_PARAMS, SUBSCRIBE, UNSUBSCRIBE
+from upstreams.session import Session, capability
+
+log = logging.getLogger(__name__)
+
+LINGER_S: Final = 30.0
+"""How long a watch outlives its last holder, who may only be coming back."""
+ANSWER_S: Final = 30.0
+"""How long an upstream may take to agree."""
+RETRY_S: Final = 30.0
+ASKED_AT_ONCE: Final = 16
+MAX_URI_CHARS: Final = 2048
+MAX_DEPTH: Final = 64
+"""How many levels up a sub-resource is looked for."""
+_SEPARATORS: Final = "/?#"
+
+
+class Holder(Protocol):
+    """Who is told of changes: a legacy session of a host, or one listen stream. Told apart by identity."""
+
+    @property
+    def host(self) -> Hashable:
+        """Which host it belongs to."""
+        ...
+
+    def updated(self, upstream: str, uri: str) -> None:
+        """`uri`, as the upstream writes it, changed. Never blocks."""
+        ...
+
+
+class Stand(Enum):
+    """Where a watch stands with the upstream."""
+
+    WANTED = "wanted"
+    ASKED = "asked"
+    LIVE = "live"
+    REFUSED = "refused"
+    ENDING = "ending"
+
+
+class Attempt:
+    """One attempt to have a watch agreed on; for whoever waits for how it ends."""
+
+    def __init__(self) -> None:
+        self.over = trio.Event()
+        self.refusal: Failure | HubError | None = None
+
+
+class Watch:
+    """One watched resource."""
+
+    def __init__(self, uri: str) -> None:
+        self.uri = uri
+        self.holders: dict[Holder, None] = {}
+        self.stand = Stand.WANTED
+        self.attempt = Attempt()
+        self.known = False
+        """It was live in an earlier session, or before this one was renewed."""
+        self.until = inf
+        """When it ends, having no holders."""
+        self.again_at = inf
+        """When to ask for it again, having been refused what was agreed to before."""
+
+    def __repr__(self) -> str:
+        return f"<Watch {self.uri} {self.stand.value}, {len(self.holders)} holders>"
+
+
+class Watches:
+    """All watches of one upstream. `news` is set when a keeper has something to do."""
+
+    def __init__(self, upstream: str) -> None:
+        self.upstream = upstream
+        self.news = trio.Event()
+        self._watches: dict[str, Watch] = {}
+        self._hosts: Counter[Hashable] = Counter()
+
+    def __repr__(self) -> str:
+        live = sum(watch.stand is Stand.LIVE for watch in self._watches.values())
+        return f"<Watches of {self.upstream}: {len(self._watches)}, {live} live>"
+
+    def __iter__(self) -> Iterator[Watch]:
+        return iter(list(self._watches.values()))
+
+    # --- what hosts want ----------------------------------------------------------------------------------------------
+
+    async def watch(self, uri: str, holder: Holder) -> Failure | None:
+        """Watch `uri` for `holder`; None once the upstream agreed, else why it did not. Deadlines are the caller's.
+
+        Raises:
+            HubError: it could not be asked.
+        Cancellation: the holder does not hold it.
+        """
+        if len(uri) > MAX_URI_CHARS:
+            return Failure(INVALID_PARAMS, f"A URI to subscribe to has at most {MAX_URI_CHARS} characters")
+        watch = self._watches.get(uri)
+        if watch is None:
+            watch = self._watches[uri] = Watch(uri)
+        if holder not in watch.holders:
+            watch.holders[holder] = None
+            self._hosts[holder.host] += 1
+        watch.until = inf
+        if watch.stand is Stand.LIVE:
+            return None
+        if watch.stand is Stand.ENDING:
+            watch.attempt = Attempt()
+        if watch.stand is Stand.REFUSED:
+            self._want(watch)
+        self.ring()
+        attempt = watch.attempt
+        agreed = False
+        try:
+            await attempt.over.wait()
+            agreed = attempt.refusal is None
+        finally:
+            if not agreed:
+                self.unwatch(uri, holder)
+        if isinstance(attempt.refusal, HubError):
+            raise attempt.refusal
+        return attempt.refusal
+
+    def unwatch(self, uri: str, holder: Holder) -> None:
+        """`holder` watches it no longer. The last one's end is the end of the watch, after a while."""
+        watch = self._watches.get(uri)
+        if watch is None or holder not in watch.holders:
+            return
+        del watch.holders[holder]
+        self._hosts[holder.host] -= 1
+        if not self._hosts[holder.host]:
+            del self._hosts[holder.host]
+        if not watch.holders:
+            self._unused(watch)
+
+    def _unused(self, watch: Watch) -> None:
+        if watch.stand in (Stand.WANTED, Stand.REFUSED) and not watch.known:
+            del self._watches[watch.uri]
+        watch.until = trio.current_time() + LINGER_S
+        self.ring()
+
+    # --- what the upstream says ---------------------------------------------------------------------------------------
+
+    def updated(self, uri: str) -> None:
+        """Tell those concerned that `uri` changed, and nobody else (N-15)."""
+        for holder in self.concerned(uri):
+            holder.updated(self.upstream, uri)
+
+    def concerned(self, uri: str) -> list[Holder]:
+        """Whose business a change of `uri` is (N-11): of those who watch it, else of those who watch what it is a part
+        of, else of the one host that watches anything here."""
+        exact = self._watches.get(uri)
+        if exact is not None and exact.holders:
+            return list(exact.holders)
+        for whole in wholes(uri):
+            watch = self._watches.get(whole)
+            if watch is not None and watch.holders:
+                return list(watch.holders)
+        if exact is not None or len(self._hosts) != 1:  # the former: its last holder has just left
+            return []
+        return list({holder: None for watch in self._watches.values() for holder in watch.holders})
+
+    # --- what keepers do ----------------------------------------------------------------------------------------------
+
+    def ring(self) -> None:
+        """There is something to do for the keeper."""
+        self.news.set()
+
+    async def wait(self) -> None:
+        """Wait for something to do; at the latest until a watch is over, or to be asked for again."""
+        with trio.move_on_at(min((min(watch.until, watch.again_at) for watch in self._watches.values()), default=inf)):
+            await self.news.wait()
+        self.news = trio.Event()
+        for watch in self.standing(Stand.REFUSED):
+            if watch.again_at <= trio.current_time():
+                self._want(watch)
+
+    def standing(self, *stands: Stand) -> list[Watch]:
+        """Those that stand so."""
+        return [watch for watch in self._watches.values() if watch.stand in stands]
+
+    def overdue(self) -> list[Watch]:
+        """Those that nobody has come back to."""
+        now = trio.current_time()
+        return [watch for watch in self._watches.values() if watch.until <= now]
+
+    def confirm(self, watch: Watch) -> None:
+        """The upstream agreed. What it agreed to before may have changed meanwhile."""
+        watch.stand = Stand.LIVE
+        watch.attempt.over.set()
+        if watch.known:
+            self.updated(watch.uri)
+        watch.known = True
+
+    def refuse(self, watch: Watch, refusal: Failure | HubError) -> None:
+        """The upstream did not agree, or could not be asked. Who held it before holds it still, for a better day."""
+        watch.stand = Stand.REFUSED
+        watch.attempt.refusal = refusal
+        watch.attempt.over.set()
+        if not watch.holders:
+            self.forget(watch)
+        elif watch.known:
+            watch.again_at = trio.current_time() + RETRY_S
+            self.ring()
+
+    def _want(self, watch: Watch) -> None:
+        if watch.attempt.over.is_set():
+            watch.attempt = Attempt()
+        watch.stand, watch.again_at = Stand.WANTED, inf
+
+    def forget(self, watch: Watch) -> None:
+        """The watch is over."""
+        if self._watches.get(watch.uri) is watch:
+            del self._watches[watch.uri]
+
+    def reset(self) -> None:
+        """The upstream knows of nothing, any more or yet: all has to be asked for."""
+        now = trio.current_time()
+        for watch in list(self._watches.values()):
+            if not watch.holders and (watch.stand is Stand.ENDING or watch.until <= now):
+                self.forget(watch)
+            elif watch.stand is not Stand.WANTED:
+                self._want(watch)
+        self.ring()
+
+    # --- the keeper for legacy upstreams ------------------------------------------------------------------------------
+
+    async def subscribe(self, session: Session) -> None:
+        """Keep a legacy upstream subscribed to what is watched, for ever. Cancellation: all of it is wanted again."""
+        offered = capability(session.facts, "resources", "subscribe")
+        limit = trio.CapacityLimiter(ASKED_AT_ONCE)
+        self.reset()
+        try:
+            async with trio.open_nursery() as nursery:
+                while True:
+                    for watch in self.standing(Stand.WANTED):
+                        if offered:
+                            watch.stand = Stand.ASKED
+                            nursery.start_soon(self._subscribe, session, watch, limit)
+                        else:
+                            self.refuse(watch, not_offered(self.upstream, watch.uri))
+                    for watch in self.overdue():
+                        watch.until = inf
+                        if watch.stand is Stand.LIVE:
+                            watch.stand = Stand.ENDING
+                            nursery.start_soon(self._unsubscribe, session, watch, limit)
+                        elif watch.stand is Stand.REFUSED:
+                            self.forget(watch)
+                    await self.wait()
+        finally:
+            self.reset()
+
+    async def _subscribe(self, session: Session, watch: Watch, limit: trio.CapacityLimiter) -> None:
+        refusal: Failure | HubError = DeadlineExceeded(
+            f"{self.upstream} did not answer a subscription in time", upstream=self.upstream
+        )
+        async with limit:
+            with trio.move_on_after(ANSWER_S):
+                try:
+                    reply = await session.request(SUBSCRIBE, {"uri": raw(watch.uri)})
+                    if not isinstance(reply, Failure):
+                        self.confirm(watch)
+                        if not watch.holders:
+                            self._unused(watch)
+                        return
+                    refusal = reply
+                except HubError as error:
+                    refusal = error
+        self.refuse(watch, refusal)
+
+    async def _unsubscribe(self, session: Session, watch: Watch, limit: trio.CapacityLimiter) -> None:
+        async with limit:
+            with trio.move_on_after(ANSWER_S):
+                try:
+                    await session.request(UNSUBSCRIBE, {"uri": raw(watch.uri)})
+                except HubError as error:
+                    log.debug("%s was not told that %s is of no interest: %s", self.upstream, watch.uri, error)
+        if watch.stand is not Stand.ENDING:
+            return
+        if watch.holders:  # somebody came back while it ended
+            self._want(watch)
+            self.ring()
+        else:
+            self.forget(watch)
+
+
+def wholes(uri: str) -> Iterator[str]:
+    """What `uri` may be a part of, by its path, the longest first."""
+    end = min(len(uri), MAX_URI_CHARS + 1)
+    for _ in range(MAX_DEPTH):
+        end = max(uri.rfind(separator, 0, end) for separator in _SEPARATORS)
+        if end < 1:
+            return
+        if end + 1 < len(uri):
+            yield uri[: end + 1]
+        yield uri[:end]
+
+
+def not_offered(upstream: str, uri: str) -> Failure:
+    """The answer to a subscription that the upstream has no means for, or does not agree to (bridging.md 4)."""
+    data = raw({"hub": "not_subscribable", "upstream": upstream, "uri": uri})
+    return Failure(INVALID_PARAMS, f"{upstream} does not take subscriptions to {uri}: it is not subscribable", data)
