@@ -13,7 +13,8 @@ from schemas import validate
 
 from hub import registry as registry_module
 from hub.downstream import EOF_GRACE_S, MAX_MESSAGE_BYTES, MAX_UNREAD_BYTES, Downstreams, serve_lines
-from hub.wire.jsonrpc import encode
+from hub.link.exchange import Question
+from hub.wire.jsonrpc import Failure, Result, encode, raw
 from hub.wire.mcp import (
     CLIENT_CAPABILITIES_KEY,
     CLIENT_INFO_KEY,
@@ -72,8 +73,9 @@ class Lines:
             message["params"] = params
         await self.send(message)
 
-    async def initialize(self, version: str = L4):
-        params = {"protocolVersion": version, "capabilities": {}, "clientInfo": {"name": "Test", "version": "1"}}
+    async def initialize(self, version: str = L4, capabilities: object = None):
+        about = {"name": "Test", "version": "1"}
+        params = {"protocolVersion": version, "capabilities": capabilities or {}, "clientInfo": about}
         self.version = version if version != MODERN else L4
         reply = await self.ask("initialize", params, 0, ask="initialize")
         await self.notify("notifications/initialized")
@@ -273,6 +275,130 @@ async def test_bytes_that_were_read_before(router, hosts):
         assert (await host.receive())["id"] == 1
         await host.send(first[10:])
         assert (await host.receive())["id"] == 1
+
+
+# --- questions --------------------------------------------------------------------------------------------------------
+
+ASKABLE = {"elicitation": {}, "roots": {"listChanged": True}}
+FORM = {"message": "Name?", "requestedSchema": {"type": "object", "properties": {"name": {"type": "string"}}}}
+
+
+def form():
+    return Question("elicitation/create", {name: raw(value) for name, value in FORM.items()}, "files", L4)
+
+
+@pytest.mark.covers("F-I-04", "F-H-19", "G-10", "T-25")
+async def test_a_host_is_asked_during_its_call(host, router):
+    router.questions["ask"] = form()
+    await host.initialize(capabilities=ASKABLE)
+    await host.send(call("ask"))
+    asked = await host.receive()
+    assert (asked["id"], asked["params"]["message"]) == ("hub-1", "[files] Name?")
+    await host.send({"jsonrpc": "2.0", "id": "hub-9", "result": {"action": "cancel"}})
+    for action in ("accept", "decline"):
+        await host.send({"jsonrpc": "2.0", "id": asked["id"], "result": {"action": action}})
+    assert (await host.receive())["id"] == 1
+    assert bytes(router.replies["ask"].value) == b'{"action":"accept"}'
+    await host.settle()
+
+
+@pytest.mark.covers("F-H-19", "I-2", "G-2")
+async def test_nobody_answers_for_another(host, router, hosts):
+    router.questions["ask"] = form()
+    await host.initialize(capabilities=ASKABLE)
+    await host.send(call("ask"))
+    asked = await host.receive()
+    async with connected(router, hosts, BOB) as stranger:
+        await stranger.initialize()
+        await stranger.send({"jsonrpc": "2.0", "id": asked["id"], "result": {"action": "accept"}})
+        await stranger.settle()
+    assert router.replies == {}
+    await host.send({"jsonrpc": "2.0", "id": asked["id"], "error": {"code": -1, "message": "no"}})
+    assert (await host.receive())["id"] == 1
+    assert router.replies["ask"] == Failure(-1, "no")
+
+
+@pytest.mark.covers("P-7", "P-10", "F-I-03")
+async def test_cancelling_a_call_withdraws_what_it_asks(host, router, hosts):
+    router.questions["ask"] = form()
+    await host.initialize(capabilities=ASKABLE)
+    await host.send(call("ask"))
+    asked = await host.receive()
+    assert hosts.status()[0]["asked"] == 1
+    await host.notify("notifications/cancelled", {"requestId": 1})
+    withdrawn = await host.receive()
+    assert (withdrawn["method"], withdrawn["params"]["requestId"]) == ("notifications/cancelled", asked["id"])
+    await host.send({"jsonrpc": "2.0", "id": asked["id"], "result": {"action": "accept"}})
+    await host.settle()
+    assert router.replies == {}
+    assert hosts.status()[0]["asked"] == 0
+
+
+@pytest.mark.covers("F-I-01", "R-2", "F-H-25")
+async def test_modern_requests_of_the_same_connection_are_not_asked(host, router):
+    router.questions["ask"] = form()
+    await host.initialize(capabilities=ASKABLE)
+    await host.send(modern(TOOLS_CALL, {"name": "ask"}, **{CLIENT_CAPABILITIES_KEY: ASKABLE}))
+    assert (await host.receive(MODERN, TOOLS_CALL))["id"] == 1
+    assert router.replies["ask"].code == -32601
+
+
+@pytest.mark.covers("F-I-05", "F-H-01")
+async def test_a_host_that_has_said_all_it_wanted_answers_nothing(router, hosts, autojump_clock):
+    router.questions["ask"] = form()
+    async with connected(router, hosts) as host:
+        await host.initialize(capabilities=ASKABLE)
+        await host.send(call("ask"))
+        await host.receive()
+        started = trio.current_time()
+        await host.stream.send_eof()
+        assert (await host.receive())["id"] == 1
+        assert trio.current_time() - started < 1
+    assert router.replies["ask"].message == "The host has left"
+
+
+@pytest.mark.covers("V-17", "S-23")
+async def test_starting_over_forgets_what_was_asked(host, router, hosts):
+    router.questions["ask"] = form()
+    await host.initialize(capabilities=ASKABLE)
+    assert (await host.ask("logging/setLevel", {"level": "error"}))["result"] == {}
+    await host.send(call("ask", 7))
+    await host.receive()
+    await host.send({"jsonrpc": "2.0", "id": 8, "method": "initialize", "params": {"protocolVersion": L4}})
+    assert {(await host.receive())["id"] for _ in range(2)} == {7, 8}
+    assert router.replies["ask"].message == "The host has left"
+    assert router.level_changes == 2
+    assert hosts.log_levels() == []
+
+
+@pytest.mark.covers("F-I-01", "G-10")
+async def test_a_batch_may_be_asked_too(host, router):
+    router.questions["ask"] = Question(
+        "sampling/createMessage", {"maxTokens": raw(1), "messages": raw([])}, "files", "2024-11-05"
+    )
+    await host.initialize(L2, {"sampling": {}})
+    await host.send([call("ask", 1), call("echo", 2)])
+    asked = await host.receive()
+    answer = {"role": "assistant", "model": "m", "content": {"type": "text", "text": "x"}}
+    await host.send([{"jsonrpc": "2.0", "id": asked["id"], "result": answer}])
+    assert {each["id"] for each in await host.receive()} == {1, 2}
+    assert isinstance(router.replies["ask"], Result)
+
+
+@pytest.mark.covers("C-8")
+async def test_the_router_hears_of_changed_roots_and_of_the_end(router, hosts, nursery):
+    async with connected(router, hosts) as host:
+        await host.notify("notifications/roots/list_changed")
+        await host.initialize(capabilities=ASKABLE)
+        await host.send(call("echo"))
+        await host.receive()
+        await host.notify("notifications/roots/list_changed")
+        await host.settle()
+        tenant = router.seen[0][0].caller.tenant
+        assert router.moved == [tenant]
+        assert router.gone == []
+    await trio.testing.wait_all_tasks_blocked()
+    assert router.gone == [tenant]
 
 
 # --- what is malformed ------------------------------------------------------------------------------------------------

@@ -8,10 +8,11 @@ from http_fakes import ALICE, BOB, Answered, Host, Scripted, call, make_endpoint
 
 from hub.http_answer import accepted, is_json
 from hub.http_endpoint import Endpoint
+from hub.http_server import HttpRequest
 from hub.http_session import MAX_SESSIONS_OF_PRINCIPAL, SESSION_IDLE_S
-from hub.link.exchange import Identity
+from hub.link.exchange import Identity, Question
 from hub.registry import PRINCIPAL_IN_FLIGHT, SESSION_IN_FLIGHT
-from hub.wire.jsonrpc import encode
+from hub.wire.jsonrpc import encode, raw
 from hub.wire.mcp import CLIENT_CAPABILITIES_KEY, L1, L2, L3, L4, LOG_LEVEL_KEY, MODERN, VERSION_KEY, Kind
 
 
@@ -627,6 +628,160 @@ async def test_a_stream_that_two_connections_want(session, router, nursery, endp
     assert not first.messages
     assert not second.messages
     nursery.cancel_scope.cancel()
+
+
+# --- legacy: questions ------------------------------------------------------------------------------------------------
+
+
+def form() -> Question:
+    schema = {"type": "object", "properties": {"name": {"type": "string"}}}
+    return Question("elicitation/create", {"message": raw("Name?"), "requestedSchema": raw(schema)}, "files", L4)
+
+
+@pytest.fixture
+async def askable(host, router):
+    """A session whose host can be asked; the tool `ask` does."""
+    host.capabilities = {"elicitation": {}, "roots": {"listChanged": True}}
+    await host.initialize()
+    await host.notify("notifications/initialized")
+    router.questions["ask"] = form()
+    return host
+
+
+def says(id, action="accept"):
+    return {"jsonrpc": "2.0", "id": id, "result": {"action": action}}
+
+
+@pytest.mark.covers("T-25", "T-27", "F-I-04", "F-H-19", "G-10")
+async def test_a_question_goes_to_the_stream_of_its_call_only(askable, router, nursery, endpoint):
+    answered, other, listening = Answered(), Answered(), Answered()
+    nursery.start_soon(lambda: askable.get(into=listening))
+    nursery.start_soon(lambda: askable.call("wait", 2, token=1, into=other))
+    nursery.start_soon(lambda: askable.call("ask", 1, into=answered))
+    await trio.testing.wait_all_tasks_blocked()
+    (asked,) = answered.messages
+    assert asked["params"]["message"] == "[files] Name?"
+    assert not listening.messages
+    assert not other.messages
+    stranger = Host(endpoint)
+    await stranger.initialize()
+    assert (await stranger.post(says(asked["id"]))).status == 202
+    await trio.testing.wait_all_tasks_blocked()
+    assert router.replies == {}
+    for action in ("decline", "accept"):
+        assert (await askable.post(says(asked["id"], action))).status == 202
+    await trio.testing.wait_all_tasks_blocked()
+    assert bytes(router.replies["ask"].value) == b'{"action":"decline"}'
+    assert answered.complete.is_set()
+    assert answered.last["result"]
+    router.release.set()
+    listening.leave()
+    await trio.testing.wait_all_tasks_blocked()
+    baseline(endpoint)
+
+
+@pytest.mark.covers("T-28", "T-29", "F-I-04", "F-H-04")
+async def test_a_question_outlives_its_connection(askable, router, nursery, endpoint, autojump_clock):
+    answered = Answered()
+    nursery.start_soon(lambda: askable.call("ask", token=1, into=answered))
+    await trio.sleep(1)
+    asked = answered.last
+    answered.leave()
+    for value in range(1, 1000):
+        router.exchanges["ask"].progress({"progress": number(value)})
+        await trio.sleep(0.1)
+    resumed = Answered()
+    nursery.start_soon(lambda: askable.get(last_event_id="a1-0", into=resumed))
+    await trio.sleep(1)
+    assert resumed.messages[0] == asked
+    await askable.post(says(asked["id"]))
+    await resumed.complete.wait()
+    assert resumed.last["result"]
+    baseline(endpoint)
+
+
+@pytest.mark.covers("F-I-07", "P-9")
+async def test_a_host_that_never_comes_back_to_answer(askable, router, nursery, endpoint, autojump_clock):
+    answered = Answered()
+    nursery.start_soon(lambda: askable.call("ask", into=answered))
+    await trio.sleep(1)
+    answered.leave()
+    await trio.sleep(endpoint._hosts.park_ttl_s)
+    assert bytes(router.replies["ask"].value) == b'{"action":"cancel"}'
+    late = await askable.get(last_event_id="a1-0")
+    assert [message.get("method") for message in late.messages] == [
+        "elicitation/create",
+        "notifications/cancelled",
+        None,
+    ]
+    baseline(endpoint)
+
+
+@pytest.mark.covers("P-7", "F-I-03")
+async def test_cancelling_a_call_by_post_withdraws_what_it_asks(askable, router, nursery, endpoint):
+    answered = Answered()
+    nursery.start_soon(lambda: askable.call("ask", into=answered))
+    await trio.testing.wait_all_tasks_blocked()
+    await askable.notify("notifications/cancelled", {"requestId": 1})
+    await trio.testing.wait_all_tasks_blocked()
+    assert answered.complete.is_set()
+    asked, withdrawn = answered.messages
+    assert withdrawn["params"]["requestId"] == asked["id"]
+    assert router.replies == {}
+    baseline(endpoint)
+
+
+@pytest.mark.covers("F-I-01", "T-12")
+async def test_a_host_that_takes_no_events_is_not_asked(askable, router):
+    answered = await askable.call("ask", accept="application/json")
+    assert answered.last["result"]
+    assert router.replies["ask"].code == -32601
+
+
+@pytest.mark.covers("F-I-05", "T-28")
+async def test_a_host_that_left_before_it_was_asked_is_not(askable, router, nursery, endpoint):
+    answered = Answered()
+    answered.leave()
+    await endpoint.handle(HttpRequest("POST", "/mcp", askable.headers(), encode(call("ask")), identity=ALICE), answered)
+    assert router.replies["ask"].code == -32601
+
+
+@pytest.mark.covers("F-H-21", "F-I-05")
+async def test_a_session_that_ends_is_told_of_once(askable, router, nursery, endpoint, autojump_clock):
+    nursery.start_soon(endpoint.run)
+    answered = Answered()
+    nursery.start_soon(lambda: askable.call("ask", into=answered))
+    await trio.testing.wait_all_tasks_blocked()
+    await askable.notify("notifications/roots/list_changed")
+    tenant = router.exchanges["ask"].caller.tenant
+    assert router.moved == [tenant]
+    await askable.http("DELETE", b"", askable.headers())
+    await askable.http("DELETE", b"", askable.headers())
+    await trio.testing.wait_all_tasks_blocked()
+    assert answered.complete.is_set()
+    assert router.gone == [tenant]
+    silent = Host(endpoint)
+    await silent.initialize()
+    await trio.sleep(SESSION_IDLE_S + 60)
+    assert len(router.gone) == 2
+    baseline(endpoint)
+    nursery.cancel_scope.cancel()
+
+
+async def test_a_batch_may_be_asked_too(host, router, nursery, endpoint):
+    params = {"maxTokens": raw(1), "messages": raw([])}
+    router.questions["ask"] = Question("sampling/createMessage", params, "files", L1)
+    host.capabilities = {"sampling": {}}
+    await host.initialize(L2)
+    answered = Answered()
+    nursery.start_soon(lambda: host.post([call("ask", 1), call("echo", 2)], into=answered))
+    await trio.testing.wait_all_tasks_blocked()
+    asked = next(message for message in answered.messages if "method" in message)
+    answer = {"role": "assistant", "model": "m", "content": {"type": "text", "text": "x"}}
+    await host.post([{"jsonrpc": "2.0", "id": asked["id"], "result": answer}])
+    await answered.complete.wait()
+    assert {message["id"] for message in answered.messages if "result" in message} == {1, 2}
+    baseline(endpoint)
 
 
 async def test_a_host_that_left_before_any_event_has_nothing_to_resume(session, router, nursery, endpoint):

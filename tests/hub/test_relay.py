@@ -7,7 +7,7 @@ import trio
 from msgspec import Raw
 
 from hub.link.exchange import Caller, Identity, Question
-from hub.relay import PROGRESS_PER_S, HostExchange, release_progress, wants_log
+from hub.relay import PROGRESS_PER_S, HostExchange, release_progress, remind_hosts, wants_log
 from hub.wire.jsonrpc import Failure, raw
 from hub.wire.mcp import L4, METHOD_NOT_FOUND, Era
 
@@ -116,3 +116,81 @@ async def test_questions_are_refused_not_dropped():
     assert isinstance(reply, Failure)
     assert reply.code == METHOD_NOT_FOUND
     assert relay.caller.era is Era.LEGACY
+
+
+class Asked:
+    """A host that remembers what it was asked, and on which stream."""
+
+    def __init__(self):
+        self.seen = []
+
+    async def ask(self, question, send):
+        self.seen.append((question, send))
+        return Failure(-1, "no")
+
+
+@pytest.mark.covers("T-25", "T-27")
+async def test_questions_go_to_the_host_on_the_stream_of_the_request():
+    asked = Asked()
+    relay = HostExchange(Caller(Identity("me", "test"), L4, {}), lambda message, **_: None, host=asked)
+    question = Question("roots/list", {}, "up", L4)
+    assert await relay.ask(question) == Failure(-1, "no")
+    assert asked.seen == [(question, relay.send)]
+
+
+# --- silent upstreams -------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+async def reminded(nursery):
+    """Every 20 s, hosts are told that their requests are still running."""
+    nursery.start_soon(remind_hosts, 20.0)
+    yield
+    nursery.cancel_scope.cancel()
+
+
+@pytest.mark.covers("P-2")
+async def test_a_host_hears_that_its_call_is_still_running(reminded, autojump_clock):
+    sent = []
+    relay = exchange(sent, Raw(b"7"))
+    relay.begin()
+    await trio.sleep(50)
+    assert [message["params"]["progressToken"] for message in sent] == [7, 7]
+    assert "still waiting" in sent[0]["params"]["message"]
+    relay.progress(report(0.5))
+    await trio.sleep(15)
+    assert len(sent) == 3  # it was not silent for long enough
+    relay.progress(report(0.51))
+    await trio.sleep(30)
+    relay.progress(report(0.52))
+    values = [message["params"]["progress"] for message in sent]
+    assert values == sorted(set(values))
+    assert values[2:4] == [0.5, 0.51]
+    assert 0.51 < values[4] < values[5] == 0.52
+    relay.end()
+    await trio.sleep(100)
+    assert len(sent) == 6
+
+
+@pytest.mark.covers("P-2")
+@pytest.mark.parametrize("value", [-5, 10**15, 1e300])
+async def test_what_the_hub_reports_always_rises(reminded, autojump_clock, value):
+    sent = []
+    relay = exchange(sent, Raw(b"7"))
+    relay.begin()
+    relay.progress(report(value))
+    await trio.sleep(100)
+    relay.end()
+    values = [message["params"]["progress"] for message in sent]
+    assert len(values) > 3
+    assert values == sorted(set(values))
+    assert values[-1] <= value + max(1, abs(value) * 1e-9)
+
+
+async def test_hosts_without_a_token_hear_nothing(reminded, autojump_clock):
+    sent = []
+    relay = exchange(sent)
+    relay.begin()
+    await trio.sleep(100)
+    relay.end()
+    assert sent == []

@@ -3,7 +3,7 @@
 import pytest
 from http_fakes import Answered
 
-from hub.resume import CONGESTED_BYTES, KEEP_S, RING_BYTES, RING_EVENTS, Archive, EventStream
+from hub.resume import CONGESTED_BYTES, KEEP_S, RING_BYTES, RING_EVENTS, VITAL_BYTES, Archive, EventStream
 
 
 def ids(answered: Answered) -> list[str | None]:
@@ -38,6 +38,40 @@ def test_the_ring_is_bounded_in_bytes_too_but_an_answer_is_kept(stream):
     assert ids(answered)[-1] == "a1-31"
     assert len(answered.events) > 5
     assert answered.complete.is_set()
+
+
+@pytest.mark.covers("F-H-04", "T-29")
+def test_questions_outlive_a_flood_of_progress(stream):
+    stream.send(b'"question"', vital=True)
+    for _ in range(RING_EVENTS * 3):
+        stream.send(b'"%b"' % (b"x" * 10_000))
+    answered = Answered()
+    stream.attach(answered)
+    assert answered.events[0] == ("a1-1", b'"question"')
+    assert ids(answered)[-1] == f"a1-{RING_EVENTS * 3 + 1}"
+    assert stream.bytes_kept == len(answered.raw_events)
+
+
+@pytest.mark.covers("I-5")
+def test_even_questions_are_bounded(stream):
+    for _ in range(RING_EVENTS + 10):
+        stream.send(b'"q"', vital=True)
+    answered = Answered()
+    stream.attach(answered)
+    assert ids(answered)[0] == "a1-11"
+    stream.detach()
+    for _ in range(5):
+        stream.send(b'"%b"' % (b"x" * (VITAL_BYTES // 4)), vital=True)
+    assert stream.bytes_kept <= VITAL_BYTES
+    stream.send(b'"%b"' % (b"x" * VITAL_BYTES), vital=True)
+    assert VITAL_BYTES < stream.bytes_kept < VITAL_BYTES + 100
+
+
+def test_nothing_follows_the_end(stream):
+    stream.finish(b"{}")
+    kept = stream.bytes_kept
+    stream.send(b"{}", vital=True)
+    assert stream.bytes_kept == kept
 
 
 @pytest.mark.covers("F-H-04")
