@@ -61,6 +61,10 @@ class UpstreamSide(Protocol):
 
     def nudge(self) -> None: ...
 
+    def roots_changed(self, tenant: Tenant) -> None: ...
+
+    def left(self, tenant: Tenant) -> None: ...
+
 
 class Router:
     """Answers one request of one host. Holds the current catalogue and the upstreams it points to.
@@ -110,9 +114,13 @@ class Router:
 
     def roots_changed(self, tenant: Tenant) -> None:
         """A host says that it works somewhere else now."""
+        for upstream in self.upstreams.values():
+            upstream.roots_changed(tenant)
 
     def left(self, tenant: Tenant) -> None:
         """A conversation of a host is over."""
+        for upstream in self.upstreams.values():
+            upstream.left(tenant)
 
     def initialize(self, params: dict[str, Raw], scope: str | None) -> tuple[Result, str, dict[str, Raw]]:
         """Answer the legacy handshake: the result, the negotiated revision, the host's capabilities (V-14, V-26).

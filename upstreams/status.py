@@ -32,6 +32,11 @@ class UpstreamStatus(Struct, frozen=True, kw_only=True):
     restarts: int
     in_flight: int
     degraded: tuple[str, ...]
+    sessions: int
+    mode: str | None
+    """Who shares them."""
+    unattributed: int
+    """Questions refused because nobody can tell which host they are for."""
 
 
 class LogBudget:

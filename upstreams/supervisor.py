@@ -2,33 +2,31 @@
 
     supervise:  attempt -> (session: opened -> upkeep until it ends) -> pause, or wait until wanted -> attempt ...
 
-While a session is open its upkeep reads the lists, again whenever the upstream says that they changed, and tells legacy
-upstreams the log level the hosts want. A flood of changes costs one walk at a time and one that follows (F-P-15).
+While the main session is open its upkeep reads the lists, again whenever the upstream says that they changed. A flood
+of changes costs one walk at a time and one that follows (F-P-15). Sessions that some hosts have for themselves are
+opened by `pool` when they are needed; a restart closes them, too.
 """
 
 import logging
 from collections.abc import Callable, Mapping
 from math import inf
-from typing import Final, Protocol
+from typing import Final
 
 import trio
 
 from config.schema import UpstreamConfig
-from hub.link.exchange import HubError, UpstreamProtocolError, UpstreamUnavailable
-from hub.wire.jsonrpc import raw
-from hub.wire.mcp import SET_LEVEL, Era, Kind
+from hub.link.exchange import HubError
+from hub.wire.mcp import Era, Kind
 from upstreams.lifecycle import Event, State
+from upstreams.listening import keep_watching
+from upstreams.pool import Memory, Opener
 from upstreams.probe import config_key
-from upstreams.session import COMMON, EraMemory, Listing, Session, SessionEvents, Terms, open_session, walk
-from upstreams.upstream import Upstream, takes_level
+from upstreams.session import Listing, open_session, walk
+from upstreams.upstream import Upstream
 
 log = logging.getLogger(__name__)
 
 STARTS_AT_ONCE: Final = 8
-SLOT_S: Final = 5.0
-"""How long an upstream that is starting keeps others from it: a server that hangs delays nobody for longer (F-P-03)."""
-GUARD_S: Final = 0.5
-"""Beyond `timeouts.start`: a session that can say more about it than that it took too long does so itself."""
 CALM_WALKS: Final = 3
 CALM_WINDOW_S: Final = 10.0
 FIRST_INTERVAL_S: Final = 1.0
@@ -38,19 +36,11 @@ REFRESH_S: Final = 60.0
 """A modern upstream's lists are read again when their ttl is over, but no more often than this."""
 
 
-class Opener(Protocol):
-    """How a session is made; `upstreams.session.open_session`, or a test's own."""
-
-    def __call__(
-        self, config: UpstreamConfig, name: str, events: SessionEvents, memory: EraMemory, terms: Terms, /
-    ) -> Session: ...
-
-
 class Supervisor:
     """Keeps every configured upstream running. `settled` is set once each has listed what it offers, or failed once."""
 
     def __init__(
-        self, memory: EraMemory, on_change: Callable[[Upstream], None], *, open_session: Opener = open_session
+        self, memory: Memory, on_change: Callable[[Upstream], None], *, open_session: Opener = open_session
     ) -> None:
         self.upstreams: dict[str, Upstream] = {}
         self.settled = trio.Event()
@@ -75,7 +65,9 @@ class Supervisor:
         `started` is called when all are known by name, before any is connected. Cancellation: stops them in order.
         """
         for name, config in configs.items():
-            self.upstreams[name] = Upstream(name, config, self._on_change)
+            self.upstreams[name] = Upstream(
+                name, config, self._on_change, self._memory, self._open_session, self._slots
+            )
         enabled = [upstream for upstream in self.upstreams.values() if upstream.state is not State.DISABLED]
         self._unsettled = {upstream.name for upstream in enabled}
         self._settle(None)
@@ -93,6 +85,7 @@ class Supervisor:
         """
         scope = self._restarts[name]
         self._memory.remember_era(config_key(self.upstreams[name].config), None)
+        self.upstreams[name].lost()
         scope.cancel()
 
     # --- one upstream -------------------------------------------------------------------------------------------------
@@ -101,7 +94,9 @@ class Supervisor:
         while True:
             with trio.CancelScope() as scope:
                 self._restarts[upstream.name] = scope
-                await self._keep_running(upstream)
+                async with trio.open_nursery() as nursery:
+                    await nursery.start(upstream.pool.run)
+                    await self._keep_running(upstream)
             upstream.lost()
             upstream.backoff.reset()
             upstream.move(Event.RESTART)
@@ -109,7 +104,7 @@ class Supervisor:
     async def _keep_running(self, upstream: Upstream) -> None:
         while True:
             upstream.move(Event.START)
-            error = await self._attempt(upstream)
+            error = await Tenure(upstream, lambda: self._settle(upstream)).run(self._slots)
             pause_s = upstream.failed(error)
             self._report(upstream, pause_s)
             self._settle(upstream)
@@ -118,21 +113,6 @@ class Supervisor:
                 await upstream.wanted.wait()
             else:
                 await trio.sleep(pause_s)
-
-    async def _attempt(self, upstream: Upstream) -> HubError | None:
-        """One session, from the attempt to its end; why it ended. The wall around supervising one upstream."""
-        error: HubError | None = None
-        try:
-            session = self._open_session(upstream.config, upstream.name, upstream, self._memory, COMMON)
-            error = await Tenure(upstream, session, self._slots, lambda: self._settle(upstream)).run()
-        except* Exception as group:
-            log.exception("the hub failed over %s", upstream.name)
-            found: BaseException = group
-            while isinstance(found, BaseExceptionGroup):
-                found = found.exceptions[0]
-            text = f"The hub failed over {upstream.name} ({type(found).__name__}); its log says more"
-            error = UpstreamProtocolError(text, upstream=upstream.name)
-        return error
 
     def _report(self, upstream: Upstream, pause_s: float | None) -> None:
         then = "it is tried again when a call needs it" if pause_s is None else f"next attempt in {pause_s:.1f} s"
@@ -147,62 +127,24 @@ class Supervisor:
 
 
 class Tenure:
-    """One session in office: from the attempt to open it to its end, with the upkeep it needs meanwhile."""
+    """One main session in office: from the attempt to open it to its end, with the upkeep its lists need meanwhile."""
 
-    def __init__(
-        self, upstream: Upstream, session: Session, slots: trio.Semaphore, on_listed: Callable[[], None]
-    ) -> None:
+    def __init__(self, upstream: Upstream, on_listed: Callable[[], None]) -> None:
         self._upstream = upstream
-        self._session = session
-        self._slots = slots
+        self._place = upstream.pool.make_main()
         self._on_listed = on_listed
-        self._nursery: trio.Nursery
-        self._opened = trio.Event()
-        self._error: HubError | None = None
         self._degraded: dict[Kind, str] = {}
         self._unread: set[Kind] = set()
         self._pace = Pace()
 
-    async def run(self) -> HubError | None:
-        """Open the session and keep it until it ends; why it ended.
+    async def run(self, slots: trio.Semaphore) -> HubError | None:
+        """Open the session and keep it until it ends; why it ended. As `Place.run`."""
+        return await self._place.run(slots, self._opened, self._upstream.lost)
 
-        Raises:
-            Exception: the hub has a bug; the session is closed.
-        Cancellation: closes it in order.
-        """
-        async with trio.open_nursery() as self._nursery:
-            await self._open()
-        return self._error
-
-    async def _open(self) -> None:
-        start_s = self._upstream.config.timeouts.start
-        async with self._slots:
-            give_up_at = trio.current_time() + start_s + GUARD_S
-            self._nursery.start_soon(self._serve)
-            with trio.move_on_after(SLOT_S):
-                await self._opened.wait()
-        with trio.move_on_at(give_up_at) as scope:
-            await self._opened.wait()
-        if scope.cancelled_caught:
-            name = self._upstream.name
-            self._error = UpstreamUnavailable(f"{name} did not become ready within {start_s:g} seconds", upstream=name)
-            self._nursery.cancel_scope.cancel()
-
-    async def _serve(self) -> None:
-        try:
-            await self._session.run(task_status=self)
-        except HubError as error:
-            self._error = error
-        finally:
-            self._upstream.lost()
-            self._nursery.cancel_scope.cancel()
-
-    def started(self, value: None = None) -> None:
-        """The session is open; called by it (`trio.TaskStatus`)."""
-        self._opened.set()
-        self._upstream.opened(self._session)
-        self._nursery.start_soon(self._keep_lists)
-        self._nursery.start_soon(self._keep_level)
+    def _opened(self, nursery: trio.Nursery) -> None:
+        self._upstream.opened(self._place)
+        nursery.start_soon(self._keep_lists)
+        nursery.start_soon(keep_watching, self._place.session, self._upstream.watches, self._upstream)
 
     # --- lists --------------------------------------------------------------------------------------------------------
 
@@ -220,7 +162,7 @@ class Tenure:
                 continue
             found = await self._read(kinds)
             degraded = (self._degraded[kind] for kind in Kind if kind in self._degraded)
-            changed = upstream.take_lists(self._session.facts, found, degraded)
+            changed = upstream.take_lists(self._place.session.facts, found, degraded)
             self._pace.walked(trio.current_time(), changed)
             for read in due.values():
                 read.set()
@@ -231,7 +173,7 @@ class Tenure:
         if self._unread:
             return RETRY_LIST_S
         ttls = [fresh.ttl_ms for fresh in self._upstream.snapshot.freshness.values() if fresh.ttl_ms is not None]
-        if self._session.era is Era.LEGACY or not ttls or not self._opened.is_set():
+        if self._place.session.era is Era.LEGACY or not ttls:
             return inf
         return max(min(ttls) / 1000, REFRESH_S)
 
@@ -248,32 +190,13 @@ class Tenure:
         problem = f"{kind.value} could not be read in time"
         with trio.move_on_after(self._upstream.config.timeouts.list):
             try:
-                found[kind] = await walk(self._session, kind)
+                found[kind] = await walk(self._place.session, kind)
                 problem = found[kind].degraded
             except HubError as error:
                 problem = f"{kind.value} could not be read: {error}"
         self._degraded[kind] = problem
         if not problem:
             del self._degraded[kind]
-
-    # --- log level ----------------------------------------------------------------------------------------------------
-
-    async def _keep_level(self) -> None:
-        """Tell a legacy upstream the level that the hosts want (bridging.md 9.3); a modern one hears it per request."""
-        session, upstream = self._session, self._upstream
-        if not takes_level(session):
-            return
-        told: str | None = None
-        while True:
-            await upstream.level_changed.take()
-            while (level := upstream.log_level) is not None and level != told:
-                told = level
-                with trio.move_on_after(upstream.config.timeouts.list):
-                    try:
-                        await session.request(SET_LEVEL, {"level": raw(level)})
-                    except HubError as error:
-                        log.info("%s was not told the log level: %s", upstream.name, error)
-            upstream.level_told.set()
 
 
 class Pace:

@@ -1,7 +1,7 @@
 """One upstream as the rest of the hub sees it: a name to call, a state to show, a snapshot of what it offers.
 
-`call` is the seam. Which session serves a call is decided in `_session_for`, nowhere else. State is changed by sync
-methods only, which the supervisor's task of this upstream calls; everybody else reads.
+`call` is the seam. Which session serves a call is decided in `pool`, nowhere else. State is changed by sync methods
+only, which the supervisor's task of this upstream calls; everybody else reads.
 """
 
 import logging
@@ -18,16 +18,21 @@ from hub.link.exchange import (
     Exchange,
     HubError,
     Operation,
+    Tenant,
     UpstreamUnauthorized,
     UpstreamUnavailable,
     UpstreamVersionError,
 )
-from hub.wire.jsonrpc import Reply, peek_str
+from hub.wire.jsonrpc import Failure, Reply, peek_str
 from hub.wire.legacy import ServerFacts
-from hub.wire.mcp import TOOLS_CALL, Era, Kind, Snapshot
+from hub.wire.mcp import TOOLS_CALL, Kind, Snapshot
+from upstreams.elicited import Elicitations
 from upstreams.lifecycle import TRANSITIONS, Backoff, Event, State
+from upstreams.place import Flag, Place
+from upstreams.pool import Memory, Opener, Pool
 from upstreams.session import CallTimeouts, Listing, Session
 from upstreams.status import Counts, LogBudget, UpstreamStatus, configured_transport, empty_snapshot, is_local
+from upstreams.watches import ANSWER_S, Holder, Watches
 
 log = logging.getLogger(__name__)
 
@@ -40,6 +45,7 @@ SEVERITY: Final = {
 LOGS_PER_S: Final = 20
 LOG_CHARS: Final = 2_000
 LAST_ERROR_CHARS: Final = 4_000
+TELL_REFUSED_S: Final = 60.0
 REFRESH_WAIT_S: Final = 1.5
 """How long it may take to make sure that a list is what it was (bridging.md 13)."""
 
@@ -47,9 +53,18 @@ REFRESH_WAIT_S: Final = 1.5
 class Upstream:
     """One configured MCP server, whether it runs or not."""
 
-    def __init__(self, name: str, config: UpstreamConfig, on_change: Callable[["Upstream"], None]) -> None:
+    def __init__(
+        self,
+        name: str,
+        config: UpstreamConfig,
+        on_change: Callable[["Upstream"], None],
+        memory: Memory,
+        open_session: Opener,
+        slots: trio.Semaphore,
+    ) -> None:
         self.name = name
         self.config = config
+        self.pool = Pool(name, config, self, memory, open_session, slots)
         self.state = State.DISABLED if config.disabled else State.IDLE
         self.snapshot = empty_snapshot(name, is_local(config))
         """What it offers, or offered last; it stays while the upstream is away."""
@@ -62,18 +77,18 @@ class Upstream:
         self.stale: dict[Kind, trio.Event] = {}
         """Lists to be read again; whoever does so sets the events."""
         self.became_stale = Flag()
-        self.log_level: str | None = None
-        self.level_changed = Flag()
-        self.level_told = trio.Event()
-        """The session need not be told of `log_level`, or no more."""
+        self.elicitations = Elicitations()
+        """What was begun at URLs and is done."""
+        self.refused = 0
+        """Questions of which nobody can tell whose they are."""
         self._on_change = on_change
-        self._session: Session | None = None
         self._was_open = False
         self._timeouts = CallTimeouts(config.timeouts.call, config.timeouts.call_total)
         self._news = trio.Event()
         self.wanted = trio.Event()
         """Set by a call that finds the upstream not trying."""
         self._logged = LogBudget(LOGS_PER_S)
+        self.watches = Watches(name)
 
     def __repr__(self) -> str:
         return f"<Upstream {self.name} {self.state.value} [{self.in_flight} in flight]>"
@@ -88,23 +103,27 @@ class Upstream:
             HubError: as `Session.call`.
         Cancellation: passes to the upstream, which is told.
         """
-        session = self._session_for(exchange) or await self._wait_for_session(exchange)
+        caller = exchange.caller
+        place = self.pool.find(caller) or await self._wait_for_place(exchange)
+        try:
+            return await self._call(place, operation, exchange)
+        except UpstreamUnavailable:  # nothing was sent; if that session is over, the next one may have it
+            if self.pool.find(caller) is place:
+                raise
+        return await self._call(await self._wait_for_place(exchange), operation, exchange)
+
+    async def _call(self, place: Place, operation: Operation, exchange: Exchange) -> Reply:
         self.in_flight += 1
+        place.holders += 1
+        if place.tenant is None:
+            place.last = exchange.caller.tenant
         try:
             if exchange.caller.log_level is not None:
-                await self.level_told.wait()
-            return await session.call(operation, exchange, self._timeouts_of(operation))
-        except UpstreamUnavailable:  # nothing was sent; if that session is over, the next one may have it
-            if self._session_for(exchange) is session:
-                raise
-            session = await self._wait_for_session(exchange)
-            return await session.call(operation, exchange, self._timeouts_of(operation))
+                await place.level.told.wait()
+            return await place.session.call(operation, exchange, self._timeouts_of(operation))
         finally:
             self.in_flight -= 1
-
-    def _session_for(self, exchange: Exchange) -> Session | None:
-        """Which session serves the operations of this host; None: there is none yet. One for all, in this version."""
-        return self._session
+            place.release()
 
     def _timeouts_of(self, operation: Operation) -> CallTimeouts:
         if not self.config.tool_timeouts or operation.method != TOOLS_CALL:
@@ -112,14 +131,15 @@ class Upstream:
         idle_s = self.config.tool_timeouts.get(peek_str(operation.params.get("name")) or "")
         return self._timeouts if idle_s is None else CallTimeouts(idle_s, self._timeouts.total_s)
 
-    async def _wait_for_session(self, exchange: Exchange) -> Session:
+    async def _wait_for_place(self, exchange: Exchange) -> Place:
         start_s = self.config.timeouts.start
-        with trio.move_on_after(start_s):
-            while (session := self._session_for(exchange)) is None:
+        with trio.move_on_after(start_s) as scope:
+            while (place := self.pool.find(exchange.caller)) is None and self.pool.main is None:
                 self._refuse_if_hopeless()
                 await self._news.wait()
-            return session
-        raise self._unavailable(f"{self.name} did not become ready within {start_s:g} seconds")
+        if scope.cancelled_caught:
+            raise self._unavailable(f"{self.name} did not become ready within {start_s:g} seconds")
+        return place or await self.pool.open(exchange)
 
     def _refuse_if_hopeless(self) -> None:
         """Raise, unless the upstream is being started; from `failed`, ask for an attempt if one is due (D-10)."""
@@ -130,6 +150,22 @@ class Upstream:
             if wait_s > 0:
                 raise self._unavailable(f"{self.name} is not available", retry_after_s=wait_s)
             self.nudge()
+
+    async def watch(self, uri: str, holder: Holder) -> Failure | None:
+        """Watch a resource for `holder`, over the main session; None once the upstream agreed, else why it did not.
+
+        Raises:
+            HubError: it is not there in time, or could not be asked.
+        Cancellation: the holder does not hold it.
+        """
+        start_s = self.config.timeouts.start
+        with trio.move_on_after(start_s):
+            while self._session is None:
+                self._refuse_if_hopeless()
+                await self._news.wait()
+        with trio.move_on_after(ANSWER_S if self._session is not None else 0):
+            return await self.watches.watch(uri, holder)
+        raise self._unavailable(f"{self.name} did not take a subscription in time")
 
     def nudge(self) -> None:
         """A host needs this upstream, or looks at lists it belongs in: make the attempt that is due, if any (D-10)."""
@@ -157,14 +193,14 @@ class Upstream:
             log.debug("%s: %s to %s", self.name, before.value, self.state.value)
         self._tell()
 
-    def opened(self, session: Session) -> None:
-        """A session is ready."""
+    def opened(self, main: Place) -> None:
+        """The main session is ready."""
         self.restarts += self._was_open
         self._was_open = True
         self.backoff.opened(trio.current_time())
-        self._session = session
         self.listed = False
-        self.set_log_level(self.log_level)
+        self.pool.main_opened(main)
+        session = main.session
         facts = session.facts
         self.snapshot = structs.replace(
             self.snapshot,
@@ -178,10 +214,9 @@ class Upstream:
         log.info("%s is connected: %s over %s", self.name, facts.version, session.transport)
 
     def lost(self) -> None:
-        """The session carries no more calls."""
-        if self._session is not None:
-            self._session = None
-            self.level_told.set()
+        """The main session carries no more calls."""
+        if self.pool.main is not None:
+            self.pool.main_lost()
             self.move(Event.LOST)
 
     def failed(self, error: HubError | None) -> float | None:
@@ -255,6 +290,11 @@ class Upstream:
 
     def updated(self, uri: str) -> None:
         """As `SessionEvents.updated`."""
+        self.watches.updated(uri)
+
+    def forgotten(self) -> None:
+        """As `SessionEvents.forgotten`."""
+        self.watches.reset()
 
     def asked(self) -> None:
         """As `SessionEvents.asked`."""
@@ -264,6 +304,7 @@ class Upstream:
 
     def elicited(self, id: str) -> None:
         """As `SessionEvents.elicited`."""
+        self.elicitations.note(id)
 
     def ended(self) -> None:
         """As `SessionEvents.ended`."""
@@ -278,18 +319,25 @@ class Upstream:
             return not self.listed
         return self.state not in (State.DISABLED, State.UNAUTHORIZED)
 
+    def left(self, tenant: Tenant) -> None:
+        """A host is gone; what it had for itself is closed when its calls are over."""
+        self.pool.left(tenant)
+
+    def roots_changed(self, tenant: Tenant) -> None:
+        """The roots of a host are others now."""
+        self.pool.roots_changed(tenant)
+
     def set_log_level(self, level: str | None) -> None:
         """The least severe level any host wants to hear, None for none.
 
         Calls of hosts that want any wait until a legacy upstream was told (bridging.md 9.3).
         """
-        self.log_level = level
-        if level is not None and self._session is not None and takes_level(self._session):
-            if self.level_told.is_set():
-                self.level_told = trio.Event()
-            self.level_changed.set()
-        else:
-            self.level_told.set()
+        self.pool.want_level(level)
+
+    @property
+    def _session(self) -> Session | None:
+        """The main one, while it is open."""
+        return self.pool.main.session if self.pool.main else None
 
     def status(self) -> UpstreamStatus:
         """For `hubd status`."""
@@ -307,25 +355,7 @@ class Upstream:
             restarts=self.restarts,
             in_flight=self.in_flight,
             degraded=self.snapshot.degraded,
+            sessions=len(self.pool),
+            mode=self.pool.sharing.value if self.pool.sharing else None,
+            unattributed=self.refused,
         )
-
-
-def takes_level(session: Session) -> bool:
-    """Whether an upstream is told the log level apart from calls; a modern one hears it with each."""
-    return session.era is Era.LEGACY and "logging" in session.facts.capabilities
-
-
-class Flag:
-    """Something to do, however often it was said (STYLE rule 7: change flags merge)."""
-
-    def __init__(self) -> None:
-        self._event = trio.Event()
-
-    def set(self) -> None:
-        """There is something to do."""
-        self._event.set()
-
-    async def take(self) -> None:
-        """Wait until there is, and lower the flag."""
-        await self._event.wait()
-        self._event = trio.Event()

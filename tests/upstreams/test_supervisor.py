@@ -329,14 +329,21 @@ async def test_a_restart_is_at_once_and_finds_the_era_anew(nursery, autojump_clo
 async def test_a_call_that_was_surely_not_sent_goes_to_the_next_session(nursery, autojump_clock):
     there = await house(nursery, FakeUpstream())
     upstream = there["a"]
-    real = upstream._session
+    real = upstream.pool.main
+
+    def stand_in(session):
+        place = upstream.pool.make_main()
+        place.session, place.is_open = session, True
+        upstream.pool.main_lost()
+        upstream.pool.main = place
 
     class Over:
         async def call(self, operation, exchange, timeouts):
-            upstream._session = real
+            upstream.pool.main_lost()
+            upstream.pool.main = real
             raise UpstreamUnavailable("over")
 
-    upstream._session = Over()
+    stand_in(Over())
     assert isinstance(await attempt(upstream), Result)
     assert upstream.in_flight == 0
 
@@ -344,9 +351,10 @@ async def test_a_call_that_was_surely_not_sent_goes_to_the_next_session(nursery,
         async def call(self, operation, exchange, timeouts):
             raise UpstreamUnavailable("not now")
 
-    upstream._session = Refusing()
+    stand_in(Refusing())
     assert isinstance(await attempt(upstream), UpstreamUnavailable)
-    upstream._session = real
+    upstream.pool.main_lost()
+    upstream.pool.main = real
 
 
 # --- lists that change ------------------------------------------------------------------------------------------------

@@ -1,0 +1,236 @@
+"""One session with an upstream, from the attempt to open it to its end, and what it needs meanwhile.
+
+    made -> run: waits for a slot -> opens the session -> serves calls, which hold it -> closed, or ended by itself
+
+Every session has one: the main one, which the supervisor runs, and those that the pool opens for some hosts only.
+"""
+
+import logging
+from collections.abc import Callable
+from typing import Final
+
+import trio
+from msgspec import Raw
+
+from config.schema import Timeouts
+from hub.link.exchange import HubError, Tenant, UpstreamProtocolError, UpstreamUnavailable
+from hub.wire.jsonrpc import raw
+from hub.wire.mcp import SET_LEVEL, Era
+from upstreams.session import Session, Terms
+
+log = logging.getLogger(__name__)
+
+SLOT_S: Final = 5.0
+"""How long an upstream that is starting keeps others from it: a server that hangs delays nobody for longer (F-P-03)."""
+GUARD_S: Final = 0.5
+"""Beyond `timeouts.start`: a session that can say more about it than that it took too long does so itself."""
+
+
+class Place:
+    """A session, unopened, open or over, and whose it is."""
+
+    session: Session
+    """Once it `is_open`."""
+
+    def __init__(
+        self,
+        name: str,
+        timeouts: Timeouts,
+        make: Callable[["Place"], Session],
+        terms: Terms,
+        *,
+        tenant: Tenant | None = None,
+        principal: str | None = None,
+    ) -> None:
+        self.name = name
+        self.terms = terms
+        self.tenant = tenant
+        """Who has it alone; None: it is shared."""
+        self.principal = principal
+        """Whose hosts use it; None: nobody's so far, or everybody's."""
+        self.last: Tenant | None = None
+        """Who used it last, if it is shared."""
+        self.known: dict[str, Raw] = {}
+        """What the hosts can do that `terms` were made for."""
+        self.suits: dict[str, Raw] = {}
+        """The capabilities of a host that were found to be among `terms` last."""
+        self.opened = trio.Event()
+        """It is open, or never will be."""
+        self.greeting: trio.Event | None = None
+        """Set when its host has been welcomed; None: that has not begun."""
+        self.error: HubError | None = None
+        """Why it ended, or could not be opened."""
+        self.is_open = False
+        self.over = False
+        """No call finds it any more."""
+        self.retired = False
+        """To be closed as soon as no call holds it."""
+        self.holders = 0
+        """Calls that use it, or wait for it."""
+        self.idle_since = trio.current_time()
+        self.level = Level(name, timeouts.list)
+        self.scope = trio.CancelScope()
+        self._start_s = timeouts.start
+        self._make = make
+
+    def __repr__(self) -> str:
+        state = "over" if self.over else "open" if self.is_open else "opening"
+        owner = self.tenant.identity.host if self.tenant else self.principal or "all"
+        return f"<Place {self.name} of {owner}, {state} [{self.holders} in flight]>"
+
+    # --- for calls ----------------------------------------------------------------------------------------------------
+
+    def release(self) -> None:
+        """The opposite of `holders += 1`."""
+        self.holders -= 1
+        if not self.holders:
+            self.idle_since = trio.current_time()
+            if self.retired:
+                self.scope.cancel()
+
+    def want_level(self, level: str | None) -> None:
+        """Have a legacy upstream told `level`; calls of hosts that want any wait for it (bridging.md 9.3)."""
+        if self.is_open and not self.over:
+            self.level.want(level if takes_level(self.session) else None)
+
+    # --- its life -----------------------------------------------------------------------------------------------------
+
+    async def run(
+        self, slots: trio.Semaphore, on_open: Callable[[trio.Nursery], None], on_end: Callable[[], None]
+    ) -> HubError | None:
+        """Open the session and keep it until it ends; why it ended, None: it was closed.
+
+        `on_open` may start what the session needs in the nursery it is given, `on_end` is called before that is
+        cancelled. A wall: a bug in any of it ends this session only.
+
+        Cancellation: closes it in order.
+        """
+        try:
+            with self.scope:
+                async with trio.open_nursery() as nursery:
+                    self.session = self._make(self)
+                    await self._open(nursery, slots, on_open, on_end)
+        except* Exception as group:
+            log.exception("the hub failed over %s", self.name)
+            found: BaseException = group
+            while isinstance(found, BaseExceptionGroup):
+                found = found.exceptions[0]
+            text = f"The hub failed over {self.name} ({type(found).__name__}); its log says more"
+            self.error = UpstreamProtocolError(text, upstream=self.name)
+        finally:
+            self._end(on_end)
+        return self.error
+
+    async def _open(
+        self,
+        nursery: trio.Nursery,
+        slots: trio.Semaphore,
+        on_open: Callable[[trio.Nursery], None],
+        on_end: Callable[[], None],
+    ) -> None:
+        opening = _Opening(self, nursery, on_open)
+        async with slots:
+            give_up_at = trio.current_time() + self._start_s + GUARD_S
+            nursery.start_soon(self._serve, nursery, opening, on_end)
+            with trio.move_on_after(SLOT_S):
+                await self.opened.wait()
+        with trio.move_on_at(give_up_at) as scope:
+            await self.opened.wait()
+        if scope.cancelled_caught:
+            text = f"{self.name} did not become ready within {self._start_s:g} seconds"
+            self.error = UpstreamUnavailable(text, upstream=self.name)
+            nursery.cancel_scope.cancel()
+
+    async def _serve(self, nursery: trio.Nursery, opening: "_Opening", on_end: Callable[[], None]) -> None:
+        try:
+            await self.session.run(task_status=opening)
+        except HubError as error:
+            self.error = error
+        finally:
+            self._end(on_end)
+            nursery.cancel_scope.cancel()
+
+    def _end(self, on_end: Callable[[], None]) -> None:
+        self.over = True
+        on_end()
+        self.level.told.set()
+        self.opened.set()
+
+
+class _Opening:
+    """What a session is given as its `trio.TaskStatus`."""
+
+    def __init__(self, place: Place, nursery: trio.Nursery, on_open: Callable[[trio.Nursery], None]) -> None:
+        self._place = place
+        self._nursery = nursery
+        self._on_open = on_open
+
+    def started(self, value: None = None) -> None:
+        """The session is open."""
+        place = self._place
+        place.is_open = True
+        place.idle_since = trio.current_time()
+        self._on_open(self._nursery)
+        self._nursery.start_soon(place.level.keep, place.session)
+        place.opened.set()
+
+
+# --- log level --------------------------------------------------------------------------------------------------------
+
+
+def takes_level(session: Session) -> bool:
+    """Whether an upstream is told the log level apart from calls; a modern one hears it with each."""
+    return session.era is Era.LEGACY and "logging" in session.facts.capabilities
+
+
+class Level:
+    """The log level that one session is told (bridging.md 9.3)."""
+
+    def __init__(self, name: str, limit_s: float) -> None:
+        self.told = trio.Event()
+        """It need not be told, or no more."""
+        self.told.set()
+        self._name = name
+        self._limit_s = limit_s
+        self._wanted: str | None = None
+        self._changed = Flag()
+
+    def want(self, level: str | None) -> None:
+        """Have `level` told; None: it is of no importance."""
+        self._wanted = level
+        if level is None:
+            self.told.set()
+            return
+        if self.told.is_set():
+            self.told = trio.Event()
+        self._changed.set()
+
+    async def keep(self, session: Session) -> None:
+        """Tell `session`, whenever there is something new to tell, for ever."""
+        told: str | None = None
+        while True:
+            await self._changed.take()
+            while (level := self._wanted) is not None and level != told:
+                told = level
+                with trio.move_on_after(self._limit_s):
+                    try:
+                        await session.request(SET_LEVEL, {"level": raw(level)})
+                    except HubError as error:
+                        log.info("%s was not told the log level: %s", self._name, error)
+            self.told.set()
+
+
+class Flag:
+    """Something to do, however often it was said (STYLE rule 7: change flags merge)."""
+
+    def __init__(self) -> None:
+        self._event = trio.Event()
+
+    def set(self) -> None:
+        """There is something to do."""
+        self._event.set()
+
+    async def take(self) -> None:
+        """Wait until there is, and lower the flag."""
+        await self._event.wait()
+        self._event = trio.Event()

@@ -1,0 +1,397 @@
+"""Which session serves which host (bridging.md 5.2, 6, 16; D-13, D-17).
+
+Every upstream has a main session, which the supervisor runs: it reads the lists and hears what changes. Whether hosts
+share it is decided when it opens:
+
+    SHARED       the hosts of one account share it; other accounts have one for all their hosts
+    SINGLETON    as SHARED, but there is no other: other accounts are refused
+    PER_HOST     nobody uses it; each host has a session for itself, opened by its first operation
+    INTERACTIVE  as PER_HOST, from the first question that the upstream asked on; the host that used the main session
+                 last goes on with it, alone (16.3)
+
+What always holds: a session that served one account never serves another, unless the configuration says that it may;
+one that belongs to a tenant serves nobody else, and is closed when the tenant is gone or was idle for long.
+"""
+
+import logging
+import random
+from collections.abc import Callable
+from functools import partial
+from math import ceil
+from typing import Any, Final, Protocol
+
+import trio
+
+from config.schema import UpstreamConfig
+from hub.link.exchange import Caller, Exchange, HubError, Overloaded, Tenant, UpstreamUnauthorized, UpstreamUnavailable
+from hub.wire.abilities import covers
+from hub.wire.legacy import detached
+from hub.wire.mcp import Era
+from upstreams.lifecycle import Backoff
+from upstreams.place import GUARD_S, Place
+from upstreams.probe import config_key
+from upstreams.session import EraMemory, Session, SessionEvents, Terms
+from upstreams.sharing import EXCLUSIVE, Sharing, sharing_of, terms_of, union
+
+log = logging.getLogger(__name__)
+
+MAX_SESSIONS: Final = 32
+"""Of one upstream, beside the main one."""
+INTERACTIVE: Final = "interactive"
+"""The section of the memory that names upstreams that have asked."""
+
+
+class Memory(EraMemory, Protocol):
+    """What is remembered between runs; `config.state.Memory` is one."""
+
+    def get(self, section: str, key: str) -> object: ...
+
+    def put(self, section: str, key: str, value: object) -> None: ...
+
+
+class Opener(Protocol):
+    """How a session is made; `upstreams.session.open_session`, or a test's own."""
+
+    def __call__(
+        self, config: UpstreamConfig, name: str, events: SessionEvents, memory: EraMemory, terms: Terms, /
+    ) -> Session: ...
+
+
+class _Events:
+    """What a session of the pool says. Its end concerns only those whose it is, and it was told to watch nothing."""
+
+    def __init__(self, upstream: SessionEvents, ended: Callable[[], None]) -> None:
+        self.changed = upstream.changed
+        self.log = upstream.log
+        self.updated = upstream.updated
+        self.asked = upstream.asked
+        self.unattributed = upstream.unattributed
+        self.elicited = upstream.elicited
+        self.ended = ended
+
+    def forgotten(self) -> None:
+        """As `SessionEvents.forgotten`."""
+
+
+class Pool:
+    """The sessions of one upstream. `main` is set and unset by the supervisor; `run` keeps the others."""
+
+    def __init__(
+        self,
+        name: str,
+        config: UpstreamConfig,
+        events: SessionEvents,
+        memory: Memory,
+        open_session: Opener,
+        slots: trio.Semaphore,
+    ) -> None:
+        self.main: Place | None = None
+        self.sharing: Sharing | None = None
+        """None: nothing is known of it yet."""
+        self.places: dict[Place, None] = {}
+        """All but the main one, those that are being opened or closed included."""
+        self._name = name
+        self._config = config
+        self._events = events
+        self._memory = memory
+        self._open_session = open_session
+        self._slots = slots
+        self._nursery: trio.Nursery | None = None
+        self._everybody = False
+        """Whether accounts do not matter."""
+        self._served: dict[Tenant, Place] = {}
+        """What one host has for itself."""
+        self._shared: dict[str, Place] = {}
+        """What the hosts of an account share, beside the main session."""
+        self._opening: dict[Tenant | str, Place] = {}
+        self._level: str | None = None
+        self._backoff = Backoff(lambda: random.uniform(-1, 1), attempts=0)
+        self._not_before = float("-inf")
+        self._why_not = ""
+
+    def __repr__(self) -> str:
+        mode = self.sharing.value if self.sharing else "unknown"
+        return f"<Pool {self._name} {mode} [{len(self)} open, {len(self._opening)} opening]>"
+
+    def __len__(self) -> int:
+        """How many sessions are open."""
+        return len(self.open_places())
+
+    def open_places(self) -> list[Place]:
+        """Those of all open sessions, the main one first."""
+        every = [*([self.main] if self.main else []), *self.places]
+        return [place for place in every if place.is_open and not place.over]
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Be ready to open sessions until cancelled, which closes them in order."""
+        self._backoff.reset()
+        self._not_before = float("-inf")
+        try:
+            async with trio.open_nursery() as self._nursery:
+                task_status.started()
+                await trio.sleep_forever()
+        finally:
+            self._nursery = None
+
+    # --- the main session ---------------------------------------------------------------------------------------------
+
+    def make_main(self) -> Place:
+        """The main session, unopened."""
+        return Place(self._name, self._config.timeouts, self._make_main, terms_of(self._config))
+
+    def _make_main(self, place: Place) -> Session:
+        return self._open_session(self._config, self._name, self._events, self._memory, place.terms)
+
+    def main_opened(self, main: Place) -> None:
+        """There is a main session, which nobody has used."""
+        era, transport = main.session.era, main.session.transport
+        self.main = main
+        main.want_level(self._level)
+        self.sharing = sharing_of(self._config, era, transport, self.is_interactive)
+        self._everybody = self._config.across_principals or (era is Era.MODERN and transport != "stdio")
+
+    def main_lost(self) -> None:
+        """There is none any more; the other sessions go on."""
+        if self.main is not None:
+            self._forget(self.main)
+            self.main = None
+
+    # --- whose session is it? -----------------------------------------------------------------------------------------
+
+    def find(self, caller: Caller) -> Place | None:
+        """The open session that serves `caller`; None: there is none yet, or it is not good enough.
+
+        Raises:
+            UpstreamUnavailable: there never will be, as the upstream is configured.
+        """
+        if self._served:
+            place = self._served.get(caller.tenant)
+            if place is not None:
+                return place if place.tenant is None or self._suits(place, caller) else None
+        return self._share(caller)
+
+    def _share(self, caller: Caller) -> Place | None:
+        """The shared session that is open and that `caller` may use."""
+        if self.sharing in EXCLUSIVE or self.main is None:
+            return None
+        if self._everybody:
+            return self.main
+        principal = caller.identity.principal
+        place = self._shared.get(principal) or self.main
+        if place.principal is None:
+            place.principal = principal
+        elif place.principal != principal:
+            if self.sharing is Sharing.SINGLETON:
+                raise self._not_for_others()
+            return None
+        return place
+
+    def _suits(self, place: Place, caller: Caller) -> bool:
+        if caller.capabilities is place.suits or caller.capabilities == place.suits:
+            return True
+        if not covers(place.terms.capabilities, terms_of(self._config, caller.capabilities).capabilities):
+            return False
+        place.suits = caller.capabilities if caller.lasting else detached(caller.capabilities)
+        return True
+
+    def _not_for_others(self) -> HubError:
+        text = f'{self._name} may run only once (session_mode = "singleton") and is in use by another account.'
+        text += " Set across_principals = true in its configuration if accounts may share it, or"
+        return UpstreamUnavailable(f'{text} session_mode = "shared" for one session each.', upstream=self._name)
+
+    # --- opening ------------------------------------------------------------------------------------------------------
+
+    async def open(self, exchange: Exchange) -> Place:
+        """The session for a host that `find` has none for, when it is open and the host has been welcomed on it.
+
+        Several calls of one host that need one open one.
+
+        Raises:
+            UpstreamUnavailable, UpstreamUnauthorized: it cannot be opened, or could not lately.
+            Overloaded: there are too many, and all are in use.
+        Cancellation: leaves it to the calls that come after.
+        """
+        caller = exchange.caller
+        key = caller.tenant if self.sharing in EXCLUSIVE else caller.identity.principal
+        place = self._opening.get(key) or self._start(key, caller)
+        place.holders += 1
+        try:
+            with trio.move_on_after(self._config.timeouts.start + 2 * GUARD_S):
+                await place.opened.wait()
+            if not place.is_open:
+                raise self._failure(place.error)
+            await self._welcome(key, place, exchange)
+        except BaseException:
+            place.release()
+            raise
+        place.holders -= 1  # the call takes it over
+        return place
+
+    def _start(self, key: Tenant | str, caller: Caller) -> Place:
+        wait_s = self._not_before - trio.current_time()
+        if self._nursery is None or wait_s > 0:
+            text = f"{self._name} could not be connected to for this host: {self._why_not or 'it is being stopped'}."
+            text += f" Try again in {ceil(max(wait_s, 1))} seconds, or let the user look at `hubd status`."
+            raise UpstreamUnavailable(text, upstream=self._name, retry_after_ms=ceil(max(wait_s, 1) * 1000))
+        self._make_room()
+        timeouts = self._config.timeouts
+        if isinstance(key, str):
+            place = Place(self._name, timeouts, self._make, terms_of(self._config), principal=key)
+        else:
+            smaller = self._served.get(key)
+            known = union(smaller.known if smaller else {}, detached(caller.capabilities))
+            place = Place(self._name, timeouts, self._make, terms_of(self._config, known), tenant=key)
+            place.known = place.suits = known
+        self.places[place] = None
+        self._opening[key] = place
+        self._nursery.start_soon(self._keep, place)
+        return place
+
+    def _make(self, place: Place) -> Session:
+        events = _Events(self._events, partial(self._forget, place))
+        return self._open_session(self._config, self._name, events, self._memory, place.terms)
+
+    def _make_room(self) -> None:
+        """Let the session that was idle longest give way, if there are too many."""
+        staying = [place for place in self.places if not place.scope.cancel_called]
+        if len(staying) < MAX_SESSIONS:
+            return
+        idle = [place for place in staying if not place.holders]
+        if not idle:
+            text = f"{self._name} has {MAX_SESSIONS} sessions, one for each host, and all are in use; try again later"
+            raise Overloaded(text, upstream=self._name)
+        self._retire(min(idle, key=lambda place: place.idle_since))
+
+    def _failure(self, error: HubError | None) -> HubError:
+        """What a call is told whose session could not be opened: an error of its own."""
+        if error is None:
+            text = f"{self._name} was not connected to for this host in time, or is being stopped; try again"
+            return UpstreamUnavailable(text, upstream=self._name)
+        text = f"{self._name} could not be connected to for this host: {error}."
+        if self._config.command is not None:
+            text += ' If it can run only once, set session_mode = "singleton" in its configuration.'
+        kind = UpstreamUnauthorized if isinstance(error, UpstreamUnauthorized) else UpstreamUnavailable
+        return kind(text, upstream=self._name)
+
+    async def _welcome(self, key: Tenant | str, place: Place, exchange: Exchange) -> None:
+        """Answer, on behalf of the first call, what a server asks as soon as it is connected (7.1)."""
+        if "roots" not in place.terms.capabilities or place.terms.roots or not place.terms.exclusive:
+            self._ready(key, place)
+        elif place.greeting is None:
+            place.greeting = trio.Event()
+            try:
+                await place.session.welcome(exchange)
+            finally:
+                place.greeting.set()
+                self._ready(key, place)
+        else:
+            with trio.move_on_after(self._config.timeouts.start):
+                await place.greeting.wait()
+
+    def _ready(self, key: Tenant | str, place: Place) -> None:
+        """Let calls find it."""
+        if self._opening.get(key) is not place:  # it is over, or its tenant is gone
+            return
+        del self._opening[key]
+        if isinstance(key, str):
+            self._shared[key] = place
+            if self.sharing in EXCLUSIVE:
+                self._retire(place)
+            return
+        smaller = self._served.get(key)
+        self._served[key] = place
+        if smaller is not None and smaller.tenant is not None:
+            self._retire(smaller)
+
+    # --- the life of a session of the pool ----------------------------------------------------------------------------
+
+    async def _keep(self, place: Place) -> None:
+        try:
+            error = await place.run(self._slots, partial(self._opened, place), partial(self._forget, place))
+        finally:
+            del self.places[place]
+        if error is not None and not place.is_open:
+            now = trio.current_time()
+            self._not_before = now + (self._backoff.failed(now) or 0.0)
+            self._why_not = str(error)
+            log.warning("%s: no further session could be opened: %s", self._name, error)
+        elif error is not None:
+            log.info("%s: the session of one host ended: %s", self._name, error)
+
+    def _opened(self, place: Place, nursery: trio.Nursery) -> None:
+        self._backoff.reset()
+        self._not_before = float("-inf")
+        place.want_level(self._level)
+        nursery.start_soon(self._expire, place)
+        log.info("%s: one more session is open, %d in all", self._name, len(self))
+
+    async def _expire(self, place: Place) -> None:
+        """Close the session when no call has used it for `timeouts.session_idle`."""
+        idle_s = self._config.timeouts.session_idle
+        due = trio.current_time() + idle_s
+        while trio.current_time() < due:
+            await trio.sleep_until(due)
+            due = (trio.current_time() if place.holders else place.idle_since) + idle_s
+        self._retire(place)
+
+    def _retire(self, place: Place) -> None:
+        """Give it to no more calls; close it when those that have it are over."""
+        self._forget(place)
+        place.retired = True
+        if not place.holders:
+            place.scope.cancel()
+
+    def _forget(self, place: Place) -> None:
+        """Take it out of all tables: it will not be found any more."""
+        tables: tuple[dict[Any, Place], ...] = (self._served, self._shared, self._opening)
+        for table in tables:
+            for key in [key for key, found in table.items() if found is place]:
+                del table[key]
+
+    # --- what hosts and upstreams do ----------------------------------------------------------------------------------
+
+    def left(self, tenant: Tenant) -> None:
+        """A host is gone: so is what it had for itself, once its calls are over."""
+        for place in (self._served.pop(tenant, None), self._opening.get(tenant)):
+            if place is not None and place.tenant is not None:
+                self._retire(place)
+        for place in self.open_places():
+            if place.last == tenant:
+                place.last = None
+
+    def roots_changed(self, tenant: Tenant) -> None:
+        """The roots of a host are others now: tell the upstream, on its own session."""
+        for place in self.open_places():
+            if place.tenant == tenant and not place.terms.roots:
+                place.session.roots_changed()
+
+    def want_level(self, level: str | None) -> None:
+        """The least severe level any host wants to hear, None for none: every session is told the same."""
+        self._level = level
+        for place in self.open_places():
+            place.want_level(level)
+
+    @property
+    def is_interactive(self) -> bool:
+        """Whether it is remembered that the upstream asks questions."""
+        return self._memory.get(INTERACTIVE, config_key(self._config)) is True
+
+    def asked(self) -> None:
+        """It asked a question: from now on every host has a session of its own, if that was left open (16.3)."""
+        if self.sharing is not Sharing.SHARED or self._config.session_mode != "auto":
+            return
+        self.sharing = Sharing.INTERACTIVE
+        self._memory.put(INTERACTIVE, config_key(self._config), True)
+        log.info("%s asks its hosts questions: from now on each host has a session of its own", self._name)
+        for place in [*([self.main] if self.main else []), *self._shared.values()]:
+            if place.last is not None:
+                self._served[place.last] = place
+            elif place is not self.main:
+                self._retire(place)
+        self._shared.clear()
+
+    def forget_interactive(self) -> None:
+        """Take back what `asked` did: hosts without a session share the main one again."""
+        self._memory.put(INTERACTIVE, config_key(self._config), None)
+        if self.sharing is Sharing.INTERACTIVE:
+            self.sharing = Sharing.SHARED
