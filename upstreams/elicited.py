@@ -1,6 +1,6 @@
 """Which visits to pages are done: what `notifications/elicitation/complete` of an upstream said (bridging.md 7.6)."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 import trio
@@ -18,7 +18,9 @@ class _Waiter:
 class Elicitations:
     """Remembers the newest `MAX_KEPT` ids that an upstream said are done, and wakes who waits for them."""
 
-    def __init__(self) -> None:
+    def __init__(self, tell: Callable[[str], None] = lambda id: None) -> None:
+        self.tell = tell
+        """Called with each id; to be set by who passes it on to hosts. Never blocks or raises."""
         self._done: dict[str, None] = {}
         self._waiting: set[_Waiter] = set()
 
@@ -37,6 +39,7 @@ class Elicitations:
             waiter.left.discard(id)
             if not waiter.left:
                 waiter.done.set()
+        self.tell(id)
 
     def forget(self, ids: Iterable[str]) -> None:
         """These visits begin now, whatever was said of such ids before."""

@@ -12,7 +12,7 @@ from typing import Final
 import trio
 from msgspec import Raw, Struct
 
-from hub.link.exchange import Exchange, HubError, Question, UpstreamProtocolError
+from hub.link.exchange import Exchange, Executed, HubError, Question, UpstreamProtocolError
 from hub.wire.jsonrpc import Failure, RemoteProtocolError, Reply, Result, open_object, peek_object, peek_str, raw
 from hub.wire.mcp import ELICIT, INPUT_REQUIRED, QUESTIONS, RESULT_TYPE
 from hub.wire.questions import Refused, check
@@ -32,8 +32,10 @@ class InputRefused(HubError):
 
     kind = "input_refused"
 
-    def __init__(self, message: str, *, upstream: str, refusal: Failure | None = None) -> None:
-        super().__init__(message, upstream=upstream)
+    def __init__(
+        self, message: str, *, upstream: str, executed: Executed | None = None, refusal: Failure | None = None
+    ) -> None:
+        super().__init__(message, upstream=upstream, executed=executed)
         self.refusal = refusal
 
     def facts(self) -> dict[str, object]:

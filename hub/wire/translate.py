@@ -12,6 +12,7 @@ from urllib.parse import quote
 
 from msgspec import UNSET, Raw, UnsetType
 
+from hub.wire.abilities import covers
 from hub.wire.headers import X_MCP_HEADER, InvalidMirror, mirrored
 from hub.wire.jsonrpc import NULL, Failure, encode, peek_array, peek_object, peek_str, raw
 from hub.wire.mcp import (
@@ -236,7 +237,9 @@ def _is_hop_local(failure: Failure, host_version: str, host_capabilities: Mappin
         return True
     if code == MISSING_CAPABILITY:
         required = peek_object(peek_object(_data(failure)).get("requiredCapabilities"))
-        return host_capabilities is not None and required.keys() <= host_capabilities.keys()
+        if host_capabilities is None or not required.keys() <= host_capabilities.keys():
+            return False
+        return covers(host_capabilities, required)
     if code == URL_ELICITATION_REQUIRED:
         return host_version != L4
     return era_of(host_version) is Era.MODERN and (code == METHOD_NOT_FOUND or -32099 <= code <= -32000)

@@ -338,6 +338,20 @@ def test_a_missing_capability_is_the_hosts_or_ours(capabilities: dict | None, wa
     validate(encode_response(1, after), to, sender="server")
 
 
+def test_a_missing_mode_of_a_capability_is_the_hosts() -> None:
+    failure = Failure(-32021, "Needs a visit", Raw(b'{"requiredCapabilities":{"elicitation":{"url":{}}}}'))
+    for capabilities, wanted in ((b"{}", -32021), (b'{"form":{}}', -32021), (b'{"url":{}}', -32603)):
+        after = failure_for_host(
+            failure,
+            CALL,
+            upstream="up",
+            upstream_version=L4,
+            host_version=MODERN,
+            host_capabilities={"elicitation": Raw(capabilities)},
+        )
+        assert after.code == wanted
+
+
 # --- definitions ----------------------------------------------------------------------------------------------------
 
 
