@@ -5,8 +5,9 @@ from typing import Final
 
 import trio
 
-from hub.registry import Downstream, Router, answer, start
+from hub.registry import Downstream, Router
 from hub.relay import Asked, HostExchange, Send
+from hub.serving import answer, start
 from hub.wire.jsonrpc import (
     Message,
     Notification,

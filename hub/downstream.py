@@ -15,8 +15,9 @@ import trio
 from hub.batch import read_batch, run_batch, wants_answer
 from hub.link.channel import ChannelClosed, LineChannel, LineReader, LineTooLong, Outbox, OutboxFull, descriptor
 from hub.link.exchange import Caller, Identity
-from hub.registry import Downstream, Downstreams, Router, answer, start
+from hub.registry import Downstream, Downstreams, Router
 from hub.relay import HostExchange
+from hub.serving import answer, start
 from hub.wire.jsonrpc import (
     EMPTY,
     Failure,

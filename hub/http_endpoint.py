@@ -32,8 +32,9 @@ from hub.http_refusal import (
 from hub.http_server import HttpRequest, HttpResponse
 from hub.http_session import HttpSession, HttpSessions
 from hub.link.exchange import Caller, Identity, Overloaded
-from hub.registry import Downstreams, Router, answer, overloaded
+from hub.registry import Downstreams, Router
 from hub.relay import HostExchange
+from hub.serving import answer, overloaded
 from hub.wire.jsonrpc import (
     Message,
     Notification,

@@ -7,7 +7,7 @@ import trio
 
 from hub.http_session import HttpSession
 from hub.link.exchange import Overloaded
-from hub.registry import overloaded
+from hub.serving import overloaded
 from hub.wire.headers import InvalidHeader, Mirror, check_mirrors
 from hub.wire.jsonrpc import (
     EMPTY,

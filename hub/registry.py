@@ -8,7 +8,6 @@ What always holds: ids of hosts are looked up in the `Downstream` they came from
 reach a request of another (F-H-02, F-H-06); `begin` and `end` come in pairs.
 """
 
-import logging
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, Protocol
 
@@ -33,24 +32,19 @@ from hub.wire.jsonrpc import (
     encode_notification,
     peek_object,
     peek_str,
-    raw,
 )
 from hub.wire.legacy import detached
 from hub.wire.mcp import (
     CANCELLED,
     INITIALIZED,
-    INTERNAL_ERROR,
     INVALID_PARAMS,
     INVALID_REQUEST,
     LIST_CHANGED,
     LOG_LEVELS,
     PROGRESS,
     ROOTS_CHANGED,
-    SET_LEVEL,
     Kind,
 )
-
-log = logging.getLogger("hubd.host")
 
 SESSION_IN_FLIGHT: Final = 64
 PRINCIPAL_IN_FLIGHT: Final = 256
@@ -89,6 +83,7 @@ class Downstreams:
 
     def __init__(self, park_ttl_s: float = PARK_TTL_S) -> None:
         self.park_ttl_s = park_ttl_s
+        self.visits = Visits()
         self._attached: dict[str, Downstream] = {}
         self._in_flight: dict[str, int] = {}
         self._quiet = trio.Event()
@@ -144,6 +139,13 @@ class Downstreams:
             if host.open and host.scope == scope:
                 for method, message in messages:
                     host.tell(method, message)
+
+    def elicited(self, upstream: str, id: str) -> None:
+        """A visit to a page is done that `upstream` calls `id`: tell the hosts that were sent there, and no other."""
+        ours, conversations = self.visits.done(upstream, id)
+        for host in list(self._attached.values()):
+            if host.open and host.conversation in conversations:
+                host.tell(f"{ELICITED} {ours}", encode_notification(ELICITED, {"elicitationId": raw(ours)}))
 
     def log_levels(self) -> list[str]:
         """The levels that hosts of legacy sessions have set."""
@@ -278,6 +280,7 @@ class Downstream:
         Cancellation: withdraws it.
         """
         assert self.caller is not None, "nobody is asked before the handshake"
+        self._hosts.visits.asked(question, self.caller)
         return await self.asking.ask(question, self.caller, send)
 
     def cancel_all(self) -> None:
@@ -299,40 +302,6 @@ class Downstream:
             "in_flight": len(self.calls),
             "asked": len(self.asking),
         }
-
-
-async def answer(router: Router, request: Request, exchange: HostExchange, scope: trio.CancelScope) -> Reply | None:
-    """Have `request` answered within `scope`; None: it was cancelled, and gets no answer (P-10).
-
-    A wall: what goes wrong in here fails this request and nothing else.
-    """
-    exchange.begin()
-    try:
-        with scope:
-            return await router.dispatch(request, exchange)
-    except Exception:
-        log.exception("cannot answer %s", request.method)
-        return Failure(INTERNAL_ERROR, "The hub failed to answer this request; its log says why")
-    finally:
-        exchange.end()
-    return None
-
-
-def start(host: Downstream, router: Router, request: Request, caller: Caller) -> trio.CancelScope | Reply:
-    """Take a request on, or answer it at once."""
-    if request.method == SET_LEVEL and caller is host.caller:
-        return host.set_level(router, request.params)
-    try:
-        return host.begin(request.id)
-    except RemoteProtocolError as error:
-        return error.failure
-    except Overloaded as error:
-        return overloaded(error)
-
-
-def overloaded(error: Overloaded) -> Failure:
-    """The answer to a request that nothing was done for because there are too many."""
-    return Failure(INTERNAL_ERROR, str(error), raw(error.facts()))
 
 
 def request_id(value: Raw | None) -> RequestId | None:

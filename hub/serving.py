@@ -1,0 +1,47 @@
+"""One request of an attached host, from taking it on to its answer."""
+
+import logging
+
+import trio
+
+from hub.link.exchange import Caller, Overloaded
+from hub.registry import Downstream, Router
+from hub.relay import HostExchange
+from hub.wire.jsonrpc import Failure, RemoteProtocolError, Reply, Request, raw
+from hub.wire.mcp import INTERNAL_ERROR, SET_LEVEL
+
+log = logging.getLogger("hubd.host")
+
+
+async def answer(router: Router, request: Request, exchange: HostExchange, scope: trio.CancelScope) -> Reply | None:
+    """Have `request` answered within `scope`; None: it was cancelled, and gets no answer (P-10).
+
+    A wall: what goes wrong in here fails this request and nothing else.
+    """
+    exchange.begin()
+    try:
+        with scope:
+            return await router.dispatch(request, exchange)
+    except Exception:
+        log.exception("cannot answer %s", request.method)
+        return Failure(INTERNAL_ERROR, "The hub failed to answer this request; its log says why")
+    finally:
+        exchange.end()
+    return None
+
+
+def start(host: Downstream, router: Router, request: Request, caller: Caller) -> trio.CancelScope | Reply:
+    """Take a request on, or answer it at once."""
+    if request.method == SET_LEVEL and caller is host.caller:
+        return host.set_level(router, request.params)
+    try:
+        return host.begin(request.id)
+    except RemoteProtocolError as error:
+        return error.failure
+    except Overloaded as error:
+        return overloaded(error)
+
+
+def overloaded(error: Overloaded) -> Failure:
+    """The answer to a request that nothing was done for because there are too many."""
+    return Failure(INTERNAL_ERROR, str(error), raw(error.facts()))
