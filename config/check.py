@@ -20,6 +20,7 @@ MAX_BUDGET: Final = 64
 """Tool names of more than 64 characters are refused by several hosts."""
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _HEADER_VALUE = re.compile(r"[^\x00-\x08\x0a-\x1f\x7f]*")
+_FILE_URI = re.compile(r"file://(localhost)?/[!-~]*")
 _ENV_NAME = re.compile(r"[^=\x00]+")
 
 
@@ -41,6 +42,9 @@ def check_hub(config: HubConfig) -> None:
         value = getattr(config, name)
         if not (math.isfinite(value) and value >= 0):
             raise Problem((name,), "must be a number of seconds, 0 or more")
+    if config.park_total_s < config.park_ttl_s:
+        text = f"is less than one question may wait (park_ttl_s, {config.park_ttl_s:g}); raise it, or lower that"
+        raise Problem(("park_total_s",), text)
 
 
 def split_listen(listen: str) -> tuple[str, int]:
@@ -112,6 +116,7 @@ def check_upstream(keys: Keys, upstream: UpstreamConfig) -> None:
         _check_command(keys, upstream)
     else:
         _check_url(keys, upstream, upstream.url)
+    _check_sharing(keys, upstream)
     for name in upstream.timeouts.__struct_fields__:
         _check_seconds((*keys, "timeouts", name), getattr(upstream.timeouts, name))
     for name, value in upstream.tool_timeouts.items():
@@ -133,6 +138,23 @@ def _check_command(keys: Keys, upstream: UpstreamConfig) -> None:
             raise Problem((*keys, "env", name), "is no name for a variable: it is empty or holds `=`")
         if "\0" in secret.reveal():
             raise Problem((*keys, "env", name), "holds a NUL character, which no program can be given")
+
+
+def _check_sharing(keys: Keys, upstream: UpstreamConfig) -> None:
+    """What belongs to sessions (bridging.md 5.2, 6)."""
+    mode, roots = upstream.session_mode, upstream.roots
+    if isinstance(roots, tuple):
+        if not roots:
+            raise Problem((*keys, "roots"), 'is an empty list; write "none" for no roots, or file:// URIs')
+        if not all(_FILE_URI.fullmatch(uri) for uri in roots):
+            raise Problem((*keys, "roots"), 'expected URIs of folders, such as "file:///home/me/project"')
+    elif roots == "host":
+        if mode in ("singleton", "shared"):
+            text = f'"host" gives each host a session of its own, and session_mode = "{mode}" allows only one;'
+            raise Problem((*keys, "roots"), f"{text} take one of them out, or list the roots")
+        if upstream.client_features == "none":
+            text = '"host" has no effect with client_features = "none", which says that hosts have no roots'
+            raise Problem((*keys, "roots"), f"{text}; take one of them out")
 
 
 def _each(name: str, values: Iterable[str]) -> list[tuple[str, str]]:

@@ -16,13 +16,16 @@ def status(data: Mapping[str, Any]) -> str:
     """`hubd status`: upstreams, attached hosts, warnings."""
     upstreams, hosts = data.get("upstreams") or [], data.get("hosts") or []
     lines = [f"hubd {data.get('version', '?')}, up {duration(data.get('uptimeS') or 0)}", ""]
-    heads = ("UPSTREAM", "STATE", "ERA", "VERSION", "TRANSPORT", "TOOLS", "PROMPTS", "RESOURCES", "TEMPLATES", "NOTE")
-    lines += table(heads, [_upstream(upstream) for upstream in upstreams]) if upstreams else ["no upstreams"]
+    lines += table(_HEADS, [_upstream(upstream) for upstream in upstreams]) if upstreams else ["no upstreams"]
     lines.append("")
     host_heads = ("HOST", "TRANSPORT", "VERSION", "ENDPOINT", "ATTACHED", "IDLE", "CALLS")
     lines += table(host_heads, [_host(host) for host in hosts]) if hosts else ["no hosts attached"]
     warnings = [f"warning: {printable(str(warning))}" for warning in data.get("warnings") or []]
     return "\n".join(lines + ([""] if warnings else []) + warnings)
+
+
+_HEADS = ("UPSTREAM", "STATE", "ERA", "VERSION", "TRANSPORT", "SESSIONS", "MODE", "TOOLS", "PROMPTS", "RESOURCES")
+_HEADS += ("TEMPLATES", "NOTE")
 
 
 def _upstream(upstream: Mapping[str, Any]) -> Row:
@@ -32,7 +35,10 @@ def _upstream(upstream: Mapping[str, Any]) -> Row:
     notes += [degraded] if isinstance(degraded, str) else [str(reason) for reason in degraded]
     if restarts := upstream.get("restarts"):
         notes.append(f"restarted {restarts} times" if restarts != 1 else "restarted once")
-    named = [upstream.get(member) for member in ("name", "state", "era", "version", "transport")]
+    if refused := upstream.get("unattributed"):
+        noun, whose = ("question", "it is") if refused == 1 else ("questions", "they are")
+        notes.append(f"{refused} {noun} refused: nobody can tell which host {whose} for")
+    named = [upstream.get(member) for member in ("name", "state", "era", "version", "transport", "sessions", "mode")]
     counted = [counts.get(kind) for kind in ("tools", "prompts", "resources", "templates")]
     return (*named, *counted, "; ".join(notes))
 

@@ -2,7 +2,9 @@
 
 import pytest
 
-from config.check import is_loopback
+from config.check import check_hub, check_upstream, is_loopback
+from config.schema import HubConfig, Timeouts, UpstreamConfig
+from config.source import Problem
 
 
 @pytest.mark.covers("SEC-01")
@@ -22,3 +24,56 @@ from config.check import is_loopback
 )
 def test_loopback_is_what_only_this_machine_reaches(host, expected):
     assert is_loopback(host) is expected
+
+
+@pytest.mark.covers("G-11")
+@pytest.mark.parametrize(
+    ("settings", "key", "text"),
+    [
+        ({"roots": ()}, "roots", "empty"),
+        ({"roots": ("/home/me",)}, "roots", "file:///"),
+        ({"roots": ("file:///ok", "https://example.com/")}, "roots", "file:///"),
+        ({"roots": ("file://elsewhere/share",)}, "roots", "file:///"),
+        ({"roots": ("file:///a b",)}, "roots", "file:///"),
+        ({"roots": "host", "session_mode": "singleton"}, "roots", "allows only one"),
+        ({"roots": "host", "session_mode": "shared"}, "roots", "allows only one"),
+        ({"roots": "host", "client_features": "none"}, "roots", "no effect"),
+        ({"timeouts": Timeouts(session_idle=0)}, "session_idle", "above 0"),
+        ({"timeouts": Timeouts(session_idle=-1)}, "session_idle", "above 0"),
+    ],
+)
+def test_sharing_that_cannot_be(settings, key, text):
+    with pytest.raises(Problem) as caught:
+        check_upstream(("upstreams", "a"), UpstreamConfig(command="x", **settings))
+    assert caught.value.keys[-1] == key
+    assert text in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"roots": ("file:///home/me", "file://localhost/c:/x%20y")},
+        {"roots": ("file:///home/me",), "session_mode": "singleton"},
+        {"roots": "host", "session_mode": "per_host"},
+        {"roots": "host", "across_principals": True},
+        {"session_mode": "singleton", "across_principals": True},
+        {"client_features": "none", "roots": ("file:///home/me",)},
+    ],
+)
+def test_sharing_that_can_be(settings):
+    check_upstream(("upstreams", "a"), UpstreamConfig(command="x", **settings))
+
+
+@pytest.mark.parametrize(
+    ("settings", "key"),
+    [
+        ({"park_ttl_s": -1}, "park_ttl_s"),
+        ({"park_total_s": float("inf")}, "park_total_s"),
+        ({"park_ttl_s": 100, "park_total_s": 99}, "park_total_s"),
+        ({"synthetic_progress_s": -0.1}, "synthetic_progress_s"),
+    ],
+)
+def test_times_that_cannot_be(settings, key):
+    with pytest.raises(Problem) as caught:
+        check_hub(HubConfig(**settings))
+    assert caught.value.keys == (key,)

@@ -14,6 +14,9 @@ STATUS = {
             "era": "legacy",
             "version": "2025-11-25",
             "transport": "stdio",
+            "sessions": 3,
+            "mode": "interactive",
+            "unattributed": 1,
             "counts": {"tools": 14, "prompts": 0, "resources": 3, "templates": 1},
             "last_error": None,
             "restarts": 0,
@@ -58,9 +61,12 @@ def test_status():
     assert status(STATUS) == (
         "hubd 1.2.3, up 3 min\n"
         "\n"
-        "UPSTREAM  STATE      ERA     VERSION     TRANSPORT  TOOLS  PROMPTS  RESOURCES  TEMPLATES  NOTE\n"
-        "files     connected  legacy  2025-11-25  stdio         14        0          3          1  -\n"
-        "broken    failed     -       -           -              -        -          -          -  "
+        "UPSTREAM  STATE      ERA     VERSION     TRANSPORT  SESSIONS  MODE         "
+        "TOOLS  PROMPTS  RESOURCES  TEMPLATES  NOTE\n"
+        "files     connected  legacy  2025-11-25  stdio             3  interactive  "
+        "   14        0          3          1  1 question refused: nobody can tell which host it is for\n"
+        "broken    failed     -       -           -                 -  -            "
+        "    -        -          -          -  "
         "exit 1:\\x1b[31m no; tried again when a host asks for it; too many tools; restarted 5 times\n"
         "\n"
         "HOST                  TRANSPORT  VERSION     ENDPOINT  ATTACHED  IDLE  CALLS\n"
