@@ -15,6 +15,7 @@ import trio
 from msgspec import Raw, structs
 
 from hub.asking import Asking
+from hub.bridge.urls import Visits
 from hub.link.exchange import Caller, Identity, Overloaded, Question, Tenant, new_conversation
 from hub.relay import HostExchange, Send
 from hub.wire.headers import Mirror
@@ -32,10 +33,12 @@ from hub.wire.jsonrpc import (
     encode_notification,
     peek_object,
     peek_str,
+    raw,
 )
 from hub.wire.legacy import detached
 from hub.wire.mcp import (
     CANCELLED,
+    ELICITED,
     INITIALIZED,
     INVALID_PARAMS,
     INVALID_REQUEST,
