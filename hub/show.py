@@ -24,8 +24,10 @@ def status(data: Mapping[str, Any]) -> str:
     return "\n".join(lines + ([""] if warnings else []) + warnings)
 
 
-_HEADS = ("UPSTREAM", "STATE", "ERA", "VERSION", "TRANSPORT", "SESSIONS", "MODE", "TOOLS", "PROMPTS", "RESOURCES")
-_HEADS += ("TEMPLATES", "NOTE")
+_HEADS = (
+    *("UPSTREAM", "STATE", "ERA", "VERSION", "TRANSPORT", "SESSIONS", "MODE"),
+    *("TOOLS", "PROMPTS", "RESOURCES", "TEMPLATES", "NOTE"),
+)
 
 
 def _upstream(upstream: Mapping[str, Any]) -> Row:

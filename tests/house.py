@@ -500,10 +500,16 @@ class House:
         assert self.endpoint._soon == {}
         for upstream in self.hub.supervisor.upstreams.values():
             assert upstream.in_flight == 0, upstream
-            if upstream._session is not None:
-                assert upstream._session._running == {}, upstream  # type: ignore[attr-defined]
-                waiting = upstream._session.peer._waiting.keys()  # type: ignore[attr-defined]
-                assert waiting == upstream._session._listens.keys(), upstream  # type: ignore[attr-defined]
+            pool = upstream.pool
+            assert pool._opening == {}, pool
+            attached = {host.tenant for host in self.hub.downstreams._attached.values()}
+            assert {tenant for tenant in pool._served if tenant.conversation} <= attached, pool
+            for place in pool.open_places():
+                assert place.holders == 0, place
+                assert place.tenant is None or pool._served[place.tenant] is place, place
+                assert place.session._running == {}, place  # type: ignore[attr-defined]
+                waiting = place.session.peer._waiting.keys()  # type: ignore[attr-defined]
+                assert waiting == place.session._listens.keys(), place  # type: ignore[attr-defined]
 
     def assert_judged(self) -> None:
         """Nobody got a message that its revision does not allow."""
