@@ -20,7 +20,7 @@ from hub.bridge.call import Call
 from hub.bridge.parked import Event, Phase, Record
 from hub.bridge.roots import KnownRoots
 from hub.bridge.states import LOST, BadState, State, States, bind, input_required
-from hub.link.exchange import Exchange, Executed, HubError, Interim, Question, UpstreamLost
+from hub.link.exchange import Exchange, Executed, HubError, Interim, Question, Tenant, UpstreamLost
 from hub.wire.jsonrpc import Reply, Request, Result, peek_str
 from hub.wire.mcp import INVALID_PARAMS, LIST_ROOTS
 from hub.wire.questions import Refused
@@ -164,10 +164,10 @@ class Parking:
         _stop_clock(call)
         call.scope.cancel()
 
-    def left(self, conversation: int) -> None:
+    def left(self, tenant: Tenant) -> None:
         """A host is gone for good, and with it whoever could answer: end what waits for it (F-I-05)."""
         for call in self._calls.values():
-            if call.caller.conversation == conversation and call.patience is not None:
+            if call.caller.tenant == tenant and call.patience is not None:
                 call.patience.cancel()
 
     # --- tasks --------------------------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ import trio
 from fakes import FakeHost
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 from schemas import validate
 from trio.testing import MockClock, wait_all_tasks_blocked
 
@@ -587,10 +588,11 @@ async def test_a_host_that_is_gone_for_good_is_not_waited_for(autojump_clock):
         return done()
 
     async with a_lot() as lot:
-        desk = a_host(conversation=7001)
+        desk = a_host()
+        desk.caller = structs.replace(desk.caller, lasting=True)
         await lot.parked(work, desk)
         other = await lot.parked(work)
-        lot.parking.left(7001)
+        lot.parking.left(desk.caller.tenant)
         await wait_all_tasks_blocked()
         assert got == [{"action": "cancel"}]
         await lot.resume(other.state, {"q1": YES}).wait()
