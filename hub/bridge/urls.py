@@ -120,14 +120,13 @@ class Urls:
         self._states = states
         self._visits = visits
 
-    def settle(self, reply: Reply, upstream: Visitable, caller: Caller, request: Request, *, round: int = 1) -> Reply:
+    def settle(self, reply: Failure, upstream: Visitable, caller: Caller, request: Request, *, round: int = 1) -> Reply:
         """What the host of `request` gets for a `reply` that `wants_visits`. `round` counts those of this operation.
 
         Raises:
             VisitNeeded: see there.
         UpstreamProtocolError: the error does not say what to visit, or comes again and again.
         """
-        assert isinstance(reply, Failure)
         pages = _pages(reply, upstream.name)
         if round > MAX_ROUNDS:
             text = f"{upstream.name} asked more than {MAX_ROUNDS} times to open a page for one operation"
