@@ -119,6 +119,7 @@ class Place:
             self.error = UpstreamProtocolError(text, upstream=self.name)
         finally:
             self._end(on_end)
+            self.opened.set()
         return self.error
 
     async def _open(
@@ -154,7 +155,6 @@ class Place:
         self.over = True
         on_end()
         self.level.told.set()
-        self.opened.set()
 
 
 class _Opening:

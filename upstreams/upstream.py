@@ -88,6 +88,7 @@ class Upstream:
         self.wanted = trio.Event()
         """Set by a call that finds the upstream not trying."""
         self._logged = LogBudget(LOGS_PER_S)
+        self._told_refused = float("-inf")
         self.watches = Watches(name)
 
     def __repr__(self) -> str:
@@ -298,9 +299,15 @@ class Upstream:
 
     def asked(self) -> None:
         """As `SessionEvents.asked`."""
+        self.pool.asked()
 
     def unattributed(self, method: str) -> None:
-        """As `SessionEvents.unattributed`."""
+        """As `SessionEvents.unattributed`: counted, and said now and then (bridging.md 16.3)."""
+        self.refused += 1
+        if trio.current_time() >= self._told_refused + TELL_REFUSED_S:
+            self._told_refused = trio.current_time()
+            text = "%s asked something (%s), and nobody can tell which host it is for: refused, %d so far"
+            log.warning(text, self.name, method, self.refused)
 
     def elicited(self, id: str) -> None:
         """As `SessionEvents.elicited`."""
