@@ -1,6 +1,7 @@
-"""What the suite's 2025 scenarios call, asked the way 2026-07-28 servers ask: the result says what input is required.
+"""What the suite's 2025 scenarios call, asked as the revision in use wants it: in the middle of the call, or, since
+2026-07-28, by a result that says what input is required.
 
-For the reference server of `mcp` 2.x where it speaks only that revision; its stock tools ask in the middle of the call.
+For the reference server of `mcp` 2.x, whose stock tools ask in the middle of the call only.
 """
 
 from typing import Annotated
@@ -12,7 +13,7 @@ from mcp.types import CreateMessageResult, SamplingMessage, TextContent
 def extend(module) -> None:
     """Replace the tools of the server in `module`; its questions stay as they are."""
     mcp = module.mcp
-    tool = mcp.tool(description="Asks as 2026-07-28 does")
+    tool = mcp.tool(description="Asks as the revision in use wants it")
     for name in ("sampling", "elicitation", "elicitation_sep1034_defaults", "elicitation_sep1330_enums"):
         mcp.remove_tool(f"test_{name}")
 

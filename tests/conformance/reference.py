@@ -75,12 +75,12 @@ def handshake_era(module) -> bool:
 
 
 def extend(module, only: str | None) -> None:
-    """Give a server of one era the other era's tools, written for its own."""
+    """Give a server tools that ask in its own era's way for every scenario of the suite."""
     if handshake_era(module):
         import legacy_tools
 
         legacy_tools.extend(module.mcp)
-    elif only == "modern":
+    elif only != "legacy":
         import modern_tools
 
         modern_tools.extend(module)
