@@ -6,6 +6,7 @@ no other (T-25, T-27). It is open until the first of these:
     the host answers            the upstream gets the answer, or the host's error as it is
     nobody does, for `ttl_s`    withdrawn at the host; the upstream gets what it gets when a person says no (F-I-07)
     the host leaves             an error (F-I-05)
+    its call ends               withdrawn at the host, before the response to the call; the upstream gets an error
     the asker is cancelled      withdrawn at the host
 
 What always holds: an id is in the table just as long as it is open, so that answers that are late, second or meant for
@@ -50,15 +51,17 @@ ROOTS_KEPT_S: Final = 600.0
 
 NO_TIME: Final = "Nobody has answered in time"
 ENDED: Final = "The call that this was asked for has ended"
+TAKEN_BACK: Final = Failure(INVALID_PARAMS, ENDED)
 LEFT: Final = Failure(INTERNAL_ERROR, "The host has left")
 
 
 class _Open:
     """One question before the host."""
 
-    __slots__ = ("answered", "on_progress", "reached", "reported_at", "size")
+    __slots__ = ("answered", "on_progress", "reached", "reported_at", "send", "size")
 
-    def __init__(self, size: int, on_progress: Callable[[dict[str, Raw]], None] | None) -> None:
+    def __init__(self, send: Send, size: int, on_progress: Callable[[dict[str, Raw]], None] | None) -> None:
+        self.send = send
         self.size = size
         self.on_progress = on_progress
         self.answered = _Answer()
@@ -66,7 +69,7 @@ class _Open:
 
 
 class _Answer:
-    """A reply that several may wait for. None: whoever asked has gone away, so that there will be none."""
+    """A reply that several may wait for. None: the question was taken back, so that there will be none."""
 
     __slots__ = ("_given", "reply")
 
@@ -144,6 +147,13 @@ class Asking:
 
     # --- what upstreams ask
 
+    def withdraw(self, send: Send) -> None:
+        """The request that `send` belongs to is over: take back what is still asked there."""
+        for id in [id for id, question in self._open.items() if question.send == send]:
+            question = self._open.pop(id)
+            _take_back(id, ENDED, send)
+            question.answered.give(None)
+
     async def ask(self, question: Question, caller: Caller, send: Send) -> Reply:
         """As `hub.relay.Asked.ask`, of the host that is `caller` now.
 
@@ -154,8 +164,8 @@ class Asking:
             check(question, caller.capabilities)
             for _ in range(2 if question.method == ELICIT else 1):
                 reply = await self._answer(question, caller, send)
-                if isinstance(reply, Failure):
-                    return reply
+                if not isinstance(reply, Result):
+                    return reply or TAKEN_BACK
                 try:
                     return Result(for_upstream(question, reply.value, caller.version))
                 except RemoteProtocolError as error:
@@ -167,7 +177,7 @@ class Asking:
             return refused.failure
         return declined(question, why)
 
-    async def _answer(self, question: Question, caller: Caller, send: Send) -> Reply:
+    async def _answer(self, question: Question, caller: Caller, send: Send) -> Reply | None:
         """What the host says, now or, of its roots, said before; several that want to know those ask once."""
         if question.method != LIST_ROOTS:
             return await self._put(question, caller, send)
@@ -180,7 +190,7 @@ class Asking:
                 return reply
         return Result(roots.known)
 
-    async def _ask_roots(self, question: Question, caller: Caller, send: Send) -> Reply:
+    async def _ask_roots(self, question: Question, caller: Caller, send: Send) -> Reply | None:
         roots = self._roots
         mine = roots.pending = _Answer()
         reply = None
@@ -193,8 +203,8 @@ class Asking:
             mine.give(reply)
         return reply
 
-    async def _put(self, question: Question, caller: Caller, send: Send) -> Reply:
-        """The host's own words, or those for a host that stays silent.
+    async def _put(self, question: Question, caller: Caller, send: Send) -> Reply | None:
+        """The host's own words, or those for a host that stays silent; None: the question was taken back.
 
         Raises:
             Refused: it cannot be asked, or not now.
@@ -208,17 +218,17 @@ class Asking:
             on_progress = None
         message = encode_request(id, question.method, params)
         self._admit(question.upstream, len(message))
-        put = self._open[id] = _Open(len(message), on_progress)
+        put = self._open[id] = _Open(send, len(message), on_progress)
         send(message, vital=True)
         why = ENDED
         try:
             with trio.move_on_after(self._ttl_s):
-                return await put.answered.wait() or LEFT
+                return await put.answered.wait()
             why = NO_TIME
             return declined(question, NO_TIME)
         finally:
             if self._open.pop(id, None) is not None:
-                send(encode_notification(CANCELLED, {"requestId": raw(id), "reason": raw(why)}), vital=True)
+                _take_back(id, why, send)
 
     def _admit(self, upstream: str, size: int) -> None:
         """Count one more question.
@@ -259,3 +269,7 @@ class _Roots:
         tells = peek_object(caller.capabilities.get("roots")).get("listChanged") == Raw(b"true")
         self.known = detach(reply.value)
         self.known_until = float("inf") if tells else trio.current_time() + ROOTS_KEPT_S
+
+
+def _take_back(id: RequestId, why: str, send: Send) -> None:
+    send(encode_notification(CANCELLED, {"requestId": raw(id), "reason": raw(why)}), vital=True)

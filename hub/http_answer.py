@@ -137,6 +137,10 @@ class LegacyAnswer:
             return Failure(METHOD_NOT_FOUND, f"The host of this call cannot be asked; {question.method} needs a stream")
         return await self._session.ask(question, send)
 
+    def withdraw(self, send: Send) -> None:
+        """As `hub.relay.Asked.withdraw`."""
+        self._session.withdraw(send)
+
     def finish(self, message: bytes | None) -> None:
         """End with a response; None: the request was cancelled, so that there is none (P-10)."""
         if message is not None and not self._accept.json:

@@ -286,6 +286,10 @@ class Downstream:
         self._hosts.visits.asked(question, self.caller)
         return await self.asking.ask(question, self.caller, send)
 
+    def withdraw(self, send: Send) -> None:
+        """As `hub.relay.Asked.withdraw`."""
+        self.asking.withdraw(send)
+
     def cancel_all(self) -> None:
         for scope in self.calls.values():
             scope.cancel()

@@ -44,6 +44,10 @@ class Asked(Protocol):
         """
         ...
 
+    def withdraw(self, send: Send) -> None:
+        """The request of `send` is over: take back what is still asked on it."""
+        ...
+
 
 class HostExchange:
     """One running request of one host. Satisfies `hub.link.exchange.Exchange`.
@@ -55,6 +59,7 @@ class HostExchange:
     __slots__ = (
         "_credit",
         "_credit_at",
+        "_has_asked",
         "_held",
         "_last_progress",
         "_reported_at",
@@ -84,6 +89,7 @@ class HostExchange:
         self._credit = PROGRESS_PER_S
         self._credit_at = 0.0
         self._reported_at = 0.0
+        self._has_asked = False
 
     @property
     def wants_progress(self) -> bool:
@@ -131,9 +137,12 @@ class HostExchange:
             _running.add(self)
 
     def end(self) -> None:
-        """The request is answered, or cancelled."""
+        """The request is about to be answered, or was cancelled: nobody can be asked any more."""
         if self._token is not None:
             _running.discard(self)
+        if self._has_asked and self.host is not None:
+            self.host.withdraw(self._say)
+        self.host = None
 
     def remind(self, latest: float) -> None:
         """Report that the request is still running, unless there was progress after the time `latest`.
@@ -154,7 +163,12 @@ class HostExchange:
         """As `Exchange.ask`; a host that cannot be asked is not."""
         if self.host is None:
             return Failure(METHOD_NOT_FOUND, f"The host of this call does not answer {question.method}")
-        return await self.host.ask(question, self.send)
+        self._has_asked = True
+        return await self.host.ask(question, self._say)
+
+    def _say(self, message: bytes, *, vital: bool = False) -> None:
+        """As `send`, but not the same for any two requests."""
+        self.send(message, vital=vital)
 
 
 _holding: set[HostExchange] = set()

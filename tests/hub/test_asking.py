@@ -254,6 +254,21 @@ async def test_a_question_of_nobody_any_more_is_withdrawn_on_the_same_stream(ask
     assert asker.asking.strays == 1
 
 
+@pytest.mark.covers("F-I-03")
+async def test_with_its_call_a_question_ends(asker):
+    roots = question(LIST_ROOTS, {})
+    wire, _ = await asker.ask("a")
+    await asker.ask("roots", roots, wire)
+    other, _ = await asker.ask("shared", roots)
+    asker.asking.withdraw(wire)
+    assert wire.withdrawn == ["hub-1", "hub-2"]  # at once: the response follows
+    await asker.settle()
+    assert [asker.replies[name].code for name in ("a", "roots")] == [INVALID_PARAMS] * 2
+    assert other.ids == ["hub-3"]
+    asker.asking.withdraw(wire)
+    assert len(asker.asking) == 1
+
+
 @pytest.mark.covers("F-I-05")
 async def test_the_host_leaves(asker, autojump_clock):
     wire, _ = await asker.ask("a")

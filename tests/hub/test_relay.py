@@ -125,17 +125,25 @@ class Asked:
         self.seen = []
 
     async def ask(self, question, send):
-        self.seen.append((question, send))
+        self.seen.append(question)
+        send(b'{"id":"hub-1"}', vital=True)
         return Failure(-1, "no")
+
+    def withdraw(self, send):
+        send(b'{"id":"hub-2"}', vital=True)
 
 
 @pytest.mark.covers("T-25", "T-27")
 async def test_questions_go_to_the_host_on_the_stream_of_the_request():
-    asked = Asked()
-    relay = HostExchange(Caller(Identity("me", "test"), L4, {}), lambda message, **_: None, host=asked)
+    asked, sent = Asked(), []
+    relay = HostExchange(Caller(Identity("me", "test"), L4, {}), lambda message, **_: sent.append(message), host=asked)
     question = Question("roots/list", {}, "up", L4)
     assert await relay.ask(question) == Failure(-1, "no")
-    assert asked.seen == [(question, relay.send)]
+    assert asked.seen == [question]
+    relay.end()
+    assert sent == [b'{"id":"hub-1"}', b'{"id":"hub-2"}']
+    assert (await relay.ask(question)).code == METHOD_NOT_FOUND  # its call has ended
+    assert asked.seen == [question]
 
 
 # --- silent upstreams -------------------------------------------------------------------------------------------------
