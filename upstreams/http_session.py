@@ -18,6 +18,7 @@ from hub.wire.legacy import ServerFacts
 from hub.wire.mcp import (
     COMPLETE,
     DISCOVER,
+    ELICITED,
     LIST_CHANGED,
     LIST_METHOD,
     MESSAGE,
@@ -151,6 +152,10 @@ class HttpConversation:
             uri = peek_str(message.params.get("uri"))
             if uri is not None:
                 self.events.updated(uri)
+        elif message.method == ELICITED:
+            visit = peek_str(message.params.get("elicitationId"))
+            if visit is not None:
+                self.events.elicited(visit)
         else:
             log.debug("%s sent a %s, which is ignored", self.name, message.method)
 

@@ -27,6 +27,7 @@ from hub.wire.jsonrpc import Failure, Notification, RemoteProtocolError, Reply, 
 from hub.wire.legacy import ServerFacts
 from hub.wire.mcp import (
     CANCELLED,
+    ELICITED,
     INTERNAL_ERROR,
     LIST_CHANGED,
     LISTEN,
@@ -267,6 +268,10 @@ class PeerSession:
             uri = peek_str(notification.params.get("uri"))
             if uri is not None:
                 self.events.updated(uri)
+        elif method == ELICITED:
+            visit = peek_str(notification.params.get("elicitationId"))
+            if visit is not None:
+                self.events.elicited(visit)
 
     def _subscription(self, notification: Notification) -> Callable[[Notification], None] | None:
         """Who listens to the subscription of a notification, if it is of one. One that is cancelled ends (N-16)."""
