@@ -71,6 +71,25 @@ async def test_a_flood_of_progress_is_thinned_and_the_newest_arrives(pair, autoj
         assert heard[-1] == 199
 
 
+@pytest.mark.covers("P-2")
+@pytest.mark.parametrize("every_s", [20.0, 0.0])
+async def test_a_host_hears_that_a_silent_upstream_is_waited_for(pair, autojump_clock, every_s):
+    release = trio.Event()
+    async with pair.house({"files": reporting(pair, 1, then=release)}, synthetic_progress_s=every_s) as (_, host):
+        question = await host.start("tools/call", {"name": "files__echo"}, token="t")
+        await trio.sleep(50)
+        release.set()
+        await question.wait()
+        await trio.sleep(50)
+        heard = [message["params"] for message in question.heard]
+        values = [each["progress"] for each in heard]
+        assert values == sorted(set(values))
+        assert [each["message"] for each in heard] == ["at 1"] + ["hubd is still waiting for the upstream"] * (
+            2 if every_s else 0
+        )
+        assert max(values) < 1.1
+
+
 async def test_nobody_hears_of_progress_that_was_not_asked_for(pair, autojump_clock):
     fake = reporting(pair, 1, 2)
 
