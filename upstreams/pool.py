@@ -172,12 +172,12 @@ class Pool:
 
     def _share(self, caller: Caller) -> Place | None:
         """The shared session that is open and that `caller` may use."""
-        if self.sharing in EXCLUSIVE or self.main is None:
+        if self.sharing is None or self.sharing in EXCLUSIVE:
             return None
-        if self._everybody:
-            return self.main
         principal = caller.identity.principal
         place = self._shared.get(principal) or self.main
+        if place is None or self._everybody:
+            return place
         if place.principal is None:
             place.principal = principal
         elif place.principal != principal:
