@@ -13,7 +13,7 @@ import trio
 from msgspec import Raw
 
 from config.schema import Timeouts
-from hub.link.exchange import HubError, Tenant, UpstreamProtocolError, UpstreamUnavailable
+from hub.link.exchange import Caller, HubError, Tenant, UpstreamProtocolError, UpstreamUnavailable
 from hub.wire.jsonrpc import raw
 from hub.wire.mcp import SET_LEVEL, Era
 from upstreams.session import Session, Terms
@@ -50,6 +50,8 @@ class Place:
         """Whose hosts use it; None: nobody's so far, or everybody's."""
         self.last: Tenant | None = None
         """Who used it last, if it is shared."""
+        self.mixed = False
+        """Calls of more than one host may be running."""
         self.known: dict[str, Raw] = {}
         """What the hosts can do that `terms` were made for."""
         self.suits: dict[str, Raw] = {}
@@ -80,10 +82,20 @@ class Place:
 
     # --- for calls ----------------------------------------------------------------------------------------------------
 
+    def hold(self, caller: Caller) -> None:
+        """A call of `caller` uses it from now on, until `release`."""
+        if self.tenant is None:
+            tenant = caller.tenant
+            if tenant != self.last:
+                self.mixed = self.mixed or self.holders > 0
+                self.last = tenant
+        self.holders += 1
+
     def release(self) -> None:
-        """The opposite of `holders += 1`."""
+        """The opposite of `hold`."""
         self.holders -= 1
         if not self.holders:
+            self.mixed = False
             self.idle_since = trio.current_time()
             if self.retired:
                 self.scope.cancel()

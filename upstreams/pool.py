@@ -7,7 +7,7 @@ share it is decided when it opens:
     SINGLETON    as SHARED, but there is no other: other accounts are refused
     PER_HOST     nobody uses it; each host has a session for itself, opened by its first operation
     INTERACTIVE  as PER_HOST, from the first question that the upstream asked on; the host that used the main session
-                 last goes on with it, alone (16.3)
+                 last goes on with it, alone, unless another's call is still with it (16.3)
 
 What always holds: a session that served one account never serves another, unless the configuration says that it may;
 one that belongs to a tenant serves nobody else, and is closed when the tenant is gone or was idle for long.
@@ -384,7 +384,7 @@ class Pool:
         self._memory.put(INTERACTIVE, config_key(self._config), True)
         log.info("%s asks its hosts questions: from now on each host has a session of its own", self._name)
         for place in [*([self.main] if self.main else []), *self._shared.values()]:
-            if place.last is not None:
+            if place.last is not None and not place.mixed:
                 self._served[place.last] = place
             elif place is not self.main:
                 self._retire(place)

@@ -115,9 +115,7 @@ class Upstream:
 
     async def _call(self, place: Place, operation: Operation, exchange: Exchange) -> Reply:
         self.in_flight += 1
-        place.holders += 1
-        if place.tenant is None:
-            place.last = exchange.caller.tenant
+        place.hold(exchange.caller)
         try:
             if exchange.caller.log_level is not None:
                 await place.level.told.wait()
