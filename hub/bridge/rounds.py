@@ -6,16 +6,18 @@ R-12). There is no place for errors among answers: who does not want to fill in 
 was to be sampled, or without roots, the operation ends here.
 """
 
+import secrets
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
 import trio
-from msgspec import Raw, Struct
+from msgspec import Raw, Struct, structs
 
 from hub.link.exchange import Exchange, Executed, HubError, Question, UpstreamProtocolError
+from hub.wire.abilities import URL
 from hub.wire.jsonrpc import Failure, RemoteProtocolError, Reply, Result, open_object, peek_object, peek_str, raw
 from hub.wire.mcp import ELICIT, INPUT_REQUIRED, QUESTIONS, RESULT_TYPE
-from hub.wire.questions import Refused, check
+from hub.wire.questions import Refused, check, mode_of
 
 MAX_ROUNDS: Final = 16
 """Of one operation, those without questions included (`max_rounds`)."""
@@ -101,11 +103,13 @@ async def drive(
     version: str,
     *,
     declared: Mapping[str, Raw] | None = None,
+    visited: Callable[[str], None] | None = None,
 ) -> Reply:
     """The reply of a modern upstream once it wants nothing more. `reply` was its first.
 
     `retry` calls it again with the same params and those given. `declared`: the capabilities it was told of, if others
-    than the host's.
+    than the host's. `visited` hears in the end of visits to pages: they have ids for hosts of 2025-11-25, which the
+    hub makes, and are done when the upstream is content; it must not block.
 
     Raises:
         InputRefused: the host did not sample, or has no roots to tell of.
@@ -114,14 +118,16 @@ async def drive(
     Cancellation: withdraws what is asked; nothing is called any more.
     """
     pause_s = 0.0
+    visits: list[str] = []
     for _ in range(MAX_ROUNDS):
         wanted = read_wanted(reply, upstream, version)
         if wanted is None:
-            return reply
+            break
         more: dict[str, Raw] = {}
         if wanted.questions:
             _judge(wanted, exchange.caller.capabilities if declared is None else declared, upstream)
-            more["inputResponses"] = raw(await _ask_all(wanted.questions, exchange))
+            questions = {key: _named(question, visits) for key, question in wanted.questions.items()}
+            more["inputResponses"] = raw(await _ask_all(questions, exchange))
             pause_s = 0.0
         else:
             await trio.sleep(pause_s)
@@ -129,9 +135,21 @@ async def drive(
         if wanted.state is not None:
             more["requestState"] = wanted.state
         reply = await retry(more)
-    if read_wanted(reply, upstream, version) is not None:
-        raise _nonsense(upstream, f"more than {MAX_ROUNDS} times for one operation")
+    else:
+        if read_wanted(reply, upstream, version) is not None:
+            raise _nonsense(upstream, f"more than {MAX_ROUNDS} times for one operation")
+    if visited is not None:
+        for visit in visits:
+            visited(visit)
     return reply
+
+
+def _named(question: Question, visits: list[str]) -> Question:
+    """`question`, with an id if it is about a visit to a page; modern upstreams give none. Adds it to `visits`."""
+    if question.method != ELICIT or mode_of(question) != URL:
+        return question
+    visits.append(secrets.token_urlsafe(12))
+    return structs.replace(question, params={**question.params, "elicitationId": raw(visits[-1])})
 
 
 def _judge(wanted: Wanted, declared: Mapping[str, Raw], upstream: str) -> None:

@@ -116,7 +116,7 @@ class Wired:
         self.session = session
         self.nursery = nursery
 
-    async def call(self, person, *, method="tools/call", declared=None):
+    async def call(self, person, *, method="tools/call", declared=None, visited=None):
         """What the host gets for a call."""
         operation = Operation(method, {"name": raw("echo"), "arguments": raw({"a": 1})})
         timeouts = CallTimeouts(30, 60)
@@ -126,7 +126,7 @@ class Wired:
             return await self.session.call(again, person, timeouts)
 
         first = await self.session.call(operation, person, timeouts)
-        return await drive(first, retry, person, "up", MODERN, declared=declared)
+        return await drive(first, retry, person, "up", MODERN, declared=declared, visited=visited)
 
 
 @asynccontextmanager
@@ -226,6 +226,19 @@ async def test_without_questions_it_is_called_again_ever_later(autojump_clock):
         assert trio.current_time() - before == pytest.approx(0 + 0.25 + 0.5 + 1 + 2)
     assert [each.get("requestState") for each in fake.calls] == [None, "s0", "s1", "s2", "s3", "s4"]
     assert all("inputResponses" not in each for each in fake.calls)
+
+
+async def test_visits_have_ids_that_are_done_when_the_upstream_is_content(autojump_clock):
+    visit = {"method": "elicitation/create", "params": {"mode": "url", "message": "x", "url": "https://a.example/"}}
+    fake = Upstream(wants("s", a=visit), wants("t", b=FORM), wants("u", c=visit))
+    told = []
+    async with wired(fake) as up:
+        person = Person(up.nursery, {"elicitation/create": {"action": "accept"}})
+        await up.call(person, visited=told.append)
+    ids = [each["params"]["elicitationId"] for each in person.asked if "elicitationId" in each["params"]]
+    assert ids == [f"up:{id}" for id in told]
+    assert len(set(ids)) == 2
+    assert fake.calls[1]["inputResponses"] == {"a": {"action": "accept"}}
 
 
 # --- refusals ---------------------------------------------------------------------------------------------------------
