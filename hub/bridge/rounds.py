@@ -125,9 +125,9 @@ async def drive(
             break
         more: dict[str, Raw] = {}
         if wanted.questions:
-            _judge(wanted, exchange.caller.capabilities if declared is None else declared, upstream)
+            judge(wanted.questions, exchange.caller.capabilities if declared is None else declared, upstream)
             questions = {key: _named(question, visits) for key, question in wanted.questions.items()}
-            more["inputResponses"] = raw(await _ask_all(questions, exchange))
+            more["inputResponses"] = raw(await ask_all(questions, exchange))
             pause_s = 0.0
         else:
             await trio.sleep(pause_s)
@@ -152,17 +152,17 @@ def _named(question: Question, visits: list[str]) -> Question:
     return structs.replace(question, params={**question.params, "elicitationId": raw(visits[-1])})
 
 
-def _judge(wanted: Wanted, declared: Mapping[str, Raw], upstream: str) -> None:
-    """Raise, unless everything wanted may be asked: else a person would be bothered in vain."""
+def judge(questions: Mapping[str, Question], declared: Mapping[str, Raw], upstream: str) -> None:
+    """Raise, unless all of them may be asked: else a person would be bothered in vain."""
     try:
-        for question in wanted.questions.values():
+        for question in questions.values():
             check(question, declared)
     except Refused as refused:
         text = f"that was not offered: {refused.failure.message}"
         raise _nonsense(upstream, text) from None
 
 
-async def _ask_all(questions: Mapping[str, Question], exchange: Exchange) -> dict[str, Raw]:
+async def ask_all(questions: Mapping[str, Question], exchange: Exchange) -> dict[str, Raw]:
     """All answers, by the keys of the questions and in their order.
 
     Raises:
