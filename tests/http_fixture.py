@@ -1,7 +1,7 @@
 """A session over HTTP that runs against a scripted server, and the ears of both ends."""
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -18,11 +18,12 @@ from hub.link.exchange import (
     HubError,
     Identity,
     Operation,
+    Question,
 )
-from hub.wire.jsonrpc import Reply, Result, raw
+from hub.wire.jsonrpc import Failure, Reply, Result, raw
 from hub.wire.mcp import MODERN, Kind
 from upstreams.http import WebSession, open_http
-from upstreams.session import CallTimeouts
+from upstreams.session import COMMON, CallTimeouts, Terms
 
 TIMEOUTS = CallTimeouts(300.0, 3600.0)
 TEXT = {"content": [{"type": "text", "text": "called"}]}
@@ -31,8 +32,13 @@ TEXT = {"content": [{"type": "text", "text": "called"}]}
 class Ear:
     """SessionEvents, and the host's end of one call."""
 
-    def __init__(self, *, wants_progress: bool = True) -> None:
+    def __init__(self, *, wants_progress: bool = True, answer: Any = None) -> None:
         self.caller = Caller(Identity("me", "test"), MODERN, {}, "debug")
+        self.answer = answer
+        """What it answers to questions; None: nothing, for ever."""
+        self.questions: list[Question] = []
+        self.withdrawn: list[Question] = []
+        self.events: list[str] = []
         self.wants_progress = wants_progress
         self.kinds: list[Kind] = []
         self.logs: list[Any] = []
@@ -64,8 +70,33 @@ class Ear:
         self.steps.append(json.loads(bytes(raw(params))))
         self._hear()
 
-    async def ask(self, method: str, params: dict[str, Raw]) -> Reply:
-        raise NotImplementedError
+    async def ask(self, question: Question) -> Reply:
+        self.questions.append(question)
+        self._hear()
+        try:
+            if self.answer is None:
+                await trio.sleep_forever()
+            await trio.lowlevel.checkpoint()
+        except trio.Cancelled:
+            self.withdrawn.append(question)
+            self._hear()
+            raise
+        return self.answer if isinstance(self.answer, Failure) else Result(raw(self.answer))
+
+    def asked(self) -> None:
+        self.events.append("asked")
+
+    def unattributed(self, method: str) -> None:
+        self.events.append(f"unattributed {method}")
+
+    def elicited(self, id: str) -> None:
+        self.events.append(f"elicited {id}")
+        self._hear()
+
+    async def until(self, condition: Callable[[], object]) -> None:
+        """Wait until something is heard that makes `condition` true."""
+        while not condition():
+            await self.heard.wait()
 
     def _hear(self) -> None:
         self.heard.set()
@@ -111,10 +142,12 @@ def config_for(peer: HttpPeer, **more: Any) -> UpstreamConfig:
 
 
 @asynccontextmanager
-async def running(handler: Handler, *, memory: Memory | None = None, **more: Any) -> AsyncIterator[Fixture]:
+async def running(
+    handler: Handler, *, memory: Memory | None = None, terms: Terms = COMMON, **more: Any
+) -> AsyncIterator[Fixture]:
     memory, ear = memory or Memory(None), Ear()
     async with http_peer(handler) as peer, trio.open_nursery() as nursery:
-        it = Fixture(open_http(config_for(peer, **more), "far", ear, memory), peer, ear, memory)
+        it = Fixture(open_http(config_for(peer, **more), "far", ear, memory, terms), peer, ear, memory)
         await nursery.start(it.run)
         yield it
         nursery.cancel_scope.cancel()

@@ -111,6 +111,14 @@ class WebSession:
         """As `Session.request`."""
         return await self._open().request(method, params)
 
+    async def welcome(self, exchange: Exchange) -> None:
+        """As `Session.welcome`."""
+        await self._open().welcome(exchange)
+
+    def roots_changed(self) -> None:
+        """As `Session.roots_changed`."""
+        self._open().roots_changed()
+
     async def listen(self, params: dict[str, Raw], hear: Callable[[Notification], None]) -> Reply:
         """As `Session.listen`."""
         return await self._open().listen(params, hear)
@@ -150,7 +158,7 @@ class WebSession:
 
     async def _as_modern(self, poster: Poster) -> ModernHttp | None:
         facts = await discover(poster)
-        return None if facts is None else ModernHttp(poster, self._events, facts)
+        return None if facts is None else ModernHttp(poster, self._events, facts, self.terms)
 
     def _not_modern(self) -> ModernHttp:
         text = f'{self._name} does not speak {MODERN}; remove era = "modern" from its configuration'

@@ -17,7 +17,6 @@ import trio
 from msgspec import Raw, Struct
 
 from hub.link.exchange import (
-    NOTHING,
     Exchange,
     HubError,
     Overloaded,
@@ -26,9 +25,9 @@ from hub.link.exchange import (
 )
 from hub.link.peer import last_words
 from hub.wire.jsonrpc import (
-    Failure,
     Reply,
     Request,
+    RequestId,
     Result,
     encode_notification,
     encode_request,
@@ -36,11 +35,13 @@ from hub.wire.jsonrpc import (
     raw,
 )
 from hub.wire.legacy import ServerFacts, initialize_params
-from hub.wire.mcp import CANCELLED, INITIALIZE, INITIALIZED, L1, L2, L4, METHOD_NOT_FOUND, PING, SET_LEVEL, Era
+from hub.wire.mcp import CANCELLED, INITIALIZE, INITIALIZED, L1, L2, L4, PING, SET_LEVEL, Era
 from upstreams.http_listen import StandingStream
 from upstreams.http_post import CONTENT, JSON, EventStream, Poster, SessionUnknown, StatusError, Take, stream_headers
 from upstreams.http_session import LAST_WORDS_S, RESENDABLE, HttpConversation
 from upstreams.probe import about, judge_initialize
+from upstreams.questions import Answering, Questions
+from upstreams.running import Running
 from upstreams.session import COMMON, SessionEvents, Terms
 
 PING_S: Final = 60.0
@@ -49,9 +50,10 @@ RENEWAL_S: Final = 20.0
 """For a new handshake; as long as a first one has by default."""
 RESUMPTIONS: Final = 3
 """Attempts in a row to resume a stream that brought nothing new (F-R-10)."""
-MAX_QUESTIONS: Final = 16
+MAX_QUESTIONS: Final = 64
 """Requests of the upstream that are answered at one time; more are dropped."""
-QUESTION_S: Final = 30.0
+ANSWER_S: Final = 30.0
+"""For sending an answer."""
 _SESSION_ID = re.compile(r"[!-~]{1,1024}")
 
 log = logging.getLogger(__name__)
@@ -78,13 +80,15 @@ class LegacyHttp(HttpConversation):
     era = Era.LEGACY
 
     def __init__(self, poster: Poster, events: SessionEvents, terms: Terms) -> None:
-        super().__init__(poster, events)
-        self.terms = terms
+        super().__init__(poster, events, terms)
+        self._questions = Questions(poster.name, events, terms, self._notify, lambda: self.facts.version)
+        self.running = self._questions.running
         self._renewal: trio.Event | None = None
         """Set when the renewal that is going on is over."""
         self._standing = StandingStream(self)
         self._level: dict[str, Raw] | None = None
-        self._questions = 0
+        self._answering: dict[RequestId, trio.CancelScope] = {}
+        """The requests of the upstream that are being answered."""
         self._asked_at = 0.0
         self._checking = False
 
@@ -140,6 +144,8 @@ class LegacyHttp(HttpConversation):
 
     async def _renew(self, over: trio.Event) -> None:
         log.info("%s has forgotten its session; starting a new one", self.name)
+        for scope in self._answering.values():  # with it went what it asked
+            scope.cancel()
         try:
             with trio.fail_after(RENEWAL_S):
                 await self._begin()
@@ -233,41 +239,48 @@ class LegacyHttp(HttpConversation):
 
     def withdraw(self, id: int, reason: str) -> None:
         """Closing the stream would not cancel (T-28)."""
-        if self._nursery is not None:
-            params = {"requestId": raw(id), "reason": raw(reason)}
-            self._nursery.start_soon(self._tell, encode_notification(CANCELLED, params), LAST_WORDS_S)
+        self._notify(CANCELLED, {"requestId": raw(id), "reason": raw(reason)})
 
-    async def _tell(self, message: bytes, limit_s: float) -> None:
+    def _notify(self, method: str, params: dict[str, Raw]) -> None:
+        if self._nursery is not None:
+            self._nursery.start_soon(self._tell, encode_notification(method, params), LAST_WORDS_S)
+
+    async def _tell(self, message: bytes, limit_s: float, resend: bool = False) -> None:
         with trio.move_on_after(limit_s):
             try:
-                await self.poster.tell(self._head, message)
+                await self.poster.tell(self._head, message, resend=resend)
             except HubError as error:
                 log.info("%s did not take a message: %s", self.name, error)
 
     # --- hearing -----------------------------------------------------------------------------------------------------
 
-    def hear_request(self, request: Request, exchange: Exchange | None) -> None:
-        if self._nursery is None or self._questions >= MAX_QUESTIONS:
+    def hear_request(self, request: Request, running: Running | None) -> None:
+        if request.id in self._answering:
+            log.debug("%s sent the request %s twice", self.name, request.method)  # it was resumed from before it
+        elif self._nursery is None or len(self._answering) >= MAX_QUESTIONS:
             log.warning("%s asks too much or too early; its %s is dropped", self.name, request.method)
-            return
-        self._questions += 1
-        self._nursery.start_soon(self._serve, request, exchange)
+        else:
+            scope = self._answering[request.id] = trio.CancelScope()
+            self._nursery.start_soon(self._answer, request.id, self._questions.take(request, running), scope)
 
-    async def _serve(self, request: Request, exchange: Exchange | None) -> None:
+    async def _answer(self, id: RequestId, answering: Answering, scope: trio.CancelScope) -> None:
         try:
-            reply = await self.answer(request, exchange)
-            await self._tell(encode_response(request.id, reply), QUESTION_S)
+            with scope:
+                reply = await answering
+                await self._tell(encode_response(id, reply), ANSWER_S, True)  # a second copy answers nothing
         finally:
-            self._questions -= 1
+            del self._answering[id]
 
-    async def answer(self, request: Request, exchange: Exchange | None) -> Reply:
-        """The answer to a question of the upstream; `exchange` is the call on whose stream it came, if any.
+    def hear_withdrawal(self, params: dict[str, Raw]) -> None:
+        for id, scope in self._answering.items():
+            if raw(id) == params.get("requestId"):
+                scope.cancel()
 
-        This is where sampling, elicitation and roots will find their host: by `exchange.ask`.
-        """
-        if request.method == PING:
-            return NOTHING
-        return Failure(METHOD_NOT_FOUND, f"This client does not answer {request.method}")
+    async def welcome(self, exchange: Exchange) -> None:
+        await self._questions.welcome(exchange)
+
+    def roots_changed(self) -> None:
+        self._questions.roots_changed()
 
     # --- serving -----------------------------------------------------------------------------------------------------
 
@@ -276,7 +289,7 @@ class LegacyHttp(HttpConversation):
 
     async def keep_alive(self) -> None:
         """Ping a server that has nothing to do, to learn whether it still knows us (bridging.md 9.1)."""
-        if not self.in_flight and trio.current_time() - self._asked_at >= PING_S:
+        if not self.running and trio.current_time() - self._asked_at >= PING_S:
             await self._check()
 
     async def _check(self) -> None:

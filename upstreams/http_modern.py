@@ -30,7 +30,7 @@ from hub.wire.mcp import HEADER_MISMATCH, LISTEN, TOOLS_CALL, TOOLS_LIST, UNSUPP
 from hub.wire.modern import request_headers
 from upstreams.http_post import CONTENT, Poster, StatusError, Take, field_lines
 from upstreams.http_session import RESENDABLE, HttpConversation
-from upstreams.session import SessionEvents, stamp_own, walk
+from upstreams.session import COMMON, SessionEvents, Terms, stamp_own, walk
 
 _TRACES = (b"x-mcp-header", b"\\u00")
 """One of these stands in every schema that asks for headers (the name may be written with escapes)."""
@@ -43,8 +43,8 @@ class ModernHttp(HttpConversation):
 
     era = Era.MODERN
 
-    def __init__(self, poster: Poster, events: SessionEvents, facts: ServerFacts) -> None:
-        super().__init__(poster, events)
+    def __init__(self, poster: Poster, events: SessionEvents, facts: ServerFacts, terms: Terms = COMMON) -> None:
+        super().__init__(poster, events, terms)
         self.facts = facts
         self._mirrors: dict[str, tuple[Mirror, ...]] = {}
         self._walked: dict[str, tuple[Mirror, ...]] = {}

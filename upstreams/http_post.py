@@ -158,13 +158,15 @@ class Poster:
         self.name = client.name
         self._quiet_until = float("-inf")
 
-    async def tell(self, headers: bytes, body: bytes, *, target: str | None = None) -> None:
+    async def tell(self, headers: bytes, body: bytes, *, target: str | None = None, resend: bool = False) -> None:
         """Post a message that is not answered on this connection; `target` in place of the client's own.
+
+        `resend`: it may be sent twice.
 
         Raises:
             HubError: as `open`, or it was not accepted.
         """
-        with await self.open(headers, body, target=target) as reply:
+        with await self.open(headers, body, target=target, resend=resend) as reply:
             if not 200 <= reply.status < 300:
                 await self.refused(reply, None)
 

@@ -31,7 +31,17 @@ from hub.wire.mcp import (
     Kind,
 )
 from upstreams.http_post import Poster
-from upstreams.session import CallClock, CallTimeouts, SessionEvents, named_log, split_progress, stamp_call, stamp_own
+from upstreams.running import Running
+from upstreams.session import (
+    COMMON,
+    CallTimeouts,
+    SessionEvents,
+    Terms,
+    named_log,
+    split_progress,
+    stamp_call,
+    stamp_own,
+)
 
 RESENDABLE: Final = frozenset({*LIST_METHOD.values(), RESOURCES_READ, PROMPTS_GET, COMPLETE, PING, DISCOVER})
 """Requests that may be sent twice (faults.md 4.3)."""
@@ -49,11 +59,13 @@ class HttpConversation:
     transport = "http"
     pid = None
 
-    def __init__(self, poster: Poster, events: SessionEvents) -> None:
+    def __init__(self, poster: Poster, events: SessionEvents, terms: Terms = COMMON) -> None:
         self.name = poster.name
         self.poster = poster
         self.events = events
-        self.in_flight = 0
+        self.terms = terms
+        self.running: dict[int, Running] = {}
+        """All operations, by the ids of their requests and in the order of sending."""
         self._number = 0
         self._nursery: trio.Nursery | None = None
         self._ended = trio.Event()
@@ -73,16 +85,15 @@ class HttpConversation:
         Cancellation: the upstream is told, the connection closed.
         """
         id = self.next_id()
-        params = stamp_call(self.era, self.facts.version, operation, exchange, id)
-        clock = CallClock(timeouts)
+        params = stamp_call(self.era, self.facts.version, operation, exchange, id, self.terms)
+        running = self.running[id] = Running(operation, exchange, timeouts)
 
         def take(message: Request | Notification) -> None:
-            clock.touch()
-            self.deliver(message, exchange, id)
+            running.touch()
+            self.deliver(message, running, id)
 
-        self.in_flight += 1
         try:
-            with clock.scope:
+            with running.scope:
                 return await self.send(id, operation.method, params, take)
         except trio.Cancelled:
             self.withdraw(id, "The caller has cancelled")
@@ -91,7 +102,9 @@ class HttpConversation:
             self.end(error)
             raise
         finally:
-            self.in_flight -= 1
+            del self.running[id]
+            if running.questions:
+                running.withdraw()
         self.withdraw(id, "The time is up")
         raise DeadlineExceeded(f"{self.name} did not answer in time; whether it acted is unknown", upstream=self.name)
 
@@ -132,18 +145,20 @@ class HttpConversation:
 
     # --- hearing -----------------------------------------------------------------------------------------------------
 
-    def deliver(self, message: Request | Notification, exchange: Exchange | None, id: int | None) -> None:
-        """Hand on what the upstream said while answering `exchange`, or on its own."""
+    def deliver(self, message: Request | Notification, running: Running | None, id: int | None) -> None:
+        """Hand on what the upstream said while answering `running`, or on its own."""
         if isinstance(message, Request):
-            self.hear_request(message, exchange)
+            self.hear_request(message, running)
         elif message.method == PROGRESS:
             token, params = split_progress(message.params)
-            if exchange is not None and token == id:
-                exchange.progress(params)
+            if running is not None and token == id:
+                running.exchange.progress(params)
         elif message.method == MESSAGE:
             params = named_log(self.name, message.params)
-            if exchange is not None:
-                exchange.log(params)
+            if running is None and self.terms.exclusive:
+                running = next(reversed(self.running.values()), None)
+            if running is not None:
+                running.exchange.log(params)
             else:
                 self.events.log(params)
         elif message.method in LIST_CHANGED:
@@ -162,9 +177,18 @@ class HttpConversation:
     def _take_own(self, message: Request | Notification) -> None:
         self.deliver(message, None, None)
 
-    def hear_request(self, request: Request, exchange: Exchange | None) -> None:
+    def hear_request(self, request: Request, running: Running | None) -> None:
         """Only legacy upstreams may ask (B-9)."""
         log.debug("%s sent the request %s, which its revision forbids", self.name, request.method)
+
+    def hear_withdrawal(self, params: dict[str, Raw]) -> None:
+        """The upstream cancels something."""
+
+    async def welcome(self, exchange: Exchange) -> None:
+        """As `Session.welcome`."""
+
+    def roots_changed(self) -> None:
+        """As `Session.roots_changed`."""
 
     # --- serving -----------------------------------------------------------------------------------------------------
 

@@ -2,10 +2,11 @@
 
 All answers and notifications arrive on one stream. Answers and progress find their call by id and token; a log message
 names no call, so it is attributed only if all running calls are of one conversation with a host (D-13), never guessed.
+The same goes for questions, of which `questions` takes care.
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Final, NoReturn
 
 import trio
@@ -23,7 +24,7 @@ from hub.link.exchange import (
     UpstreamUnavailable,
 )
 from hub.link.peer import BadPeer, Peer
-from hub.wire.jsonrpc import Failure, Notification, RemoteProtocolError, Reply, Request, peek_object, peek_str
+from hub.wire.jsonrpc import Notification, RemoteProtocolError, Reply, Request, peek_object, peek_str
 from hub.wire.legacy import ServerFacts
 from hub.wire.mcp import (
     CANCELLED,
@@ -32,7 +33,6 @@ from hub.wire.mcp import (
     LIST_CHANGED,
     LISTEN,
     MESSAGE,
-    METHOD_NOT_FOUND,
     PING,
     PROGRESS,
     SUBSCRIPTION_KEY,
@@ -40,9 +40,10 @@ from hub.wire.mcp import (
     Era,
     era_of,
 )
+from upstreams.questions import Questions
+from upstreams.running import Running
 from upstreams.session import (
     COMMON,
-    CallClock,
     CallTimeouts,
     SessionEvents,
     Terms,
@@ -79,7 +80,8 @@ class PeerSession:
         self._facts: ServerFacts | None = None
         self._era = Era.LEGACY
         self._outbox: Outbox | None = None
-        self._running: dict[int, tuple[Exchange, CallClock]] = {}
+        self._questions = Questions(name, events, terms, self._tell, self._version, one_stream=True)
+        self._running = self._questions.running
         self._listens: dict[int, Callable[[Notification], None]] = {}
         """Who hears what belongs to a subscription, by its id (N-4)."""
         self._silent_timeouts = 0
@@ -173,18 +175,27 @@ class PeerSession:
             raise Overloaded(f"{self.name} has {MAX_IN_FLIGHT} calls to work off; try again later", upstream=self.name)
         peer = self.peer
         id = peer.next_id()
-        clock = CallClock(timeouts)
+        running = Running(operation, exchange, timeouts)
         began, heard = trio.current_time(), peer.messages
         mark = self._outbox.accepted_bytes if self._outbox else 0
-        self._running[id] = exchange, clock
+        questions = self._questions
+        if (principal := exchange.caller.identity.principal) != questions.principal:
+            questions.serve(principal)
+        self._running[id] = running
         try:
-            with clock.scope:
-                params = stamp_call(self._era, self.facts.version, operation, exchange, id)
+            with running.scope:
+                params = stamp_call(self._era, self.facts.version, operation, exchange, id, self.terms)
                 return await peer.request(operation.method, params, id=id)
         except (ChannelClosed, OutboxFull, BadPeer, RemoteProtocolError) as error:
             self._failed(error, mark)
+        except trio.Cancelled:
+            questions.suspect(running)
+            raise
         finally:
             del self._running[id]
+            if running.questions:
+                running.withdraw()
+        questions.suspect(running)
         self._timed_out(began, heard)
         raise DeadlineExceeded(
             f"{self.name} did not answer in time and was told to stop; whether it acted is unknown", upstream=self.name
@@ -232,10 +243,11 @@ class PeerSession:
     def _timed_out(self, began: float, heard_before: int) -> None:
         """Count a timeout; after several in which nothing at all was heard, give the upstream up (F-P-04).
 
-        Calls that ran side by side count once: one thing may be wrong with all of them, and others with none.
+        Calls that ran side by side count once: one thing may be wrong with all of them, and others with none. An
+        upstream that waits for an answer itself may have no time for others.
         """
         heard = self.peer.messages
-        if heard != heard_before or began < self._counted_at:
+        if heard != heard_before or began < self._counted_at or self._questions.waits:
             return
         self._silent_timeouts = self._silent_timeouts + 1 if heard == self._heard_then else 1
         self._heard_then, self._counted_at = heard, trio.current_time()
@@ -250,16 +262,16 @@ class PeerSession:
             token, params = split_progress(notification.params)
             running = None if token is None else self._running.get(token)
             if running is not None:
-                running[1].touch()
-                running[0].progress(params)
+                running.touch()
+                running.exchange.progress(params)
         elif method == MESSAGE:
             params = named_log(self.name, notification.params)
             owner = self._attribute()
             if owner is None:
                 self.events.log(params)
             else:
-                owner[1].touch()
-                owner[0].log(params)
+                owner.touch()
+                owner.exchange.log(params)
         elif hear := self._subscription(notification):
             hear(notification)
         elif kinds := LIST_CHANGED.get(method):
@@ -284,18 +296,37 @@ class PeerSession:
             return None
         return self._listens.get(_number(peek_object(notification.params.get("_meta")).get(SUBSCRIPTION_KEY)))
 
-    def _attribute(self) -> tuple[Exchange, CallClock] | None:
+    def _attribute(self) -> Running | None:
         """The call that a message without an address surely belongs to: the newest, if all are of one host."""
-        owner: tuple[Exchange, CallClock] | None = None
+        owner: Running | None = None
         for running in self._running.values():
-            if owner is not None and owner[0].caller.conversation != running[0].caller.conversation:
+            if owner is not None and not self.terms.exclusive and _conversation(owner) != _conversation(running):
                 return None
             owner = running
         return owner
 
-    async def _on_request(self, request: Request) -> Reply:
-        """What an upstream asks of its host. No such question is relayed in this version, and none was offered."""
-        return Failure(METHOD_NOT_FOUND, f"This client does not answer {request.method}")
+    def _on_request(self, request: Request) -> Awaitable[Reply]:
+        return self._questions.take(request)
+
+    def _version(self) -> str:
+        return self._facts.version if self._facts else ""
+
+    def _tell(self, method: str, params: dict[str, Raw]) -> None:
+        self.peer.notify(method, params)
+
+    async def welcome(self, exchange: Exchange) -> None:
+        """As `Session.welcome`."""
+        if self._era is Era.LEGACY:
+            await self._questions.welcome(exchange)
+
+    def roots_changed(self) -> None:
+        """As `Session.roots_changed`."""
+        if self._era is Era.LEGACY:
+            self._questions.roots_changed()
+
+
+def _conversation(running: Running) -> int:
+    return running.exchange.caller.conversation
 
 
 def _number(value: Raw | None) -> int:

@@ -14,6 +14,7 @@ from msgspec import Raw, Struct
 
 from config.schema import UpstreamConfig
 from hub.link.exchange import Caller, Exchange, Operation, UpstreamProtocolError
+from hub.wire.abilities import PASSIVE, capabilities_for_upstream
 from hub.wire.jsonrpc import (
     EMPTY,
     Failure,
@@ -47,6 +48,8 @@ MAX_ENTRY_BYTES: Final = 64 << 10
 MAX_LIST_BYTES: Final = 8 << 20
 OWN_CAPABILITIES: Final[dict[str, Raw]] = {}
 """What the hub can do for an upstream by itself, with no host behind it."""
+_DECLARED: Final = {"extensions": PASSIVE}
+"""What it declares in its own requests to modern upstreams."""
 
 
 class CallTimeouts(Struct, frozen=True):
@@ -65,6 +68,11 @@ class Terms(Struct, frozen=True):
     """Declared in `initialize`; a modern upstream hears those of each request instead."""
     exclusive: bool = False
     """One host has it for itself: what the upstream asks is asked of that host."""
+    client_features: str = "auto"
+    absorbs_tasks: bool = True
+    tells_roots: bool = True
+    """What a modern upstream hears of those: "none" of what a host can be asked; that results may come later; where
+    hosts work."""
     roots: tuple[str, ...] = ()
     """URIs that answer `roots/list` whoever asks, in place of a host's (G-11)."""
 
@@ -164,6 +172,20 @@ class Session(Protocol):
         """
         ...
 
+    async def welcome(self, exchange: Exchange) -> None:
+        """Have what an upstream asks as soon as a session is open answered by the host whose session it is (7.1).
+
+        To be called once, with the exchange of the operation that the session was opened for, before that is sent. It
+        gives questions a moment to come, and waits for the answers to those that did. Nothing happens on others.
+
+        Cancellation: withdraws them.
+        """
+        ...
+
+    def roots_changed(self) -> None:
+        """Tell the upstream that the roots of the host are others now, if that was promised."""
+        ...
+
     async def listen(self, params: dict[str, Raw], hear: Callable[[Notification], None]) -> Reply:
         """Hold a `subscriptions/listen` until the upstream ends it; `hear` gets what belongs to it (modern ones only).
 
@@ -190,12 +212,17 @@ def open_session(
 # --- what is written into requests ------------------------------------------------------------------------------------
 
 
-def capabilities_for(caller: Caller) -> dict[str, Raw]:
-    """What an upstream may ask of `caller` through the hub (bridging.md 5.1). Nothing, in this version."""
-    return OWN_CAPABILITIES
+def capabilities_for(caller: Caller, terms: Terms) -> dict[str, Raw]:
+    """What a modern upstream may ask of `caller` through the hub, on these terms (bridging.md 5.1)."""
+    known = caller.capabilities
+    if not terms.tells_roots and "roots" in known:
+        known = {name: value for name, value in known.items() if name != "roots"}
+    return capabilities_for_upstream(known, client_features=terms.client_features, absorbs_tasks=terms.absorbs_tasks)
 
 
-def stamp_call(era: Era, version: str, operation: Operation, exchange: Exchange, token: int) -> dict[str, Raw]:
+def stamp_call(
+    era: Era, version: str, operation: Operation, exchange: Exchange, token: int, terms: Terms = COMMON
+) -> dict[str, Raw]:
     """The params of `operation` for an upstream of `era`: foreign `_meta` passes, this hop's own is added.
 
     `token` is a progress token, unique in the session; it is only sent if the host asked for progress.
@@ -206,7 +233,7 @@ def stamp_call(era: Era, version: str, operation: Operation, exchange: Exchange,
         meta = stamp(
             operation.meta,
             version=version,
-            capabilities=capabilities_for(caller),
+            capabilities=capabilities_for(caller, terms),
             log_level=caller.log_level,
             progress_token=wanted,
         )
@@ -223,7 +250,7 @@ def stamp_own(era: Era, version: str, params: dict[str, Raw]) -> dict[str, Raw]:
     """The params of a request of the hub's own."""
     if era is Era.LEGACY:
         return params
-    return {**params, "_meta": stamp({}, version=version, capabilities=OWN_CAPABILITIES)}
+    return {**params, "_meta": stamp({}, version=version, capabilities=_DECLARED)}
 
 
 # --- what is read from notifications ----------------------------------------------------------------------------------
@@ -242,22 +269,6 @@ def named_log(name: str, params: dict[str, Raw]) -> dict[str, Raw]:
     logger = peek_str(params.get("logger"))
     rest = {key: value for key, value in params.items() if key != "_meta"}
     return {**rest, "logger": raw(f"{name}/{logger}" if logger else name)}
-
-
-class CallClock:
-    """The deadline of one call: idle, moved by `touch`, and total. To be used as `with clock.scope:`."""
-
-    __slots__ = ("_idle_s", "_until", "scope")
-
-    def __init__(self, timeouts: CallTimeouts) -> None:
-        now = trio.current_time()
-        self._idle_s = timeouts.idle_s
-        self._until = now + timeouts.total_s
-        self.scope = trio.CancelScope(deadline=min(now + timeouts.idle_s, self._until))
-
-    def touch(self) -> None:
-        """A message for the call came: the idle time starts anew."""
-        self.scope.deadline = min(trio.current_time() + self._idle_s, self._until)
 
 
 # --- lists ------------------------------------------------------------------------------------------------------------

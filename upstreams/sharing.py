@@ -50,7 +50,14 @@ def terms_of(config: UpstreamConfig, capabilities: Mapping[str, Raw] | None = No
         declared["roots"] = EMPTY
     elif config.roots == "none":
         declared.pop("roots", None)
-    return Terms(declared, exclusive=capabilities is not None, roots=roots)
+    return Terms(
+        declared,
+        exclusive=capabilities is not None,
+        client_features=config.client_features,
+        absorbs_tasks=config.tasks == "absorb",
+        tells_roots=config.roots in ("auto", "host"),
+        roots=roots,
+    )
 
 
 def union(some: Mapping[str, Raw], more: Mapping[str, Raw]) -> dict[str, Raw]:

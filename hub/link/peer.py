@@ -51,6 +51,8 @@ NEVER_CANCELLED: Final = frozenset({INITIALIZE, DISCOVER})
 """`initialize` by rule (P-8); a probe, because it may have gone to a server that knows neither."""
 
 OnRequest = Callable[[Request], Awaitable[Reply]]
+"""Called when a request arrives, before anything is heard that comes after it. What it returns is awaited in a task of
+its own."""
 OnNotification = Callable[[Notification], None]
 
 
@@ -301,18 +303,18 @@ class Peer:
             self._send_if_possible(encode_response(request.id, failure), "a refusal")
         else:
             scope = self._answering[request.id] = trio.CancelScope()
-            nursery.start_soon(self._answer, request, scope)
+            nursery.start_soon(self._answer, request, self._on_request(request), scope)
 
     def _stop_answering(self, notification: Notification) -> None:
         for id, scope in self._answering.items():
             if raw(id) == notification.params.get("requestId"):
                 scope.cancel()
 
-    async def _answer(self, request: Request, scope: trio.CancelScope) -> None:
+    async def _answer(self, request: Request, answering: Awaitable[Reply], scope: trio.CancelScope) -> None:
         reply: Reply = Failure(INTERNAL_ERROR, "The request could not be answered")
         try:
             with scope:
-                reply = await self._on_request(request)
+                reply = await answering
         except Exception:  # the wall around serving one request
             log.exception("answering %s of %s failed", request.method, self._name)
         finally:

@@ -16,6 +16,8 @@ FORM: Final = "form"
 URL: Final = "url"
 PASSIVE_EXTENSIONS: Final = (UI_EXTENSION,)
 """Extensions that ask nothing of the hub, so that upstreams may know that a host has them."""
+PASSIVE: Final = raw({UI_EXTENSION: {"mimeTypes": ["text/html;profile=mcp-app"]}})
+"""They themselves, where the hub speaks for all hosts: servers show what belongs to one to those that declare it."""
 
 
 def capabilities_for_upstream(
@@ -54,7 +56,7 @@ def superset() -> dict[str, Raw]:
     return {
         "sampling": EMPTY,
         "elicitation": raw({FORM: {}, URL: {}}),
-        "extensions": raw({UI_EXTENSION: {}}),
+        "extensions": PASSIVE,
     }
 
 

@@ -66,7 +66,7 @@ async def test_ping_is_for_legacy_hosts_and_never_forwarded(pair, autojump_clock
 
 
 @pytest.mark.covers("X-23")
-@pytest.mark.parametrize("method", ["resources/subscribe", "tasks/list", "nonsense", "subscriptions/listen"])
+@pytest.mark.parametrize("method", ["tasks/list", "nonsense"])
 async def test_what_the_hub_does_not_do_is_no_method(pair, autojump_clock, method):
     async with pair.house({"files": pair.fake()}) as (_, host):
         question = await host.start(method, {"uri": "note://one"})
@@ -280,7 +280,7 @@ async def test_metadata_of_a_hop_ends_there_and_the_rest_passes(pair, autojump_c
             assert about["name"] == "hubd"
             assert found == {
                 "io.modelcontextprotocol/protocolVersion": MODERN,
-                "io.modelcontextprotocol/clientCapabilities": {},
+                "io.modelcontextprotocol/clientCapabilities": {"extensions": {"io.modelcontextprotocol/tasks": {}}},
                 **level,
             }
         assert result["_meta"]["traceparent"] == "00-b"

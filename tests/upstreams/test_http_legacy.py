@@ -18,6 +18,7 @@ from hub.link.exchange import (
 )
 from hub.wire.jsonrpc import raw
 from hub.wire.mcp import Kind
+from upstreams.http_legacy import MAX_QUESTIONS
 from upstreams.session import CallTimeouts
 
 
@@ -481,7 +482,7 @@ async def test_a_flood_of_questions_is_bounded() -> None:
     script.on |= {"tools/call": call, "response": answered}
     async with running(script) as it:
         assert await it.call() == {}
-        await it.peer.until(lambda: it.peer.methods().count("POST") == 16)
+        await it.peer.until(lambda: it.peer.methods().count("POST") == MAX_QUESTIONS)
         release.set()
 
 

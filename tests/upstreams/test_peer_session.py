@@ -34,6 +34,7 @@ class Open:
         self.kinds = []
         self.logs = []
         self.over = 0
+        self.said = []
         self.error = None
         self.session = fake.open(UpstreamConfig(command="x", timeouts=Timeouts(start=20)), "up", self, Memory(None))
 
@@ -44,6 +45,15 @@ class Open:
 
     def log(self, params):
         self.logs.append({name: json.loads(bytes(value)) for name, value in params.items()})
+
+    def asked(self):
+        self.said.append("asked")
+
+    def unattributed(self, method):
+        self.said.append(f"unattributed {method}")
+
+    def elicited(self, id):
+        self.said.append(f"elicited {id}")
 
     def ended(self):
         self.over += 1
@@ -377,15 +387,21 @@ async def test_changes_are_passed_on_and_the_unknown_is_dropped(nursery, autojum
 
 
 @pytest.mark.covers("F-P-13", "T-3")
-@pytest.mark.parametrize(("version", "answers"), [(L2, 2), (L4, 2), (MODERN, 0)])
+@pytest.mark.parametrize(("version", "answers"), [(L2, 3), (L4, 3), (MODERN, 0)])
 async def test_questions_are_refused_in_legacy_and_ignored_in_modern(nursery, autojump_clock, version, answers):
     up = await opened(nursery, version=version)
-    await up.fake.conversation.say({"id": 1, "method": "ping"})
-    await up.fake.conversation.say({"id": 2, "method": "sampling/createMessage", "params": {}})
+    got = {}
+
+    async def ask(method):
+        got[method] = await up.fake.conversation.ask(method)
+
+    for method in ("ping", "sampling/createMessage", "nonsense/ask"):
+        nursery.start_soon(ask, method)
     await settle()
-    got = {message["id"]: message for message in up.fake.conversation.received if "method" not in message}
     assert len(got) == answers
     if answers:
-        assert got[1]["result"] == {}
-        assert got[2]["error"]["code"] == -32601
+        assert got["ping"]["result"] == {}
+        assert got["sampling/createMessage"]["error"]["code"] == -32601
+        assert got["nonsense/ask"]["error"]["code"] == -32601
     assert up.fake.complaints == []
+    nursery.cancel_scope.cancel()

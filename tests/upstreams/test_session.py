@@ -3,7 +3,6 @@
 import json
 
 import pytest
-import trio
 from fakes import FakeHost
 from schemas import validate
 
@@ -17,8 +16,7 @@ from upstreams.session import (
     MAX_ENTRIES,
     MAX_ENTRY_BYTES,
     MAX_PAGES,
-    CallClock,
-    CallTimeouts,
+    Terms,
     capability,
     named_log,
     open_session,
@@ -53,7 +51,8 @@ def test_a_modern_call_says_everything_about_itself():
     host = FakeHost(version=MODERN, token="theirs", level="info", capabilities={"sampling": {}})
     meta = meta_of(stamp_call(Era.MODERN, MODERN, TRACED, host, 7))
     assert meta["io.modelcontextprotocol/protocolVersion"] == MODERN
-    assert meta["io.modelcontextprotocol/clientCapabilities"] == {}
+    tasks = {"extensions": {"io.modelcontextprotocol/tasks": {}}}
+    assert meta["io.modelcontextprotocol/clientCapabilities"] == {"sampling": {}, **tasks}
     assert meta["io.modelcontextprotocol/clientInfo"]["name"] == "hubd"
     assert meta["io.modelcontextprotocol/logLevel"] == "info"
     assert meta["progressToken"] == 7
@@ -76,9 +75,28 @@ def test_stamped_calls_are_valid(version, host):
     validate(encode_request(1, "tools/list", stamp_own(era, version, {})), version, sender="client")
 
 
-def test_own_requests_are_bare_in_legacy():
+def test_own_requests_are_bare_in_legacy_and_promise_nothing_in_modern():
     params = {"cursor": raw("x")}
     assert stamp_own(Era.LEGACY, L4, params) is params
+    declared = meta_of(stamp_own(Era.MODERN, MODERN, params))["io.modelcontextprotocol/clientCapabilities"]
+    apps = {"mimeTypes": ["text/html;profile=mcp-app"]}
+    assert declared == {"extensions": {"io.modelcontextprotocol/ui": apps}}
+
+
+@pytest.mark.covers("R-5")
+@pytest.mark.parametrize(
+    ("terms", "told"),
+    [
+        (Terms(), {"roots", "sampling", "elicitation", "extensions"}),
+        (Terms(absorbs_tasks=False), {"roots", "sampling", "elicitation"}),
+        (Terms(tells_roots=False, absorbs_tasks=False), {"sampling", "elicitation"}),
+        (Terms(client_features="none", absorbs_tasks=False), set()),
+    ],
+)
+def test_a_modern_upstream_hears_what_its_configuration_allows(terms, told):
+    host = FakeHost(version=L4, capabilities={"roots": {"listChanged": True}, "sampling": {}, "elicitation": {}})
+    meta = meta_of(stamp_call(Era.MODERN, MODERN, CALL, host, 7, terms))
+    assert set(meta["io.modelcontextprotocol/clientCapabilities"]) == told
 
 
 # --- notifications ----------------------------------------------------------------------------------------------------
@@ -98,21 +116,6 @@ def test_loggers_carry_the_name_of_their_upstream():
     said = {"level": raw("info"), "data": raw({"a": 1}), "logger": raw("db"), "_meta": raw({})}
     assert named_log("files", said) == {"level": raw("info"), "data": raw({"a": 1}), "logger": raw("files/db")}
     assert named_log("files", {"data": raw(1)})["logger"] == raw("files")
-
-
-@pytest.mark.covers("P-11", "F-P-05")
-async def test_a_clock_is_moved_by_messages_but_never_beyond_the_total(autojump_clock):
-    clock = CallClock(CallTimeouts(idle_s=10, total_s=25))
-    with clock.scope:
-        for _ in range(5):
-            await trio.sleep(9)
-            clock.touch()
-    assert clock.scope.cancelled_caught
-    assert trio.current_time() == 25
-    idle = CallClock(CallTimeouts(idle_s=10, total_s=25))
-    with idle.scope:
-        await trio.sleep_forever()
-    assert trio.current_time() == 35
 
 
 # --- lists ------------------------------------------------------------------------------------------------------------

@@ -52,6 +52,10 @@ class Running:
 
     def log(self, params): ...
 
+    def asked(self): ...
+
+    def unattributed(self, method): ...
+
     def ended(self):
         self.ended_at = trio.current_time()
 

@@ -1,0 +1,82 @@
+"""Whose question is it? What is asked on a stream that all calls of a session share names no call (bridging.md 16).
+
+A question belongs to an operation that was sent before it came and still runs. Which one is known for certain if it
+names the task of one, or if the session is one host's alone: then any of its own will do, since the answer finds the
+question whatever the host believes it was asked for. Else it must be plain that nobody but one host can be meant; if it
+is not, the question is refused and no host sees any of it. It is never guessed (G-4, F-I-02).
+
+What comes on the stream of one request, over HTTP, needs none of this: it belongs to that request.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Protocol, TypeVar
+
+from msgspec import Raw
+
+from hub.link.exchange import Exchange, Operation
+from hub.wire.jsonrpc import peek_object, peek_str
+from hub.wire.mcp import MAY_ASK, RELATED_TASK_KEY
+
+
+class Candidate(Protocol):
+    """A running operation."""
+
+    @property
+    def operation(self) -> Operation: ...
+
+    @property
+    def exchange(self) -> Exchange: ...
+
+
+C = TypeVar("C", bound=Candidate)
+
+
+def owner(
+    params: Mapping[str, Raw],
+    running: Iterable[C],
+    *,
+    exclusive: bool = False,
+    alone: bool = False,
+    suspect: int | None = None,
+) -> C | None:
+    """The operation that a question with `params` belongs to; None: nobody can tell, or there is none.
+
+    `running` in the order of sending. `exclusive`: all of them are one host's, and always were. `alone`: all operations
+    there ever were belong to one principal, and what they ask comes on this stream. `suspect`: a conversation whose
+    operation is over here, but perhaps not for the upstream.
+    """
+    task = related_task(params)
+    if task is not None and (named := [each for each in running if task_of(each.operation) == task]):
+        return named[-1]
+    able = [each for each in running if each.operation.method in MAY_ASK]
+    if not able:
+        return None
+    if exclusive:
+        return able[-1]
+    if task is not None or not alone:
+        return None
+    conversations = {each.exchange.caller.conversation for each in able}
+    if suspect is not None:
+        conversations.add(suspect)
+    return able[-1] if len(conversations) == 1 else None
+
+
+def may_ask(operation: Operation, params: Mapping[str, Raw]) -> bool:
+    """Whether a question with `params` may come on the stream of `operation` (R-2)."""
+    if operation.method in MAY_ASK:
+        return True
+    task = related_task(params)
+    return task is not None and task_of(operation) == task
+
+
+def related_task(params: Mapping[str, Raw]) -> str | None:
+    """The task that a message says it belongs to (2025-11-25)."""
+    related = peek_object(params.get("_meta")).get(RELATED_TASK_KEY)
+    return peek_str(peek_object(related).get("taskId"))
+
+
+def task_of(operation: Operation) -> str | None:
+    """The task that `operation` is about, as the upstream calls it. What other params hold, a host may have made up."""
+    if operation.method.startswith("tasks/"):
+        return peek_str(operation.params.get("taskId"))
+    return peek_str(peek_object(operation.meta.get(RELATED_TASK_KEY)).get("taskId"))
