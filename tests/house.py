@@ -215,7 +215,8 @@ class JudgedHost:
             said: dict[str, Any] = {"error": {"code": reply.code, "message": reply.message}}
         else:
             said = {"result": reply}
-        await self.send({"jsonrpc": "2.0", "id": request["id"], **said}, None)
+        with suppress(trio.BrokenResourceError, trio.ClosedResourceError):  # it may have been killed meanwhile
+            await self.send({"jsonrpc": "2.0", "id": request["id"], **said}, None)
 
     def was_asked(self, request: dict[str, Any]) -> None:
         """Take a question that came as a request."""
@@ -280,6 +281,7 @@ class LineHost(JudgedHost):
         self._house = house
         self.nursery = house.nursery
         self._stream, self._theirs = trio.testing.memory_stream_pair()
+        self._sending = trio.Lock()
         self.questions: dict[int | str, Question] = {}
         self.scope_of_hub = trio.CancelScope()
 
@@ -328,7 +330,8 @@ class LineHost(JudgedHost):
     async def send(self, message: dict[str, Any], question: Question | None) -> None:
         if question is not None:
             self.questions[question.id] = question
-        await self._stream.send_all(json.dumps(message).encode() + b"\n")
+        async with self._sending:
+            await self._stream.send_all(json.dumps(message).encode() + b"\n")
 
     async def cancel(self, question: Question) -> None:
         await self.tell("notifications/cancelled", {"requestId": question.id, "reason": "enough"})
@@ -497,11 +500,14 @@ class House:
         """Nothing is running, waited for, or counted as running (I-12)."""
         assert self.hub.downstreams._in_flight == {}
         assert [host.calls for host in self.hub.downstreams._attached.values() if host.calls] == []
-        assert self.endpoint._soon == {}
+        assert [host.asking for host in self.hub.downstreams._attached.values() if len(host.asking)] == []
+        assert [answer for answer, due in self.endpoint._soon.items() if due] == []
+        parking = self.hub.carrier.parking
+        assert (parking._calls, parking.status().running) == ({}, 0), parking
         for upstream in self.hub.supervisor.upstreams.values():
             assert upstream.in_flight == 0, upstream
             pool = upstream.pool
-            assert pool._opening == {}, pool
+            assert all(place.is_open for place in pool._opening.values()), pool
             attached = {host.tenant for host in self.hub.downstreams._attached.values()}
             assert {tenant for tenant in pool._served if tenant.conversation} <= attached, pool
             for place in pool.open_places():

@@ -73,6 +73,11 @@ class _Events:
         """As `SessionEvents.forgotten`."""
 
 
+def _is_welcoming(place: Place) -> bool:
+    """Whether its host is introduced before its first operation: it has roots, which a server may want to know."""
+    return place.terms.exclusive and "roots" in place.terms.capabilities and not place.terms.roots
+
+
 class Pool:
     """The sessions of one upstream. `main` is set and unset by the supervisor; `run` keeps the others."""
 
@@ -220,7 +225,7 @@ class Pool:
                 await place.opened.wait()
             if not place.is_open:
                 raise self._failure(place.error)
-            await self._welcome(key, place, exchange)
+            await self._welcome(place, exchange)
         except BaseException:
             place.release()
             raise
@@ -273,35 +278,35 @@ class Pool:
         kind = UpstreamUnauthorized if isinstance(error, UpstreamUnauthorized) else UpstreamUnavailable
         return kind(text, upstream=self._name)
 
-    async def _welcome(self, key: Tenant | str, place: Place, exchange: Exchange) -> None:
+    async def _welcome(self, place: Place, exchange: Exchange) -> None:
         """Answer, on behalf of the first call, what a server asks as soon as it is connected (7.1)."""
-        if "roots" not in place.terms.capabilities or place.terms.roots or not place.terms.exclusive:
-            self._ready(key, place)
-        elif place.greeting is None:
+        if not _is_welcoming(place):
+            return
+        if place.greeting is None:
             place.greeting = trio.Event()
             try:
                 await place.session.welcome(exchange)
             finally:
                 place.greeting.set()
-                self._ready(key, place)
+                self._ready(place)
         else:
             with trio.move_on_after(self._config.timeouts.start):
                 await place.greeting.wait()
 
-    def _ready(self, key: Tenant | str, place: Place) -> None:
+    def _ready(self, place: Place) -> None:
         """Let calls find it."""
-        if self._opening.get(key) is not place:  # it is over, or its tenant is gone
-            return
-        del self._opening[key]
-        if isinstance(key, str):
-            self._shared[key] = place
-            if self.sharing in EXCLUSIVE:
-                self._retire(place)
-            return
-        smaller = self._served.get(key)
-        self._served[key] = place
-        if smaller is not None and smaller.tenant is not None:
-            self._retire(smaller)
+        keys = [key for key, found in self._opening.items() if found is place]
+        for key in keys:  # one, or none if it is over or its tenant is gone
+            del self._opening[key]
+            if isinstance(key, str):
+                self._shared[key] = place
+                if self.sharing in EXCLUSIVE:
+                    self._retire(place)
+                continue
+            smaller = self._served.get(key)
+            self._served[key] = place
+            if smaller is not None and smaller.tenant is not None:
+                self._retire(smaller)
 
     # --- the life of a session of the pool ----------------------------------------------------------------------------
 
@@ -323,6 +328,8 @@ class Pool:
         self._not_before = float("-inf")
         place.want_level(self._level)
         nursery.start_soon(self._expire, place)
+        if not _is_welcoming(place):
+            self._ready(place)
         log.info("%s: one more session is open, %d in all", self._name, len(self))
 
     async def _expire(self, place: Place) -> None:

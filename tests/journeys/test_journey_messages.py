@@ -261,7 +261,8 @@ async def test_a_message_that_may_be_anyones_is_nobodys(pair, autojump_clock, id
         return pair.whole(content=[])
 
     fake.on |= {"tools/call:wait": wait, "tools/call:talk": talk}
-    async with pair.house({"files": fake}) as (house, host):
+    settings = {"files": {"across_principals": True}}
+    async with pair.house({"files": fake}, upstreams=settings) as (house, host):
         other = await pair.host(house, identity=identity)
         assert host.identity == ALICE
         for each in (host, other):
