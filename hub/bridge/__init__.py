@@ -7,5 +7,6 @@
     modern  modern    `carry`: questions pass, the upstream's state goes sealed
 
 `carry` decides which it is; `states` seals what a host carries between its requests; `urls` is about errors that ask
-for a visit to a page, `tasks` about results that come later.
+for a visit to a page, `tasks` about results that come later. Of a parked call, `parked` says what may happen when,
+`call` is its two ends, `parking` has its tasks; `roots` remembers what hosts need not be asked again.
 """

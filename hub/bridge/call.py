@@ -4,7 +4,7 @@ It has two ends. The upstream sees an `Exchange` that lasts as long as the call,
 the host, one after the other, wait for what comes next: the outcome, or a round of questions.
 """
 
-from typing import Protocol
+from typing import Final, Protocol
 
 import trio
 from msgspec import Raw
@@ -12,9 +12,13 @@ from msgspec import Raw
 from hub.bridge.parked import Record
 from hub.bridge.states import Binding
 from hub.link.exchange import Caller, Exchange, Question
+from hub.link.peer import last_words
 from hub.wire.jsonrpc import Failure, Reply, Request
 from hub.wire.mcp import INVALID_PARAMS
 from hub.wire.questions import Refused
+
+LAST_WORDS_S: Final = 5.0
+"""How long an upstream may take to be told that a call is cancelled."""
 
 
 class Keeper(Protocol):
@@ -56,6 +60,7 @@ class Call:
         "_exchange",
         "_keeper",
         "_outcome",
+        "_over",
         "_waiting",
         "binding",
         "clock",
@@ -70,6 +75,7 @@ class Call:
     def __init__(self, keeper: Keeper, exchange: Exchange, request: Request, upstream: str, record: Record) -> None:
         self._keeper = keeper
         self._waiting: dict[str, _Waiting] = {}
+        self._over = trio.Event()
         self.record = record
         self.request = request
         self.upstream = upstream
@@ -107,12 +113,15 @@ class Call:
 
         Raises:
             Exception: whatever the call raised.
-        Cancellation: ends the call, since the host has heard of nothing that it could come back with.
+        Cancellation: ends the call, since the host has heard of nothing that it could come back with. The request
+        does not end before the call does, so that nothing of a host runs after it is gone.
         """
         try:
             await self._answered.wait()
         except trio.Cancelled:
             self._keeper.abandon(self)
+            with last_words(LAST_WORDS_S):
+                await self._over.wait()
             raise
         return self.outcome()
 
@@ -170,6 +179,7 @@ class Call:
         return {key: waiting.question for key, waiting in found.items()}
 
     def close(self) -> None:
-        """No question of this call will be answered any more."""
+        """Its task is over: no question will be answered any more."""
         over = Failure(INVALID_PARAMS, "The call that this question belongs to is over")
         self.settle({key: over for key, waiting in self._waiting.items() if waiting.reply is None})
+        self._over.set()

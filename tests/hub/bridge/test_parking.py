@@ -21,6 +21,7 @@ from hub.bridge.parking import COALESCE_S, DRAIN_S, MAX_PARKED_EACH, TOMBSTONE_S
 from hub.bridge.roots import ROOTS_S
 from hub.bridge.states import EXPIRED, LOST, USED, BadState, States
 from hub.link.exchange import DeadlineExceeded, Exchange, Question, UpstreamLost
+from hub.link.peer import last_words
 from hub.seal import Sealer
 from hub.wire.jsonrpc import Failure, RemoteProtocolError, Reply, Request, Result, encode_response, raw
 from hub.wire.mcp import ELICIT, L4, LIST_ROOTS, MODERN, SAMPLE
@@ -633,6 +634,25 @@ async def test_cancelled_while_questions_are_collected(autojump_clock):
         await attempt.wait()
         await wait_all_tasks_blocked()
         assert lot.cancelled == [COALESCE_S / 2]
+
+
+@pytest.mark.covers("P-10")
+async def test_a_cancelled_request_ends_when_its_call_has(autojump_clock):
+    async def work(exchange: Exchange) -> Reply:
+        try:
+            await trio.sleep_forever()
+        finally:
+            with last_words(3):
+                await trio.sleep(1)  # telling the upstream
+        return done()
+
+    async with a_lot() as lot:
+        attempt = lot.begin(work)
+        await trio.sleep(1)
+        attempt.scope.cancel()
+        await attempt.wait()
+        assert trio.current_time() == 2
+        lot.assert_at_rest()
 
 
 @pytest.mark.covers("P-10", "F-H-02", "R-8")
