@@ -1,0 +1,179 @@
+"""A task where it runs: what can be asked of an upstream about one (bridging.md 11).
+
+Every request goes by `Upstream.call`, so that it reaches the session in which the task was begun: that of the caller's
+tenant. None of it is an operation of a host, so none of it reports progress of one (P-5).
+"""
+
+from collections.abc import Mapping
+from typing import Final, Protocol
+
+from msgspec import Raw
+
+from config.schema import UpstreamConfig
+from hub.bridge.rounds import MAX_AT_ONCE
+from hub.bridge.task_words import NEEDS_INPUT, NoTask, Task, read_task
+from hub.link.exchange import Caller, Exchange, HubError, Operation, Question, UpstreamProtocolError
+from hub.wire.jsonrpc import Failure, RemoteProtocolError, Reply, open_object, peek_object, peek_str, raw
+from hub.wire.mcp import (
+    INVALID_PARAMS,
+    METHOD_NOT_FOUND,
+    QUESTIONS,
+    TASKS_CANCEL,
+    TASKS_GET,
+    TASKS_RESULT,
+    TASKS_UPDATE,
+    Era,
+    Snapshot,
+    era_of,
+)
+
+TTL_S: Final = 3600.0
+"""For how long a session is kept for a task whose upstream does not say when it forgets it; and never for longer."""
+
+
+class TaskServer(Protocol):
+    """What is needed of an upstream; `upstreams.upstream.Upstream` is one."""
+
+    name: str
+    config: UpstreamConfig
+
+    @property
+    def snapshot(self) -> Snapshot: ...
+
+    async def call(self, operation: Operation, exchange: Exchange) -> Reply: ...
+
+    def expect(self, caller: Caller, for_s: float) -> None:
+        """Keep the session that serves `caller` for so long, though no call may use it."""
+        ...
+
+    def session_of(self, caller: Caller) -> str | None:
+        """A name for the session that serves `caller`; "": what is begun outlives it; None: there is none now."""
+        ...
+
+
+class TaskGone(HubError):
+    """The upstream knows the task no more, so nobody will learn what came of the call."""
+
+    kind = "task_lost"
+
+
+class TaskCancelled(HubError):
+    """The task was cancelled, though not by the host."""
+
+    kind = "task_cancelled"
+
+
+class Quiet:
+    """The host's end of a request about a task. Satisfies `Exchange`.
+
+    `exchange` None: there is no request of the host to log to.
+    """
+
+    wants_progress = False
+
+    def __init__(self, caller: Caller, exchange: Exchange | None = None) -> None:
+        self.caller = caller
+        self._exchange = exchange
+
+    def progress(self, params: dict[str, Raw]) -> None:
+        """As `Exchange.progress`: not that of the host's request."""
+
+    def log(self, params: dict[str, Raw]) -> None:
+        """As `Exchange.log`."""
+        if self._exchange is not None:
+            self._exchange.log(params)
+
+    async def ask(self, question: Question) -> Reply:
+        """As `Exchange.ask`: nothing can be asked by such a request."""
+        return Failure(METHOD_NOT_FOUND, f"This request does not answer {question.method}")
+
+
+class Remote:
+    """One task of `upstream`, called `id` there, for the host of `exchange`. It was begun under the revision `version`.
+
+    Every method raises `HubError` as `Upstream.call` does. Cancellation: of the request, never of the task.
+    """
+
+    def __init__(self, upstream: TaskServer, id: str, version: str, exchange: Exchange) -> None:
+        self.upstream = upstream
+        self.id = id
+        self.version = version
+        self._exchange = exchange
+
+    def __repr__(self) -> str:
+        return f"<Remote task of {self.upstream.name}>"
+
+    @property
+    def era(self) -> Era:
+        """Which kind of task it is."""
+        return era_of(self.version)
+
+    async def look(self) -> Task | Failure:
+        """How it is now. An upstream may refuse; `is_unknown` says whether for good.
+
+        Raises:
+            UpstreamProtocolError: it answers with something else.
+        """
+        reply = await self._request(TASKS_GET)
+        if isinstance(reply, Failure):
+            return reply
+        try:
+            task = read_task(peek_object(reply.value), self.version)
+        except NoTask as error:
+            raise nonsense(self.upstream.name, str(error)) from None
+        self.keep(task)
+        return task
+
+    def keep(self, task: Task) -> None:
+        """Have the session kept for as long as the task may last."""
+        self.upstream.expect(self._exchange.caller, min(task.ttl_s or TTL_S, TTL_S))
+
+    async def result(self, exchange: Exchange | None = None) -> Reply:
+        """What came of a legacy task, when it is over; what the upstream wants to know goes to `exchange` (X-12)."""
+        operation = Operation(TASKS_RESULT, {"taskId": raw(self.id)})
+        return await self.upstream.call(operation, exchange or self._exchange)
+
+    async def update(self, answers: Mapping[str, Raw]) -> Reply:
+        """Give it answers to what it asked."""
+        return await self._request(TASKS_UPDATE, inputResponses=raw(answers))
+
+    async def cancel(self) -> Reply:
+        """Ask the upstream to give it up (P-9)."""
+        return await self._request(TASKS_CANCEL)
+
+    async def _request(self, method: str, **params: Raw) -> Reply:
+        return await self.upstream.call(Operation(method, {"taskId": raw(self.id), **params}), self._exchange)
+
+
+def is_unknown(failure: Failure) -> bool:
+    """Whether an upstream says that there is no such task."""
+    return failure.code == INVALID_PARAMS
+
+
+def questions_of(task: Task, upstream: str, version: str) -> dict[str, Question]:
+    """What a task of the extension wants to know, by key.
+
+    Raises:
+        UpstreamProtocolError: it asks for what no host can be asked.
+    """
+    if task.status != NEEDS_INPUT:
+        return {}
+    try:
+        requests = open_object(task.members["inputRequests"]) if "inputRequests" in task.members else {}
+    except RemoteProtocolError:
+        raise nonsense(upstream, "inputRequests that are no object") from None
+    if len(requests) > MAX_AT_ONCE:
+        raise nonsense(upstream, f"a task with more than {MAX_AT_ONCE} questions at once")
+    return {key: _question(peek_object(value), upstream, version) for key, value in requests.items()}
+
+
+def _question(request: dict[str, Raw], upstream: str, version: str) -> Question:
+    method = peek_str(request.get("method"))
+    if method not in QUESTIONS:
+        raise nonsense(upstream, "a question of an unknown kind")
+    return Question(method, peek_object(request.get("params")), upstream, version)
+
+
+def nonsense(upstream: str, what: str) -> UpstreamProtocolError:
+    """The error of an upstream that answered with `what`."""
+    return UpstreamProtocolError(f"{upstream} answered with {what}", upstream=upstream)
