@@ -6,6 +6,7 @@ Every session has one: the main one, which the supervisor runs, and those that t
 """
 
 import logging
+import secrets
 from collections.abc import Callable
 from typing import Final
 
@@ -70,6 +71,10 @@ class Place:
         self.holders = 0
         """Calls that use it, or wait for it."""
         self.idle_since = trio.current_time()
+        self.needed_until = float("-inf")
+        """Tasks live in it till then, though no call may hold it."""
+        self.id = secrets.token_hex(8)
+        """That no other has, in this run of the hub or another."""
         self.level = Level(name, timeouts.list)
         self.scope = trio.CancelScope()
         self._start_s = timeouts.start

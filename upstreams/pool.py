@@ -125,7 +125,7 @@ class Pool:
     def open_places(self) -> list[Place]:
         """Those of all open sessions, the main one first."""
         every = [*([self.main] if self.main else []), *self.places]
-        return [place for place in every if place.is_open and not place.over]
+        return [place for place in every if place.is_open and not place.over and not place.scope.cancel_called]
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Be ready to open sessions until cancelled, which closes them in order."""
@@ -216,6 +216,7 @@ class Pool:
             Overloaded: there are too many, and all are in use.
         Cancellation: leaves it to the calls that come after.
         """
+        await trio.lowlevel.checkpoint_if_cancelled()  # the host may have left already
         caller = exchange.caller
         key = caller.tenant if self.sharing in EXCLUSIVE else caller.identity.principal
         place = self._opening.get(key) or self._start(key, caller)
@@ -338,7 +339,8 @@ class Pool:
         due = trio.current_time() + idle_s
         while trio.current_time() < due:
             await trio.sleep_until(due)
-            due = (trio.current_time() if place.holders else place.idle_since) + idle_s
+            used = trio.current_time() if place.holders else place.idle_since
+            due = max(used + idle_s, place.needed_until)
         self._retire(place)
 
     def _retire(self, place: Place) -> None:
@@ -391,7 +393,8 @@ class Pool:
         self._memory.put(INTERACTIVE, config_key(self._config), True)
         log.info("%s asks its hosts questions: from now on each host has a session of its own", self._name)
         for place in [*([self.main] if self.main else []), *self._shared.values()]:
-            if place.last is not None and not place.mixed:
+            # One whose requests stand alone would be a stranger to its own parked calls there: `attribution.owner`.
+            if place.last is not None and place.last.conversation and not place.mixed:
                 self._served[place.last] = place
             elif place is not self.main:
                 self._retire(place)

@@ -15,6 +15,7 @@ from msgspec import Raw, structs
 
 from config.schema import UpstreamConfig
 from hub.link.exchange import (
+    Caller,
     Exchange,
     HubError,
     Operation,
@@ -323,6 +324,19 @@ class Upstream:
         if self.state is State.CONNECTED:
             return not self.listed
         return self.state not in (State.DISABLED, State.UNAUTHORIZED)
+
+    def expect(self, caller: Caller, for_s: float) -> None:
+        """Keep the session that serves `caller` for so long, though no call may use it: a task lives in it."""
+        place = self.pool.find(caller)
+        if place is not None:
+            place.needed_until = max(place.needed_until, trio.current_time() + for_s)
+
+    def session_of(self, caller: Caller) -> str | None:
+        """A name for the session that serves `caller`; "": what is begun outlives it; None: there is none now."""
+        place = self.pool.find(caller)
+        if place is None:
+            return None
+        return place.id if place.session.transport == "stdio" else ""
 
     def left(self, tenant: Tenant) -> None:
         """A host is gone; what it had for itself is closed when its calls are over."""
