@@ -47,7 +47,7 @@ def owner(
     """
     task = related_task(params)
     if task is not None and (named := [each for each in running if task_of(each.operation) == task]):
-        return named[-1]
+        return max(named[::-1], key=lambda each: each.operation.method in MAY_ASK)  # not a look at the task beside it
     able = [each for each in running if each.operation.method in MAY_ASK]
     if not able:
         return None
