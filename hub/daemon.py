@@ -200,6 +200,7 @@ class _Daemon:
     async def _drain(self) -> None:
         async with trio.open_nursery() as nursery:
             self._endpoint.drain()
+            self._hub.router.subscriptions.end()
             nursery.start_soon(self._http.drain)
             nursery.start_soon(self._lines.drain)
 

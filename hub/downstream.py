@@ -29,10 +29,21 @@ from hub.wire.jsonrpc import (
     Result,
     decode,
     detach,
+    encode_notification,
     encode_response,
     is_batch,
+    raw,
 )
-from hub.wire.mcp import INITIALIZE, INVALID_PARAMS, INVALID_REQUEST, MODERN_VERSIONS, PING, VERSION_KEY
+from hub.wire.mcp import (
+    CANCELLED,
+    INITIALIZE,
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    LISTEN,
+    MODERN_VERSIONS,
+    PING,
+    VERSION_KEY,
+)
 from hub.wire.modern import progress_token, read_metadata
 
 __all__ = ["Downstream", "Downstreams", "LineHost", "serve_lines"]
@@ -137,10 +148,12 @@ class LineHost(Downstream):
         for message in messages.values():
             self._send(message)
 
-    def _say(self, message: bytes, *, vital: bool = False) -> None:
+    def _say(self, message: bytes, *, vital: bool = False) -> bool:
         """Send what belongs to a request and may be dropped, unless it is `vital`."""
         if vital or self._channel.outbox.queued_bytes < CONGESTED_BYTES:
             self._send(message)
+            return True
+        return False
 
     def _send(self, message: bytes) -> None:
         try:
@@ -243,6 +256,8 @@ class LineHost(Downstream):
             self.end(request.id)
         if reply is not None:
             self._reply(request.id, reply)
+            if request.method == LISTEN and isinstance(reply, Result):  # N-16
+                self._send(encode_notification(CANCELLED, {"requestId": raw(request.id)}))
 
     def end(self, id: int | str) -> None:
         super().end(id)

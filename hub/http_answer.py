@@ -27,6 +27,8 @@ class Accepted(Struct, frozen=True):
 
     json: bool = True
     events: bool = True
+    events_first: bool = False
+    """Both, and events named first. Order weighs nothing (RFC 9110), but SDKs name JSON first: others want events."""
 
 
 @lru_cache(maxsize=256)
@@ -39,10 +41,10 @@ def accepted(header: str | None) -> Accepted:
         name, *parameters = (piece.strip() for piece in part.split(";"))
         if not any(piece.startswith("q=") and not piece[2:].strip("0.") for piece in parameters):
             ranges.add(name)
-    return Accepted(
-        json=not ranges.isdisjoint(("application/json", "application/*", "*/*")),
-        events=not ranges.isdisjoint(("text/event-stream", "text/*", "*/*")),
-    )
+    json = not ranges.isdisjoint(("application/json", "application/*", "*/*"))
+    events = not ranges.isdisjoint(("text/event-stream", "text/*", "*/*"))
+    first = -1 < header.lower().find("text/event-stream") < header.lower().find("application/json")
+    return Accepted(json, events, events_first=json and events and first)
 
 
 @lru_cache(maxsize=256)
@@ -58,7 +60,7 @@ class Answer(Protocol):
 
     def open(self) -> None: ...
 
-    def send(self, message: bytes, *, vital: bool = False) -> None: ...
+    def send(self, message: bytes, *, vital: bool = False) -> bool | None: ...
 
 
 class ModernAnswer:
@@ -74,10 +76,12 @@ class ModernAnswer:
         if self._accept.events and not self._response.started:
             self._response.open_stream()
 
-    def send(self, message: bytes, *, vital: bool = False) -> None:
+    def send(self, message: bytes, *, vital: bool = False) -> bool:
         self.open()
         if self._response.started and (vital or self._response.queued_bytes <= CONGESTED_BYTES):
             self._response.write(encode_event(message), vital=vital)
+            return True
+        return False
 
     def finish(self, message: bytes, reply: Reply) -> None:
         """End with a response."""
@@ -128,6 +132,11 @@ class LegacyAnswer:
         if self._stream is not None:
             self._stream.send(message, vital=vital)
 
+    @property
+    def told(self) -> HttpSession:
+        """As `hub.relay.Asked.told`."""
+        return self._session
+
     async def ask(self, question: Question, send: Send) -> Reply:
         """Ask the host of the session, if there is or can be a stream to ask it on.
 
@@ -143,7 +152,7 @@ class LegacyAnswer:
 
     def finish(self, message: bytes | None) -> None:
         """End with a response; None: the request was cancelled, so that there is none (P-10)."""
-        if message is not None and not self._accept.json:
+        if message is not None and (self._accept.events_first or not self._accept.json):
             self.open()
         if self._stream is not None:
             self._stream.finish(message)

@@ -49,6 +49,7 @@ from hub.wire.mcp import (
     INITIALIZE,
     INVALID_PARAMS,
     LEGACY_VERSIONS,
+    LISTEN,
     MODERN_VERSIONS,
     PING,
     SET_LEVEL,
@@ -196,23 +197,34 @@ class Endpoint:
         caller = Caller(identity, metadata.version, metadata.capabilities, metadata.log_level)
         reply_to = ModernAnswer(response, accept)
         exchange = HostExchange(caller, reply_to.send, progress_token=progress_token(request.params), scope=scope)
-        try:
-            self._hosts.admit(identity.principal)
-        except Overloaded as error:
-            raise Refused(429, overloaded(error), id=request.id, headers=RETRY_AFTER) from None
+        listens = request.method == LISTEN
+        if listens:
+            if not accept.events:
+                text = "A subscription is answered with events; Accept must allow text/event-stream"
+                raise refused(406, text, id=request.id)
+            self._soon = {reply_to: 0.0, **self._soon}
+        else:
+            self._admit(identity, request)
+            self._soon[reply_to] = trio.current_time() + SSE_AFTER_S
         cancel = trio.CancelScope()
         response.on_gone = cancel.cancel
-        self._soon[reply_to] = trio.current_time() + SSE_AFTER_S
         try:
             reply = await answer(self._router, request, exchange, cancel)
         finally:
             response.on_gone = None
             self._soon.pop(reply_to, None)
-            self._hosts.release(identity.principal)
+            if not listens:
+                self._hosts.release(identity.principal)
         if reply is None:
             reply_to.abandon()
         else:
             reply_to.finish(encode_response(request.id, reply), reply)
+
+    def _admit(self, identity: Identity, request: Request) -> None:
+        try:
+            self._hosts.admit(identity.principal)
+        except Overloaded as error:
+            raise Refused(429, overloaded(error), id=request.id, headers=RETRY_AFTER) from None
 
     # --- legacy -------------------------------------------------------------------------------------------------------
 

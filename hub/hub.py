@@ -5,6 +5,7 @@
 
 import logging
 import time
+from functools import partial
 from typing import Final
 
 import trio
@@ -13,7 +14,9 @@ from msgspec import UNSET, Raw, to_builtins
 from config.schema import HubConfig
 from config.state import Memory
 from hub.bridge.carry import Carrier
+from hub.bridge.parking import Parking
 from hub.bridge.states import States
+from hub.bridge.tasks import Tasks
 from hub.catalog import Catalog, Rules, UpstreamRule, merge
 from hub.downstream import Downstreams
 from hub.link.exchange import Caller, Identity, UpstreamUnavailable
@@ -24,8 +27,9 @@ from hub.router import Router
 from hub.seal import Sealer
 from hub.wire.jsonrpc import Failure, Request, peek_array, peek_object, raw
 from hub.wire.mcp import HUBD_VERSION, L4, TOOLS_CALL, Kind
+from upstreams.pool import Opener
 from upstreams.session import open_session
-from upstreams.supervisor import Opener, Supervisor
+from upstreams.supervisor import Supervisor
 from upstreams.upstream import Upstream
 
 log = logging.getLogger("hubd")
@@ -51,10 +55,13 @@ class Hub:
         self.supervisor = Supervisor(memory, self._upstream_changed, open_session=open_session)
         self.settled = False
         self.levels = LogLevels(self.downstreams.log_levels, self._apply_level)
-        self.carrier = Carrier(States(sealer, wall=time.time), on_lost=config.on_lost)  # noqa: TID251  # states outlive us
+        states = States(sealer, wall=time.time)  # noqa: TID251  # what hosts carry outlives this process
+        parking = Parking(states, ttl_s=config.park_ttl_s, total_s=config.park_total_s)
+        tasks = Tasks(states, sealer, self.supervisor.upstreams, ttl_s=config.park_ttl_s)
+        self.carrier = Carrier(states, parking, tasks, self.downstreams.visits, on_lost=config.on_lost)
         catalog = merge((), self.rules, self.claims)
         self.router = Router(catalog, self.supervisor.upstreams, self.levels, self._refresh, self.carrier)
-        self.notifier = Notifier(self._merge, self.router, self.downstreams)
+        self.notifier = Notifier(self._merge, self.router, self.downstreams, self.router.subscriptions)
         self.started_at = 0.0
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
@@ -63,6 +70,9 @@ class Hub:
         try:
             async with trio.open_nursery() as nursery:
                 await nursery.start(self.supervisor.run, self.config.upstreams)
+                await nursery.start(self.carrier.run)
+                for name, upstream in self.supervisor.upstreams.items():
+                    upstream.elicitations.tell = partial(self.downstreams.elicited, name)
                 nursery.start_soon(self.notifier.run)
                 nursery.start_soon(self.levels.run)
                 nursery.start_soon(self._settle)

@@ -24,11 +24,9 @@ LEVEL_LINGER_S: Final = 30.0
 
 
 class Audience(Protocol):
-    """The hosts that want to hear of changes; `hub.downstream.Downstreams` is one."""
+    """The hosts that want to hear of changes: `hub.registry.Downstreams`, `hub.subscriptions.Subscriptions`."""
 
     def list_changed(self, kinds: set[Kind], scope: str | None) -> None: ...
-
-    def log_levels(self) -> Iterable[str]: ...
 
 
 class Shown(Protocol):
@@ -42,10 +40,10 @@ class Shown(Protocol):
 class Notifier:
     """Keeps `shown.catalog` true to the upstreams' snapshots and passes on what became visible."""
 
-    def __init__(self, build: Callable[[Catalog], Catalog], shown: Shown, audience: Audience) -> None:
+    def __init__(self, build: Callable[[Catalog], Catalog], shown: Shown, *audiences: Audience) -> None:
         self._build = build
         self._shown = shown
-        self._audience = audience
+        self._audiences = audiences
         self._dirty = trio.Event()
         self._changed: set[str] = set()
         self.rebuilds = 0
@@ -97,7 +95,8 @@ class Notifier:
     def _announce(self, old: Catalog, new: Catalog, scope: str | None) -> None:
         kinds = {kind for kind in Kind if new.differs(old, kind)}
         if kinds:
-            self._audience.list_changed(kinds, scope)
+            for audience in self._audiences:
+                audience.list_changed(kinds, scope)
 
 
 class LogLevels:

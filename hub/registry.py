@@ -43,6 +43,7 @@ from hub.wire.mcp import (
     INVALID_PARAMS,
     INVALID_REQUEST,
     LIST_CHANGED,
+    LISTEN,
     LOG_LEVELS,
     PROGRESS,
     ROOTS_CHANGED,
@@ -177,6 +178,8 @@ class Downstream:
         self.open = False
         """The handshake is complete, so that the host may be told things (V-17)."""
         self.calls: dict[RequestId, trio.CancelScope] = {}
+        self.listens: dict[RequestId, trio.CancelScope] = {}
+        """Its subscriptions, which are requests as well."""
         self.asking = Asking(hosts.park_ttl_s)
         self.since = self.seen = trio.current_time()
         self._hosts = hosts
@@ -192,6 +195,11 @@ class Downstream:
     @property
     def tenant(self) -> Tenant:
         return Tenant(self.identity, self.conversation)
+
+    @property
+    def told(self) -> "Downstream":
+        """As `hub.relay.Asked.told`."""
+        return self
 
     # --- what a carrier says
 
@@ -238,15 +246,18 @@ class Downstream:
 
     # --- requests
 
-    def begin(self, id: RequestId) -> trio.CancelScope:
-        """Take a request on. Its scope ends it; `end` must follow.
+    def begin(self, id: RequestId, method: str = "") -> trio.CancelScope:
+        """Take a request on. Its scope ends it; `end` must follow. A subscription counts as none: it has no end.
 
         Raises:
             RemoteProtocolError: a request with this id is running; it goes on unharmed (F-H-06).
             Overloaded: too many are.
         """
-        if id in self.calls:
+        if id in self.calls or id in self.listens:
             raise RemoteProtocolError(INVALID_REQUEST, "A request with this id is still running", id=id)
+        if method == LISTEN:
+            scope = self.listens[id] = trio.CancelScope()
+            return scope
         if len(self.calls) >= SESSION_IN_FLIGHT:
             raise Overloaded(f"{SESSION_IN_FLIGHT} requests of this session are running already; wait for one to end")
         self._hosts.admit(self.identity.principal)
@@ -254,6 +265,8 @@ class Downstream:
         return scope
 
     def end(self, id: RequestId) -> None:
+        if self.listens.pop(id, None) is not None:
+            return
         del self.calls[id]
         self._hosts.release(self.identity.principal)
 
@@ -261,7 +274,7 @@ class Downstream:
         """Act on a notification. What is unknown, or names nothing of this host's, is ignored (B-8)."""
         if message.method == CANCELLED:
             id = request_id(message.params.get("requestId"))
-            if id is not None and (scope := self.calls.get(id)):
+            if id is not None and (scope := self.calls.get(id) or self.listens.get(id)):
                 scope.cancel()
         elif message.method == PROGRESS:
             self.asking.progressed(message.params)
@@ -291,7 +304,7 @@ class Downstream:
         self.asking.withdraw(send)
 
     def cancel_all(self) -> None:
-        for scope in self.calls.values():
+        for scope in (*self.calls.values(), *self.listens.values()):
             scope.cancel()
 
     def status(self, now: float) -> dict[str, Any]:

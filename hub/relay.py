@@ -29,13 +29,26 @@ SMALL_STEP: Final = 1e-6
 class Send(Protocol):
     """Sends a whole encoded message on the stream that answers a request. Never blocks and never raises."""
 
-    def __call__(self, message: bytes, *, vital: bool = False) -> None:
-        """`vital`: not to be dropped, however slowly the host reads; else it may be."""
+    def __call__(self, message: bytes, *, vital: bool = False) -> bool | None:
+        """`vital`: not to be dropped, however slowly the host reads; else it may be. False: it was."""
+        ...
+
+
+class Told(Protocol):
+    """A host that can be told what belongs to no request: `hub.registry.Downstream` is one."""
+
+    def tell(self, subject: str, message: bytes) -> None:
+        """Send a notification. Never blocks; an undelivered one of `subject` is replaced."""
         ...
 
 
 class Asked(Protocol):
     """A host that can be asked things during a request: one of a legacy session."""
+
+    @property
+    def told(self) -> Told:
+        """The session."""
+        ...
 
     async def ask(self, question: Question, send: Send) -> Reply:
         """Put `question` on the stream of `send`; the answer, checked and written for the upstream.
@@ -166,9 +179,9 @@ class HostExchange:
         self._has_asked = True
         return await self.host.ask(question, self._say)
 
-    def _say(self, message: bytes, *, vital: bool = False) -> None:
+    def _say(self, message: bytes, *, vital: bool = False) -> bool | None:
         """As `send`, but not the same for any two requests."""
-        self.send(message, vital=vital)
+        return self.send(message, vital=vital)
 
 
 _holding: set[HostExchange] = set()

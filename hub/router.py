@@ -14,11 +14,13 @@ import trio
 from msgspec import Raw
 
 from hub.apps import Affinity
-from hub.bridge.carry import Carrier
+from hub.bridge.carry import Callee, Carrier
+from hub.bridge.handles import View
 from hub.catalog import Catalog, Route, localise, untag_arguments
-from hub.link.exchange import Exchange, HubError, Interim, Operation, Tenant, UpstreamProtocolError, failure_from
+from hub.link.exchange import HubError, Interim, Operation, Tenant, UpstreamProtocolError, failure_from
 from hub.notify import LogLevels
 from hub.relay import HostExchange
+from hub.subscriptions import Subscriptions, Watched
 from hub.welcome import discover_result, initialize_result
 from hub.wire.headers import Mirror
 from hub.wire.jsonrpc import Failure, RemoteProtocolError, Reply, Request, Result, peek_object, peek_str, raw
@@ -30,16 +32,18 @@ from hub.wire.mcp import (
     INVALID_PARAMS,
     L1,
     LIST_METHOD,
+    LISTEN,
     METHOD_NOT_FOUND,
     PING,
     PROMPTS_GET,
     RESOURCE_NOT_FOUND,
     RESOURCES_READ,
+    SUBSCRIBE,
     TOOLS_CALL,
     UI_EXTENSION,
+    UNSUBSCRIBE,
     Era,
     Kind,
-    Snapshot,
 )
 from hub.wire.modern import split_meta
 from hub.wire.translate import UnknownResultType, failure_for_host, params_for_upstream, result_for_host
@@ -47,23 +51,16 @@ from hub.wire.translate import UnknownResultType, failure_for_host, params_for_u
 NO_COMPLETION: Final = Result(raw({"completion": {"values": [], "total": 0, "hasMore": False}}))
 
 
-class UpstreamSide(Protocol):
+class UpstreamSide(Callee, Watched, Protocol):
     """What the router needs of an upstream; `upstreams.upstream.Upstream` is one."""
-
-    name: str
-
-    @property
-    def snapshot(self) -> Snapshot: ...
-
-    async def call(self, operation: Operation, exchange: Exchange) -> Reply: ...
 
     def changed(self, kinds: tuple[Kind, ...]) -> None: ...
 
     def nudge(self) -> None: ...
 
-    def roots_changed(self, tenant: Tenant) -> None: ...
-
     def left(self, tenant: Tenant) -> None: ...
+
+    def roots_changed(self, tenant: Tenant) -> None: ...
 
 
 class Router:
@@ -89,6 +86,7 @@ class Router:
         self._refresh = refresh
         self._carrier = carrier
         self._affinity = Affinity()
+        self.subscriptions = Subscriptions(self)
         self._handlers: dict[str, Callable[[Request, HostExchange], Awaitable[Reply]]] = {
             PING: self._ping,
             DISCOVER: self._discover,
@@ -96,9 +94,14 @@ class Router:
             PROMPTS_GET: self._get_prompt,
             RESOURCES_READ: self._read_resource,
             COMPLETE: self._complete,
+            SUBSCRIBE: self.subscriptions.subscribe,
+            UNSUBSCRIBE: self.subscriptions.unsubscribe,
+            LISTEN: self.subscriptions.listen,
         }
         for kind, method in LIST_METHOD.items():
             self._handlers[method] = self._lister(kind)
+        self.subscriptions.tasks = carrier.tasks.handles
+        self._handlers |= carrier.tasks.handles.handlers(self._finish)
 
     def knows_scope(self, name: str) -> bool:
         """Whether `/mcp/<name>` exists."""
@@ -119,6 +122,8 @@ class Router:
 
     def left(self, tenant: Tenant) -> None:
         """A conversation of a host is over."""
+        self.subscriptions.left(tenant)
+        self._carrier.parking.left(tenant)
         for upstream in self.upstreams.values():
             upstream.left(tenant)
 
@@ -309,7 +314,7 @@ class Router:
         method: str,
         upstream: str,
         version: str,
-        exchange: HostExchange,
+        exchange: View,
         *,
         asked: str | None = None,
     ) -> Reply:

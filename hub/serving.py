@@ -35,7 +35,7 @@ def start(host: Downstream, router: Router, request: Request, caller: Caller) ->
     if request.method == SET_LEVEL and caller is host.caller:
         return host.set_level(router, request.params)
     try:
-        return host.begin(request.id)
+        return host.begin(request.id, request.method)
     except RemoteProtocolError as error:
         return error.failure
     except Overloaded as error:

@@ -4,16 +4,22 @@ from typing import Final
 
 from msgspec import Raw
 
-from hub.wire.jsonrpc import raw
-from hub.wire.mcp import ALL_VERSIONS, HUB_INFO, SERVER_INFO_KEY
+from hub.wire.jsonrpc import open_object, raw
+from hub.wire.mcp import ALL_VERSIONS, HUB_INFO, SERVER_INFO_KEY, TASKS_EXTENSION
 
 _CHANGING: Final = {"listChanged": True}
 CAPABILITIES: Final = raw(
-    {"tools": _CHANGING, "prompts": _CHANGING, "resources": _CHANGING, "completions": {}, "logging": {}}
+    {
+        "tools": _CHANGING,
+        "prompts": _CHANGING,
+        "resources": {"subscribe": True, **_CHANGING},
+        "completions": {},
+        "logging": {},
+    }
 )
 """A constant superset: legacy hosts read it once, while upstreams come, go and change."""
-MODERN_CAPABILITIES: Final = raw({"tools": {}, "prompts": {}, "resources": {}, "completions": {}, "logging": {}})
-"""Modern hosts hear of changes by `subscriptions/listen`, which this hub does not offer yet; their lists have a ttl."""
+MODERN_CAPABILITIES: Final = raw({**open_object(CAPABILITIES), "extensions": {TASKS_EXTENSION: {}}})
+"""Tasks are an extension of the modern revision only (X-10)."""
 
 DISCOVER_TTL_MS: Final = 60_000
 SETTLING_TTL_MS: Final = 1_000

@@ -13,7 +13,7 @@ from msgspec import Raw
 
 from hub.link.exchange import DeadlineExceeded, HubError
 from hub.wire.jsonrpc import Failure, Notification, peek_array, peek_object, peek_str, raw
-from hub.wire.mcp import ACKNOWLEDGED, CAPABILITY, LIST_CHANGED, METHOD_NOT_FOUND, UPDATED, Era, Kind
+from hub.wire.mcp import ACKNOWLEDGED, CAPABILITY, LIST_CHANGED, LIST_FLAGS, METHOD_NOT_FOUND, UPDATED, Era, Kind
 from upstreams.session import Session, capability
 from upstreams.watches import ANSWER_S, Stand, Watches, not_offered
 
@@ -22,12 +22,6 @@ log = logging.getLogger(__name__)
 DEBOUNCE_S: Final = 0.05
 FIRST_PAUSE_S: Final = 1.0
 LONGEST_PAUSE_S: Final = 60.0
-FLAGS: Final = {
-    "toolsListChanged": (Kind.TOOL,),
-    "promptsListChanged": (Kind.PROMPT,),
-    "resourcesListChanged": (Kind.RESOURCE, Kind.TEMPLATE),
-}
-"""The members of a filter that ask for changes of lists, and of which."""
 
 
 class Changes(Protocol):
@@ -82,7 +76,11 @@ class Listening:
 
     async def _keep_lists(self) -> None:
         facts = self._session.facts
-        flags = {flag: True for flag, kinds in FLAGS.items() if capability(facts, CAPABILITY[kinds[0]], "listChanged")}
+        flags = {
+            flag: True
+            for flag, method in LIST_FLAGS.items()
+            if capability(facts, CAPABILITY[LIST_CHANGED[method][0]], "listChanged")
+        }
         if not flags:
             return
         pauses = Pauses()

@@ -6,50 +6,54 @@ back with the answers and a sealed state, which says where to go on.
 """
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Final, Protocol
 
+import trio
 from msgspec import Raw, structs
 
+from hub.bridge.parking import PARK, Parking
+from hub.bridge.remote import TaskServer
+from hub.bridge.rounds import Wanted, drive, read_wanted
 from hub.bridge.states import INVALID, BadState, State, States, answers_of, bind, input_required, state_of, wanted
+from hub.bridge.tasks import ABSORBED, Tasks
+from hub.bridge.urls import AGAIN, Urls, Visits, round_of, wants_visits
 from hub.link.exchange import Caller, Exchange, Interim, Operation, Question, UpstreamProtocolError
 from hub.relay import HostExchange
-from hub.wire.jsonrpc import Reply, Request, Result, encode, open_object, peek_object, peek_str, raw
-from hub.wire.mcp import (
-    INPUT_REQUIRED,
-    MAY_ASK,
-    QUESTIONS,
-    RESOURCES_READ,
-    RESULT_TYPE,
-    TOOLS_CALL,
-    Era,
-    Kind,
-    Snapshot,
-    era_of,
-)
-from hub.wire.questions import Refused, check, for_host
+from hub.wire.jsonrpc import Failure, Reply, Request, Result, encode, open_object, peek_object, peek_str, raw
+from hub.wire.mcp import MAY_ASK, MODERN, RESOURCES_READ, TOOLS_CALL, Era, Kind, era_of
+from hub.wire.questions import Refused, check, for_host, for_upstream, mode_of
+from upstreams.elicited import Elicitations
 
 RELAY: Final = "relay"
 RELAY_TTL_S: Final = 24 * 3600.0
 """How long a state of an upstream is passed back to it (bridging.md 7.3)."""
 
 
-class Callee(Protocol):
+class Callee(TaskServer, Protocol):
     """What is needed of an upstream; `upstreams.upstream.Upstream` is one."""
 
-    name: str
-
-    @property
-    def snapshot(self) -> Snapshot: ...
-
-    async def call(self, operation: Operation, exchange: Exchange) -> Reply: ...
+    elicitations: Elicitations
 
 
 class Carrier:
-    """The bridge of one hub. `on_lost` is what becomes of tool calls whose state is no good any more."""
+    """The bridge of one hub. `run` must be running; `on_lost` is what becomes of tool calls that cannot go on."""
 
-    def __init__(self, states: States, *, on_lost: str = "error") -> None:
+    def __init__(
+        self, states: States, parking: Parking, tasks: Tasks, visits: Visits, *, on_lost: str = "error"
+    ) -> None:
+        self.parking = parking
+        self.tasks = tasks
         self._states = states
+        self._urls = Urls(states, visits)
         self._on_lost = on_lost
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Hold what goes on beside the requests of hosts, until cancelled."""
+        async with trio.open_nursery() as nursery:
+            await nursery.start(self.parking.run)
+            await nursery.start(self.tasks.run)
+            task_status.started()
 
     async def carry(self, upstream: Callee, operation: Operation, exchange: HostExchange, request: Request) -> Reply:
         """The reply to `operation`, which is what `request` of the host of `exchange` comes to at `upstream`.
@@ -59,52 +63,87 @@ class Carrier:
         Cancellation: passes to the upstream.
         """
         caller = exchange.caller
-        if caller.era is Era.LEGACY or operation.method not in MAY_ASK:
+        if operation.method not in MAY_ASK:
             return await upstream.call(operation, exchange)
+        operation = self.tasks.prepare(upstream, operation)
+        if caller.era is Era.LEGACY:
+            reply = await self._settle(upstream, operation, request, exchange)
+            return self._visit(reply, upstream, caller, request)
         text = state_of(request)
         if text is None:
+            if "inputResponses" in request.params and era_of(upstream.snapshot.version) is Era.MODERN:
+                # Unasked, but a server may take them: its affair. Questions without a state ask for no more than this.
+                operation = with_params(operation, {"inputResponses": request.params["inputResponses"]})
             return await self._begin(upstream, operation, exchange, request)
         try:
             state = self._states.open(text, caller.identity.principal, request)
             if state.binding.upstream != upstream.name:
                 raise BadState(INVALID)
-            return await self._resume(state, upstream, operation, exchange, request)
+            reply = await self._resume(state, upstream, operation, exchange, request)
+            return _uncached(reply, operation.method)
         except BadState as error:
             if error.reason == INVALID or not self._may_begin_again(upstream, operation):
                 return error.failure
             return await self._begin(upstream, operation, exchange, request)
 
-    async def _begin(self, upstream: Callee, operation: Operation, exchange: HostExchange, request: Request) -> Reply:
-        """A first attempt of a modern host."""
-        reply = await upstream.call(operation, exchange)
-        return self._relay(reply, upstream, exchange.caller, request)
+    async def _begin(
+        self, upstream: Callee, operation: Operation, exchange: HostExchange, request: Request, *, round: int = 1
+    ) -> Reply:
+        """A first attempt of a modern host. A legacy upstream may ask meanwhile, so its call must be able to last."""
+        caller = exchange.caller
+        if era_of(upstream.snapshot.version) is Era.MODERN or _CAN_BE_ASKED.isdisjoint(caller.capabilities):
+            reply = await upstream.call(operation, exchange)
+            reply = await self.tasks.settle(upstream, operation, exchange, reply, request)
+        else:
+            work = partial(self._settle, upstream, operation, request)
+            reply = await self.parking.begin(work, exchange, request, upstream.name)
+        reply = self._visit(reply, upstream, caller, request, round=round)
+        return self._relay(reply, upstream, caller, request)
 
     async def _resume(
         self, state: State, upstream: Callee, operation: Operation, exchange: HostExchange, request: Request
     ) -> Reply:
         """Go on from `state` with the answers that `request` brings."""
-        answers = answers_of(request)
-        retry = {"inputResponses": raw(answers)}
-        if "s" in state.members:
-            retry["requestState"] = state.members["s"]
-        again = structs.replace(operation, params={**operation.params, **retry})
-        reply = await upstream.call(again, exchange)
-        return _uncached(self._relay(reply, upstream, exchange.caller, request), operation.method)
+        if state.mode == PARK:
+            reply = await self.parking.resume(state, answers_of(request), exchange)
+            return self._visit(reply, upstream, exchange.caller, request)
+        if state.mode == AGAIN:
+            answer = await self._urls.resume(state, upstream, request)
+            if answer is not None:
+                return answer
+            return await self._begin(upstream, operation, exchange, request, round=round_of(state))
+        if state.mode == ABSORBED:
+            return await self.tasks.resume(state, exchange, upstream, request)
+        reply = await upstream.call(with_params(operation, _retry_of(state, request)), exchange)
+        reply = await self.tasks.settle(upstream, operation, exchange, reply, request)
+        return self._relay(reply, upstream, exchange.caller, request)
+
+    async def _settle(self, upstream: Callee, operation: Operation, request: Request, exchange: Exchange) -> Reply:
+        """The reply of `upstream` when it wants nothing more, and all of it; the host is asked on the way."""
+        reply = await settle(upstream, operation, exchange)
+        return await self.tasks.settle(upstream, operation, exchange, reply, request)
+
+    def _visit(self, reply: Reply, upstream: Callee, caller: Caller, request: Request, *, round: int = 1) -> Reply:
+        """What comes of an error that asks for a visit to a page (7.6); other replies as they are."""
+        if isinstance(reply, Failure) and wants_visits(reply, upstream.snapshot.version):
+            return self._urls.settle(reply, upstream, caller, request, round=round)
+        return reply
 
     # --- modern to modern ---------------------------------------------------------------------------------------------
 
     def _relay(self, reply: Reply, upstream: Callee, caller: Caller, request: Request) -> Reply:
         """What a modern upstream wants to know, as its modern host may see it; other replies as they are (7.3)."""
-        members = wants_input(reply, upstream)
-        if members is None:
+        asked = _wanted_of(reply, upstream)
+        if asked is None:
             return reply
-        requests = {
-            key: _relayed(value, upstream, caller) for key, value in peek_object(members.get("inputRequests")).items()
+        requests = {key: _relayed(question, caller) for key, question in asked.questions.items()}
+        kept = {} if asked.state is None else {"s": asked.state}
+        kinds = {
+            key: {"method": question.method, "mode": mode_of(question)} for key, question in asked.questions.items()
         }
-        kept = {"s": members["requestState"]} if "requestState" in members else {}
         binding = bind(upstream.name, caller.identity.principal, request)
-        sealed = self._states.seal(RELAY, binding, ttl_s=RELAY_TTL_S, **kept)
-        return input_required(requests if "inputRequests" in members else None, sealed)
+        sealed = self._states.seal(RELAY, binding, ttl_s=RELAY_TTL_S, k=kinds, **kept)
+        return input_required(requests or None, sealed)
 
     # --- when there is nothing to go on from --------------------------------------------------------------------------
 
@@ -122,41 +161,68 @@ class Carrier:
 
 _TRUE = Raw(b"true")
 
+_CAN_BE_ASKED: Final = frozenset({"sampling", "elicitation", "roots"})
 
-def wants_input(reply: Reply, upstream: Callee) -> dict[str, Raw] | None:
-    """The members of an `input_required` result of a modern upstream; None: it is something else.
+
+async def settle(upstream: Callee, operation: Operation, exchange: Exchange) -> Reply:
+    """The reply of `upstream` when it wants nothing more; the host of `exchange` is asked on the way (7.2, 7.4).
 
     Raises:
-        UpstreamProtocolError: it asks for nothing (R-3).
+        HubError: as `Upstream.call` and `rounds.drive`.
+    Cancellation: passes to the upstream.
     """
-    if not isinstance(reply, Result) or INPUT_REQUIRED.encode() not in bytes(reply.value):
-        return None
-    members = open_object(reply.value)
-    if era_of(upstream.snapshot.version) is Era.LEGACY or peek_str(members.get(RESULT_TYPE)) != INPUT_REQUIRED:
-        return None
-    if members.keys().isdisjoint(("inputRequests", "requestState")):
-        text = f"{upstream.name} asks for input, but for none in particular"
-        raise UpstreamProtocolError(text, upstream=upstream.name)
-    return members
+    reply = await upstream.call(operation, exchange)
+    version = upstream.snapshot.version
+    if era_of(version) is Era.LEGACY:
+        return reply
+
+    async def retry(more: dict[str, Raw]) -> Reply:
+        return await upstream.call(with_params(operation, more), exchange)
+
+    return await drive(reply, retry, exchange, upstream.name, version, visited=upstream.elicitations.note)
 
 
-def _relayed(value: Raw, upstream: Callee, caller: Caller) -> Raw:
+def with_params(operation: Operation, more: Mapping[str, Raw]) -> Operation:
+    """The same operation with further params."""
+    return structs.replace(operation, params={**operation.params, **more})
+
+
+def _wanted_of(reply: Reply, upstream: Callee) -> Wanted | None:
+    version = upstream.snapshot.version
+    return None if era_of(version) is Era.LEGACY else read_wanted(reply, upstream.name, version)
+
+
+def _relayed(question: Question, caller: Caller) -> Raw:
     """One input request of a modern upstream, for a modern host.
 
     Raises:
-        UpstreamProtocolError: it asks what hosts cannot be asked, or what this one said it cannot do (R-5).
+        UpstreamProtocolError: it asks what this host said it cannot do (R-5).
     """
-    request = peek_object(value)
-    method = peek_str(request.get("method"))
-    if method not in QUESTIONS:
-        raise UpstreamProtocolError(f"{upstream.name} asks for input of an unknown kind", upstream=upstream.name)
-    question = Question(method, peek_object(request.get("params")), upstream.name, upstream.snapshot.version)
     try:
         check(question, caller.capabilities)
         return wanted(question, for_host(question, caller.version))
     except Refused as refused:
-        text = f"{upstream.name} asked for input that this host cannot give: {refused.failure.message}"
-        raise UpstreamProtocolError(text, upstream=upstream.name) from None
+        name = question.upstream
+        text = f"{name} asked for input that this host cannot give: {refused.failure.message}"
+        raise UpstreamProtocolError(text, upstream=name) from None
+
+
+def _retry_of(state: State, request: Request) -> dict[str, Raw]:
+    """The params to call a modern upstream with again: the answers, and its own state byte for byte (R-12).
+
+    Raises:
+        RemoteProtocolError: -32602, an answer is none to what was asked under its key (R-10).
+    """
+    answers = answers_of(request)
+    for key, kind in peek_object(state.members.get("k")).items():
+        if key in answers:
+            asked = peek_object(kind)
+            question = Question(
+                peek_str(asked["method"]) or "", {"mode": asked["mode"]}, state.binding.upstream, MODERN
+            )
+            for_upstream(question, answers[key], MODERN)
+    kept = {"requestState": state.members["s"]} if "s" in state.members else {}
+    return {"inputResponses": raw(answers), **kept}
 
 
 def _uncached(reply: Reply, method: str) -> Reply:

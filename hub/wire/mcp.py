@@ -161,8 +161,21 @@ LIST_CHANGED: Final[Mapping[str, tuple[Kind, ...]]] = {
     "notifications/prompts/list_changed": (Kind.PROMPT,),
     "notifications/resources/list_changed": (Kind.RESOURCE, Kind.TEMPLATE),
 }
-NAMED_BY: Final[Mapping[str, str]] = {TOOLS_CALL: "name", PROMPTS_GET: "name", RESOURCES_READ: "uri"}
-"""The parameter that `Mcp-Name` mirrors (H-3)."""
+LIST_FLAGS: Final[Mapping[str, str]] = {
+    "toolsListChanged": "notifications/tools/list_changed",
+    "promptsListChanged": "notifications/prompts/list_changed",
+    "resourcesListChanged": "notifications/resources/list_changed",
+}
+"""The members of a listen's filter that ask for changes of lists, and how these are told."""
+NAMED_BY: Final[Mapping[str, str]] = {
+    TOOLS_CALL: "name",
+    PROMPTS_GET: "name",
+    RESOURCES_READ: "uri",
+    TASKS_GET: "taskId",
+    TASKS_UPDATE: "taskId",
+    TASKS_CANCEL: "taskId",
+}
+"""The parameter that `Mcp-Name` mirrors (H-3, H-4)."""
 
 
 class Entry(Struct, frozen=True):

@@ -8,8 +8,12 @@ import trio.testing
 from fakes import FakeHost
 from msgspec import Raw
 
+from config.schema import UpstreamConfig
 from hub.bridge.carry import Carrier
+from hub.bridge.parking import Parking
 from hub.bridge.states import States
+from hub.bridge.tasks import Tasks
+from hub.bridge.urls import Visits
 from hub.catalog import Rules, UpstreamRule, merge
 from hub.link.exchange import UpstreamUnavailable
 from hub.naming import Claims
@@ -24,6 +28,7 @@ class Files:
     """An upstream: keeps what it is asked, answers as told."""
 
     name = "files"
+    config = UpstreamConfig(command="files")
 
     def __init__(self, *tools):
         entries = tuple(Entry(tool, {"name": raw(tool), "inputSchema": Raw(b'{"type":"object"}')}) for tool in tools)
@@ -57,7 +62,9 @@ class Bench:
         self.claims = Claims()
         self.rules = Rules((UpstreamRule("files"),))
         levels = LogLevels(list, self.applied.append)
-        carrier = Carrier(States(Sealer(b"k" * 32), wall=lambda: 0.0))
+        states = States(Sealer(b"k" * 32), wall=lambda: 0.0)
+        tasks = Tasks(states, Sealer(b"k" * 32), {"files": self.files}, ttl_s=900)
+        carrier = Carrier(states, Parking(states, ttl_s=900, total_s=7200), tasks, Visits())
         self.router = Router(self.merged(), {"files": self.files}, levels, self.refresh, carrier)
         if settled:
             self.router.settled.set()

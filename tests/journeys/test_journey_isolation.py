@@ -7,6 +7,7 @@ import trio.testing
 from fakes import FakeUpstream
 from house import ALICE, BOB, a_house, count_tasks
 from hypothesis import given, settings
+from sweeps import At, first, sweep
 
 from hub.link.exchange import Identity
 from hub.wire.mcp import L1, L4, MODERN
@@ -95,9 +96,12 @@ async def _interleave(kinds, upstream, steps, same_account):
             )
         for index, host in enumerate(hosts):
             assert all(params["message"].startswith(f"{index}-") for params in host.of("notifications/progress"))
-        sent = fake.conversation.of("tools/call")
-        assert len({message["id"] for message in sent}) == len(sent)
-        assert len(fake.conversation.of("notifications/cancelled")) == len(cancelled)
+        withdrawn = 0
+        for conversation in fake.conversations:
+            sent = conversation.of("tools/call")
+            assert len({message["id"] for message in sent}) == len(sent)
+            withdrawn += len(conversation.of("notifications/cancelled"))
+        assert withdrawn == len(cancelled)
 
 
 async def test_a_session_of_another_account_does_not_exist(autojump_clock):
@@ -111,21 +115,6 @@ async def test_a_session_of_another_account_does_not_exist(autojump_clock):
 
 
 # --- the cancel sweep (I-12) ------------------------------------------------------------------------------------------
-
-
-class At(trio.abc.Instrument):
-    """Acts before the n-th step that any task takes from now on."""
-
-    def __init__(self, n, act):
-        self._left = n
-        self._act = act
-        self.acted = trio.Event()
-
-    def before_task_step(self, task):
-        self._left -= 1
-        if self._left == 0:
-            self._act()
-            self.acted.set()
 
 
 NAME = {"name": "files__echo"}
@@ -158,32 +147,6 @@ def willing(pair):
 
     fake.on |= dict.fromkeys(("tools/call", "prompts/get", "resources/read", "completion/complete"), call)
     return fake
-
-
-async def sweep(house, act, start, *, before=None, after):
-    """Act at the n-th step of a journey, for every n until it comes to its end before; how many steps that took."""
-    for n in range(1, 1000):
-        if before is not None:
-            await before()
-        at = At(n, act)
-        trio.lowlevel.add_instrument(at)
-        question = await start(n)
-        async with trio.open_nursery() as nursery:
-            for event in (question.done, at.acted):
-                nursery.start_soon(_first, event, nursery.cancel_scope)
-        trio.lowlevel.remove_instrument(at)
-        if not at.acted.is_set():
-            return n
-        await trio.sleep(3)
-        await after()
-        house.assert_at_rest()
-        house.assert_judged()
-    raise AssertionError("it has no end")
-
-
-async def _first(event, scope):
-    await event.wait()
-    scope.cancel()
 
 
 @pytest.mark.covers("P-8", "P-10", "T-16")
@@ -271,7 +234,7 @@ async def test_a_host_can_go_while_it_arrives(pair, autojump_clock):
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(_arrive, pair, house, at, arrived)
                 for event in (arrived, at.acted):
-                    nursery.start_soon(_first, event, nursery.cancel_scope)
+                    nursery.start_soon(first, event, nursery.cancel_scope)
             trio.lowlevel.remove_instrument(at)
             if not at.acted.is_set():
                 assert n > 5

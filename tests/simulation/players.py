@@ -1,0 +1,193 @@
+"""Upstreams that act out what a call tells them to, and hosts that answer questions as the dice fall.
+
+Everything that belongs to a call carries its marker, `HOST/NUMBER`: what a host hears, what it is asked, what an
+upstream is told in return. So whatever turns up in the wrong place says whose it was.
+"""
+
+import json
+from collections import Counter
+from random import Random
+from typing import Any
+
+import trio
+from fakes import Conversation, FakeUpstream
+from house import JudgedHost, Question
+
+from hub.wire.jsonrpc import Failure
+from hub.wire.mcp import Era
+
+QUESTIONS = {"form": "elicitation/create", "sample": "sampling/createMessage", "roots": "roots/list"}
+STEPS = ("progress", "progress", "log", "nap", "nap", *QUESTIONS, *QUESTIONS)
+CAPABILITIES = {"elicitation": {}, "sampling": {}, "roots": {}}
+SCHEMA = {"type": "object", "properties": {"who": {"type": "string"}}, "required": ["who"]}
+
+
+def owner(marker: str) -> str:
+    """The host a marker belongs to."""
+    return marker.partition("/")[0]
+
+
+def params_of(step: str, marker: str) -> dict[str, Any]:
+    """What an upstream asks for `marker`."""
+    if step == "form":
+        return {"message": f"Who? {marker}", "requestedSchema": SCHEMA}
+    if step == "sample":
+        return {"maxTokens": 1, "messages": [{"role": "user", "content": {"type": "text", "text": marker}}]}
+    return {}
+
+
+def who_answered(step: str, answer: dict[str, Any]) -> str | None:
+    """The host that gave an answer; None: it gave none."""
+    if step == "form":
+        return answer["content"]["who"] if answer["action"] == "accept" else None
+    return answer["content"]["text"] if step == "sample" else answer["roots"][0]["uri"].removeprefix("file:///")
+
+
+class Player(FakeUpstream):
+    """An upstream with one tool, which does what its arguments say: `marker`, and `script`, a list of `STEPS`."""
+
+    def __init__(self, version: str) -> None:
+        super().__init__(version=version, tools=["work"], resources=[{"uri": f"r-{id(self)}:1", "name": "r"}])
+        self.begun: Counter[str] = Counter()
+        """How often each call was handed over anew."""
+        self.crossings: list[str] = []
+        """Answers of hosts that were not asked."""
+        self.on["tools/call"] = self.work
+
+    async def work(self, message: dict[str, Any], conversation: Conversation) -> Any:
+        params = message["params"]
+        marker, script = params["arguments"]["marker"], params["arguments"]["script"]
+        at = 0
+        if "requestState" in params:
+            at, step = json.loads(params["requestState"])
+            self.take(step, marker, params["inputResponses"].get("k"))
+        else:
+            self.begun[marker] += 1
+        for number, step in enumerate(script[at:], at + 1):
+            if step not in QUESTIONS:
+                await self.play(step, marker, number, params.get("_meta", {}).get("progressToken"), conversation)
+            elif self.era is Era.LEGACY:
+                response = await conversation.ask(QUESTIONS[step], params_of(step, marker))
+                self.take(step, marker, response.get("result"))
+            else:
+                asked = {"method": QUESTIONS[step], "params": params_of(step, marker)}
+                if step == "form":
+                    asked["params"]["mode"] = "form"
+                kept = json.dumps([number, step])
+                return {"resultType": "input_required", "inputRequests": {"k": asked}, "requestState": kept}
+        whole = {"resultType": "complete"} if self.era is Era.MODERN else {}
+        return {**whole, "content": [{"type": "text", "text": marker}]}
+
+    async def play(self, step: str, marker: str, number: int, token: Any, conversation: Conversation) -> None:
+        """Do what needs no answer."""
+        if step == "nap":
+            await trio.sleep(0.01 * number)
+        elif step == "log":
+            await conversation.tell("notifications/message", {"level": "error", "data": marker})
+        elif step == "die":
+            await conversation.close()
+        elif token is not None:
+            about = {"progressToken": token, "progress": number, "message": marker}
+            await conversation.tell("notifications/progress", about)
+
+    def take(self, step: str, marker: str, answer: dict[str, Any] | None) -> None:
+        """Look at whose answer it is."""
+        who = who_answered(step, answer) if answer else None
+        if who not in (None, owner(marker)):
+            self.crossings.append(f"{marker} was answered by {who}: {answer}")
+
+
+class Person:
+    """Who sits before a host: answers what the host is asked, or does not, as `dice` fall."""
+
+    def __init__(self, label: str, host: JudgedHost, dice: Random) -> None:
+        self.label = label
+        self.host = host
+        self.dice = dice
+        self.gone = False
+        self.calls: list[Errand] = []
+        host.on = {
+            "elicitation/create": self.fill_in,
+            "sampling/createMessage": self.sample,
+            "roots/list": lambda params: {"roots": [{"uri": f"file:///{label}"}]},
+        }
+
+    def __repr__(self) -> str:
+        return f"<{self.label}: {self.host!r}>"
+
+    async def fill_in(self, params: dict[str, Any]) -> Any:
+        return await self.think({"action": "accept", "content": {"who": self.label}}, {"action": "decline"})
+
+    async def sample(self, params: dict[str, Any]) -> Any:
+        said = {"role": "assistant", "model": "m", "content": {"type": "text", "text": self.label}}
+        return await self.think(said, Failure(-1, "rejected"))
+
+    async def think(self, answer: Any, refusal: Any) -> Any:
+        """Answer at once or later, refuse, talk nonsense, or never come back."""
+        mood = self.dice.choice(("now", "now", "later", "later", "refuse", "nonsense", "never"))
+        if mood == "later":
+            await trio.sleep(self.dice.uniform(0, 3))
+        elif mood == "never":
+            await trio.sleep_forever()
+        return {"refuse": refusal, "nonsense": {"action": 7, "content": 8}}.get(mood, answer)
+
+    def misplaced(self) -> list[str]:
+        """What it heard or was asked that is another's."""
+        found = [str(message["params"]) for message in self.host.heard if self.is_foreign(message)]
+        return found + [str(asked) for asked in self.host.asked if self.is_foreign(asked)]
+
+    def is_foreign(self, message: dict[str, Any]) -> bool:
+        params = message.get("params", {})
+        markers = [str(params.get(name, "")).rpartition(" ")[2] for name in ("message", "data") if name in params]
+        markers += [each["content"]["text"] for each in params.get("messages", ()) if "text" in each["content"]]
+        return any("/" in marker and owner(marker) != self.label for marker in markers)
+
+
+class Errand:
+    """One call of a host, through all its rounds."""
+
+    def __init__(self, person: Person, upstream: str, marker: str, script: list[str]) -> None:
+        self.person = person
+        self.upstream = upstream
+        self.marker = marker
+        self.script = script
+        self.question: Question | None = None
+        self.cancelled = False
+        self.results: list[dict[str, Any]] = []
+        """Final responses; more than one would be one too many."""
+        self.stale: list[dict[str, Any]] = []
+        """Params of retries that were sent before."""
+
+    def __repr__(self) -> str:
+        return f"<{self.marker} at {self.upstream}: {' '.join(self.script)}>"
+
+    @property
+    def is_open(self) -> bool:
+        return not (self.results or self.cancelled or self.person.gone)
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether the hub owes it something; not while its person thinks."""
+        return self.is_open and self.question is not None and not self.question.done.is_set()
+
+    async def run(self) -> None:
+        """Call, and come back with answers for as long as the hub asks for some."""
+        host = self.person.host
+        call = {"name": f"{self.upstream}__work", "arguments": {"marker": self.marker, "script": self.script}}
+        params: dict[str, Any] = call
+        while True:
+            self.question = await host.start("tools/call", params, token=self.marker)
+            response = await self.question.wait()
+            if response.get("result", {}).get("resultType") != "input_required":
+                self.results.append(response)
+                return
+            params = await host.fulfil(call, response["result"])
+            if self.person.dice.random() < 0.2 and self.stale:
+                await self.replay()
+            self.stale.append(params)
+
+    async def replay(self) -> None:
+        """Send a retry once more: it must not count a second time."""
+        again = await self.person.host.ask("tools/call", self.stale[-1])
+        if "error" not in again and not again["result"].get("isError") and again["result"]["resultType"] == "complete":
+            self.results.append(again)

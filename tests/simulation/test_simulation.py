@@ -1,0 +1,169 @@
+"""Hosts, upstreams and people at random: whatever the order of things, nobody meets, and nothing is left behind.
+
+Each seed is one world: its own cast, its own moves, its own order in which trio runs the tasks, on a clock of its own.
+After every move the invariants I-1 to I-5 of faults.md are looked at, after the last one I-12. `make soak` runs 2 000
+worlds; HUBD_SEED=n runs one again.
+"""
+
+import os
+from random import Random
+from typing import Any
+
+import pytest
+import trio
+import trio.testing
+from house import ALICE, BOB, a_house, count_tasks
+from players import CAPABILITIES, QUESTIONS, STEPS, Errand, Person, Player
+
+from hub.link.exchange import Identity
+from hub.wire.mcp import L4, MODERN
+
+SEEDS = [int(os.environ["HUBD_SEED"])] if "HUBD_SEED" in os.environ else range(int(os.environ.get("HUBD_SEEDS", "50")))
+MOVES = 40
+SETTINGS = {"park_ttl_s": 20.0, "park_total_s": 60.0, "synthetic_progress_s": 0.5}
+QUIET_S = 400.0
+"""By then every question has been given up, every session been found idle."""
+STEADY, FRAIL = ("old", "new"), ("oldfrail", "newfrail")
+
+
+class World:
+    """One cast in one house, and what may happen to it."""
+
+    def __init__(self, house: Any, players: dict[str, Player], dice: Random) -> None:
+        self.house = house
+        self.players = players
+        self.dice = dice
+        self.people: list[Person] = []
+        self.errands: list[Errand] = []
+        self.labels = iter(f"h{number}" for number in range(1000))
+
+    async def arrive(self) -> None:
+        """One more host."""
+        label = next(self.labels)
+        carrier, version = self.dice.choice(("lines", "http")), self.dice.choice((L4, MODERN))
+        account = self.dice.choice((ALICE, BOB)).principal
+        identity = Identity(account, label)
+        host = await self.house.host(carrier, version, identity=identity, capabilities=CAPABILITIES)
+        await host.set_level("error")
+        self.people.append(Person(label, host, self.dice))
+
+    def present(self) -> list[Person]:
+        return [person for person in self.people if not person.gone]
+
+    async def move(self) -> None:
+        """Let something happen."""
+        act = self.dice.choices(
+            (self.call, self.cancel, self.leave, self.arrive, self.kill, self.wait), (10, 2, 1, 1, 1, 5)
+        )[0]
+        await act()
+        await trio.testing.wait_all_tasks_blocked()
+        self.check()
+
+    async def call(self) -> None:
+        person = self.dice.choice(self.present())
+        upstream = self.dice.choice(list(self.players))
+        script = self.dice.choices(STEPS, k=self.dice.randint(0, 5))
+        if upstream in FRAIL and self.dice.random() < 0.2:
+            script.append("die")
+        errand = Errand(person, upstream, f"{person.label}/{len(self.errands)}", script)
+        self.errands.append(errand)
+        self.house.nursery.start_soon(self.run, errand)
+
+    async def run(self, errand: Errand) -> None:
+        try:
+            await errand.run()
+        except (trio.BrokenResourceError, trio.ClosedResourceError, AssertionError):
+            assert errand.person.gone or errand.cancelled, errand
+
+    async def cancel(self) -> None:
+        running = [each for each in self.errands if each.is_waiting]
+        if running:
+            errand = self.dice.choice(running)
+            errand.cancelled = True
+            await errand.person.host.cancel(errand.question)
+
+    async def leave(self) -> None:
+        if len(self.present()) > 1:
+            person = self.dice.choice(self.present())
+            person.gone = True
+            await person.host.leave()
+            await person.host.end()
+
+    async def kill(self) -> None:
+        player = self.players[self.dice.choice(FRAIL)]
+        if player.conversations:
+            await player.conversation.close()
+
+    async def wait(self) -> None:
+        await trio.sleep(self.dice.uniform(0, 2))
+
+    # --- what must be true --------------------------------------------------------------------------------------------
+
+    def check(self) -> None:
+        """After every move: one answer each (I-1), no crossing (I-2), at most once (I-4), within bounds (I-5)."""
+        self.house.assert_judged()
+        for person in self.people:
+            assert person.misplaced() == []
+        for player in self.players.values():
+            assert player.crossings == []
+            assert [marker for marker, times in player.begun.items() if times > 1] == []
+        for errand in self.errands:
+            assert len(errand.results) <= 1, (errand, errand.results)
+        assert self.house.hub.downstreams.running <= len(self.errands) + len(self.people)
+
+    def check_end(self) -> None:
+        """Whoever waited got an answer, and what needed nobody's help and no frail upstream was done (I-1, I-3)."""
+        for errand in self.errands:
+            assert not errand.is_waiting, f"{errand} never ended"
+            plain = errand.upstream in STEADY and not set(errand.script) & set(QUESTIONS)
+            if plain and errand.results:
+                assert errand.results[0]["result"]["content"] == [{"type": "text", "text": errand.marker}], errand
+
+
+async def live(dice: Random) -> None:
+    """One world, from its beginning to its end."""
+    players = {name: Player(L4 if name.startswith("old") else MODERN) for name in STEADY + FRAIL}
+    modes = {name: {"session_mode": dice.choice(("auto", "shared", "per_host", "singleton"))} for name in players}
+    for settings in modes.values():
+        settings["across_principals"] = settings["session_mode"] == "singleton" or dice.random() < 0.3
+    async with a_house(players, upstreams=modes, **SETTINGS) as house:
+        await trio.sleep(1)
+        tasks = tasks_of_hub(house)
+        world = World(house, players, dice)
+        for _ in range(dice.randint(2, 4)):
+            await world.arrive()
+        for _ in range(MOVES):
+            await world.move()
+        await trio.sleep(SETTINGS["park_total_s"] * 2)
+        world.check()
+        world.check_end()
+        for person in world.present():
+            person.gone = True
+            await person.host.leave()
+            await person.host.end()
+        await trio.sleep(QUIET_S)
+        house.assert_at_rest()
+        at_rest(house, tasks)
+
+
+def tasks_of_hub(house: Any) -> int:
+    """All tasks of the hub itself, none of the people around it."""
+    [task] = [task for task in house.nursery.child_tasks if task.name.endswith("Hub.run")]
+    return sum(map(count_tasks, task.child_nurseries))
+
+
+def at_rest(house: Any, tasks: int) -> None:
+    """Nothing is left of hosts that are gone (I-12)."""
+    hub = house.hub
+    assert len(hub.downstreams) == 0
+    assert (hub.carrier.parking.status().running, hub.carrier.parking.status().parked) == (0, 0)
+    left = tasks_of_hub(house) - tasks
+    assert left <= 0, f"{left} tasks are left"
+
+
+@pytest.mark.covers("I-1", "I-2", "I-3", "I-4", "I-5", "I-12", "F-I-04", "F-H-07", "SEC-20", "SEC-22")
+@pytest.mark.parametrize("seed", SEEDS)
+def test_nobody_meets_and_nothing_stays(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("trio._core._run._ALLOW_DETERMINISTIC_SCHEDULING", True)
+    monkeypatch.setattr("trio._core._run._r", Random(seed))
+    trio.run(live, Random(seed), clock=trio.testing.MockClock(autojump_threshold=0))
