@@ -92,13 +92,12 @@ class Carrier:
         """A first attempt of a modern host. A legacy upstream may ask meanwhile, so its call must be able to last."""
         caller = exchange.caller
         if era_of(upstream.snapshot.version) is Era.MODERN or _CAN_BE_ASKED.isdisjoint(caller.capabilities):
-            reply = await upstream.call(operation, exchange)
+            reply = self._relay(await upstream.call(operation, exchange), upstream, caller, request)
             reply = await self.tasks.settle(upstream, operation, exchange, reply, request)
         else:
             work = partial(self._settle, upstream, operation, request)
             reply = await self.parking.begin(work, exchange, request, upstream.name)
-        reply = self._visit(reply, upstream, caller, request, round=round)
-        return self._relay(reply, upstream, caller, request)
+        return self._visit(reply, upstream, caller, request, round=round)
 
     async def _resume(
         self, state: State, upstream: Callee, operation: Operation, exchange: HostExchange, request: Request
@@ -115,8 +114,8 @@ class Carrier:
         if state.mode == ABSORBED:
             return await self.tasks.resume(state, exchange, upstream, request)
         reply = await upstream.call(with_params(operation, _retry_of(state, request)), exchange)
-        reply = await self.tasks.settle(upstream, operation, exchange, reply, request)
-        return self._relay(reply, upstream, exchange.caller, request)
+        reply = self._relay(reply, upstream, exchange.caller, request)
+        return await self.tasks.settle(upstream, operation, exchange, reply, request)
 
     async def _settle(self, upstream: Callee, operation: Operation, request: Request, exchange: Exchange) -> Reply:
         """The reply of `upstream` when it wants nothing more, and all of it; the host is asked on the way."""
@@ -132,7 +131,10 @@ class Carrier:
     # --- modern to modern ---------------------------------------------------------------------------------------------
 
     def _relay(self, reply: Reply, upstream: Callee, caller: Caller, request: Request) -> Reply:
-        """What a modern upstream wants to know, as its modern host may see it; other replies as they are (7.3)."""
+        """What a modern upstream wants to know, as its modern host may see it; other replies as they are (7.3).
+
+        Not for what the hub itself asks on behalf of a task: that has a state of its own.
+        """
         asked = _wanted_of(reply, upstream)
         if asked is None:
             return reply

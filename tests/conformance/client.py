@@ -4,6 +4,7 @@ Puts a hub in front of the suite's server and does, as a host of that hub, what 
 server then sees is the hub's doing.
 """
 
+import base64
 import json
 import os
 import sys
@@ -25,8 +26,11 @@ LIMIT_S = 60
 class Host:
     """The plainest modern host: one request at a time, its answer as JSON or as a stream."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, *able: str) -> None:
         self.url = url
+        self.able = {capability: {} for capability in able}
+        self.schemas: dict[str, dict[str, Any]] = {}
+        """What tools want, by name; they say which arguments are to be repeated in headers."""
         self.between: tuple[str, ...] = ()
         """Tools to call before questions are answered."""
 
@@ -46,8 +50,7 @@ class Host:
 
     def _request(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
         prefix = "io.modelcontextprotocol/"
-        able = {"elicitation": {}}
-        params = params | {"_meta": {prefix + "protocolVersion": VERSION, prefix + "clientCapabilities": able}}
+        params = params | {"_meta": {prefix + "protocolVersion": VERSION, prefix + "clientCapabilities": self.able}}
         headers = {
             "Content-Type": "application/json",
             "Accept": "application/json, text/event-stream",
@@ -56,6 +59,8 @@ class Host:
         }
         if method in NAMED:
             headers["Mcp-Name"] = params[NAMED[method]]
+        if method == "tools/call":
+            headers |= repeated(self.schemas.get(params["name"], {}), params["arguments"])
         body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode()
         request = urllib.request.Request(self.url, body, headers)
         try:
@@ -65,10 +70,27 @@ class Host:
             text = error.read().decode()
         lines = [line.removeprefix("data:") for line in text.splitlines() if line.startswith("data:")]
         message = json.loads(lines[-1] if lines else text)
-        return message.get("result", message)
+        result = message.get("result", message)
+        self.schemas |= {tool["name"]: tool["inputSchema"] for tool in result.get("tools", ())}
+        return result
 
     def call(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
         return self.ask("tools/call", name=name, arguments=arguments)
+
+
+def repeated(schema: dict[str, Any], arguments: dict[str, Any]) -> dict[str, str]:
+    """The headers that repeat arguments, where the schema says so (SEP-2243)."""
+    headers = {}
+    for name, field in schema.get("properties", {}).items():
+        value = arguments.get(name)
+        if isinstance(value, dict):
+            headers |= repeated(field, value)
+        elif value is not None and "x-mcp-header" in field:
+            text = value if isinstance(value, str) else json.dumps(value)
+            plain = text.isascii() and text.isprintable() and text == text.strip() and not text.startswith("=?")
+            wrapped = f"=?base64?{base64.b64encode(text.encode()).decode()}?="
+            headers[f"Mcp-Param-{field['x-mcp-header']}"] = text if plain else wrapped
+    return headers
 
 
 def sample(schema: dict[str, Any]) -> dict[str, Any]:
@@ -109,7 +131,7 @@ def main() -> None:
     config = f'[upstreams.suite]\nurl = {json.dumps(sys.argv[-1])}\nprefix = ""\n'
     with tempfile.TemporaryDirectory(prefix="hubd-client-") as scratch:
         with running_hub(Path(scratch), config, auth="none") as hub:
-            act(Host(hub.url), os.environ["MCP_CONFORMANCE_SCENARIO"])
+            act(Host(hub.url, "elicitation"), os.environ["MCP_CONFORMANCE_SCENARIO"])
         sys.stderr.write(hub.process.tail())
 
 

@@ -4,13 +4,14 @@ For the reference server of `mcp` 1.x, whose stock tools know only the handshake
 """
 
 import asyncio  # noqa: TID251 - the SDK's server runs on it
-import functools
+from typing import Annotated
 
 from mcp import types
 from mcp.server.fastmcp import Context, FastMCP
-from mcp.server.lowlevel import NotificationOptions
+from mcp.server.lowlevel import NotificationOptions, Server
 from mcp.shared.exceptions import McpError
 from mcp.shared.message import ServerMessageMetadata
+from pydantic import Field
 
 JSON_SCHEMA_2020_12 = {
     "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -35,6 +36,8 @@ JSON_SCHEMA_2020_12 = {
     "else": {"required": ["email"]},
     "additionalProperties": False,
 }
+MIRRORED = Field(json_schema_extra={"x-mcp-header": "Region"})
+"""An annotation that means nothing to this era, in which schemas may say anything; hosts of the hub see it."""
 
 
 async def elicit(ctx: Context, message: str, field: str, kind: str = "string"):
@@ -111,6 +114,10 @@ def extend(mcp: FastMCP) -> None:
         return "logged"
 
     @tool
+    async def test_x_mcp_header(region: Annotated[str, MIRRORED] = "<none>") -> str:
+        return f"region={region}"
+
+    @tool
     async def json_schema_2020_12_tool() -> str:
         return "json_schema_2020_12_tool"
 
@@ -120,15 +127,26 @@ def extend(mcp: FastMCP) -> None:
     async def test_input_required_result_prompt(ctx: Context) -> str:
         return f"Use the following context: {await elicit(ctx, 'What context?', 'context')}"
 
+    declare_everything(mcp._mcp_server)
     announce_changes(mcp)
     tell_not_found(mcp)
 
 
+def declare_everything(server: Server) -> None:
+    """The SDK keeps to itself that its lists change, and always that resources can be subscribed to."""
+    changes = NotificationOptions(prompts_changed=True, resources_changed=True, tools_changed=True)
+    capabilities = server.get_capabilities
+
+    def declared(_: NotificationOptions, experimental: dict) -> types.ServerCapabilities:
+        found = capabilities(changes, experimental)
+        found.resources.subscribe = True
+        return found
+
+    server.get_capabilities = declared
+
+
 def announce_changes(mcp: FastMCP) -> None:
     """Tools that change the lists for real, and say so."""
-    everything = NotificationOptions(prompts_changed=True, resources_changed=True, tools_changed=True)
-    server = mcp._mcp_server
-    server.create_initialization_options = functools.partial(server.create_initialization_options, everything)
     tools, prompts = mcp._tool_manager._tools, mcp._prompt_manager._prompts
 
     @mcp.tool(description="Changes a list")

@@ -6,7 +6,7 @@ For the reference server of `mcp` 2.x, whose stock tools ask in the middle of th
 
 from typing import Annotated
 
-from mcp.server.mcpserver import Elicit, ElicitationResult, Resolve, Sample
+from mcp.server.mcpserver import Context, Elicit, ElicitationResult, Resolve, Sample
 from mcp.types import CreateMessageResult, SamplingMessage, TextContent
 
 
@@ -50,3 +50,26 @@ def extend(module) -> None:
         answer: Annotated[ElicitationResult[module.EnumSchemasTestSchema], Resolve(for_choices)],
     ) -> str:
         return f"Elicitation completed: {answer}"
+
+    announce_changes(mcp)
+
+
+def announce_changes(mcp) -> None:
+    """Replace what adds an entry and takes it away before it says so: a hub says what has changed, and nothing has."""
+    mcp.remove_tool("test_trigger_tool_change")
+    mcp.remove_tool("test_trigger_prompt_change")
+    tools, prompts = mcp._tool_manager._tools, mcp._prompt_manager._prompts
+
+    @mcp.tool(description="Changes a list")
+    async def test_trigger_tool_change(ctx: Context) -> str:
+        if tools.pop("test_dynamic_tool", None) is None:
+            mcp.add_tool(lambda: "dynamic", name="test_dynamic_tool", description="dynamic")
+        await ctx.notify_tools_changed()
+        return "tool list changed"
+
+    @mcp.tool(description="Changes a list")
+    async def test_trigger_prompt_change(ctx: Context) -> str:
+        if prompts.pop("test_dynamic_prompt", None) is None:
+            mcp.prompt("test_dynamic_prompt", description="dynamic")(lambda: "dynamic")
+        await ctx.notify_prompts_changed()
+        return "prompt list changed"

@@ -105,6 +105,12 @@ def test_what_accept_allows(header, json, events):
     assert (accepted(header).json, accepted(header).events) == (json, events)
 
 
+def test_who_names_events_first_wants_them():
+    assert accepted("text/event-stream, application/json").events_first
+    assert not accepted("application/json, text/event-stream").events_first
+    assert not accepted("text/event-stream").events_first
+
+
 async def test_a_host_that_takes_neither_form(host):
     assert (await host.modern_call("echo", accept="text/html")).status == 406
 
