@@ -16,6 +16,7 @@ from hub.link.exchange import DeadlineExceeded, Exchange, HubError, Operation, U
 from hub.wire.jsonrpc import Notification, Reply, Request, peek_str
 from hub.wire.legacy import ServerFacts
 from hub.wire.mcp import (
+    CANCELLED,
     COMPLETE,
     DISCOVER,
     ELICITED,
@@ -171,6 +172,8 @@ class HttpConversation:
             visit = peek_str(message.params.get("elicitationId"))
             if visit is not None:
                 self.events.elicited(visit)
+        elif message.method == CANCELLED:
+            self.hear_withdrawal(message.params)
         else:
             log.debug("%s sent a %s, which is ignored", self.name, message.method)
 
@@ -203,12 +206,14 @@ class HttpConversation:
         try:
             async with trio.open_nursery() as nursery:
                 self._nursery = nursery
-                await self.prepare(nursery)
-                task_status.started()
-                await self._attend()
+                try:
+                    await self.prepare(nursery)
+                    task_status.started()
+                    await self._attend()
+                finally:
+                    self._nursery = None  # it takes no more tasks once the last one in it is over
                 nursery.cancel_scope.cancel()
         finally:
-            self._nursery = None
             ended = self._end is not None
             await self.finish()
             self.poster.client.close(abort=not ended)

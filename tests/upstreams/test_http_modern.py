@@ -41,7 +41,9 @@ async def test_modern_requests_say_everything_twice(method: str, params: dict[st
         assert "mcp-session-id" not in request.headers
         sent = request.json["params"]["_meta"]
         assert sent["io.modelcontextprotocol/protocolVersion"] == MODERN
-        assert sent["io.modelcontextprotocol/clientCapabilities"] == {"extensions": {"io.modelcontextprotocol/tasks": {}}}
+        assert sent["io.modelcontextprotocol/clientCapabilities"] == {
+            "extensions": {"io.modelcontextprotocol/tasks": {}}
+        }
         assert sent["io.modelcontextprotocol/clientInfo"]["name"] == "hubd"
         assert sent["io.modelcontextprotocol/logLevel"] == "debug"
         assert sent["traceparent"] == "00-x"
