@@ -18,9 +18,10 @@ from hub.bridge.carry import Callee, Carrier
 from hub.bridge.handles import View
 from hub.catalog import Catalog, Route, localise, untag_arguments
 from hub.link.exchange import HubError, Interim, Operation, Tenant, UpstreamProtocolError, failure_from
+from hub.listeners import Watched
 from hub.notify import LogLevels
 from hub.relay import HostExchange
-from hub.subscriptions import Subscriptions, Watched
+from hub.subscriptions import Subscriptions
 from hub.welcome import discover_result, initialize_result
 from hub.wire.headers import Mirror
 from hub.wire.jsonrpc import Failure, RemoteProtocolError, Reply, Request, Result, peek_object, peek_str, raw

@@ -3,285 +3,45 @@
     legacy host   `resources/subscribe`, one request per resource; told where it is told all that belongs to no request
     modern host   `subscriptions/listen`, a request that runs until either side ends it, and is told on its own stream
 
-Both are listeners: holders of watches at upstreams, told in the names of their endpoint, of nothing else (N-1, N-15).
-What changes faster than a host reads is told once: a listener keeps one message per subject.
+Both become listeners (`hub.listeners`), which are kept and counted here.
 """
 
-from collections.abc import Mapping
 from typing import Final, Protocol
 
 import trio
-from msgspec import Raw, Struct
+from msgspec import Raw
 
-from hub.catalog import Catalog, Route
-from hub.link.exchange import NOTHING, HubError, Overloaded, Tenant, failure_from
+from hub.link.exchange import NOTHING, Overloaded, Tenant
+from hub.listeners import ACK_TIMEOUT_S, Shown, Stream, Subscriber, read_filter
 from hub.relay import HostExchange, Told
-from hub.wire.jsonrpc import (
-    Failure,
-    RemoteProtocolError,
-    Reply,
-    Request,
-    RequestId,
-    Result,
-    encode_notification,
-    open_object,
-    peek_array,
-    peek_str,
-    raw,
-)
+from hub.wire.jsonrpc import Failure, RemoteProtocolError, Reply, Request, open_object, peek_str, raw
 from hub.wire.mcp import (
-    ACKNOWLEDGED,
-    COMPLETED,
-    HUB_INFO,
-    INTERNAL_ERROR,
     INVALID_PARAMS,
-    LIST_CHANGED,
-    LIST_FLAGS,
     METHOD_NOT_FOUND,
     MISSING_CAPABILITY,
-    RESOURCE_NOT_FOUND,
     RESOURCES_READ,
-    RESULT_TYPE,
-    SERVER_INFO_KEY,
-    SUBSCRIBE,
-    SUBSCRIPTION_KEY,
     TASKS_EXTENSION,
-    UPDATED,
     Era,
     Kind,
-    Snapshot,
 )
-from hub.wire.modern import split_meta
 from hub.wire.translate import failure_for_host
-from upstreams.watches import Holder, Watches
 
-ACK_TIMEOUT_S: Final = 3.0
-"""How long owners of resources may take until a listen is acknowledged without theirs."""
-RETRY_S: Final = 0.25
-"""How often it is tried to tell a host that did not read."""
 MAX_WATCHED: Final = 1_000
 """Resources that one host watches."""
 MAX_LISTENS: Final = 64
 """Streams that one host listens to."""
 
 
-_LEFT: Final = Failure(INTERNAL_ERROR, "The host has left")
-
-
-class Watched(Protocol):
-    """What is needed of an upstream; `upstreams.upstream.Upstream` is one."""
-
-    @property
-    def snapshot(self) -> Snapshot: ...
-
-    @property
-    def watches(self) -> Watches: ...
-
-    async def watch(self, uri: str, holder: Holder) -> Failure | None: ...
-
-
-class Shown(Protocol):
-    """What hosts are shown now, and who stands behind it; `hub.router.Router` is it."""
-
-    catalog: Catalog
-    settled: trio.Event
-
-    @property
-    def upstreams(self) -> Mapping[str, Watched]: ...
-
-
 class TaskSide(Protocol):
     """Who knows of tasks, for listens that ask for them (bridging.md 11)."""
 
-    async def listen(self, ids: list[str], stream: "Stream") -> list[str]:
+    async def listen(self, ids: list[str], stream: Stream) -> list[str]:
         """Tell `stream`, from now on, what becomes of these tasks by `stream.say`; those that its host may hear of."""
         ...
 
-    def left(self, stream: "Stream") -> None:
+    def left(self, stream: Stream) -> None:
         """It listens no more."""
         ...
-
-
-class Filter(Struct, frozen=True):
-    """What a listen asks for."""
-
-    lists: frozenset[str]
-    """Flags, as in `LIST_FLAGS`."""
-    uris: list[str] | None
-    tasks: list[str] | None
-
-
-# --- listeners --------------------------------------------------------------------------------------------------------
-
-
-class Listener:
-    """Who is told. Satisfies `upstreams.watches.Holder`; subclasses say how to `say` something."""
-
-    def __init__(self, shown: Shown, host: Tenant, scope: str | None) -> None:
-        self.host = host
-        self.scope = scope
-        self.wanted: dict[str, None] = {}
-        """The URIs it watches or waits to, as the host writes them."""
-        self.held: dict[str, list[Route]] = {}
-        """Those that are watched, and where."""
-        self.closed = False
-        self._shown = shown
-        self._forms: dict[tuple[str, str], dict[str, None]] = {}
-        """How the host writes what an upstream calls so."""
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self.host.identity.host}, {len(self.held)} resources>"
-
-    def say(self, subject: str, method: str, params: dict[str, Raw]) -> None:
-        """Send a notification; an unsaid one of the same subject is replaced. Never blocks."""
-        raise NotImplementedError
-
-    def updated(self, upstream: str, uri: str) -> None:
-        """As `Holder.updated`: in the host's own spelling, or, of a part of what it watches, in the hub's (N-11)."""
-        for form in self._forms.get((upstream, uri)) or (self._catalog().emitter(upstream)(uri),):
-            self.say(f"updated {form}", UPDATED, {"uri": raw(form)})
-
-    async def watch(self, uri: str) -> Failure | None:
-        """Have `uri` watched by whoever owns it; None if anybody agreed, else why the first did not.
-
-        Cancellation: what is not agreed on by then is not watched.
-        """
-        routes = await self._routes(uri)
-        if not routes:
-            return Failure(RESOURCE_NOT_FOUND, f"Resource not found: {uri}", raw({"uri": uri}))
-        refusals: dict[str, Failure] = {}
-        async with trio.open_nursery() as nursery:
-            for route in routes:
-                nursery.start_soon(self._watch_at, route, uri, refusals, nursery.cancel_scope)
-        if uri in self.held:
-            return None
-        return next(refusals[route.upstream] for route in routes if route.upstream in refusals)
-
-    async def _watch_at(self, route: Route, uri: str, refusals: dict[str, Failure], others: trio.CancelScope) -> None:
-        key = (route.upstream, route.original)
-        upstream = self._shown.upstreams[route.upstream]
-        refusal: Reply | None = None
-        if key not in self._forms:
-            try:
-                refusal = await upstream.watch(route.original, self)
-            except HubError as error:
-                refusal = failure_from(error, SUBSCRIBE)
-        if isinstance(refusal, Failure):
-            refusals[route.upstream] = refusal
-        elif self.closed:
-            refusals[route.upstream] = _LEFT
-            upstream.watches.unwatch(route.original, self)
-        else:
-            self.held.setdefault(uri, []).append(route)
-            self._forms.setdefault(key, {})[uri] = None
-            others.deadline = min(others.deadline, trio.current_time() + ACK_TIMEOUT_S)
-
-    def unwatch(self, uri: str) -> None:
-        """Watch `uri` no more."""
-        self.wanted.pop(uri, None)
-        for route in self.held.pop(uri, ()):
-            key = (route.upstream, route.original)
-            self._forms[key].pop(uri, None)
-            if not self._forms[key]:
-                del self._forms[key]
-                self._shown.upstreams[route.upstream].watches.unwatch(route.original, self)
-
-    def close(self) -> None:
-        """Watch nothing any more."""
-        self.closed = True
-        for uri in list(self.held):
-            self.unwatch(uri)
-
-    async def _routes(self, uri: str) -> list[Route]:
-        routes = self._catalog().resolve_uri(uri)
-        if not routes and not self._shown.settled.is_set():
-            await self._shown.settled.wait()
-            routes = self._catalog().resolve_uri(uri)
-        return [route for route in routes if route.upstream in self._shown.upstreams]
-
-    def _catalog(self) -> Catalog:
-        return self._shown.catalog if self.scope is None else self._shown.catalog.scoped(self.scope)
-
-
-class Subscriber(Listener):
-    """A legacy session."""
-
-    def __init__(self, shown: Shown, host: Tenant, scope: str | None, told: Told) -> None:
-        super().__init__(shown, host, scope)
-        self._told = told
-
-    def say(self, subject: str, method: str, params: dict[str, Raw]) -> None:
-        self._told.tell(subject, encode_notification(method, params))
-
-
-class Stream(Listener):
-    """One listen of a modern host. Nothing is said before the acknowledgement (N-2), all of it under its id (N-3)."""
-
-    def __init__(self, shown: Shown, exchange: HostExchange, id: RequestId, wanted: Filter) -> None:
-        super().__init__(shown, exchange.caller.tenant, exchange.scope)
-        self.caller = exchange.caller
-        self.filter = wanted
-        self._send = exchange.send
-        self._meta = raw({SUBSCRIPTION_KEY: id})
-        self._acknowledged = self._over = False
-        self._unsaid: dict[str, bytes] = {}
-        self._news = trio.Event()
-
-    def say(self, subject: str, method: str, params: dict[str, Raw]) -> None:
-        message = encode_notification(method, {**params, "_meta": self._meta})
-        if not self._acknowledged or self._unsaid or self._send(message) is False:
-            self._unsaid[subject] = message
-            self._news.set()
-
-    def list_changed(self, kinds: set[Kind]) -> None:
-        """Lists of these kinds changed; say so if the host asked for it."""
-        for flag in self.filter.lists:
-            method = LIST_FLAGS[flag]
-            if kinds & set(LIST_CHANGED[method]):
-                self.say(method, method, {})
-
-    def acknowledge(self, tasks: list[str] | None) -> None:
-        """Say what is listened to, before anything else."""
-        honoured: dict[str, object] = {flag: True for flag in LIST_FLAGS if flag in self.filter.lists}
-        if self.filter.uris is not None:
-            honoured["resourceSubscriptions"] = [uri for uri in self.filter.uris if uri in self.held]
-        if tasks is not None:
-            honoured["taskIds"] = tasks
-        params = {"_meta": self._meta, "notifications": raw(honoured)}
-        self._send(encode_notification(ACKNOWLEDGED, params), vital=True)
-        self._acknowledged = True
-
-    async def run(self) -> None:
-        """Say what could not be said at once, until the hub ends it."""
-        while not self._over:
-            if self._unsaid:
-                self._say_unsaid()
-            if self._unsaid:
-                await trio.sleep(RETRY_S)
-            else:
-                await self._news.wait()
-                self._news = trio.Event()
-        self._say_unsaid()
-
-    def _say_unsaid(self) -> None:
-        for subject, message in list(self._unsaid.items()):
-            if self._send(message) is False:
-                return
-            del self._unsaid[subject]
-
-    def end(self) -> None:
-        """End it from this side (N-6)."""
-        self._over = True
-        self._news.set()
-
-    @property
-    def result(self) -> Result:
-        """What it is answered with in the end."""
-        meta = {**open_object(self._meta), SERVER_INFO_KEY: HUB_INFO}
-        return Result(raw({RESULT_TYPE: COMPLETED, "_meta": meta}))
-
-
-# --- all of them ------------------------------------------------------------------------------------------------------
 
 
 class Subscriptions:
@@ -424,38 +184,6 @@ class Subscriptions:
     def _watched(self, host: Tenant) -> int:
         session = self._sessions.get(host)
         return (len(session.wanted) if session else 0) + sum(len(each.wanted) for each in self._streams.get(host, ()))
-
-
-def read_filter(request: Request) -> Filter:
-    """What a listen asks for. Members that this revision does not know are not listened to.
-
-    Raises:
-        RemoteProtocolError: -32602, it cannot be understood.
-    """
-    params, _ = split_meta(request.params)
-    if "notifications" not in params:
-        raise RemoteProtocolError(INVALID_PARAMS, "subscriptions/listen needs notifications, an object")
-    wanted = open_object(params["notifications"])
-    flags = {flag: bytes(wanted.get(flag, b"false")) for flag in LIST_FLAGS}
-    if wrong := [flag for flag, value in flags.items() if value not in (b"true", b"false")]:
-        raise RemoteProtocolError(INVALID_PARAMS, f"{wrong[0]} is true or false")
-    return Filter(
-        frozenset(flag for flag, value in flags.items() if value == b"true"),
-        _strings(wanted, "resourceSubscriptions"),
-        _strings(wanted, "taskIds"),
-    )
-
-
-def _strings(wanted: Mapping[str, Raw], name: str) -> list[str] | None:
-    """The strings of a list, each once."""
-    value = wanted.get(name)
-    if value is None:
-        return None
-    found = [peek_str(item) for item in peek_array(value)]
-    texts = [text for text in found if text is not None]
-    if bytes(value)[:1] != b"[" or len(texts) < len(found):
-        raise RemoteProtocolError(INVALID_PARAMS, f"{name} is a list of strings")
-    return list(dict.fromkeys(texts))
 
 
 def _extensions(exchange: HostExchange) -> dict[str, Raw]:

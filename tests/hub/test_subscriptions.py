@@ -9,8 +9,9 @@ from fakes import FakeHost
 
 from hub.catalog import Rules, UpstreamRule, merge
 from hub.link.exchange import Overloaded, UpstreamUnavailable
+from hub.listeners import ACK_TIMEOUT_S, RETRY_S, read_filter
 from hub.naming import Claims
-from hub.subscriptions import ACK_TIMEOUT_S, RETRY_S, Subscriptions, read_filter
+from hub.subscriptions import Subscriptions
 from hub.wire.jsonrpc import Failure, RemoteProtocolError, Request, Result, raw
 from hub.wire.mcp import L4, MODERN, TASKS_EXTENSION, Entry, Freshness, Kind, Snapshot
 from upstreams.watches import Watches

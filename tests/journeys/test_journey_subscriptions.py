@@ -8,7 +8,8 @@ import trio.testing
 from fakes import FakeUpstream
 from house import BOB, a_house
 
-from hub.subscriptions import ACK_TIMEOUT_S, MAX_LISTENS, MAX_WATCHED
+from hub.listeners import ACK_TIMEOUT_S
+from hub.subscriptions import MAX_LISTENS, MAX_WATCHED
 from hub.wire.jsonrpc import Failure
 from hub.wire.mcp import L4, MODERN
 from upstreams.watches import LINGER_S
