@@ -36,6 +36,7 @@ class Server:
         self.start = [] if spent else script.get("start", [])
         self.era = script.get("era", "legacy")
         self.request = None
+        self.told = None
         self.names = script.get("tools") or [
             "echo",
             *(key.partition(":")[2] for key in script.get("on", {}) if key.startswith("tools/call:")),
@@ -116,6 +117,19 @@ class Server:
         """Send a notification; "$token" in it becomes the request's progress token."""
         token = self.request.get("params", {}).get("_meta", {}).get("progressToken") if self.request else None
         self.say({"method": method, "params": {k: token if v == "$token" else v for k, v in params.items()}})
+
+    def step_ask(self, method, params):
+        """Ask the hub something and wait for the response, dropping what else comes. `reply_told` follows."""
+        self.say({"id": "question", "method": method, "params": params})
+        for line in sys.stdin.buffer:
+            message = json.loads(line)
+            if "method" not in message:
+                self.told = message.get("result", message.get("error"))
+                return
+
+    def step_reply_told(self):
+        """Answer a call with what `ask` was told."""
+        self.step_reply({"content": [{"type": "text", "text": json.dumps(self.told)}]})
 
     def step_raw(self, text):
         """Write these characters, each one byte, to stdout. "$id" becomes the id of the request."""

@@ -21,8 +21,9 @@ from hub.link.exchange import (
     UpstreamUnavailable,
 )
 from hub.wire.mcp import Era, Kind
+from hub.wire.questions import superset
 from upstreams.http import open_http
-from upstreams.session import CallTimeouts
+from upstreams.session import CallTimeouts, Terms
 
 Step = Callable[[PeerRequest, Talk], Awaitable[None]]
 
@@ -368,3 +369,29 @@ async def test_an_event_that_is_too_large_ends_the_session() -> None:
         with pytest.raises(UpstreamLost):
             await it.call()
         assert "too large" in str(await it.end())
+
+
+@pytest.mark.covers("G-4", "F-I-02")
+async def test_questions_come_on_the_one_stream_too() -> None:
+    script = SseScript()
+    told, answered = [], trio.Event()
+
+    async def call(request: PeerRequest, talk: Talk) -> None:
+        await talk.reply(status=202, headers={"Connection": "close"})
+        sampling = {"messages": [], "maxTokens": 9}
+        await script.say({"jsonrpc": "2.0", "id": "q", "method": "sampling/createMessage", "params": sampling})
+        await answered.wait()
+        await script.say(request.result(TEXT))
+
+    async def response(request: PeerRequest, talk: Talk) -> None:
+        told.append(request.json)
+        await talk.reply(status=202)
+        answered.set()
+
+    script.on |= {"tools/call": call, "response": response}
+    async with running(script, transport="sse", terms=Terms(superset())) as it:
+        ear = Ear(answer={"role": "assistant", "model": "m", "content": {"type": "text", "text": "yes"}})
+        assert await it.call(exchange=ear) == TEXT
+        assert [question.version for question in ear.questions] == ["2024-11-05"]
+        assert [message["result"]["model"] for message in told] == ["m"]
+        assert it.ear.events == ["asked"]

@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import sys
+from math import inf
 from pathlib import Path
 
 import pytest
@@ -22,10 +23,11 @@ from hub.link.exchange import (
     UpstreamProtocolError,
     UpstreamUnavailable,
 )
-from hub.wire.jsonrpc import Result, raw
+from hub.wire.jsonrpc import Result, peek_str, raw
 from hub.wire.mcp import L2, L4, MODERN, Kind
+from hub.wire.questions import superset
 from upstreams.probe import config_key
-from upstreams.session import CallTimeouts, walk
+from upstreams.session import COMMON, CallTimeouts, Terms, walk
 from upstreams.stdio import DiedInHandshake, StdioSession
 
 SCRIPTED = Path(__file__).parent.parent / "scripted.py"
@@ -35,11 +37,11 @@ TIMEOUTS = CallTimeouts(idle_s=300, total_s=3600)
 class Running:
     """A session with a scripted process, and how it ended."""
 
-    def __init__(self, script, *, memory=None, **config):
+    def __init__(self, script, *, memory=None, terms=COMMON, **config):
         self.memory = memory or Memory(None)
         argv = ("-I", "-S", str(SCRIPTED), json.dumps(script))
         self.config = UpstreamConfig(command=sys.executable, args=argv, **config)
-        self.session = StdioSession(self.config, "up", self, self.memory)
+        self.session = StdioSession(self.config, "up", self, self.memory, terms)
         self.error = None
         self.ended_at = None
         self.over = trio.Event()
@@ -69,10 +71,10 @@ class Running:
         finally:
             self.over.set()
 
-    async def call(self, name, **arguments):
+    async def call(self, name, *, host=None, **arguments):
         operation = Operation("tools/call", {"name": raw(name), "arguments": raw(arguments)})
         try:
-            return await self.session.call(operation, FakeHost(), TIMEOUTS)
+            return await self.session.call(operation, host or FakeHost(), TIMEOUTS)
         except HubError as error:
             return error
 
@@ -122,6 +124,59 @@ async def test_both_eras_over_pipes(nursery, script, version):
     assert up.session.pid is None
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
+
+
+class Person(FakeHost):
+    """A host whose user says yes, or only looks at the question."""
+
+    def __init__(self, *, answers=True):
+        super().__init__()
+        self.answers = answers
+        self.reading = trio.Event()
+        self.withdrawn = False
+
+    async def ask(self, question):
+        self.reading.set()
+        try:
+            await trio.sleep(0 if self.answers else inf)
+        except trio.Cancelled:
+            self.withdrawn = True
+            raise
+        return Result(raw({"action": "accept", "content": {"name": peek_str(question.params["message"])}}))
+
+
+FORM = {"message": "Name?", "requestedSchema": {"type": "object", "properties": {}}}
+
+
+@pytest.mark.covers("G-4", "F-I-02")
+async def test_a_process_asks_and_is_answered(nursery):
+    script = {"on": {"tools/call:ask": [["ask", "elicitation/create", FORM], ["reply_told"]]}}
+    up = await running(nursery, script, terms=Terms(superset()))
+    told = json.loads(text_of(await up.call("ask", host=Person())))
+    assert told == {"action": "accept", "content": {"name": "Name?"}}
+    await up.call("echo", host=FakeHost(principal="another"))
+    assert json.loads(text_of(await up.call("ask", host=Person())))["code"] == -32602
+    nursery.cancel_scope.cancel()
+
+
+@pytest.mark.covers("F-I-06")
+async def test_a_process_that_dies_asks_no_more(nursery):
+    script = {"on": {"tools/call:ask": [["ask", "elicitation/create", FORM], ["reply_told"]]}}
+    up = await running(nursery, script, terms=Terms(superset()))
+    host = Person(answers=False)
+    outcome = []
+
+    async def call():
+        outcome.append(await up.call("ask", host=host))
+
+    async with trio.open_nursery() as calls:
+        calls.start_soon(call)
+        await host.reading.wait()
+        os.kill(up.session.pid, signal.SIGKILL)
+    assert isinstance(outcome[0], UpstreamLost)
+    await up.over.wait()
+    assert host.withdrawn
+    nursery.cancel_scope.cancel()
 
 
 @pytest.mark.covers("T-10")
