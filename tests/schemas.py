@@ -82,7 +82,9 @@ def _judge_result(value: dict[str, Any], version: str, method: str | None) -> No
         raise Invalid(f"{version} has no request {method!r}")
     if result.get("resultType") == "input_required":
         name = "InputRequiredResult"
-    elif version == "2025-11-25" and method == "tools/call" and "task" in result:
+    elif method == "tools/call" and (
+        result.get("resultType") == "task" or (version == "2025-11-25" and "task" in result)
+    ):
         name = "CreateTaskResult"
     if version == MODERN and result["resultType"] not in ("complete", "input_required", "task"):
         raise Invalid(f"resultType {result['resultType']!r}")
@@ -95,7 +97,19 @@ def _judge_result(value: dict[str, Any], version: str, method: str | None) -> No
 @cache
 def _definitions(version: str) -> dict[str, Any]:
     schema = json.loads((FILES / f"{version}.json").read_text())
-    return _patched(schema.get("$defs") or schema["definitions"])
+    definitions = _patched(schema.get("$defs") or schema["definitions"])
+    if version == MODERN:
+        _add_tasks(definitions)
+    return definitions
+
+
+def _add_tasks(definitions: dict[str, Any]) -> None:
+    """The tasks extension, from its own file; its `_more` are members of unions and of a type of the revision."""
+    extension = json.loads((FILES / "tasks-2026-07-28.json").read_text())
+    definitions |= extension["$defs"]
+    for union, names in extension["_more"]["unions"].items():
+        definitions[union]["anyOf"] += [{"$ref": f"#/$defs/{name}"} for name in names]
+    definitions["SubscriptionFilter"]["properties"] |= extension["_more"]["SubscriptionFilter"]
 
 
 def _patched(definitions: dict[str, Any]) -> dict[str, Any]:

@@ -26,7 +26,7 @@ def capabilities_for_upstream(
     """What a request to a modern upstream declares for a host with `capabilities` (bridging.md 5.1). Not to be changed.
 
     `client_features`: "none" keeps everything back that can be asked. `absorbs_tasks`: the hub waits for tasks, if the
-    host does not.
+    host does not; else nobody does, and none may begin.
     """
     known = [capabilities.get(name) for name in _FEATURES]
     texts = tuple(None if value is None else bytes(value) for value in known)
@@ -44,7 +44,7 @@ def _modern(texts: tuple[bytes | None, ...], may_ask: bool, absorbs_tasks: bool)
     known = _known(members, roots=EMPTY) if may_ask else {}
     theirs = peek_object(members.get("extensions"))
     extensions = _kept(theirs, PASSIVE_EXTENSIONS)
-    if absorbs_tasks or TASKS_EXTENSION in theirs:
+    if absorbs_tasks:
         extensions[TASKS_EXTENSION] = theirs.get(TASKS_EXTENSION, EMPTY)
     if extensions:
         known["extensions"] = raw(extensions)

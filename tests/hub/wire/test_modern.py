@@ -154,10 +154,11 @@ def test_a_name_is_needed_where_the_body_has_one() -> None:
 NAMES = st.text(st.characters(codec="utf-8"))
 
 
-@pytest.mark.covers("H-2", "H-3", "H-6", "H-17", "SEC-14")
+@pytest.mark.covers("H-2", "H-3", "H-4", "H-6", "H-17", "SEC-14")
 @given(st.sampled_from([*NAMED_BY, "tools/list", "server/discover"]), NAMES)
 def test_our_headers_pass_our_own_check(method: str, name: str) -> None:
     params = {"name": Raw(json.dumps(name).encode()), "uri": Raw(json.dumps(name, ensure_ascii=False).encode())}
+    params["taskId"] = params["name"]
     headers = request_headers(method, params, MODERN)
     check_headers({header.lower(): value.decode() for header, value in headers}, method, params, MODERN)
     assert (("Mcp-Name", encode_header(name)) in headers) == (method in NAMED_BY)

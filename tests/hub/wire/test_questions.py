@@ -118,9 +118,8 @@ def test_a_modern_upstream_hears_what_the_host_can_do_and_the_hub_can_bridge():
     assert plain(capabilities_for_upstream({}, absorbs_tasks=False)) == {}
     assert plain(capabilities_for_upstream(members(elicitation={}), absorbs_tasks=False)) == {"elicitation": {}}
     theirs = members(extensions={"io.modelcontextprotocol/tasks": {"x": 1}})
-    assert plain(capabilities_for_upstream(theirs, absorbs_tasks=False)) == {
-        "extensions": {"io.modelcontextprotocol/tasks": {"x": 1}}
-    }
+    assert plain(capabilities_for_upstream(theirs)) == {"extensions": {"io.modelcontextprotocol/tasks": {"x": 1}}}
+    assert plain(capabilities_for_upstream(theirs, absorbs_tasks=False)) == {}
 
 
 def test_features_can_be_kept_back():
