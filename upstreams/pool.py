@@ -262,7 +262,8 @@ class Pool:
         staying = [place for place in self.places if not place.scope.cancel_called]
         if len(staying) < MAX_SESSIONS:
             return
-        idle = [place for place in staying if not place.holders]
+        now = trio.current_time()
+        idle = [place for place in staying if not place.holders and place.needed_until <= now]
         if not idle:
             text = f"{self._name} has {MAX_SESSIONS} sessions, one for each host, and all are in use; try again later"
             raise Overloaded(text, upstream=self._name)
