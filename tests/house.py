@@ -366,6 +366,7 @@ class HttpHost(JudgedHost):
         self._host.judge = lambda *_: None  # type: ignore[method-assign]  # judged here, message by message
         self.open_answers: dict[int | str, Answered] = {}
         self.listening: Answered | None = None
+        self.ended = False
         self.scopes_of_hub: list[trio.CancelScope] = []
 
     async def open(self) -> None:
@@ -395,7 +396,7 @@ class HttpHost(JudgedHost):
     async def send(self, message: dict[str, Any], question: Question | None) -> None:
         if question is None:
             answered = await self._host.post(message)
-            assert answered.status == 202
+            assert answered.status == (404 if self.ended else 202)
             return
         into = self.open_answers[question.id] = self._answer(question)
         self._house.nursery.start_soon(self._post, message, question, into)
@@ -437,6 +438,7 @@ class HttpHost(JudgedHost):
 
     async def end(self) -> None:
         """End the session."""
+        self.ended = True
         if self.era is Era.LEGACY:
             await self._host.http("DELETE", headers=self._host.headers(content_type=None))
 

@@ -60,7 +60,8 @@ def willing(host):
 async def test_a_call_that_asks_can_be_cancelled_at_any_moment(pair, autojump_clock, asked):
     async with pair.house({"up": inquisitive(pair, asked)}, park_ttl_s=PARK_S) as (house, _):
         host = willing(await pair.host(house, capabilities=CAN))
-        assert (await host.call("up__ask"))["content"][0]["text"] == "done"
+        for _ in range(2):  # after the first, it gets a session of its own
+            assert (await host.call("up__ask"))["content"][0]["text"] == "done"
         await trio.sleep(20)
         tasks = count_tasks(house.nursery)
 
