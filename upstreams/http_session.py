@@ -36,6 +36,7 @@ from upstreams.running import Running
 from upstreams.session import (
     COMMON,
     CallTimeouts,
+    Offer,
     SessionEvents,
     Terms,
     named_log,
@@ -68,6 +69,7 @@ class HttpConversation:
         self.running: dict[int, Running] = {}
         """All operations, by the ids of their requests and in the order of sending."""
         self._number = 0
+        self._offer = Offer(terms)
         self._nursery: trio.Nursery | None = None
         self._ended = trio.Event()
         self._end: HubError | None = None
@@ -86,7 +88,7 @@ class HttpConversation:
         Cancellation: the upstream is told, the connection closed.
         """
         id = self.next_id()
-        params = stamp_call(self.era, self.facts.version, operation, exchange, id, self.terms)
+        params = stamp_call(self.era, self.facts.version, operation, exchange, id, self._offer)
         running = self.running[id] = Running(operation, exchange, timeouts)
 
         def take(message: Request | Notification) -> None:

@@ -45,6 +45,7 @@ from upstreams.running import Running
 from upstreams.session import (
     COMMON,
     CallTimeouts,
+    Offer,
     SessionEvents,
     Terms,
     named_log,
@@ -82,6 +83,7 @@ class PeerSession:
         self._outbox: Outbox | None = None
         self._questions = Questions(name, events, terms, self._tell, self._version, one_stream=True)
         self._running = self._questions.running
+        self._offer = Offer(terms)
         self._listens: dict[int, Callable[[Notification], None]] = {}
         """Who hears what belongs to a subscription, by its id (N-4)."""
         self._silent_timeouts = 0
@@ -184,7 +186,7 @@ class PeerSession:
         self._running[id] = running
         try:
             with running.scope:
-                params = stamp_call(self._era, self.facts.version, operation, exchange, id, self.terms)
+                params = stamp_call(self._era, self.facts.version, operation, exchange, id, self._offer)
                 return await peer.request(operation.method, params, id=id)
         except (ChannelClosed, OutboxFull, BadPeer, RemoteProtocolError) as error:
             self._failed(error, mark)

@@ -28,7 +28,7 @@ from hub.wire.jsonrpc import (
     peek_str,
     raw,
 )
-from hub.wire.legacy import ServerFacts
+from hub.wire.legacy import ServerFacts, detached
 from hub.wire.mcp import (
     CAPABILITY,
     IDENTIFIER,
@@ -212,16 +212,38 @@ def open_session(
 # --- what is written into requests ------------------------------------------------------------------------------------
 
 
-def capabilities_for(caller: Caller, terms: Terms) -> dict[str, Raw]:
-    """What a modern upstream may ask of `caller` through the hub, on these terms (bridging.md 5.1)."""
-    known = caller.capabilities
-    if not terms.tells_roots and "roots" in known:
-        known = {name: value for name, value in known.items() if name != "roots"}
-    return capabilities_for_upstream(known, client_features=terms.client_features, absorbs_tasks=terms.absorbs_tasks)
+class Offer:
+    """What a modern upstream may ask of hosts through the hub, on certain terms (bridging.md 5.1).
+
+    Hosts seldom differ from the one before, so the latest is remembered.
+    """
+
+    __slots__ = ("_known", "_terms", "_told")
+
+    def __init__(self, terms: Terms) -> None:
+        self._terms = terms
+        self._known: dict[str, Raw] | None = None
+        self._told: dict[str, Raw] = {}
+
+    def of(self, caller: Caller) -> dict[str, Raw]:
+        """The capabilities that a request on behalf of `caller` declares. Not to be changed."""
+        known = caller.capabilities
+        if known != self._known:
+            self._known = detached(known)
+            self._told = self._translate(self._known)
+        return self._told
+
+    def _translate(self, known: dict[str, Raw]) -> dict[str, Raw]:
+        terms = self._terms
+        if not terms.tells_roots:
+            known = {name: value for name, value in known.items() if name != "roots"}
+        return capabilities_for_upstream(
+            known, client_features=terms.client_features, absorbs_tasks=terms.absorbs_tasks
+        )
 
 
 def stamp_call(
-    era: Era, version: str, operation: Operation, exchange: Exchange, token: int, terms: Terms = COMMON
+    era: Era, version: str, operation: Operation, exchange: Exchange, token: int, offer: Offer
 ) -> dict[str, Raw]:
     """The params of `operation` for an upstream of `era`: foreign `_meta` passes, this hop's own is added.
 
@@ -233,7 +255,7 @@ def stamp_call(
         meta = stamp(
             operation.meta,
             version=version,
-            capabilities=capabilities_for(caller, terms),
+            capabilities=offer.of(caller),
             log_level=caller.log_level,
             progress_token=wanted,
         )

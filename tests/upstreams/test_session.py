@@ -16,6 +16,7 @@ from upstreams.session import (
     MAX_ENTRIES,
     MAX_ENTRY_BYTES,
     MAX_PAGES,
+    Offer,
     Terms,
     capability,
     named_log,
@@ -26,6 +27,7 @@ from upstreams.session import (
     walk,
 )
 
+ANYTHING = Offer(Terms())
 CALL = Operation("tools/call", {"name": raw("t"), "arguments": raw({})})
 TRACED = Operation("tools/call", {"name": raw("t")}, {"traceparent": raw("00-1-2-01")})
 
@@ -38,10 +40,10 @@ def meta_of(params):
 
 
 def test_a_legacy_call_is_left_alone_unless_there_is_something_to_say():
-    assert stamp_call(Era.LEGACY, L4, CALL, FakeHost(), 7) is CALL.params
-    assert meta_of(stamp_call(Era.LEGACY, L4, CALL, FakeHost(token="theirs"), 7)) == {"progressToken": 7}
-    assert meta_of(stamp_call(Era.LEGACY, L4, TRACED, FakeHost(), 7)) == {"traceparent": "00-1-2-01"}
-    both = meta_of(stamp_call(Era.LEGACY, L4, TRACED, FakeHost(token=1), 7))
+    assert stamp_call(Era.LEGACY, L4, CALL, FakeHost(), 7, ANYTHING) is CALL.params
+    assert meta_of(stamp_call(Era.LEGACY, L4, CALL, FakeHost(token="theirs"), 7, ANYTHING)) == {"progressToken": 7}
+    assert meta_of(stamp_call(Era.LEGACY, L4, TRACED, FakeHost(), 7, ANYTHING)) == {"traceparent": "00-1-2-01"}
+    both = meta_of(stamp_call(Era.LEGACY, L4, TRACED, FakeHost(token=1), 7, ANYTHING))
     assert both == {"traceparent": "00-1-2-01", "progressToken": 7}
     assert "_meta" not in CALL.params
 
@@ -49,7 +51,7 @@ def test_a_legacy_call_is_left_alone_unless_there_is_something_to_say():
 @pytest.mark.covers("G-2", "P-1", "C-1")
 def test_a_modern_call_says_everything_about_itself():
     host = FakeHost(version=MODERN, token="theirs", level="info", capabilities={"sampling": {}})
-    meta = meta_of(stamp_call(Era.MODERN, MODERN, TRACED, host, 7))
+    meta = meta_of(stamp_call(Era.MODERN, MODERN, TRACED, host, 7, ANYTHING))
     assert meta["io.modelcontextprotocol/protocolVersion"] == MODERN
     tasks = {"extensions": {"io.modelcontextprotocol/tasks": {}}}
     assert meta["io.modelcontextprotocol/clientCapabilities"] == {"sampling": {}, **tasks}
@@ -57,7 +59,7 @@ def test_a_modern_call_says_everything_about_itself():
     assert meta["io.modelcontextprotocol/logLevel"] == "info"
     assert meta["progressToken"] == 7
     assert meta["traceparent"] == "00-1-2-01"
-    quiet = meta_of(stamp_call(Era.MODERN, MODERN, CALL, FakeHost(), 7))
+    quiet = meta_of(stamp_call(Era.MODERN, MODERN, CALL, FakeHost(), 7, ANYTHING))
     assert set(quiet) == {
         "io.modelcontextprotocol/protocolVersion",
         "io.modelcontextprotocol/clientCapabilities",
@@ -70,7 +72,7 @@ def test_a_modern_call_says_everything_about_itself():
 def test_stamped_calls_are_valid(version, host):
     era = Era.MODERN if version == MODERN else Era.LEGACY
     for operation in (CALL, TRACED):
-        message = encode_request(1, operation.method, stamp_call(era, version, operation, host, 1))
+        message = encode_request(1, operation.method, stamp_call(era, version, operation, host, 1, ANYTHING))
         validate(message, version, sender="client")
     validate(encode_request(1, "tools/list", stamp_own(era, version, {})), version, sender="client")
 
@@ -95,8 +97,15 @@ def test_own_requests_are_bare_in_legacy_and_promise_nothing_in_modern():
 )
 def test_a_modern_upstream_hears_what_its_configuration_allows(terms, told):
     host = FakeHost(version=L4, capabilities={"roots": {"listChanged": True}, "sampling": {}, "elicitation": {}})
-    meta = meta_of(stamp_call(Era.MODERN, MODERN, CALL, host, 7, terms))
+    meta = meta_of(stamp_call(Era.MODERN, MODERN, CALL, host, 7, Offer(terms)))
     assert set(meta["io.modelcontextprotocol/clientCapabilities"]) == told
+
+
+@pytest.mark.covers("R-5", "I-2")
+def test_hosts_that_come_after_each_other_are_not_confused():
+    offer = Offer(Terms(absorbs_tasks=False))
+    for capabilities in ({"sampling": {}}, {}, {"sampling": {}}, {"sampling": {"tools": {}}}):
+        assert offer.of(FakeHost(capabilities=capabilities).caller) == {k: raw(v) for k, v in capabilities.items()}
 
 
 # --- notifications ----------------------------------------------------------------------------------------------------
