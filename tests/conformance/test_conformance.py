@@ -1,7 +1,7 @@
 """The official suite through the hub: both eras of hosts, all kinds of upstreams, across eras, too."""
 
 import pytest
-from run import SELECTION, direct_verdicts, run_leg, surprises
+from run import LEGS, SELECTION, direct_verdicts, excused, lost, run_leg, surprises
 
 
 @pytest.mark.real
@@ -9,3 +9,18 @@ from run import SELECTION, direct_verdicts, run_leg, surprises
 def test_what_passes_without_the_hub_passes_through_it(leg, tmp_path, tmp_path_factory):
     direct = direct_verdicts(leg.reference, tmp_path_factory.getbasetemp() / "direct")
     assert surprises(leg, direct, run_leg(leg, tmp_path / "verdicts")) == []
+
+
+def test_a_check_is_lost_if_it_passes_without_the_hub_only_or_fails_through_it_only():
+    direct = {"a": {"same": "SUCCESS", "noted": "SUCCESS", "gone": "SUCCESS", "skipped": "SKIPPED", "bad": "FAILURE"}}
+    through = {"a": {"same": "SUCCESS", "noted": "INFO", "skipped": "FAILURE", "bad": "FAILURE", "more": "SUCCESS"}}
+    assert lost(direct, through) == {("a", "noted"), ("a", "gone"), ("a", "skipped")}
+
+
+def test_what_is_excused_must_be_lost():
+    name, checks = next(iter(excused().items()))
+    scenario, check = min(checks)
+    verdicts = {scenario: {check: "SUCCESS"}}
+    assert f"{name} {scenario} {check}: take it off excused.txt" in surprises(LEGS[name], verdicts, verdicts)
+    assert surprises(LEGS[name], {}, verdicts) != []
+    assert excused().keys() <= LEGS.keys()

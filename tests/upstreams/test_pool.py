@@ -320,6 +320,15 @@ async def test_one_that_asks_is_no_longer_shared(nursery, autojump_clock):
     assert (await a_house(nursery, memory=house.memory)).upstream.status().mode == "shared"
 
 
+@pytest.mark.covers("D-13")
+async def test_a_host_that_begins_each_request_anew_does_not_go_on_with_the_main_session(nursery, autojump_clock):
+    house = await a_house(nursery)
+    host = again(Host(), lasting=False)
+    await do(house, host)
+    house.upstream.asked()
+    assert await do(house, host) == [1, 1]  # where its own parked calls do not look like another's
+
+
 async def test_a_session_of_its_own_stays_with_a_host_that_is_gone_from_it(nursery, autojump_clock):
     house = await a_house(nursery)
     one = Host()
