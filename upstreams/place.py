@@ -15,8 +15,8 @@ from msgspec import Raw
 
 from config.schema import Timeouts
 from hub.link.exchange import Caller, HubError, Tenant, UpstreamProtocolError, UpstreamUnavailable
-from hub.wire.jsonrpc import raw
-from hub.wire.mcp import SET_LEVEL, Era
+from hub.wire.jsonrpc import Reply, Result, peek_object, raw
+from hub.wire.mcp import HUB_SESSION, SET_LEVEL, Era
 from upstreams.session import Session, Terms
 
 log = logging.getLogger(__name__)
@@ -87,6 +87,13 @@ class Place:
 
     # --- for calls ----------------------------------------------------------------------------------------------------
 
+    def sign(self, reply: Reply) -> Reply:
+        """`reply`, if it is a legacy task that begins, with the name of the session that knows it."""
+        members = peek_object(reply.value) if isinstance(reply, Result) else {}
+        if "task" not in members:
+            return reply
+        return Result(raw({**members, "_meta": {**peek_object(members.get("_meta")), HUB_SESSION: self.id}}))
+
     def hold(self, caller: Caller) -> None:
         """A call of `caller` uses it from now on, until `release`."""
         if self.tenant is None:
@@ -102,7 +109,7 @@ class Place:
         if not self.holders:
             self.mixed = False
             self.idle_since = trio.current_time()
-            if self.retired:
+            if self.retired and self.needed_until <= self.idle_since:
                 self.scope.cancel()
 
     def want_level(self, level: str | None) -> None:

@@ -204,6 +204,10 @@ class Pool:
         text += " Set across_principals = true in its configuration if accounts may share it, or"
         return UpstreamUnavailable(f'{text} session_mode = "shared" for one session each.', upstream=self._name)
 
+    def named(self, id: str) -> Place | None:
+        """The open session of this name, for those who know it; None: it is over."""
+        return next((place for place in self.open_places() if place.id == id), None)
+
     # --- opening ------------------------------------------------------------------------------------------------------
 
     async def open(self, exchange: Exchange) -> Place:
@@ -348,8 +352,8 @@ class Pool:
         """Give it to no more calls; close it when those that have it are over."""
         self._forget(place)
         place.retired = True
-        if not place.holders:
-            place.scope.cancel()
+        if not place.holders and place.needed_until <= trio.current_time():
+            place.scope.cancel()  # else `_expire` will
 
     def _forget(self, place: Place) -> None:
         """Take it out of all tables: it will not be found any more."""

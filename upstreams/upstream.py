@@ -106,7 +106,8 @@ class Upstream:
         Cancellation: passes to the upstream, which is told.
         """
         caller = exchange.caller
-        place = self.pool.find(caller) or await self._wait_for_place(exchange)
+        place = self.pool.named(operation.session) if operation.session else None
+        place = place or self.pool.find(caller) or await self._wait_for_place(exchange)
         try:
             return await self._call(place, operation, exchange)
         except UpstreamUnavailable:  # nothing was sent; if that session is over, the next one may have it
@@ -120,7 +121,8 @@ class Upstream:
         try:
             if exchange.caller.log_level is not None:
                 await place.level.told.wait()
-            return await place.session.call(operation, exchange, self._timeouts_of(operation))
+            reply = await place.session.call(operation, exchange, self._timeouts_of(operation))
+            return reply if "task" not in operation.params else place.sign(reply)
         finally:
             self.in_flight -= 1
             place.release()
@@ -325,18 +327,15 @@ class Upstream:
             return not self.listed
         return self.state not in (State.DISABLED, State.UNAUTHORIZED)
 
-    def expect(self, caller: Caller, for_s: float) -> None:
-        """Keep the session that serves `caller` for so long, though no call may use it: a task lives in it."""
-        place = self.pool.find(caller)
+    def expect(self, session: str, caller: Caller, for_s: float) -> None:
+        """Keep `session` for so long though no call may use it, since a task lives in it; "": that of `caller`."""
+        place = self.pool.named(session) if session else self.pool.find(caller)
         if place is not None:
             place.needed_until = max(place.needed_until, trio.current_time() + for_s)
 
-    def session_of(self, caller: Caller) -> str | None:
-        """A name for the session that serves `caller`; "": what is begun outlives it; None: there is none now."""
-        place = self.pool.find(caller)
-        if place is None:
-            return None
-        return place.id if place.session.transport == "stdio" else ""
+    def has_lost(self, session: str) -> bool:
+        """Whether `session` is over, and with it everything that was begun in it: it was a process."""
+        return self.config.command is not None and self.pool.named(session) is None
 
     def left(self, tenant: Tenant) -> None:
         """A host is gone; what it had for itself is closed when its calls are over."""

@@ -99,8 +99,8 @@ class Handles:
         self._ttl_s = ttl_s
         self._show: Show = lambda reply, *_: reply
         self._nursery: trio.Nursery | None = None
-        self._gatherings: dict[tuple[str, str], Gathering] = {}
-        """By upstream and its id of the task."""
+        self._gatherings: dict[tuple[str, str, str], Gathering] = {}
+        """By upstream, session and the id of the task there."""
         self._told: dict[Listener, trio.CancelScope] = {}
 
     def __repr__(self) -> str:
@@ -118,11 +118,9 @@ class Handles:
     def begin(self, upstream: TaskServer, task: Task, caller: Caller, tool: str) -> Interim:
         """The result of a call of `tool` that began `task`, which exists by now (X-4)."""
         version = upstream.snapshot.version
-        remote = Remote(upstream, task.id, version, Quiet(caller))
-        remote.keep(task)
-        session = (upstream.session_of(caller) or "") if remote.era is Era.LEGACY else ""
+        Remote(upstream, task.id, version, Quiet(caller), session=task.session).keep(task)
         created = peek_str(task.about["createdAt"]) or ""
-        ticket = Ticket(upstream.name, caller.identity.principal, task.id, tool, version, session, created)
+        ticket = Ticket(upstream.name, caller.identity.principal, task.id, tool, version, task.session, created)
         return Interim(handle(task, self._sealer.seal(PURPOSE, write_ticket(ticket))))
 
     # --- requests of hosts --------------------------------------------------------------------------------------------
@@ -166,15 +164,15 @@ class Handles:
             return self._acknowledge(
                 await self._remote(ticket, view.caller).update(answers), TASKS_UPDATE, ticket, view
             )
-        if self._is_lost(ticket, view):
+        if self._is_lost(ticket):
             return UNKNOWN
-        gathering = self._gatherings.get((ticket.u, ticket.t))
+        gathering = self._gatherings.get((ticket.u, ticket.s, ticket.t))
         if gathering is not None:
             gathering.update(answers)
         return Result(whole({}))
 
     async def _cancel(self, id: str, ticket: Ticket, request: Request, view: View) -> Reply:
-        if self._is_lost(ticket, view):
+        if self._is_lost(ticket):
             return UNKNOWN
         remote = self._remote(ticket, view.caller)
         reply = await remote.cancel()
@@ -201,17 +199,17 @@ class Handles:
         return ticket if ticket.p == view.caller.identity.principal else None
 
     def _remote(self, ticket: Ticket, caller: Caller) -> Remote:
-        return Remote(self._upstreams[ticket.u], ticket.t, ticket.v, Quiet(caller))
+        return Remote(self._upstreams[ticket.u], ticket.t, ticket.v, Quiet(caller), session=ticket.s)
 
-    def _is_lost(self, ticket: Ticket, view: View) -> bool:
+    def _is_lost(self, ticket: Ticket) -> bool:
         """Whether the session is over that the task ended with."""
-        return bool(ticket.s) and self._upstreams[ticket.u].session_of(view.caller) != ticket.s
+        return bool(ticket.s) and self._upstreams[ticket.u].has_lost(ticket.s)
 
     # --- how a task is ------------------------------------------------------------------------------------------------
 
     async def _look(self, id: str, ticket: Ticket, view: View) -> dict[str, Any] | Failure:
         """How the task is, in the words of the extension."""
-        if self._is_lost(ticket, view):
+        if self._is_lost(ticket):
             return lost(id, ticket)
         remote = self._remote(ticket, view.caller)
         task = await remote.look()
@@ -230,7 +228,7 @@ class Handles:
         if remote.era is Era.MODERN:
             found = questions_of(task, ticket.u, ticket.v)
             return {key: _relayed(question, caller) for key, question in found.items()}
-        key = ticket.u, ticket.t
+        key = ticket.u, ticket.s, ticket.t
         gathering = self._gatherings.get(key)
         if gathering is None:
             if self._nursery is None or len(self._gatherings) >= MAX_GATHERINGS:
@@ -240,7 +238,7 @@ class Handles:
         gathering.caller = caller
         return await gathering.requests()
 
-    async def _gather(self, key: tuple[str, str], gathering: Gathering, remote: Remote) -> None:
+    async def _gather(self, key: tuple[str, str, str], gathering: Gathering, remote: Remote) -> None:
         try:
             await gathering.run(remote)
         finally:

@@ -1,7 +1,8 @@
 """A task where it runs: what can be asked of an upstream about one (bridging.md 11).
 
-Every request goes by `Upstream.call`, so that it reaches the session in which the task was begun: that of the caller's
-tenant. None of it is an operation of a host, so none of it reports progress of one (P-5).
+Every request goes by `Upstream.call`. A legacy task is known only in the session it was begun in, which need not be the
+one that serves its host by now (16.3), so requests about it name that session. None of them is an operation of a host,
+so none reports progress of one (P-5).
 """
 
 from collections.abc import Mapping
@@ -42,12 +43,12 @@ class TaskServer(Protocol):
 
     async def call(self, operation: Operation, exchange: Exchange) -> Reply: ...
 
-    def expect(self, caller: Caller, for_s: float) -> None:
-        """Keep the session that serves `caller` for so long, though no call may use it."""
+    def expect(self, session: str, caller: Caller, for_s: float) -> None:
+        """Keep `session` for so long, though no call may use it; "": that which serves `caller`."""
         ...
 
-    def session_of(self, caller: Caller) -> str | None:
-        """A name for the session that serves `caller`; "": what is begun outlives it; None: there is none now."""
+    def has_lost(self, session: str) -> bool:
+        """Whether `session` is over, and with it everything that was begun in it."""
         ...
 
 
@@ -89,15 +90,18 @@ class Quiet:
 
 
 class Remote:
-    """One task of `upstream`, called `id` there, for the host of `exchange`. It was begun under the revision `version`.
+    """One task of `upstream`, called `id` there, for the host of `exchange`.
+
+    It was begun under the revision `version`, and a legacy one in `session`.
 
     Every method raises `HubError` as `Upstream.call` does. Cancellation: of the request, never of the task.
     """
 
-    def __init__(self, upstream: TaskServer, id: str, version: str, exchange: Exchange) -> None:
+    def __init__(self, upstream: TaskServer, id: str, version: str, exchange: Exchange, *, session: str = "") -> None:
         self.upstream = upstream
         self.id = id
         self.version = version
+        self.session = session
         self._exchange = exchange
 
     def __repr__(self) -> str:
@@ -126,11 +130,11 @@ class Remote:
 
     def keep(self, task: Task) -> None:
         """Have the session kept for as long as the task may last."""
-        self.upstream.expect(self._exchange.caller, min(task.ttl_s or TTL_S, TTL_S))
+        self.upstream.expect(self.session, self._exchange.caller, min(task.ttl_s or TTL_S, TTL_S))
 
     async def result(self, exchange: Exchange | None = None) -> Reply:
         """What came of a legacy task, when it is over; what the upstream wants to know goes to `exchange` (X-12)."""
-        operation = Operation(TASKS_RESULT, {"taskId": raw(self.id)})
+        operation = Operation(TASKS_RESULT, {"taskId": raw(self.id)}, session=self.session)
         return await self.upstream.call(operation, exchange or self._exchange)
 
     async def update(self, answers: Mapping[str, Raw]) -> Reply:
@@ -142,7 +146,8 @@ class Remote:
         return await self._request(TASKS_CANCEL)
 
     async def _request(self, method: str, **params: Raw) -> Reply:
-        return await self.upstream.call(Operation(method, {"taskId": raw(self.id), **params}), self._exchange)
+        operation = Operation(method, {"taskId": raw(self.id), **params}, session=self.session)
+        return await self.upstream.call(operation, self._exchange)
 
 
 def is_unknown(failure: Failure) -> bool:

@@ -14,12 +14,13 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
-from msgspec import UNSET, Raw, Struct
+from msgspec import UNSET, Raw, Struct, structs
 
 from hub.wire.jsonrpc import NULL, Failure, Reply, Result, peek_object, peek_str, raw
 from hub.wire.mcp import (
     COMPLETED,
     HUB_INFO,
+    HUB_SESSION,
     INTERNAL_ERROR,
     RESULT_TYPE,
     SERVER_INFO_KEY,
@@ -60,6 +61,8 @@ class Task(Struct, frozen=True):
     """What every message about it says besides, in the extension's names and order."""
     members: dict[str, Raw] = {}
     """All that was said, for what depends on the status."""
+    session: str = ""
+    """The session that alone knows it, if it has just begun and is a legacy one."""
 
     @property
     def message(self) -> str | None:
@@ -90,7 +93,10 @@ def begun(reply: Reply, version: str) -> Task | None:
     if era_of(version) is Era.MODERN:
         return read_task(members, version) if peek_str(members.get(RESULT_TYPE)) == TASK else None
     inner = members.get("task")
-    return None if inner is None or "content" in members else read_task(peek_object(inner), version)
+    if inner is None or "content" in members:
+        return None
+    session = peek_str(peek_object(members.get("_meta")).get(HUB_SESSION))
+    return structs.replace(read_task(peek_object(inner), version), session=session or "")
 
 
 _MARK: Final = b'"task"'
@@ -248,7 +254,7 @@ class Ticket(Struct, frozen=True):
     v: str
     """The revision that it was begun under."""
     s: str = ""
-    """The session that it ends with; "": with none."""
+    """The session that knows it; "": any."""
     c: str = ""
     """When it was created."""
 

@@ -92,7 +92,7 @@ class Tasks:
         caller, version = exchange.caller, upstream.snapshot.version
         if caller.era is Era.MODERN and declares(caller.capabilities):
             return self.handles.begin(upstream, task, caller, peek_str(operation.params.get("name")) or "")
-        remote = Remote(upstream, task.id, version, Quiet(caller, exchange))
+        remote = Remote(upstream, task.id, version, Quiet(caller, exchange), session=task.session)
         remote.keep(task)
         show = self._shower(remote, exchange, bind(upstream.name, caller.identity.principal, request))
         return await self._absorb(remote, Absorption(remote, task, exchange, _total_s(upstream), show=show))

@@ -74,6 +74,8 @@ class Operation(Struct, frozen=True):
     """Without `_meta`; names and URIs as the upstream knows them."""
     meta: dict[str, Raw] = {}
     """Foreign `_meta` keys only (trace context, vendor keys); each hop adds its own."""
+    session: str = ""
+    """The session it belongs to, while that is open (requests about tasks); "": whichever serves the caller."""
 
 
 class Exchange(Protocol):

@@ -61,6 +61,8 @@ HUB_ORIGINAL_NAME: Final = HUB_PREFIX + "originalName"
 HUB_ORIGINAL_URI: Final = HUB_PREFIX + "originalUri"
 HUB_FAILURE: Final = HUB_PREFIX + "failure"
 HUB_SERVER_INFO: Final = HUB_PREFIX + "serverInfo"
+HUB_SESSION: Final = HUB_PREFIX + "session"
+"""In which session of an upstream a legacy task began; never sent to anybody."""
 
 # --- error codes --------------------------------------------------------------------------------------------------
 

@@ -21,8 +21,6 @@ FORM = {"mode": "form", "message": "Name?", "requestedSchema": {"type": "object"
 YES = {"action": "accept", "content": {"name": "Ann"}}
 ELICITS = {"elicitation": {}}
 
-Work = Callable[["Work", "FakeTask"], Awaitable[None]]
-
 
 def text(said: str, **more: Any) -> dict[str, Any]:
     return {"content": [{"type": "text", "text": said}], **more}
@@ -31,8 +29,9 @@ def text(said: str, **more: Any) -> dict[str, Any]:
 class FakeTask:
     """One task of a `TaskServer`."""
 
-    def __init__(self, server: "TaskServer", id: str) -> None:
+    def __init__(self, server: "TaskServer", id: str, home: Conversation) -> None:
         self.server = server
+        self.home = home
         self.id = id
         self.status = "working"
         self.message: str | None = None
@@ -117,31 +116,32 @@ class TaskServer(FakeUpstream):
             if "io.modelcontextprotocol/tasks" not in declared:
                 needed = raw({"requiredCapabilities": EXTENSION})
                 return Failure(-32021, "Missing required client capability", needed)
-        task = FakeTask(self, f"u-{len(self.tasks) + 1}")
+        task = FakeTask(self, f"u-{len(self.tasks) + 1}", conversation)
         self.tasks[task.id] = task
         begun = task.describe()
-        self.conversation_nursery(conversation).start_soon(self._run, task)
+        self.nursery.start_soon(self._run, task)
         return {"task": begun} if self.era is Era.LEGACY else {"resultType": "task", **begun}
-
-    def conversation_nursery(self, conversation: Conversation) -> trio.Nursery:
-        return self.nursery
 
     async def _run(self, task: FakeTask) -> None:
         with task.scope:
             await self.work(task)
 
-    def _find(self, message: dict[str, Any]) -> FakeTask | Failure:
-        return self.tasks.get(message["params"]["taskId"]) or Failure(-32602, "Task not found")
+    def _find(self, message: dict[str, Any], conversation: Conversation) -> FakeTask | Failure:
+        """The task a request is about; a legacy one is known only where it began."""
+        task = self.tasks.get(message["params"]["taskId"])
+        if task is None or (self.era is Era.LEGACY and task.home is not conversation):
+            return Failure(-32602, "Task not found")
+        return task
 
     def _complete(self, **members: Any) -> dict[str, Any]:
         return members if self.era is Era.LEGACY else {"resultType": "complete", **members}
 
     def _get(self, message: dict[str, Any], conversation: Conversation) -> Any:
-        task = self._find(message)
+        task = self._find(message, conversation)
         return task if isinstance(task, Failure) else self._complete(**task.describe(detailed=True))
 
     async def _result(self, message: dict[str, Any], conversation: Conversation) -> Any:
-        task = self._find(message)
+        task = self._find(message, conversation)
         if isinstance(task, Failure):
             return task
         if self.never_blocks and task.status not in TERMINAL:
@@ -168,7 +168,7 @@ class TaskServer(FakeUpstream):
         task.change()
 
     def _update(self, message: dict[str, Any], conversation: Conversation) -> Any:
-        task = self._find(message)
+        task = self._find(message, conversation)
         if isinstance(task, Failure):
             return task
         known = message["params"]["inputResponses"].items()
@@ -177,7 +177,7 @@ class TaskServer(FakeUpstream):
         return self._complete()
 
     def _cancel(self, message: dict[str, Any], conversation: Conversation) -> Any:
-        task = self._find(message)
+        task = self._find(message, conversation)
         if isinstance(task, Failure):
             return task
         if task.status in TERMINAL:
@@ -521,8 +521,8 @@ async def test_nobody_learns_of_the_tasks_of_others(place: Any, autojump_clock: 
         for method, more in (("tasks/get", {}), ("tasks/update", {"inputResponses": {}}), ("tasks/cancel", {})):
             errors = [await host.error(method, {"taskId": id, **more}) for host in (bob, elsewhere)]
             forged = id[:-3] + ("AAA" if id[-3:] != "AAA" else "BBB")
-            for wrong in ("u-1", "", forged, id + "x"):
-                errors.append(await alice.error(method, {"taskId": wrong, **more}))
+            wrong = ("u-1", "", forged, id + "x")
+            errors += [await alice.error(method, {"taskId": each, **more}) for each in wrong]
             assert all(error == errors[0] for error in errors), errors
             assert errors[0]["code"] == -32602
         assert (await look(alice, id))["status"] == "working"
