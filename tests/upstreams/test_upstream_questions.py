@@ -301,21 +301,30 @@ async def test_what_a_cancelled_call_asks_late_is_not_taken_for_anothers(nursery
 @pytest.mark.covers("F-I-02", "F-I-03", "G-4")
 async def test_whose_a_question_is_was_decided_when_it_came(nursery, autojump_clock):
     """Question and answer of one host's call come together; another host's call begins before anybody is asked."""
-    up = await opened(nursery)
-    up.fake.on["tools/call:both"] = lambda message, to: to.write(
-        b'{"jsonrpc":"2.0","id":"q%d","method":"elicitation/create","params":%b}\n'
-        b'{"jsonrpc":"2.0","id":%d,"result":{"content":[]}}\n'
-        % (message["id"], json.dumps(FORM).encode(), message["id"])
-    )
-    for _ in range(20):
+
+    async def one_after_the_other(up, one, two):
+        await up.call("both", one)
+        await up.call("hang", two)
+
+    async def both(message, to):
+        question, answer = (
+            json.dumps(FORM).encode(),
+            b'{"jsonrpc":"2.0","id":%d,"result":{"content":[]}}' % message["id"],
+        )
+        await to.write(
+            b'{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":%b}\n%b\n' % (question, answer)
+        )
+
+    for _ in range(10):  # which of the tasks goes first is left to chance
+        up = await opened(nursery)
+        up.fake.on["tools/call:both"] = both
         one, two = Host(), Host({"action": "accept"})
-        assert isinstance(await up.call("both", one), Result)
-        up.start(nursery, "hang", two)
+        nursery.start_soon(one_after_the_other, up, one, two)
         await settle()
         assert two.asked == []
         assert one.withdrawn == len(one.asked)
-        last = up.fake.conversation.received[-2:]
-        assert [message["error"]["code"] for message in last if "error" in message] == [-32602]
+        [refusal] = [message["error"] for message in up.fake.conversation.received if "error" in message]
+        assert refusal["code"] == -32602
     nursery.cancel_scope.cancel()
 
 
