@@ -9,16 +9,17 @@ upstream's transport.
 
 import contextlib
 import json
+import os
 import subprocess
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
 import pytest
-from conftest import SERVERS, Records, table
-from processes import HUBD, PYTHON_1, PYTHON_2, running, running_hub
+from conftest import OFFICIAL, SERVERS, Records, table
+from flow_list import FLOWS
+from processes import HUBD, PYTHON_1, PYTHON_2, free_port, running, running_hub
 from traffic import HttpTraffic, Verdict, read_lines
 
 from hub.wire import mcp
@@ -26,182 +27,8 @@ from hub.wire import mcp
 HOSTS = Path(__file__).parent / "hosts"
 LIMIT_S = 120
 WAYS = ("stdio", "http")
-PAIRS = ("LL", "LM", "ML", "MM")
 PYTHONS = {"L": (PYTHON_1, "flows1"), "M": (PYTHON_2, "flows2")}
 ERAS = {"L": "legacy", "M": "modern"}
-
-
-# --- the one list -----------------------------------------------------------------------------------------------------
-
-ROOT = "file:///work/one"
-GREETED = "m-1 said hello (endTurn)"
-
-
-def ada(text):
-    """What the user answers to that question."""
-    return f"accept Ada({text[-6:]})"
-
-
-def sampled(case, saw):
-    assert saw["text"] == GREETED
-    (asked,) = saw["asked"]
-    assert asked["sampling"]["maxTokens"] == 50
-    (message,) = asked["sampling"]["messages"]
-    assert message["content"] == {"type": "text", "text": "what"}
-
-
-def sampled_with_tools(case, saw):
-    assert saw["text"] == "let me see: weather Ulm (toolUse)"
-    (asked,) = saw["asked"]
-    assert [tool["name"] for tool in asked["sampling"]["tools"]] == ["weather"]
-
-
-def elicited(text, answer):
-    def check(case, saw):
-        assert saw["text"] == answer
-        (asked,) = saw["asked"]
-        assert asked["elicitation"]["message"] == f"[{case.upstream}] {text}"
-        assert asked["elicitation"]["requestedSchema"]["properties"]["name"]["type"] == "string"
-
-    return check
-
-
-def went_to_page(case, saw):
-    assert saw["text"] == "url accept"
-    (asked,) = saw["asked"]
-    assert (asked["elicitation"]["mode"], asked["elicitation"]["url"]) == ("url", "https://example.com/sign-in")
-    assert ("elicitationId" in asked["elicitation"]) == (case.pair[0] == "L")
-
-
-def came_back_from_page(case, saw):
-    key = f"{case.host}-{case.upstream}"
-    assert saw["text"] == f"visited {key}"
-    if case.pair == "LL":
-        assert saw["url"] == f"https://example.com/{key}"
-        assert saw["id"] != key
-    else:
-        assert saw["asked"][0]["elicitation"]["url"] == f"https://example.com/{key}"
-
-
-def told_roots(case, saw):
-    assert saw["text"] == ROOT
-
-
-def told_new_roots(case, saw):
-    assert saw["text"] == f"file:///work/{case.scheme}"
-
-
-def answered_both(case, saw):
-    assert saw["text"] == f"{ada('] Who?')} and {GREETED}"
-    assert sorted(next(iter(asked)) for asked in saw["asked"]) == ["elicitation", "sampling"]
-
-
-def answered_twice(case, saw):
-    assert saw["text"] == f"{ada('First?')}, {ada('econd?')}"
-    assert len(saw["asked"]) == 2
-
-
-def got_prompt(case, saw):
-    assert saw["text"] == f"Brief {ada(' Whom?')}."
-
-
-def heard_update(case, saw):
-    assert saw == {"uri": f"{case.scheme}://board"}
-
-
-def saw_list_change(case, saw):
-    assert saw == {"before": False, "after": True, "text": f"grown_{case.host}_{case.scheme}"}
-
-
-def saw_progress(case, saw):
-    assert saw == {"text": "3 steps", "progress": [[1, 3], [2, 3], [3, 3]]}
-
-
-def was_cancelled(case, saw):
-    assert saw == {"text": "cancelled"}
-
-
-def heard_logs(case, saw):
-    assert saw["text"] == "logged"
-    text = f"of {case.upstream}"
-    heard = [each for each in saw["logs"] if text in each["data"]]
-    assert heard == [{"level": level, "data": f"{level} {text}"} for level in ("warning", "error")]
-
-
-def saw_values(case, saw):
-    assert saw == {"values": ["Ada", "Alan"]}
-
-
-def saw_result(case, saw):
-    assert saw == {"text": "task done"}
-
-
-def saw_asking_result(case, saw):
-    assert saw["text"] == f"task {ada('Go on?')}"
-    assert len(saw["asked"]) == 1
-
-
-def saw_task(case, saw):
-    assert saw["text"] == "task done"
-    assert saw["statuses"][-1] == "completed"
-
-
-def saw_asking_task(case, saw):
-    assert saw["text"] == f"task {ada('Go on?')}"
-    assert saw["statuses"][-1] == "completed"
-    assert "input_required" in saw["statuses"]
-
-
-def saw_app(case, saw):
-    assert saw == {
-        "links": [f"ui://{case.upstream}~{case.scheme}/app.html"],
-        "mime": "text/html;profile=mcp-app",
-        "ui": {"prefersBorder": True},
-        "page": "<!doctype html><title>A clock</title>",
-        "text": "noon",
-    }
-
-
-class Flow(NamedTuple):
-    """What a host must have seen, in which pairs there is such a thing, and what of the specification that shows."""
-
-    check: Callable
-    covers: tuple[str, ...]
-    pairs: tuple[str, ...] = PAIRS
-    shared: bool = False
-    """What is seen is the state of one process for all hosts."""
-
-
-FLOWS = {
-    "sampling": Flow(sampled, ("R-16", "C-9")),
-    "sampling_tools": Flow(sampled_with_tools, ("R-16",)),
-    "elicitation_accept": Flow(elicited("Who are you?", ada("e you?")), ("R-16", "G-10")),
-    "elicitation_decline": Flow(elicited("You decline?", "decline"), ("R-18", "G-10")),
-    "elicitation_cancel": Flow(elicited("You cancel?", "cancel"), ("R-18", "G-10")),
-    "elicitation_url": Flow(went_to_page, ("G-2",)),
-    # Modern servers have no such error.
-    "url_required": Flow(came_back_from_page, ("G-2",), ("LL", "ML")),
-    "roots": Flow(told_roots, ("G-11",)),
-    # A question that does not say which request it belongs to, as the legacy SDK asks for roots.
-    "roots_aside": Flow(told_roots, ("G-11",), ("LL", "ML")),
-    # Modern hosts do not tell that their roots are others now.
-    "roots_changed": Flow(told_new_roots, ("C-7",), ("LL", "LM")),
-    "two_questions": Flow(answered_both, ("R-11",)),
-    "two_rounds": Flow(answered_twice, ("R-12",)),
-    "prompt_asks": Flow(got_prompt, ("R-2",)),
-    "subscription": Flow(heard_update, ("N-1", "N-13"), shared=True),
-    "list_changed": Flow(saw_list_change, ("N-8",), shared=True),
-    "progressing": Flow(saw_progress, ("P-2",)),
-    "cancellation": Flow(was_cancelled, ("P-7", "P-10")),
-    "logging": Flow(heard_logs, ("N-9",)),
-    "completion": Flow(saw_values, ("S-1",)),
-    "task": Flow(saw_result, ("X-2", "X-3")),
-    "task_asks": Flow(saw_asking_result, ("X-2", "X-3")),
-    # Legacy hosts are never shown tasks (bridging.md 11).
-    "task_shown": Flow(saw_task, ("X-5",), ("ML", "MM")),
-    "task_asks_shown": Flow(saw_asking_task, ("X-5",), ("ML", "MM")),
-    "apps": Flow(saw_app, ("X-15", "X-16")),
-}
 
 
 class Case(NamedTuple):
@@ -219,6 +46,8 @@ class Case(NamedTuple):
     @property
     def upstream(self):
         """Its name. Processes that each host has for itself share no state, so flows that need it have a shared one."""
+        if FLOWS[self.flow].npm:
+            return "npm-http"
         name = {"L": "old", "M": "new"}[self.pair[1]] + ("-http" if self.upstream_way == "http" else "")
         return "old-shared" if name == "old" and FLOWS[self.flow].shared else name
 
@@ -232,7 +61,7 @@ CASES = [
     for name, flow in FLOWS.items()
     for pair in flow.pairs
     for host_way in WAYS
-    for upstream_way in WAYS
+    for upstream_way in (("http",) if flow.npm else WAYS)
 ]
 
 
@@ -254,6 +83,10 @@ def hub(tmp_path_factory, records):
             f"{name}-http": stack.enter_context(running([*argv, f"{name}http", "--http"], directory / f"{name}.log"))
             for name, argv in programs.items()
         }
+        everything = OFFICIAL / "server-everything" / "dist" / "index.js"
+        env = {**os.environ, "PORT": str(port := free_port())}
+        npm = ["node", everything, "streamableHttp"]
+        npm_server = stack.enter_context(running(npm, directory / "npm.log", env=env, merged=True))
         front = stack.enter_context(records.relay("host", "hub"))
         config = [f'allowed_hosts = ["{front.address}"]', "startup_grace_s = 60.0"]
         for name, scheme, entries in (
@@ -264,10 +97,13 @@ def hub(tmp_path_factory, records):
         ):
             command, *args = records.tee("upstream", name, [*programs[name[:3]], scheme])
             config.append(table(name, command=command, args=args, **{"era": "legacy", "apps": True, **entries}))
-        for name, server in servers.items():
-            parts = urlsplit(server.wait_for(r"http://\S+")[0])
+        urls = {name: server.wait_for(r"http://\S+")[0] for name, server in servers.items()}
+        npm_server.wait_for(f"port {port}")
+        urls["npm-http"] = f"http://127.0.0.1:{port}/mcp"
+        for name, url in urls.items():
+            parts = urlsplit(url)
             relay = stack.enter_context(records.relay("upstream", name, parts.port))
-            era = "legacy" if name == "old-http" else "modern"
+            era = "modern" if name == "new-http" else "legacy"
             config.append(table(name, url=parts._replace(netloc=relay.address).geturl(), era=era, apps=True))
         started = stack.enter_context(running_hub(directory, "\n".join(config)))
         parts = urlsplit(started.url)

@@ -55,7 +55,12 @@ class Flows(Host):
             return {"action": "accept"}
         text = params["message"]
         action = next((action for action in ("decline", "cancel") if action in text), None)
-        return {"action": action} if action else {"action": "accept", "content": {"name": f"Ada({text[-6:]})"}}
+        if action:
+            return {"action": action}
+        fields = params["requestedSchema"]["properties"]
+        if "interpretation" in fields:
+            return {"action": "accept", "content": {"interpretation": fields["interpretation"]["oneOf"][0]["const"]}}
+        return {"action": "accept", "content": {"name": f"Ada({text[-6:]})"}}
 
     def rooted(self):
         self.asked.append({"roots": {}})
@@ -207,6 +212,21 @@ class Flows(Host):
         links = {meta["ui"]["resourceUri"], meta["ui/resourceUri"], read["uri"]}
         shown = {"mime": read["mimeType"], "ui": read["_meta"]["ui"], "page": read["text"]}
         return {"links": sorted(links), **shown, **await self.tool(client, upstream, "clock")}
+
+    # --- with the tools of npm's server-everything --------------------------------------------------------------------
+
+    async def npm_sampling(self, client, upstream, scheme):
+        return await self.tool(client, upstream, "trigger-sampling-request", prompt="what", maxTokens=50)
+
+    async def npm_elicitation(self, client, upstream, scheme):
+        return await self.tool(client, upstream, "trigger-elicitation-request")
+
+    async def npm_url(self, client, upstream, scheme):
+        url = "https://example.com/sign-in"
+        return await self.tool(client, upstream, "trigger-url-elicitation", url=url, message="Sign in")
+
+    async def npm_task(self, client, upstream, scheme):
+        return await self.tool(client, upstream, "simulate-research-query", topic="python", ambiguous=True)
 
 
 assert FLOW_S < LIMIT_S
