@@ -177,6 +177,8 @@ class Downstream:
         self.client_info: Raw = EMPTY
         self.open = False
         """The handshake is complete, so that the host may be told things (V-17)."""
+        self._farewell: Router | None = None
+        """Who is to hear that the conversation is over, once its requests are."""
         self.calls: dict[RequestId, trio.CancelScope] = {}
         self.listens: dict[RequestId, trio.CancelScope] = {}
         """Its subscriptions, which are requests as well."""
@@ -227,12 +229,19 @@ class Downstream:
         return result
 
     def left(self, router: Router) -> None:
-        """The conversation is over; to be called once."""
+        """The conversation is over; to be called once. The router hears of it when the last request has ended: until
+        then upstreams may still be at work for it."""
         self._hosts.remove(self)
         self.asking.left()
         if self.log_level is not None:
             router.log_level_changed()
-        router.left(self.tenant)
+        self._farewell = router
+        self._part()
+
+    def _part(self) -> None:
+        if self._farewell is not None and not self.calls:
+            router, self._farewell = self._farewell, None
+            router.left(self.tenant)
 
     def set_level(self, router: Router, params: Mapping[str, Raw]) -> Reply:
         """Answer `logging/setLevel` (S-23)."""
@@ -269,6 +278,7 @@ class Downstream:
             return
         del self.calls[id]
         self._hosts.release(self.identity.principal)
+        self._part()
 
     def notified(self, router: Router, message: Notification) -> None:
         """Act on a notification. What is unknown, or names nothing of this host's, is ignored (B-8)."""
