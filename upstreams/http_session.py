@@ -27,6 +27,7 @@ from hub.wire.mcp import (
     PROGRESS,
     PROMPTS_GET,
     RESOURCES_READ,
+    TASKS_RESULT,
     UPDATED,
     Era,
     Kind,
@@ -44,6 +45,7 @@ from upstreams.session import (
     stamp_call,
     stamp_own,
 )
+from upstreams.task_tokens import TaskTokens
 
 RESENDABLE: Final = frozenset({*LIST_METHOD.values(), RESOURCES_READ, PROMPTS_GET, COMPLETE, PING, DISCOVER})
 """Requests that may be sent twice (faults.md 4.3)."""
@@ -73,6 +75,7 @@ class HttpConversation:
         self._nursery: trio.Nursery | None = None
         self._ended = trio.Event()
         self._end: HubError | None = None
+        self.tokens = TaskTokens()
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name} {self.facts.version} at {self.poster.client.url.origin}>"
@@ -90,6 +93,8 @@ class HttpConversation:
         id = self.next_id()
         params = stamp_call(self.era, self.facts.version, operation, exchange, id, self._offer)
         running = self.running[id] = Running(operation, exchange, timeouts)
+        if operation.method == TASKS_RESULT:
+            self.tokens.wait(running)
 
         def take(message: Request | Notification) -> None:
             running.touch()
@@ -97,7 +102,10 @@ class HttpConversation:
 
         try:
             with running.scope:
-                return await self.send(id, operation.method, params, take)
+                reply = await self.send(id, operation.method, params, take)
+                if "task" in params:
+                    self.tokens.began(reply, id)
+                return reply
         except trio.Cancelled:
             self.withdraw(id, "The caller has cancelled")
             raise
@@ -106,6 +114,8 @@ class HttpConversation:
             raise
         finally:
             del self.running[id]
+            if operation.method == TASKS_RESULT:
+                self.tokens.leave(running)
             if running.questions:
                 running.withdraw()
         self.withdraw(id, "The time is up")
@@ -154,7 +164,10 @@ class HttpConversation:
             self.hear_request(message, running)
         elif message.method == PROGRESS:
             token, params = split_progress(message.params)
-            if running is not None and token == id:
+            if running is None or token != id:
+                running = self.tokens.find(token)
+            if running is not None:
+                running.touch()
                 running.exchange.progress(params)
         elif message.method == MESSAGE:
             params = named_log(self.name, message.params)

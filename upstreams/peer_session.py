@@ -36,6 +36,7 @@ from hub.wire.mcp import (
     PING,
     PROGRESS,
     SUBSCRIPTION_KEY,
+    TASKS_RESULT,
     UPDATED,
     Era,
     era_of,
@@ -53,6 +54,7 @@ from upstreams.session import (
     stamp_call,
     stamp_own,
 )
+from upstreams.task_tokens import TaskTokens
 
 log = logging.getLogger(__name__)
 
@@ -83,6 +85,7 @@ class PeerSession:
         self._outbox: Outbox | None = None
         self._questions = Questions(name, events, terms, self._tell, self._version, one_stream=True)
         self._running = self._questions.running
+        self._tokens = TaskTokens()
         self._offer = Offer(terms)
         self._listens: dict[int, Callable[[Notification], None]] = {}
         """Who hears what belongs to a subscription, by its id (N-4)."""
@@ -184,10 +187,15 @@ class PeerSession:
         if (principal := exchange.caller.identity.principal) != questions.principal:
             questions.serve(principal)
         self._running[id] = running
+        if operation.method == TASKS_RESULT:
+            self._tokens.wait(running)
         try:
             with running.scope:
                 params = stamp_call(self._era, self.facts.version, operation, exchange, id, self._offer)
-                return await peer.request(operation.method, params, id=id)
+                reply = await peer.request(operation.method, params, id=id)
+                if "task" in params:
+                    self._tokens.began(reply, id)
+                return reply
         except (ChannelClosed, OutboxFull, BadPeer, RemoteProtocolError) as error:
             self._failed(error, mark)
         except trio.Cancelled:
@@ -195,6 +203,8 @@ class PeerSession:
             raise
         finally:
             del self._running[id]
+            if operation.method == TASKS_RESULT:
+                self._tokens.leave(running)
             if running.questions:
                 running.withdraw()
         questions.suspect(running)
@@ -262,7 +272,7 @@ class PeerSession:
         method = notification.method
         if method == PROGRESS:
             token, params = split_progress(notification.params)
-            running = None if token is None else self._running.get(token)
+            running = None if token is None else self._running.get(token) or self._tokens.find(token)
             if running is not None:
                 running.touch()
                 running.exchange.progress(params)

@@ -34,6 +34,7 @@ class FakeTask:
         self.home = home
         self.id = id
         self.status = "working"
+        self.token: object = None
         self.message: str | None = None
         self.result: dict[str, Any] | None = None
         self.error: dict[str, Any] | None = None
@@ -118,6 +119,7 @@ class TaskServer(FakeUpstream):
                 return Failure(-32021, "Missing required client capability", needed)
         task = FakeTask(self, f"u-{len(self.tasks) + 1}", conversation)
         self.tasks[task.id] = task
+        task.token = params.get("_meta", {}).get("progressToken")
         begun = task.describe()
         self.nursery.start_soon(self._run, task)
         return {"task": begun} if self.era is Era.LEGACY else {"resultType": "task", **begun}
@@ -229,6 +231,24 @@ async def test_a_host_without_tasks_just_waits(pair: Pair, autojump_clock: objec
         capabilities = host.welcome["capabilities"]
         assert "tasks" not in capabilities
         assert ("io.modelcontextprotocol/tasks" in capabilities.get("extensions", {})) is (not pair.from_legacy)
+
+
+@pytest.mark.covers("P-4")
+@pytest.mark.parametrize("version", [L4, MODERN])
+async def test_progress_goes_on_when_the_call_has_become_a_task(version: str, autojump_clock: object) -> None:
+    async def work(task: FakeTask) -> None:
+        task.change(message="in words")
+        for step in (10, 20):
+            await trio.sleep(1)
+            await task.home.tell("notifications/progress", {"progressToken": task.token, "progress": step})
+        await trio.sleep(5)
+        task.complete(text("at last"))
+
+    async with a_house({"files": TaskServer(L4, work)}) as house:
+        host = await house.host(version=version)
+        question = await host.start("tools/call", {"name": "files__slow"}, token="t")
+        assert (await question.wait())["result"]["content"] == text("at last")["content"]
+        assert [each["params"]["progress"] for each in question.heard] == [10, 20]
 
 
 @pytest.mark.covers("X-7")
