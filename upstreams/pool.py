@@ -37,6 +37,8 @@ log = logging.getLogger(__name__)
 
 MAX_SESSIONS: Final = 32
 """Of one upstream, beside the main one."""
+MAX_GONE: Final = 64
+"""Hosts that have left, which are remembered until all their calls must have noticed."""
 INTERACTIVE: Final = "interactive"
 """The section of the memory that names upstreams that have asked."""
 
@@ -109,6 +111,7 @@ class Pool:
         self._shared: dict[str, Place] = {}
         """What the hosts of an account share, beside the main session."""
         self._opening: dict[Tenant | str, Place] = {}
+        self._gone: dict[Tenant, None] = {}
         self._level: str | None = None
         self._backoff = Backoff(lambda: random.uniform(-1, 1), attempts=0)
         self._not_before = float("-inf")
@@ -220,8 +223,10 @@ class Pool:
             Overloaded: there are too many, and all are in use.
         Cancellation: leaves it to the calls that come after.
         """
-        await trio.lowlevel.checkpoint_if_cancelled()  # the host may have left already
+        await trio.lowlevel.checkpoint_if_cancelled()
         caller = exchange.caller
+        if caller.tenant in self._gone:
+            raise UpstreamUnavailable(f"The host of this call has left; {self._name} was not asked")
         key = caller.tenant if self.sharing in EXCLUSIVE else caller.identity.principal
         place = self._opening.get(key) or self._start(key, caller)
         place.holders += 1
@@ -372,6 +377,10 @@ class Pool:
         for place in self.open_places():
             if place.last == tenant:
                 place.last = None
+        if tenant.conversation:
+            self._gone[tenant] = None
+            if len(self._gone) > MAX_GONE:
+                del self._gone[next(iter(self._gone))]
 
     def roots_changed(self, tenant: Tenant) -> None:
         """The roots of a host are others now: tell the upstream, on its own session."""
@@ -398,9 +407,10 @@ class Pool:
         self._memory.put(INTERACTIVE, config_key(self._config), True)
         log.info("%s asks its hosts questions: from now on each host has a session of its own", self._name)
         for place in [*([self.main] if self.main else []), *self._shared.values()]:
+            last = place.last
             # One whose requests stand alone would be a stranger to its own parked calls there: `attribution.owner`.
-            if place.last is not None and place.last.conversation and not place.mixed:
-                self._served[place.last] = place
+            if last is not None and last.conversation and last not in self._gone and not place.mixed:
+                self._served[last] = place
             elif place is not self.main:
                 self._retire(place)
         self._shared.clear()

@@ -20,7 +20,7 @@ from hub.link.exchange import (
 from hub.wire.jsonrpc import Result, raw
 from hub.wire.mcp import L4, MODERN, Era
 from upstreams.lifecycle import State
-from upstreams.pool import MAX_SESSIONS
+from upstreams.pool import MAX_GONE, MAX_SESSIONS
 from upstreams.sharing import Sharing, sharing_of, terms_of, union
 from upstreams.supervisor import Supervisor
 
@@ -309,7 +309,7 @@ async def test_one_that_asks_is_no_longer_shared(nursery, autojump_clock):
     house.supervisor.restart("a")
     await settle()
     assert house.upstream.status().mode == "interactive"
-    assert await do(house, one) == [3, 2, 3, 1, 0, 1]
+    assert await do(house, two) == [3, 2, 3, 1, 0, 1]
 
     later = await a_house(nursery, memory=house.memory)
     assert later.upstream.status().mode == "interactive"
@@ -398,8 +398,8 @@ async def test_a_host_may_go_before_its_session_is_open(nursery, autojump_clock)
     fake = FakeUpstream()
     house = await a_house(nursery, fake, session_mode="per_host")
     gate = slow_handshake(fake)
-    host = Host()
     for forget in (True, False):
+        host = Host()
         async with trio.open_nursery() as calls:
             calls.start_soon(attempt, house, host)
             await settle()
@@ -413,6 +413,26 @@ async def test_a_host_may_go_before_its_session_is_open(nursery, autojump_clock)
     assert len(house.pool) == 2
     await trio.sleep(2)
     house.assert_empty()
+
+
+@pytest.mark.covers("I-12")
+async def test_calls_that_are_late_open_nothing_for_a_host_that_is_gone(nursery, autojump_clock):
+    house = await a_house(nursery, session_mode="per_host")
+    host = Host()
+    house.upstream.left(host.caller.tenant)
+    error = await attempt(house, host)
+    assert "has left" in str(error)
+    house.assert_empty()
+    for _ in range(MAX_GONE):
+        house.upstream.left(Host().caller.tenant)
+    assert len(house.pool._gone) == MAX_GONE
+
+    shared = await a_house(nursery)
+    shared.upstream.left(host.caller.tenant)
+    await do(shared, host)
+    shared.upstream.asked()
+    assert await do(shared, Host("two")) == [1, 1]
+    assert host.caller.tenant not in shared.pool._served
 
 
 @pytest.mark.covers("F-H-20")
