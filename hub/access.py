@@ -18,7 +18,7 @@ from typing import Final, Protocol
 from msgspec import Struct
 
 from config.schema import ConfigError
-from hub.link.exchange import Identity
+from hub.link.exchange import OWNER, Identity
 
 LOOPBACK_NAMES: Final = ("localhost", "127.0.0.1", "[::1]")
 TOKEN_BYTES: Final = 32
@@ -71,7 +71,7 @@ class Access:
         shown = "" if port == 80 else f":{port}"
         self._origins = frozenset((*(f"http://{name}{shown}" for name in LOOPBACK_NAMES), *origins))
         self._token = None if token is None else token.encode()
-        self._identity = Identity("local", "http")
+        self._identity = Identity(OWNER, "http")
 
     def check(self, request: Head) -> Identity | Denied:
         """Who sends this, or the refusal: 403 for a wrong Host or Origin, 401 for a missing or wrong token.

@@ -36,7 +36,7 @@ from hub.http_endpoint import Endpoint
 from hub.http_server import HttpServer
 from hub.hub import OPEN_DOOR, Hub
 from hub.lines import LineServer
-from hub.link.exchange import Identity
+from hub.link.exchange import OWNER, Identity
 from hub.seal import Sealer, load_keys
 from hub.sockets import AlreadyRunning, bind_unix, take_lock
 from upstreams.child import THIS_HUB, kill_marked
@@ -118,7 +118,7 @@ async def serve_stdio(config: HubConfig) -> None:
             async with trio.open_nursery() as nursery:
                 life.start_soon(_obey, signals, nursery.cancel_scope.cancel, _nothing)
                 await nursery.start(hub.run)
-                await serve_lines(stdio, Identity("local", "stdio"), hub.router, hub.downstreams, transport="stdio")
+                await serve_lines(stdio, Identity(OWNER, "stdio"), hub.router, hub.downstreams, transport="stdio")
                 nursery.cancel_scope.cancel()
             life.cancel_scope.cancel()
 

@@ -19,7 +19,7 @@ from hub.bridge.states import States
 from hub.bridge.tasks import Tasks
 from hub.catalog import Catalog, Rules, UpstreamRule, merge
 from hub.downstream import Downstreams
-from hub.link.exchange import Caller, Identity, UpstreamUnavailable
+from hub.link.exchange import OWNER, Caller, Identity, UpstreamUnavailable
 from hub.naming import Claims
 from hub.notify import LogLevels, Notifier
 from hub.relay import HostExchange, release_progress, remind_hosts
@@ -35,7 +35,7 @@ from upstreams.upstream import Upstream
 log = logging.getLogger("hubd")
 SAVE_EVERY_S: Final = 5.0
 OPEN_DOOR: Final = "HTTP needs no token (auth = none): every program on this machine may use this hub"
-OPERATOR: Final = Identity("local", "cli")
+OPERATOR: Final = Identity(OWNER, "cli")
 """Whoever may open the control socket: the user the daemon runs as."""
 
 

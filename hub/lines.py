@@ -13,7 +13,7 @@ import trio
 from hub.accept import Acceptor, share_of_descriptors
 from hub.downstream import serve_lines
 from hub.hub import Hub
-from hub.link.exchange import Identity
+from hub.link.exchange import OWNER, Identity
 from hub.preamble import Preamble, read_preamble
 from hub.sockets import peer_uid
 from hub.wire.jsonrpc import Failure, encode_response
@@ -68,7 +68,7 @@ class LineServer:
             with suppress(trio.BrokenResourceError), trio.move_on_after(PREAMBLE_S):
                 await stream.send_all(encode_response(None, Failure(INVALID_PARAMS, complaint)) + b"\n")
             return
-        identity = Identity(f"uid:{uid}", preamble.host or "stdio")
+        identity = Identity(OWNER, preamble.host or "stdio")
         hub = self._hub
         await serve_lines(stream, identity, hub.router, hub.downstreams, scope=preamble.upstream, received=rest)
 

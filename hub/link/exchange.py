@@ -28,6 +28,9 @@ class Identity(Struct, frozen=True):
     """The program of that account, for instance the `--host` label of the shim."""
 
 
+OWNER: Final = "local"
+"""The principal of the user the daemon runs as: whoever may open its socket, or read the token it made (D-17)."""
+
 new_conversation: Final = count(1).__next__
 """A number for a conversation with one host, never used twice."""
 
