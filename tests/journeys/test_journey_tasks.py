@@ -596,3 +596,76 @@ async def test_a_host_of_the_extension_is_told(place: Any, autojump_clock: objec
         host.capabilities = {}
         error = await host.error("subscriptions/listen", {"notifications": {"taskIds": [id]}})
         assert error["code"] == -32021
+
+
+@pytest.mark.covers("X-8", "X-9")
+async def test_an_id_outlives_the_hub(autojump_clock: object) -> None:
+    fake = TaskServer(MODERN, soon)
+    async with a_house({"files": fake}) as house:
+        id = await begin(await house.host("http", MODERN, capabilities=EXTENSION))
+    fake.task.complete(text("at last"))
+    async with a_house({"files": fake}) as house:
+        task = await look(await house.host("http", MODERN, capabilities=EXTENSION), id)
+        assert task["result"]["content"] == text("at last")["content"]
+
+
+async def test_a_session_stays_open_for_its_tasks(autojump_clock: object) -> None:
+    async def work(task: FakeTask) -> None:
+        await trio.sleep(50)
+        task.complete(text("at last"))
+
+    fake = TaskServer(L4, work)
+    settings = config({"files": {"session_mode": "per_host", "timeouts": {"session_idle": 5.0}}})
+    async with a_house({"files": fake}, upstreams=settings) as house:
+        host = await house.host("http", MODERN, capabilities=EXTENSION)
+        id = await begin(host)
+        upstream = house.hub.supervisor.upstreams["files"]
+        assert len(upstream.pool) == 2
+        await trio.sleep(55)
+        assert (await look(host, id))["status"] == "completed"
+        await trio.sleep(70)
+        assert len(upstream.pool) == 1
+        assert (await look(host, id))["error"]["data"]["hub"] == "upstream_lost"
+
+
+async def test_a_host_that_comes_back_finds_its_task(autojump_clock: object) -> None:
+    fake = TaskServer(L4, soon)
+    async with a_house({"files": fake}, upstreams={"files": {"session_mode": "per_host"}}) as house:
+        host = await house.host("lines", MODERN, capabilities=EXTENSION)
+        id = await begin(host)
+        await host.leave()
+        await trio.sleep(20)
+        task = await look(await house.host("lines", MODERN, capabilities=EXTENSION), id)
+        assert task["result"]["content"] == text("at last")["content"]
+        await trio.sleep(400)
+        assert len(house.hub.supervisor.upstreams["files"].pool) == 1
+
+
+async def test_answers_are_checked_before_anybody_gets_them(place: Any, autojump_clock: object) -> None:
+    fake = TaskServer(place[1], asking)
+    async with a_house({"files": fake}) as house:
+        host = await house.host(place[0], MODERN, capabilities={**EXTENSION, **ELICITS})
+        id = await begin(host)
+        await trio.sleep(4)
+        ((key, _),) = (await look(host, id))["inputRequests"].items()
+        for method in ("tasks/get", "tasks/cancel"):
+            assert (await host.error(method, {}))["code"] == -32602
+        if place[1] == L4:
+            wrong = {"taskId": id, "inputResponses": {key: {"action": "?"}}}
+            assert (await host.error("tasks/update", wrong))["code"] == -32602
+        assert (await look(host, id))["status"] == "input_required"
+        await host.result("tasks/cancel", {"taskId": id})
+
+
+async def test_what_a_host_cannot_be_asked(place: Any, autojump_clock: object) -> None:
+    fake = TaskServer(place[1], asking)
+    async with a_house({"files": fake}) as house:
+        host = await house.host(place[0], MODERN, capabilities=EXTENSION)
+        id = await begin(host)
+        await trio.sleep(4)
+        if place[1] == MODERN:
+            assert (await host.error("tasks/get", {"taskId": id}))["code"] == -32603
+        else:
+            assert (await look(host, id)).get("inputRequests", {}) == {}
+            await trio.sleep(5)
+            assert (await look(host, id))["result"]["content"] == text("null")["content"]
