@@ -100,7 +100,8 @@ def _checked(method: str, found: dict[str, Raw], era: Era) -> dict[str, Raw]:
     if era is Era.MODERN and kind is not None and peek_str(kind) != "complete":
         raise UnknownResultType(f"a result of type {bytes(kind)[:40].decode(errors='replace')}")
     name, opening = _SHAPES.get(method, ("", ""))
-    members = {"content": Raw(b"[]"), **found} if method == TOOLS_CALL else dict(found)
+    forgetful = method == TOOLS_CALL and "task" not in found  # that began what nobody asked for
+    members = {"content": Raw(b"[]"), **found} if forgetful else dict(found)
     if name and not _opens_with(members.get(name), opening):
         raise UnknownResultType(f"a result of {method} without {name}")
     return members

@@ -431,11 +431,14 @@ async def test_tasks_can_be_off(autojump_clock: object) -> None:
     fakes["rude"] = TaskServer(MODERN, soon)
     about = {"taskId": "u-1", "status": "working", **TIMES, "ttlMs": None}
     fakes["rude"].on["tools/call:slow"] = lambda message, conversation: {"resultType": "task", **about}
+    fakes["odd"] = TaskServer(L4, soon, requires=False)
+    fakes["odd"].on["tools/call:slow"] = lambda message, conversation: {"task": {**about, "ttl": None}}
     off = {name: {"tasks": "off"} for name in fakes}
     async with a_house(fakes, upstreams=off) as house:
         host = await house.host(version=MODERN, capabilities=EXTENSION)
         assert (await host.error("tools/call", {"name": "new__slow"}))["code"] == -32603
         assert (await host.call("rude__slow"))["isError"]
+        assert (await host.call("odd__slow"))["isError"]
         assert fakes["new"].tasks == {}
 
 
