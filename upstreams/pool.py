@@ -77,7 +77,7 @@ class _Events:
 
 def _is_welcoming(place: Place) -> bool:
     """Whether its host is introduced before its first operation: it has roots, which a server may want to know."""
-    return place.terms.exclusive and "roots" in place.terms.capabilities and not place.terms.roots
+    return place.terms.exclusive and "roots" in place.terms.capabilities and place.terms.roots is None
 
 
 class Pool:
@@ -385,7 +385,7 @@ class Pool:
     def roots_changed(self, tenant: Tenant) -> None:
         """The roots of a host are others now: tell the upstream, on its own session."""
         for place in self.open_places():
-            if place.tenant == tenant and not place.terms.roots:
+            if place.tenant == tenant and place.terms.roots is None:
                 place.session.roots_changed()
 
     def want_level(self, level: str | None) -> None:

@@ -176,7 +176,7 @@ class Questions:
             return NOTHING
         if method not in QUESTIONS:
             raise Refused(METHOD_NOT_FOUND, f"This client does not answer {method}")
-        if method == LIST_ROOTS and terms.roots:
+        if method == LIST_ROOTS and terms.roots is not None:
             return Result(raw({"roots": [{"uri": uri} for uri in terms.roots]}))
         if not self._asked and terms.client_features != "none":
             self._asked = True

@@ -73,8 +73,8 @@ class Terms(Struct, frozen=True):
     tells_roots: bool = True
     """What a modern upstream hears of those: "none" of what a host can be asked; that results may come later; where
     hosts work."""
-    roots: tuple[str, ...] = ()
-    """URIs that answer `roots/list` whoever asks, in place of a host's (G-11)."""
+    roots: tuple[str, ...] | None = None
+    """URIs that answer `roots/list` whoever asks; None: those of the host (G-11)."""
 
 
 COMMON: Final = Terms()

@@ -42,11 +42,13 @@ def sharing_of(config: UpstreamConfig, era: Era, transport: str, interactive: bo
 
 def terms_of(config: UpstreamConfig, capabilities: Mapping[str, Raw] | None = None) -> Terms:
     """The terms of a session for a host with `capabilities`; None: for more than one host (5.2)."""
-    roots = config.roots if isinstance(config.roots, tuple) else ()
+    roots = config.roots if isinstance(config.roots, tuple) else None
+    if config.roots == "host" and capabilities is None:
+        roots = ()  # some tools are only there for clients with roots; nobody's are told (G-11)
     declared: dict[str, Raw] = {}
     if config.client_features == "auto":
         declared = superset() if capabilities is None else capabilities_of_session(capabilities)
-    if roots:
+    if roots is not None:
         declared["roots"] = EMPTY
     elif config.roots == "none":
         declared.pop("roots", None)

@@ -155,13 +155,15 @@ def test_who_shares(settings, era, transport, interactive, expected):
 @pytest.mark.parametrize(
     ("settings", "capabilities", "expected", "roots"),
     [
-        ({}, None, {"sampling", "elicitation", "extensions"}, ()),
-        ({}, {**ROOTS, **FORMS}, {"roots", "elicitation"}, ()),
-        ({"roots": "none"}, {**ROOTS, **FORMS}, {"elicitation"}, ()),
+        ({}, None, {"sampling", "elicitation", "extensions"}, None),
+        ({}, {**ROOTS, **FORMS}, {"roots", "elicitation"}, None),
+        ({"roots": "none"}, {**ROOTS, **FORMS}, {"elicitation"}, None),
+        ({"roots": "host"}, None, {"sampling", "elicitation", "extensions", "roots"}, ()),
+        ({"roots": "host"}, {**ROOTS, **FORMS}, {"roots", "elicitation"}, None),
         ({"roots": ("file:///a",)}, None, {"sampling", "elicitation", "extensions", "roots"}, ("file:///a",)),
         ({"roots": ("file:///a",)}, {**ROOTS, **FORMS}, {"elicitation", "roots"}, ("file:///a",)),
-        ({"client_features": "none"}, None, set(), ()),
-        ({"client_features": "none"}, {**ROOTS, **FORMS}, set(), ()),
+        ({"client_features": "none"}, None, set(), None),
+        ({"client_features": "none"}, {**ROOTS, **FORMS}, set(), None),
     ],
 )
 def test_what_is_declared(settings, capabilities, expected, roots):
