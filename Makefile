@@ -7,7 +7,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 PIP := $(BIN)/pip --disable-pip-version-check --quiet
 
-.PHONY: help run deps test fast conformance fuzz bench clean
+.PHONY: help run deps test fast conformance fuzz soak bench clean
 
 help: ## show this
 	@grep -E '^[a-z]+:.*## ' Makefile | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 22
@@ -46,6 +46,9 @@ conformance: .venv/.dev deps ## the official conformance suite, every leg; resul
 
 fuzz: .venv/.dev ## 10 000 malformed inputs per entry point
 	@HUBD_FUZZ=10000 $(BIN)/pytest -k fuzz tests
+
+soak: .venv/.dev ## 2 000 random worlds of hosts, servers and people; SEEDS=n for another number
+	@HUBD_SEEDS=$(or $(SEEDS),2000) $(BIN)/pytest -q tests/simulation
 
 bench: .venv/.runtime ## the benchmark in BENCH=path (a folder holding bench.py), hubd as the gateway
 	@test -n "$(BENCH)" || { echo "say where the benchmark is: make bench BENCH=path" >&2; exit 2; }
