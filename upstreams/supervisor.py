@@ -78,14 +78,16 @@ class Supervisor:
             await trio.sleep_forever()
 
     def restart(self, name: str) -> None:
-        """Start an upstream anew, at once, whatever it is doing; its era is found out again.
+        """Start an upstream anew, at once, whatever it is doing; its era, and whether it asks, is found out again.
 
         Raises:
             KeyError: there is no such upstream, or it is disabled.
         """
         scope = self._restarts[name]
-        self._memory.remember_era(config_key(self.upstreams[name].config), None)
-        self.upstreams[name].lost()
+        upstream = self.upstreams[name]
+        self._memory.remember_era(config_key(upstream.config), None)
+        upstream.pool.forget_interactive()
+        upstream.lost()
         scope.cancel()
 
     # --- one upstream -------------------------------------------------------------------------------------------------
