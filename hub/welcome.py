@@ -4,21 +4,20 @@ from typing import Final
 
 from msgspec import Raw
 
-from hub.wire.jsonrpc import open_object, raw
-from hub.wire.mcp import ALL_VERSIONS, HUB_INFO, SERVER_INFO_KEY, TASKS_EXTENSION
+from hub.wire.jsonrpc import raw
+from hub.wire.mcp import ALL_VERSIONS, HUB_INFO, SERVER_INFO_KEY, TASKS_EXTENSION, UI_EXTENSION
 
 _CHANGING: Final = {"listChanged": True}
-CAPABILITIES: Final = raw(
-    {
-        "tools": _CHANGING,
-        "prompts": _CHANGING,
-        "resources": {"subscribe": True, **_CHANGING},
-        "completions": {},
-        "logging": {},
-    }
-)
+_EVERYTHING: Final = {
+    "tools": _CHANGING,
+    "prompts": _CHANGING,
+    "resources": {"subscribe": True, **_CHANGING},
+    "completions": {},
+    "logging": {},
+}
+CAPABILITIES: Final = raw({**_EVERYTHING, "extensions": {UI_EXTENSION: {}}})
 """A constant superset: legacy hosts read it once, while upstreams come, go and change."""
-MODERN_CAPABILITIES: Final = raw({**open_object(CAPABILITIES), "extensions": {TASKS_EXTENSION: {}}})
+MODERN_CAPABILITIES: Final = raw({**_EVERYTHING, "extensions": {UI_EXTENSION: {}, TASKS_EXTENSION: {}}})
 """Tasks are an extension of the modern revision only (X-10)."""
 
 DISCOVER_TTL_MS: Final = 60_000

@@ -42,7 +42,9 @@ async def test_every_host_is_told_the_same_of_the_hub(pair, autojump_clock):
         host = await pair.host(house)
         welcome = host.welcome
         assert welcome["instructions"] == "# one\n\nBe brief.\n\n# two\n\nBe kind."
-        assert set(welcome["capabilities"]) == {"tools", "prompts", "resources", "completions", "logging"}
+        assert set(welcome["capabilities"]) == {"tools", "prompts", "resources", "completions", "logging", "extensions"}
+        extensions = {name.rpartition("/")[2] for name in welcome["capabilities"]["extensions"]}
+        assert extensions == {"ui"} | (set() if pair.from_legacy else {"tasks"})
         if pair.from_legacy:
             assert welcome["serverInfo"].items() >= HUB.items()
             assert (await host.error("server/discover"))["code"] == -32601
@@ -292,10 +294,16 @@ async def test_metadata_of_a_hop_ends_there_and_the_rest_passes(pair, autojump_c
 async def test_what_is_meant_for_the_hub_is_not_passed_on(pair, autojump_clock):
     fake = full(pair)
     async with pair.house({"files": fake}) as (_, host):
-        stray = {"task": {"ttl": 1}, "inputResponses": {}, "requestState": "forged"}
-        await host.result("tools/call", {"name": "files__echo", "arguments": {}, **stray})
+        call = {"name": "files__echo", "arguments": {}, "task": {"ttl": 1}, "inputResponses": {}}
+        forged = {**call, "requestState": "forged"}
+        if pair.from_legacy:
+            await host.result("tools/call", forged)
+        else:
+            assert (await host.error("tools/call", forged))["data"]["reason"] == "request_state_invalid"
+            await host.result("tools/call", call)
         [sent] = fake.conversation.of("tools/call")
-        assert not stray.keys() & sent["params"].keys()
+        known = {"name", "arguments", "_meta", *(["inputResponses"] if pair.name == "MM" else [])}
+        assert sent["params"].keys() <= known
 
 
 # --- scoped endpoints, bare names -------------------------------------------------------------------------------------
