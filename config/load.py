@@ -12,7 +12,7 @@ import tomllib
 from collections.abc import Mapping
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Final, TypeVar, get_args, get_type_hints
+from typing import Any, Final, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 import msgspec
 from msgspec import Struct
@@ -220,6 +220,10 @@ def _refuse_unknown(values: dict[str, Any], type: type[Struct], keys: Keys) -> N
             continue
         instead = INSTEAD.get(key)
         near = [instead] if instead in known else get_close_matches(key, known, 1)
+        if type is UpstreamConfig and key in HubConfig.__struct_fields__:
+            raise Problem((*keys, key), "is a setting of the whole hub: in hubd.toml it stands above the first [table]")
+        if type is HubConfig and key in UpstreamConfig.__struct_fields__:
+            raise Problem((*keys, key), "is a setting of one upstream: write it below [upstreams.NAME]")
         hint = f'did you mean "{near[0]}"?' if near else f"known are: {', '.join(sorted(known))}"
         raise Problem((*keys, key), f"there is no such setting; {hint}")
 
@@ -238,7 +242,15 @@ def _explained(message: str, type: type[Struct], keys: Keys) -> Problem:
     if expected := _EXPECTED.match(message):
         wanted, got = (_WORDS.get(word, word) for word in (expected["wanted"], expected["got"]))
         message = f"expected {wanted}, not {got}"
+        if expected["wanted"] == "str | array":
+            message = f"must be {_choices(get_type_hints(type)[path[0]])}"
     elif message.startswith("Invalid enum value"):
-        choices = ", ".join(f'"{choice}"' for choice in get_args(get_type_hints(type)[path[0]]))
-        message = f"must be one of {choices}"
+        message = f"must be {_choices(get_type_hints(type)[path[0]])}"
     return Problem((*keys, *path), message)
+
+
+def _choices(hint: Any) -> str:
+    """What a setting of some words may be, or a list in their place."""
+    if get_origin(hint) is Literal:
+        return "one of " + ", ".join(f'"{choice}"' for choice in get_args(hint))
+    return ", or ".join("a list" if get_origin(each) is tuple else _choices(each) for each in get_args(hint))
