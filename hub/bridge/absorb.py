@@ -20,7 +20,7 @@ import trio
 from msgspec import Raw
 
 from hub.bridge.remote import Remote, TaskCancelled, TaskGone, is_unknown, nonsense, questions_of
-from hub.bridge.rounds import MAX_ROUNDS, ask_all, judge
+from hub.bridge.rounds import MAX_ROUNDS, ask_all, judge, offered
 from hub.bridge.task_words import CANCELLED, FAILED, TERMINAL, WORKING, NoTask, Task, has_content, outcome, said
 from hub.link.exchange import Caller, DeadlineExceeded, Exchange, HubError, Interim, Question
 from hub.wire.jsonrpc import Failure, Reply, Result, raw
@@ -121,7 +121,7 @@ class Absorption:
     async def _put(self, questions: dict[str, Question]) -> Reply | None:
         """Have `questions` answered; not None: the modern host's request ends with this."""
         name = self._remote.upstream.name
-        judge(questions, self._exchange.caller.capabilities, name)
+        judge(questions, offered(self._remote.upstream.config, self._exchange.caller.capabilities), name)
         self._round += 1
         if self._round > MAX_ROUNDS:
             raise nonsense(name, "a task that asks without end")

@@ -10,6 +10,7 @@ import trio
 from msgspec import Raw
 
 from hub.bridge.parked import Record
+from hub.bridge.roots import KnownRoots
 from hub.bridge.states import Binding
 from hub.link.exchange import Caller, Exchange, Question
 from hub.link.peer import last_words
@@ -68,6 +69,7 @@ class Call:
         "patience",
         "record",
         "request",
+        "roots",
         "scope",
         "upstream",
     )
@@ -83,6 +85,8 @@ class Call:
         """By which its states find it; "" before it asks."""
         self.binding: Binding | None = None
         """What its states are bound to; None before it asks."""
+        self.roots: KnownRoots | None = None
+        """What its host said in the course of it; None: nothing, or that is known for longer."""
         self.scope = trio.CancelScope()
         """Of its task."""
         self.clock: trio.CancelScope | None = None

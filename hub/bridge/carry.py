@@ -14,8 +14,8 @@ from msgspec import Raw, structs
 
 from hub.bridge.parking import PARK, Parking
 from hub.bridge.remote import TaskServer
-from hub.bridge.rounds import Wanted, drive, read_wanted
-from hub.bridge.states import INVALID, BadState, State, States, answers_of, bind, input_required, state_of, wanted
+from hub.bridge.rounds import Wanted, drive, offered, read_wanted
+from hub.bridge.states import INVALID, LOST, BadState, State, States, answers_of, bind, input_required, state_of, wanted
 from hub.bridge.tasks import ABSORBED, Tasks
 from hub.bridge.urls import AGAIN, Urls, Visits, round_of, wants_visits
 from hub.link.exchange import Caller, Exchange, Interim, Operation, Question, UpstreamProtocolError
@@ -34,6 +34,10 @@ class Callee(TaskServer, Protocol):
     """What is needed of an upstream; `upstreams.upstream.Upstream` is one."""
 
     elicitations: Elicitations
+
+    def version_for(self, caller: Caller) -> str:
+        """The revision that calls of `caller` are made in; "" while nothing is known."""
+        ...
 
 
 class Carrier:
@@ -111,6 +115,8 @@ class Carrier:
             if answer is not None:
                 return answer
             return await self._begin(upstream, operation, exchange, request, round=round_of(state))
+        if era_of(upstream.snapshot.version) is Era.LEGACY:  # it was another program that gave this state
+            raise BadState(LOST)
         if state.mode == ABSORBED:
             return await self.tasks.resume(state, exchange, upstream, request)
         reply = await upstream.call(with_params(operation, _retry_of(state, request)), exchange)
@@ -124,7 +130,7 @@ class Carrier:
 
     def _visit(self, reply: Reply, upstream: Callee, caller: Caller, request: Request, *, round: int = 1) -> Reply:
         """What comes of an error that asks for a visit to a page (7.6); other replies as they are."""
-        if isinstance(reply, Failure) and wants_visits(reply, upstream.snapshot.version):
+        if isinstance(reply, Failure) and wants_visits(reply, upstream.version_for(caller)):
             return self._urls.settle(reply, upstream, caller, request, round=round)
         return reply
 
@@ -138,7 +144,8 @@ class Carrier:
         asked = _wanted_of(reply, upstream)
         if asked is None:
             return reply
-        requests = {key: _relayed(question, caller) for key, question in asked.questions.items()}
+        may = offered(upstream.config, caller.capabilities)
+        requests = {key: _relayed(question, caller, may) for key, question in asked.questions.items()}
         kept = {} if asked.state is None else {"s": asked.state}
         kinds = {
             key: {"method": question.method, "mode": mode_of(question)} for key, question in asked.questions.items()
@@ -174,14 +181,16 @@ async def settle(upstream: Callee, operation: Operation, exchange: Exchange) -> 
     Cancellation: passes to the upstream.
     """
     reply = await upstream.call(operation, exchange)
-    version = upstream.snapshot.version
+    version = upstream.version_for(exchange.caller)
     if era_of(version) is Era.LEGACY:
         return reply
 
     async def retry(more: dict[str, Raw]) -> Reply:
         return await upstream.call(with_params(operation, more), exchange)
 
-    return await drive(reply, retry, exchange, upstream.name, version, visited=upstream.elicitations.note)
+    declared = offered(upstream.config, exchange.caller.capabilities)
+    visited = upstream.elicitations.note
+    return await drive(reply, retry, exchange, upstream.name, version, declared=declared, visited=visited)
 
 
 def with_params(operation: Operation, more: Mapping[str, Raw]) -> Operation:
@@ -194,14 +203,14 @@ def _wanted_of(reply: Reply, upstream: Callee) -> Wanted | None:
     return None if era_of(version) is Era.LEGACY else read_wanted(reply, upstream.name, version)
 
 
-def _relayed(question: Question, caller: Caller) -> Raw:
-    """One input request of a modern upstream, for a modern host.
+def _relayed(question: Question, caller: Caller, declared: Mapping[str, Raw]) -> Raw:
+    """One input request of a modern upstream, for a modern host. `declared`: what it was told that the host can do.
 
     Raises:
-        UpstreamProtocolError: it asks what this host said it cannot do (R-5).
+        UpstreamProtocolError: it asks for something else (R-5).
     """
     try:
-        check(question, caller.capabilities)
+        check(question, declared)
         return wanted(question, for_host(question, caller.version))
     except Refused as refused:
         name = question.upstream

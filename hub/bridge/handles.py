@@ -16,6 +16,7 @@ from msgspec import Raw
 
 from hub.bridge.gather import Gathering
 from hub.bridge.remote import Quiet, Remote, TaskServer, is_unknown, nonsense, questions_of
+from hub.bridge.rounds import offered
 from hub.bridge.states import wanted
 from hub.bridge.task_words import (
     CANCELLED,
@@ -227,7 +228,8 @@ class Handles:
         """What the upstream wants to know."""
         if remote.era is Era.MODERN:
             found = questions_of(task, ticket.u, ticket.v)
-            return {key: _relayed(question, caller) for key, question in found.items()}
+            may = offered(remote.upstream.config, caller.capabilities)
+            return {key: _relayed(question, caller, may) for key, question in found.items()}
         key = ticket.u, ticket.s, ticket.t
         gathering = self._gatherings.get(key)
         if gathering is None:
@@ -306,14 +308,14 @@ def _failure(reply: Reply) -> Failure:
     return reply
 
 
-def _relayed(question: Question, caller: Caller) -> Raw:
-    """A question of a task, for a modern host.
+def _relayed(question: Question, caller: Caller, declared: Mapping[str, Raw]) -> Raw:
+    """A question of a task, for a modern host. `declared`: what the upstream was told that the host can do.
 
     Raises:
-        UpstreamProtocolError: the host said that it cannot be asked that (R-5).
+        UpstreamProtocolError: it asks for something else (R-5).
     """
     try:
-        check(question, caller.capabilities)
+        check(question, declared)
         return wanted(question, for_host(question, caller.version))
     except Refused as refused:
         name = question.upstream

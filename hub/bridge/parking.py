@@ -40,6 +40,9 @@ TOMBSTONE_S: Final = 3600.0
 MAX_TOMBSTONES: Final = 4096
 SWEEP_S: Final = 60.0
 
+_ALONE: Final = (Phase.PARK, Phase.DONE)
+"""When no request of the host is attached."""
+
 Work = Callable[[Exchange], Awaitable[Reply]]
 """What is to be carried out, on the exchange it is given."""
 
@@ -83,8 +86,12 @@ class Parking:
 
     def status(self) -> ParkingStatus:
         """How many calls there are; none when nothing goes on (I-12)."""
-        alone = [call for call in self._calls.values() if call.record.phase in (Phase.PARK, Phase.DONE)]
+        alone = [call for call in self._calls.values() if call.record.phase in _ALONE]
         return ParkingStatus(self._running, len(alone))
+
+    def parked(self, upstream: str) -> int:
+        """How many calls of `upstream` nobody is attached to: their hosts may come back."""
+        return sum(each.upstream == upstream and each.record.phase in _ALONE for each in self._calls.values())
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Hold the tasks of all calls. Cancellation: upstreams are told; requests still attached get `Stopping`."""
@@ -136,7 +143,7 @@ class Parking:
         questions = call.settle(replies)
         for key, question in questions.items():
             if question.method == LIST_ROOTS and isinstance(reply := replies[key], Result):
-                self._roots.remember(exchange.caller, reply.value, trio.current_time())
+                self._remember_roots(call, reply)
         if call.record.phase is Phase.PARK:
             assert call.patience is not None, "a parked call has a clock"
             call.patience.deadline = call.record.deadline
@@ -147,6 +154,16 @@ class Parking:
             return call.outcome()
         call.attach(exchange)
         return await call.wait()
+
+    def _remember_roots(self, call: Call, reply: Result) -> None:
+        """Believe what a host said of its roots: for a while, if its next call is known to be its own.
+
+        Programs that have one token cannot be told apart, and may work in different places (I-2).
+        """
+        if not call.caller.lasting and call.roots is None:
+            call.roots = KnownRoots()
+        known = self._roots if call.roots is None else call.roots
+        known.remember(call.caller, reply.value, trio.current_time())
 
     def _call_of(self, state: State) -> Call:
         id = peek_str(state.members["i"]) or ""
@@ -228,7 +245,8 @@ class Parking:
     def open(self, call: Call, question: Question) -> str | Reply:
         """As `Keeper.open`."""
         now = trio.current_time()
-        roots = self._roots.answer(question, call.caller, now)
+        known = self._roots if call.roots is None else call.roots
+        roots = known.answer(question, call.caller, now)
         if roots is not None:
             return Result(roots)
         if self._nursery is None:

@@ -1,6 +1,7 @@
 """The roots of modern hosts, which are asked for them by ending a request, and never say when they change.
 
-So what a host once answered is good for a while, and answers what its upstreams ask for next (bridging.md 7.1).
+So what a host once answered is good for a while, and answers what its upstreams ask for next (bridging.md 7.1). Of one
+that cannot be told from others, it is good for the call in which it was said.
 """
 
 from typing import Final

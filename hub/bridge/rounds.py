@@ -13,6 +13,7 @@ from typing import Final
 import trio
 from msgspec import Raw, Struct, structs
 
+from config.schema import UpstreamConfig
 from hub.link.exchange import Exchange, Executed, HubError, Question, UpstreamProtocolError
 from hub.wire.abilities import URL
 from hub.wire.jsonrpc import Failure, RemoteProtocolError, Reply, Result, open_object, peek_object, peek_str, raw
@@ -150,6 +151,15 @@ def _named(question: Question, visits: list[str]) -> Question:
         return question
     visits.append(secrets.token_urlsafe(12))
     return structs.replace(question, params={**question.params, "elicitationId": raw(visits[-1])})
+
+
+def offered(config: UpstreamConfig, capabilities: Mapping[str, Raw]) -> Mapping[str, Raw]:
+    """What a modern upstream may ask of a host with `capabilities`: what it was told of them, at most (5.1)."""
+    if config.client_features == "none":
+        return {}
+    if config.roots in ("auto", "host") or "roots" not in capabilities:
+        return capabilities
+    return {name: value for name, value in capabilities.items() if name != "roots"}
 
 
 def judge(questions: Mapping[str, Question], declared: Mapping[str, Raw], upstream: str) -> None:

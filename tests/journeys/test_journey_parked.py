@@ -171,7 +171,7 @@ async def test_roots_are_asked_for_once(pair, autojump_clock):
         host.on["roots/list"] = lambda params: ROOTS
         for _ in range(3):
             assert said(await host.call("files__echo")) == {"roots": ROOTS}
-        assert len(host.asked) == 1
+        assert len(host.asked) == (1 if pair.carrier == "lines" else 3)  # who comes back by HTTP may be another program
 
 
 @pytest.mark.covers("P-2")

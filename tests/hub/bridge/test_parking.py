@@ -47,6 +47,13 @@ def a_host(**more: Any) -> FakeHost:
     return FakeHost(**{"version": MODERN, "capabilities": CAPABLE, **more})
 
 
+def lasting(**more: Any) -> FakeHost:
+    """A host that is known to be the same whenever it comes back."""
+    host = a_host(**more)
+    host.caller = structs.replace(host.caller, lasting=True)
+    return host
+
+
 def plain(reply: Reply) -> Any:
     """A reply as the upstream, or a test, reads it."""
     return (reply.code, reply.message) if isinstance(reply, Failure) else json.loads(bytes(reply.value))
@@ -750,11 +757,11 @@ async def test_all_together_park_only_so_many_calls(autojump_clock, monkeypatch)
 async def test_roots_are_asked_for_once_in_a_while(autojump_clock):
     roots = {"roots": [{"uri": "file:///w"}]}
     async with a_lot() as lot:
-        desk, other = a_host(conversation=1), a_host(conversation=1, host="other")
+        desk, other = lasting(conversation=1), lasting(conversation=1, host="other")
         first = await lot.parked(asker(LIST_ROOTS), desk)
         assert text_of((await lot.resume(first.state, {"q1": roots}, desk).wait()).outcome) == [roots]
         assert text_of((await lot.begin(asker(LIST_ROOTS), desk).wait()).outcome) == [roots]
-        unable = a_host(conversation=1, capabilities={"elicitation": {}})
+        unable = lasting(conversation=1, capabilities={"elicitation": {}})
         assert text_of((await lot.begin(asker(LIST_ROOTS), unable).wait()).outcome)[0][0] == -32601
         theirs = await lot.parked(asker(LIST_ROOTS), other)
         assert text_of((await lot.resume(theirs.state, {"q1": {"roots": []}}, other).wait()).outcome) == [{"roots": []}]
