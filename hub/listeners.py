@@ -166,7 +166,7 @@ class Listener:
         key = (route.upstream, route.original)
         upstream = self._shown.upstreams[route.upstream]
         refusal: Reply | None = None
-        if key not in self._forms:
+        while refusal is None and key not in self._forms and not upstream.watches.is_held(route.original, self):
             try:
                 refusal = await upstream.watch(route.original, self)
             except HubError as error:
@@ -177,8 +177,10 @@ class Listener:
             refusals[route.upstream] = _LEFT
             upstream.watches.unwatch(route.original, self)
         else:
-            self.held.setdefault(uri, []).append(route)
             self._forms.setdefault(key, {})[uri] = None
+            held = self.held.setdefault(uri, [])
+            if route not in held:  # it may have been asked for twice at one time
+                held.append(route)
             others.deadline = min(others.deadline, trio.current_time() + ACK_TIMEOUT_S)
 
     def unwatch(self, uri: str) -> None:

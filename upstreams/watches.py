@@ -140,6 +140,11 @@ class Watches:
             raise attempt.refusal
         return attempt.refusal
 
+    def is_held(self, uri: str, holder: Holder) -> bool:
+        """Whether `holder` watches it, and the upstream has agreed to that."""
+        watch = self._watches.get(uri)
+        return watch is not None and watch.stand is Stand.LIVE and holder in watch.holders
+
     def unwatch(self, uri: str, holder: Holder) -> None:
         """`holder` watches it no longer. The last one's end is the end of the watch, after a while."""
         watch = self._watches.get(uri)
