@@ -15,7 +15,7 @@ from msgspec import Raw
 
 from hub.link.exchange import Caller, Question
 from hub.wire.jsonrpc import Failure, Reply, encode_notification, peek_str, raw
-from hub.wire.mcp import LOG_LEVELS, MESSAGE, METHOD_NOT_FOUND, PROGRESS, PROGRESS_TOKEN
+from hub.wire.mcp import INVALID_PARAMS, LIST_ROOTS, LOG_LEVELS, MESSAGE, METHOD_NOT_FOUND, PROGRESS, PROGRESS_TOKEN
 
 PROGRESS_PER_S: Final = 10.0
 """Progress messages per request and second; as many at once after a pause (bridging.md 9.2)."""
@@ -39,6 +39,10 @@ class Told(Protocol):
 
     def tell(self, subject: str, message: bytes) -> None:
         """Send a notification. Never blocks; an undelivered one of `subject` is replaced."""
+        ...
+
+    async def ask(self, question: Question, send: Send) -> Reply:
+        """As `Asked.ask`."""
         ...
 
 
@@ -76,6 +80,7 @@ class HostExchange:
         "_held",
         "_last_progress",
         "_reported_at",
+        "_session",
         "_token",
         "caller",
         "host",
@@ -103,6 +108,8 @@ class HostExchange:
         self._credit_at = 0.0
         self._reported_at = 0.0
         self._has_asked = False
+        self._session: Told | None = None
+        """Whom it asked, when the request is over."""
 
     @property
     def wants_progress(self) -> bool:
@@ -150,12 +157,14 @@ class HostExchange:
             _running.add(self)
 
     def end(self) -> None:
-        """The request is about to be answered, or was cancelled: nobody can be asked any more."""
+        """The request is about to be answered, or was cancelled: nobody can be asked on its stream any more."""
         if self._token is not None:
             _running.discard(self)
-        if self._has_asked and self.host is not None:
-            self.host.withdraw(self._say)
-        self.host = None
+        if self.host is not None:
+            if self._has_asked:
+                self.host.withdraw(self._say)
+            self._session = self.host.told
+            self.host = None
 
     def remind(self, latest: float) -> None:
         """Report that the request is still running, unless there was progress after the time `latest`.
@@ -173,15 +182,24 @@ class HostExchange:
             self.send(encode_notification(MESSAGE, params))
 
     async def ask(self, question: Question) -> Reply:
-        """As `Exchange.ask`; a host that cannot be asked is not."""
-        if self.host is None:
+        """As `Exchange.ask`; a host that cannot be asked is not, and, when the request is over, for its roots only."""
+        if self.host is not None:
+            self._has_asked = True
+            return await self.host.ask(question, self._say)
+        if self._session is None:
             return Failure(METHOD_NOT_FOUND, f"The host of this call does not answer {question.method}")
-        self._has_asked = True
-        return await self.host.ask(question, self._say)
+        if question.method != LIST_ROOTS:  # for those it may be asked at any time (bridging.md 7.4)
+            return Failure(INVALID_PARAMS, f"The call that this {question.method} belongs to is over")
+        return await self._session.ask(question, self._tell)
 
     def _say(self, message: bytes, *, vital: bool = False) -> bool | None:
         """As `send`, but not the same for any two requests."""
         return self.send(message, vital=vital)
+
+    def _tell(self, message: bytes, *, vital: bool = False) -> None:
+        """Say what belongs to no request any more. Each message is its own subject: nothing replaces it."""
+        if self._session is not None:
+            self._session.tell(message.decode(), message)
 
 
 _holding: set[HostExchange] = set()

@@ -9,7 +9,7 @@ from msgspec import Raw
 from hub.link.exchange import Caller, Identity, Question
 from hub.relay import PROGRESS_PER_S, HostExchange, release_progress, remind_hosts, wants_log
 from hub.wire.jsonrpc import Failure, raw
-from hub.wire.mcp import L4, METHOD_NOT_FOUND, Era
+from hub.wire.mcp import INVALID_PARAMS, L4, METHOD_NOT_FOUND, Era
 
 
 def exchange(sent, token=None, level=None):
@@ -132,18 +132,30 @@ class Asked:
     def withdraw(self, send):
         send(b'{"id":"hub-2"}', vital=True)
 
+    @property
+    def told(self):
+        return self
+
+    def tell(self, subject, message):
+        self.last_told = subject, message
+
 
 @pytest.mark.covers("T-25", "T-27")
 async def test_questions_go_to_the_host_on_the_stream_of_the_request():
     asked, sent = Asked(), []
     relay = HostExchange(Caller(Identity("me", "test"), L4, {}), lambda message, **_: sent.append(message), host=asked)
-    question = Question("roots/list", {}, "up", L4)
+    question = Question("sampling/createMessage", {}, "up", L4)
     assert await relay.ask(question) == Failure(-1, "no")
     assert asked.seen == [question]
     relay.end()
     assert sent == [b'{"id":"hub-1"}', b'{"id":"hub-2"}']
-    assert (await relay.ask(question)).code == METHOD_NOT_FOUND  # its call has ended
+    assert (await relay.ask(question)).code == INVALID_PARAMS  # its call has ended
     assert asked.seen == [question]
+    roots = Question("roots/list", {}, "up", L4)
+    assert await relay.ask(roots) == Failure(-1, "no")  # they belong to no call
+    assert asked.seen == [question, roots]
+    assert asked.last_told[1] == b'{"id":"hub-1"}'
+    assert len(sent) == 2
 
 
 # --- silent upstreams -------------------------------------------------------------------------------------------------
