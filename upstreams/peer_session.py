@@ -309,13 +309,16 @@ class PeerSession:
         return self._listens.get(_number(peek_object(notification.params.get("_meta")).get(SUBSCRIPTION_KEY)))
 
     def _attribute(self) -> Running | None:
-        """The call that a message without an address surely belongs to: the newest, if all are of one host."""
+        """The call that a message without an address surely belongs to: the newest, if all are of one host, those
+        included that are over here but perhaps not there."""
         owner: Running | None = None
         for running in self._running.values():
             if owner is not None and not self.terms.exclusive and _conversation(owner) != _conversation(running):
                 return None
             owner = running
-        return owner
+        if owner is None or self.terms.exclusive or self._questions.is_plain(_conversation(owner)):
+            return owner
+        return None
 
     def _on_request(self, request: Request) -> Awaitable[Reply]:
         return self._questions.take(request)

@@ -53,6 +53,10 @@ class Place:
         """Who used it last, if it is shared."""
         self.mixed = False
         """Calls of more than one host may be running."""
+        self.served: str | None = None
+        """The account it served last, if it is shared."""
+        self.crowded = False
+        """It served more than one account: nothing it asks on its own can be attributed (faults.md 6.4)."""
         self.known: dict[str, Raw] = {}
         """What the hosts can do that `terms` were made for."""
         self.suits: dict[str, Raw] = {}
@@ -101,6 +105,9 @@ class Place:
             if tenant != self.last:
                 self.mixed = self.mixed or self.holders > 0
                 self.last = tenant
+                account = tenant.identity.principal
+                self.crowded = self.crowded or self.served not in (None, account)
+                self.served = account
         self.holders += 1
 
     def release(self) -> None:

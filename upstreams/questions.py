@@ -143,6 +143,10 @@ class Questions:
             conversation = _NOBODY
         self._suspect, self._suspect_until = conversation, now + SUSPECT_S
 
+    def is_plain(self, conversation: int) -> bool:
+        """Whether all that may be going on at the upstream, the running operations aside, is of `conversation`."""
+        return self._alone and (trio.current_time() >= self._suspect_until or conversation == self._suspect)
+
     # --- a question arrives -------------------------------------------------------------------------------------------
 
     def take(self, request: Request, on: Running | None = None) -> Answering:

@@ -274,7 +274,8 @@ async def test_a_message_that_may_be_anyones_is_nobodys(pair, autojump_clock, id
         release.set()
         await waiting.wait()
         await host.call("files__talk")
-        assert [len(each.of("notifications/message")) for each in (host, other)] == [1, 0]
+        told = 1 if identity == ALICE else 0  # what served two accounts may still be at work for the other
+        assert [len(each.of("notifications/message")) for each in (host, other)] == [told, 0]
 
 
 # --- cancellation (bridging.md 9.4) -----------------------------------------------------------------------------------
