@@ -116,6 +116,10 @@ class Pool:
         self._backoff = Backoff(lambda: random.uniform(-1, 1), attempts=0)
         self._not_before = float("-inf")
         self._why_not = ""
+        self.refused_with: HubError | None = None
+        """Why the last one could not be opened."""
+        self.severity = logging.WARNING
+        """How much that matters."""
 
     def __repr__(self) -> str:
         mode = self.sharing.value if self.sharing else "unknown"
@@ -330,7 +334,8 @@ class Pool:
             now = trio.current_time()
             self._not_before = now + (self._backoff.failed(now) or 0.0)
             self._why_not = str(error)
-            log.warning("%s: no further session could be opened: %s", self._name, error)
+            self.refused_with = error
+            log.log(self.severity, "%s: no further session could be opened: %s", self._name, error)
         elif error is not None:
             log.info("%s: the session of one host ended: %s", self._name, error)
 
@@ -409,7 +414,8 @@ class Pool:
         for place in [*([self.main] if self.main else []), *self._shared.values()]:
             last = place.last
             # One whose requests stand alone would be a stranger to its own parked calls there: `attribution.owner`.
-            if last is not None and last.conversation and last not in self._gone and not place.mixed:
+            plain = not (place.mixed or place.crowded)
+            if last is not None and last.conversation and last not in self._gone and plain:
                 self._served[last] = place
             elif place is not self.main:
                 self._retire(place)

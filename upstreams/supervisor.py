@@ -87,6 +87,7 @@ class Supervisor:
         upstream = self.upstreams[name]
         self._memory.remember_era(config_key(upstream.config), None)
         upstream.pool.forget_interactive()
+        upstream.elders.forget()
         upstream.lost()
         scope.cancel()
 
@@ -98,6 +99,7 @@ class Supervisor:
                 self._restarts[upstream.name] = scope
                 async with trio.open_nursery() as nursery:
                     await nursery.start(upstream.pool.run)
+                    await nursery.start(upstream.elders.pool.run)
                     await self._keep_running(upstream)
             upstream.lost()
             upstream.backoff.reset()

@@ -26,7 +26,8 @@ from hub.link.exchange import (
 )
 from hub.wire.jsonrpc import Failure, Reply, peek_str
 from hub.wire.legacy import ServerFacts
-from hub.wire.mcp import TOOLS_CALL, Kind, Snapshot
+from hub.wire.mcp import TOOLS_CALL, Era, Kind, Snapshot, era_of
+from upstreams.elders import Elders
 from upstreams.elicited import Elicitations
 from upstreams.lifecycle import TRANSITIONS, Backoff, Event, State
 from upstreams.place import Flag, Place
@@ -66,6 +67,7 @@ class Upstream:
         self.name = name
         self.config = config
         self.pool = Pool(name, config, self, memory, open_session, slots)
+        self.elders = Elders(name, config, self, memory, open_session, slots)
         self.state = State.DISABLED if config.disabled else State.IDLE
         self.snapshot = empty_snapshot(name, is_local(config))
         """What it offers, or offered last; it stays while the upstream is away."""
@@ -107,11 +109,13 @@ class Upstream:
         """
         caller = exchange.caller
         place = self.pool.named(operation.session) if operation.session else None
+        if place is None and self.elders.serve(caller):
+            place = await self.elders.find(exchange)
         place = place or self.pool.find(caller) or await self._wait_for_place(exchange)
         try:
             return await self._call(place, operation, exchange)
         except UpstreamUnavailable:  # nothing was sent; if that session is over, the next one may have it
-            if self.pool.find(caller) is place:
+            if place in (self.pool.find(caller), self.elders.pool.find(caller)):
                 raise
         return await self._call(await self._wait_for_place(exchange), operation, exchange)
 
@@ -126,6 +130,10 @@ class Upstream:
         finally:
             self.in_flight -= 1
             place.release()
+
+    def version_for(self, caller: Caller) -> str:
+        """The revision that calls of `caller` are made in; "" while nothing is known."""
+        return self.elders.version() if self.elders.serve(caller) else self.snapshot.version
 
     def _timeouts_of(self, operation: Operation) -> CallTimeouts:
         if not self.config.tool_timeouts or operation.method != TOOLS_CALL:
@@ -203,6 +211,7 @@ class Upstream:
         self.listed = False
         self.pool.main_opened(main)
         session = main.session
+        self.elders.begin(session.era, session.transport)
         facts = session.facts
         self.snapshot = structs.replace(
             self.snapshot,
@@ -300,7 +309,7 @@ class Upstream:
 
     def asked(self) -> None:
         """As `SessionEvents.asked`."""
-        self.pool.asked()
+        (self.elders.pool if era_of(self.snapshot.version) is Era.MODERN else self.pool).asked()
 
     def unattributed(self, method: str) -> None:
         """As `SessionEvents.unattributed`: counted, and said now and then (bridging.md 16.3)."""
@@ -340,10 +349,12 @@ class Upstream:
     def left(self, tenant: Tenant) -> None:
         """A host is gone; what it had for itself is closed when its calls are over."""
         self.pool.left(tenant)
+        self.elders.pool.left(tenant)
 
     def roots_changed(self, tenant: Tenant) -> None:
         """The roots of a host are others now."""
         self.pool.roots_changed(tenant)
+        self.elders.pool.roots_changed(tenant)
 
     def set_log_level(self, level: str | None) -> None:
         """The least severe level any host wants to hear, None for none.
@@ -351,6 +362,7 @@ class Upstream:
         Calls of hosts that want any wait until a legacy upstream was told (bridging.md 9.3).
         """
         self.pool.want_level(level)
+        self.elders.pool.want_level(level)
 
     @property
     def _session(self) -> Session | None:
@@ -373,7 +385,7 @@ class Upstream:
             restarts=self.restarts,
             in_flight=self.in_flight,
             degraded=self.snapshot.degraded,
-            sessions=len(self.pool),
+            sessions=len(self.pool) + len(self.elders.pool),
             mode=self.pool.sharing.value if self.pool.sharing else None,
             unattributed=self.refused,
         )

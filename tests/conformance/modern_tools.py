@@ -1,7 +1,5 @@
-"""What the suite's 2025 scenarios call, asked as the revision in use wants it: in the middle of the call, or, since
-2026-07-28, by a result that says what input is required.
-
-For the reference server of `mcp` 2.x, whose stock tools ask in the middle of the call only.
+"""What the suite's 2025 scenarios call, for the reference server of `mcp` 2.x: its stock tools ask in the middle of the
+call only, which 2026-07-28 has no way for.
 """
 
 from typing import Annotated
@@ -10,8 +8,8 @@ from mcp.server.mcpserver import Context, Elicit, ElicitationResult, Resolve, Sa
 from mcp.types import CreateMessageResult, SamplingMessage, TextContent
 
 
-def extend(module) -> None:
-    """Replace the tools of the server in `module`; its questions stay as they are."""
+def ask_by_results(module) -> None:
+    """Replace the tools of the server in `module` by some that ask as the revision in use wants it."""
     mcp = module.mcp
     tool = mcp.tool(description="Asks as the revision in use wants it")
     for name in ("sampling", "elicitation", "elicitation_sep1034_defaults", "elicitation_sep1330_enums"):
@@ -50,8 +48,6 @@ def extend(module) -> None:
         answer: Annotated[ElicitationResult[module.EnumSchemasTestSchema], Resolve(for_choices)],
     ) -> str:
         return f"Elicitation completed: {answer}"
-
-    announce_changes(mcp)
 
 
 def announce_changes(mcp) -> None:

@@ -75,15 +75,18 @@ def handshake_era(module) -> bool:
 
 
 def extend(module, only: str | None) -> None:
-    """Give a server tools that ask in its own era's way for every scenario of the suite."""
+    """Give a server of one era tools that ask in that era's way for every scenario of the suite, and let those of both
+    change what they say they change. A server of both eras asks as it always did."""
     if handshake_era(module):
         import legacy_tools
 
         legacy_tools.extend(module.mcp)
-    elif only != "legacy":
+    else:
         import modern_tools
 
-        modern_tools.extend(module)
+        modern_tools.announce_changes(module.mcp)
+        if only == "modern":
+            modern_tools.ask_by_results(module)
 
 
 def application(module):

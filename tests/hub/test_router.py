@@ -39,6 +39,9 @@ class Files:
         self.stale = []
         self.answer = Result(Raw(b'{"content":[]}'))
 
+    def version_for(self, caller):
+        return self.snapshot.version
+
     async def call(self, operation, exchange):
         self.calls.append(operation)
         if isinstance(self.answer, Exception):

@@ -218,7 +218,7 @@ async def test_accounts_share_if_they_are_told_to(nursery, autojump_clock):
 
 
 async def test_a_modern_server_far_away_is_everybodys(nursery, autojump_clock):
-    house = await a_house(nursery, FakeUpstream(version=MODERN), kind=WebFake, session_mode="per_host")
+    house = await a_house(nursery, FakeUpstream(version=MODERN), kind=WebFake, session_mode="per_host", era="modern")
     assert await do(house, Host(capabilities=FORMS), Host(principal="you")) == [2]
     assert house.upstream.status().mode == "shared"
 
