@@ -139,7 +139,10 @@ class Hub:
             "version": HUBD_VERSION,
             "uptimeS": round(trio.current_time() - self.started_at, 1),
             "settled": self.router.settled.is_set(),
-            "upstreams": [to_builtins(upstream.status()) for upstream in self.supervisor.upstreams.values()],
+            "upstreams": [
+                {**to_builtins(upstream.status()), "parked": self.carrier.parking.parked(name)}
+                for name, upstream in self.supervisor.upstreams.items()
+            ],
             "hosts": self.downstreams.status(),
             "warnings": [*self._warnings, *self.router.catalog.warnings],
         }

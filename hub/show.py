@@ -18,7 +18,7 @@ def status(data: Mapping[str, Any]) -> str:
     lines = [f"hubd {data.get('version', '?')}, up {duration(data.get('uptimeS') or 0)}", ""]
     lines += table(_HEADS, [_upstream(upstream) for upstream in upstreams]) if upstreams else ["no upstreams"]
     lines.append("")
-    host_heads = ("HOST", "TRANSPORT", "VERSION", "ENDPOINT", "ATTACHED", "IDLE", "CALLS")
+    host_heads = ("HOST", "TRANSPORT", "VERSION", "ENDPOINT", "ATTACHED", "IDLE", "CALLS", "ASKED")
     lines += table(host_heads, [_host(host) for host in hosts]) if hosts else ["no hosts attached"]
     warnings = [f"warning: {printable(str(warning))}" for warning in data.get("warnings") or []]
     return "\n".join(lines + ([""] if warnings else []) + warnings)
@@ -37,6 +37,8 @@ def _upstream(upstream: Mapping[str, Any]) -> Row:
     notes += [degraded] if isinstance(degraded, str) else [str(reason) for reason in degraded]
     if restarts := upstream.get("restarts"):
         notes.append(f"restarted {restarts} times" if restarts != 1 else "restarted once")
+    if parked := upstream.get("parked"):
+        notes.append(f"{parked} {'calls wait' if parked != 1 else 'call waits'} for answers of hosts")
     if refused := upstream.get("unattributed"):
         noun, whose = ("question", "it is") if refused == 1 else ("questions", "they are")
         notes.append(f"{refused} {noun} refused: nobody can tell which host {whose} for")
@@ -61,7 +63,8 @@ def _host(host: Mapping[str, Any]) -> Row:
     name = host.get("host")
     shown = name if label in (None, "", name) else f"{name} ({label})"
     times = [duration(host.get(member) or 0) for member in ("attached_s", "idle_s")]
-    return (shown, host.get("transport"), host.get("version"), host.get("endpoint"), *times, host.get("in_flight"))
+    counted = [host.get(member) for member in ("in_flight", "asked")]
+    return (shown, host.get("transport"), host.get("version"), host.get("endpoint"), *times, *counted)
 
 
 def tools(entries: Iterable[Mapping[str, Any]]) -> str:

@@ -16,6 +16,7 @@ STATUS = {
             "transport": "stdio",
             "sessions": 3,
             "mode": "interactive",
+            "parked": 2,
             "unattributed": 1,
             "counts": {"tools": 14, "prompts": 0, "resources": 3, "templates": 1},
             "last_error": None,
@@ -39,7 +40,8 @@ STATUS = {
             "endpoint": "/mcp",
             "attached_s": 7300.0,
             "idle_s": 0.4,
-            "in_flight": 1,
+            "in_flight": 3,
+            "asked": 1,
         }
     ],
     "warnings": ["two tools share a name"],
@@ -64,13 +66,14 @@ def test_status():
         "UPSTREAM  STATE      ERA     VERSION     TRANSPORT  SESSIONS  MODE         "
         "TOOLS  PROMPTS  RESOURCES  TEMPLATES  NOTE\n"
         "files     connected  legacy  2025-11-25  stdio             3  interactive  "
-        "   14        0          3          1  1 question refused: nobody can tell which host it is for\n"
+        "   14        0          3          1  2 calls wait for answers of hosts; "
+        "1 question refused: nobody can tell which host it is for\n"
         "broken    failed     -       -           -                 -  -            "
         "    -        -          -          -  "
         "exit 1:\\x1b[31m no; tried again when a host asks for it; too many tools; restarted 5 times\n"
         "\n"
-        "HOST                  TRANSPORT  VERSION     ENDPOINT  ATTACHED  IDLE  CALLS\n"
-        "Claude (claude-code)  unix       2025-06-18  /mcp      2 h       0 s       1\n"
+        "HOST                  TRANSPORT  VERSION     ENDPOINT  ATTACHED  IDLE  CALLS  ASKED\n"
+        "Claude (claude-code)  unix       2025-06-18  /mcp      2 h       0 s       3      1\n"
         "\n"
         "warning: two tools share a name"
     )
