@@ -16,7 +16,7 @@ from hub.batch import read_batch, run_batch, wants_answer
 from hub.link.channel import ChannelClosed, LineChannel, LineReader, LineTooLong, Outbox, OutboxFull, descriptor
 from hub.link.exchange import Caller, Identity
 from hub.registry import Downstream, Downstreams, Router
-from hub.relay import HostExchange
+from hub.relay import HostExchange, keep_untold
 from hub.serving import answer, start
 from hub.wire.jsonrpc import (
     EMPTY,
@@ -140,7 +140,7 @@ class LineHost(Downstream):
             return
         if not self._untold:
             self._nursery.start_soon(self._tell_later)
-        self._untold[subject] = message
+        keep_untold(self._untold, subject, message)
 
     async def _tell_later(self) -> None:
         await self._channel.flush()

@@ -12,6 +12,7 @@ import trio
 from hub.http_server import HttpResponse
 from hub.link.exchange import Identity
 from hub.registry import Downstream, Downstreams, Router
+from hub.relay import keep_untold
 from hub.resume import Archive, EventStream
 from hub.wire.mcp import L4
 
@@ -128,7 +129,7 @@ class HttpSession(Downstream):
             if stream.attached and not stream.congested:
                 stream.send(message)
                 return
-        self._untold[subject] = message
+        keep_untold(self._untold, subject, message)
 
     def tell_untold(self) -> None:
         """Try again to deliver what nobody was there to hear."""

@@ -12,7 +12,7 @@ from msgspec import Raw, Struct
 
 from hub.catalog import Catalog, Route
 from hub.link.exchange import HubError, Tenant, failure_from
-from hub.relay import HostExchange, Told
+from hub.relay import HostExchange, Told, keep_untold
 from hub.wire.jsonrpc import (
     Failure,
     RemoteProtocolError,
@@ -44,7 +44,7 @@ from hub.wire.mcp import (
     Snapshot,
 )
 from hub.wire.modern import split_meta
-from upstreams.watches import Holder, Watches
+from upstreams.watches import Holder
 
 ACK_TIMEOUT_S: Final = 3.0
 """How long owners of resources may take until a host is answered without theirs."""
@@ -59,10 +59,11 @@ class Watched(Protocol):
     @property
     def snapshot(self) -> Snapshot: ...
 
-    @property
-    def watches(self) -> Watches: ...
-
     async def watch(self, uri: str, holder: Holder) -> Failure | None: ...
+
+    def is_watched(self, uri: str, holder: Holder) -> bool: ...
+
+    def unwatch(self, uri: str, holder: Holder) -> None: ...
 
 
 class Shown(Protocol):
@@ -122,9 +123,11 @@ def _strings(wanted: Mapping[str, Raw], name: str) -> list[str] | None:
 class Listener:
     """Who is told. Satisfies `upstreams.watches.Holder`; subclasses say how to `say` something."""
 
-    def __init__(self, shown: Shown, host: Tenant, scope: str | None) -> None:
-        self.host = host
-        self.scope = scope
+    def __init__(self, shown: Shown, exchange: HostExchange) -> None:
+        self.host: Tenant = exchange.caller.tenant
+        self.exchange = exchange
+        """Of the request that asked for something last."""
+        self.scope = exchange.scope
         self.wanted: dict[str, None] = {}
         """The URIs it watches or waits to, as the host writes them."""
         self.held: dict[str, list[Route]] = {}
@@ -166,7 +169,7 @@ class Listener:
         key = (route.upstream, route.original)
         upstream = self._shown.upstreams[route.upstream]
         refusal: Reply | None = None
-        while refusal is None and key not in self._forms and not upstream.watches.is_held(route.original, self):
+        while refusal is None and key not in self._forms and not upstream.is_watched(route.original, self):
             try:
                 refusal = await upstream.watch(route.original, self)
             except HubError as error:
@@ -175,7 +178,7 @@ class Listener:
             refusals[route.upstream] = refusal
         elif self.closed:
             refusals[route.upstream] = _LEFT
-            upstream.watches.unwatch(route.original, self)
+            upstream.unwatch(route.original, self)
         else:
             self._forms.setdefault(key, {})[uri] = None
             held = self.held.setdefault(uri, [])
@@ -191,7 +194,7 @@ class Listener:
             self._forms[key].pop(uri, None)
             if not self._forms[key]:
                 del self._forms[key]
-                self._shown.upstreams[route.upstream].watches.unwatch(route.original, self)
+                self._shown.upstreams[route.upstream].unwatch(route.original, self)
 
     def close(self) -> None:
         """Watch nothing any more."""
@@ -213,8 +216,8 @@ class Listener:
 class Subscriber(Listener):
     """A legacy session."""
 
-    def __init__(self, shown: Shown, host: Tenant, scope: str | None, told: Told) -> None:
-        super().__init__(shown, host, scope)
+    def __init__(self, shown: Shown, exchange: HostExchange, told: Told) -> None:
+        super().__init__(shown, exchange)
         self._told = told
 
     def say(self, subject: str, method: str, params: dict[str, Raw]) -> None:
@@ -225,7 +228,7 @@ class Stream(Listener):
     """One listen of a modern host. Nothing is said before the acknowledgement (N-2), all of it under its id (N-3)."""
 
     def __init__(self, shown: Shown, exchange: HostExchange, id: RequestId, wanted: Filter) -> None:
-        super().__init__(shown, exchange.caller.tenant, exchange.scope)
+        super().__init__(shown, exchange)
         self.caller = exchange.caller
         self.filter = wanted
         self._send = exchange.send
@@ -237,7 +240,7 @@ class Stream(Listener):
     def say(self, subject: str, method: str, params: dict[str, Raw]) -> None:
         message = encode_notification(method, {**params, "_meta": self._meta})
         if not self._acknowledged or self._unsaid or self._send(message) is False:
-            self._unsaid[subject] = message
+            keep_untold(self._unsaid, subject, message)
             self._news.set()
 
     def list_changed(self, kinds: set[Kind]) -> None:

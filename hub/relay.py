@@ -15,13 +15,24 @@ from msgspec import Raw
 
 from hub.link.exchange import Caller, Question
 from hub.wire.jsonrpc import Failure, Reply, encode_notification, peek_str, raw
-from hub.wire.mcp import INVALID_PARAMS, LIST_ROOTS, LOG_LEVELS, MESSAGE, METHOD_NOT_FOUND, PROGRESS, PROGRESS_TOKEN
+from hub.wire.mcp import (
+    INVALID_PARAMS,
+    LIST_CHANGED,
+    LIST_ROOTS,
+    LOG_LEVELS,
+    MESSAGE,
+    METHOD_NOT_FOUND,
+    PROGRESS,
+    PROGRESS_TOKEN,
+)
 
 PROGRESS_PER_S: Final = 10.0
 """Progress messages per request and second; as many at once after a pause (bridging.md 9.2)."""
 RELEASE_S: Final = 0.5
 """How long the newest of too many may be held back."""
 STILL_WAITING: Final = Raw(b'"hubd is still waiting for the upstream"')
+MAX_UNTOLD: Final = 2_048
+"""Subjects that one host, or stream, is still to be told of: twice as many as it may watch resources."""
 SMALL_STEP: Final = 1e-6
 """By how much progress of the hub's own rises: less than any real step."""
 
@@ -200,6 +211,16 @@ class HostExchange:
         """Say what belongs to no request any more. Each message is its own subject: nothing replaces it."""
         if self._session is not None:
             self._session.tell(message.decode(), message)
+
+
+def keep_untold(untold: dict[str, bytes], subject: str, message: bytes) -> None:
+    """Keep a notification that could not be sent yet, in place of one of the same subject.
+
+    The oldest of too many is dropped, but none that says that a list changed (I-5).
+    """
+    untold[subject] = message
+    if len(untold) > MAX_UNTOLD:
+        del untold[next(each for each in untold if each not in LIST_CHANGED)]
 
 
 _holding: set[HostExchange] = set()

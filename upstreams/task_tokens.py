@@ -42,9 +42,7 @@ class TaskTokens:
 
     def leave(self, running: Running) -> None:
         """It waits no more."""
-        token = self._tokens.get(_task_of(running.operation))
-        if token is not None and self._waiting.get(token) is running:
-            del self._waiting[token]
+        self._waiting = {token: each for token, each in self._waiting.items() if each is not running}
 
     def find(self, token: int | None) -> Running | None:
         """Who is to hear of progress under `token`."""

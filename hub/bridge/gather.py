@@ -112,7 +112,8 @@ class Gathering:
         Raises:
             RemoteProtocolError: one is none to its question. Nothing has changed.
         """
-        replies = {key: self._reply(self._open[key], answers[key]) for key in answers.keys() & self._open.keys()}
+        waiting = {key for key, asked in self._open.items() if asked.reply is None}  # the first answer counts (F-I-04)
+        replies = {key: self._reply(self._open[key], answers[key]) for key in answers.keys() & waiting}
         for key, reply in replies.items():
             self._open[key].reply = reply
             self._open[key].settled.set()

@@ -19,7 +19,7 @@ from msgspec import Raw, Struct, UnsetType
 from hub.bridge.rounds import MAX_AT_ONCE, MAX_ROUNDS, InputRefused
 from hub.bridge.states import Binding, State, States, answers_of, bind, input_required, wanted
 from hub.link.exchange import Caller, Executed, HubError, Question, UpstreamProtocolError
-from hub.wire.abilities import URL
+from hub.wire.abilities import URL, modes
 from hub.wire.jsonrpc import (
     Failure,
     RemoteProtocolError,
@@ -40,7 +40,7 @@ from hub.wire.mcp import (
     Snapshot,
 )
 from hub.wire.questions import Refused, check, elicitation_id, for_host, for_upstream, mode_of
-from upstreams.elicited import Elicitations
+from upstreams.elicited import MAX_ID_CHARS, Elicitations
 
 AGAIN: Final = "again"
 """The mode of the states made here."""
@@ -49,6 +49,8 @@ AGAIN_TTL_S: Final = 24 * 3600.0
 URL_WAIT_S: Final = 30.0
 """How long a retry waits for the upstream to say that the visits are done (`url_wait`)."""
 MAX_VISITS: Final = 1024
+MAX_SENT: Final = 64
+"""Conversations that were sent to one page, as its id goes."""
 
 
 class Visitable(Protocol):
@@ -65,7 +67,7 @@ class Visits:
     """Which conversations were given which ids of visits. Bounded: the oldest are forgotten."""
 
     def __init__(self) -> None:
-        self._begun: dict[str, set[int]] = {}
+        self._begun: dict[str, dict[int, None]] = {}
 
     def __repr__(self) -> str:
         return f"<Visits [{len(self._begun)} begun]>"
@@ -74,13 +76,19 @@ class Visits:
         """`question` is about to be put to `caller`, a host of a legacy session; others have no ids."""
         if question.method != ELICIT or caller.version != L4 or mode_of(question) != URL:
             return
+        if URL not in modes(caller.capabilities):
+            return
         if (theirs := peek_str(question.params.get("elicitationId"))) is not None:
             self.began(question.upstream, theirs, caller.conversation)
 
     def began(self, upstream: str, theirs: str, conversation: int) -> None:
         """A host was told to visit the page that `upstream` calls `theirs`."""
-        id = elicitation_id(upstream, theirs)
-        self._begun.setdefault(id, set()).add(conversation)
+        if len(theirs) > MAX_ID_CHARS:
+            return
+        sent = self._begun.setdefault(elicitation_id(upstream, theirs), {})
+        sent[conversation] = None
+        if len(sent) > MAX_SENT:
+            del sent[next(iter(sent))]
         if len(self._begun) > MAX_VISITS:
             del self._begun[next(iter(self._begun))]
 

@@ -45,6 +45,18 @@ async def test_only_the_newest_waits() -> None:
     assert tokens.find(7) is second
 
 
+@pytest.mark.covers("I-5")
+async def test_nobody_waits_for_ever_for_a_task_that_was_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MAX_TASKS", 1)
+    tokens = TaskTokens()
+    tokens.began(task("a"), 7)
+    mine = waiting("a")
+    tokens.wait(mine)
+    tokens.began(task("b"), 8)
+    tokens.leave(mine)
+    assert tokens.find(7) is None
+
+
 async def test_looking_is_not_waiting() -> None:
     tokens = TaskTokens()
     tokens.began(task("a"), 7)

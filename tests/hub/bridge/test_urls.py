@@ -10,13 +10,13 @@ from schemas import validate
 
 from hub.bridge.rounds import MAX_ROUNDS, InputRefused
 from hub.bridge.states import States
-from hub.bridge.urls import AGAIN, MAX_VISITS, URL_WAIT_S, Urls, VisitNeeded, Visits, round_of, wants_visits
+from hub.bridge.urls import AGAIN, MAX_SENT, MAX_VISITS, URL_WAIT_S, Urls, VisitNeeded, Visits, round_of, wants_visits
 from hub.link.exchange import Interim, Question, UpstreamProtocolError, failure_from
 from hub.seal import Sealer
 from hub.wire.jsonrpc import Failure, Request, Result, encode_response, raw
 from hub.wire.mcp import L1, L2, L3, L4, MODERN
 from hub.wire.translate import failure_for_host
-from upstreams.elicited import MAX_KEPT, Elicitations
+from upstreams.elicited import MAX_ID_CHARS, MAX_KEPT, Elicitations
 from upstreams.status import empty_snapshot
 
 VISIT = {"mode": "url", "elicitationId": "e-77", "url": "https://mcp.example.com/connect?e=1", "message": "Link it"}
@@ -132,6 +132,7 @@ def test_questions_of_a_session_are_remembered_as_well(bridge):
     host = FakeHost(version=L4, capabilities=URL_MODE).caller
     visit = Question("elicitation/create", {name: raw(value) for name, value in VISIT.items()}, "up", L4)
     bridge.visits.asked(visit, FakeHost(version=MODERN).caller)
+    bridge.visits.asked(visit, FakeHost(version=L4, capabilities={"elicitation": {}}).caller)  # which is not asked
     bridge.visits.asked(Question("elicitation/create", {"message": raw("x")}, "up", L4), host)
     bridge.visits.asked(Question("elicitation/create", {"mode": raw("url")}, "up", MODERN), host)
     bridge.visits.asked(Question("roots/list", {}, "up", L4), host)
@@ -147,6 +148,11 @@ def test_visits_that_never_end_are_forgotten():
     assert repr(visits) == f"<Visits [{MAX_VISITS} begun]>"
     assert visits.done("up", "0")[1] == frozenset()
     assert visits.done("up", str(MAX_VISITS))[1] == {1}
+    for conversation in range(2 * MAX_SENT):
+        visits.began("up", "always the same", conversation)
+    assert visits.done("up", "always the same")[1] == set(range(MAX_SENT, 2 * MAX_SENT))
+    visits.began("up", "x" * (MAX_ID_CHARS + 1), 1)
+    assert visits.done("up", "x" * (MAX_ID_CHARS + 1))[1] == frozenset()
 
 
 # --- modern hosts -----------------------------------------------------------------------------------------------------
