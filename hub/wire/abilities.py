@@ -54,7 +54,7 @@ def _modern(texts: tuple[bytes | None, ...], may_ask: bool, absorbs_tasks: bool)
 def superset() -> dict[str, Raw]:
     """What `initialize` declares on a session that all hosts share: all the hub can bridge, but never roots (5.2)."""
     return {
-        "sampling": EMPTY,
+        "sampling": raw({"tools": {}}),
         "elicitation": raw({FORM: {}, URL: {}}),
         "extensions": PASSIVE,
     }

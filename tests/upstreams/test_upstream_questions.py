@@ -19,6 +19,7 @@ TIMEOUTS = CallTimeouts(idle_s=10, total_s=60)
 SHARED = Terms(superset())
 ALONE = Terms({**superset(), "roots": raw({"listChanged": True})}, exclusive=True)
 ROOTS = {"roots": [{"uri": "file:///home"}]}
+ROOM = {"messages": [], "maxTokens": 1}
 FORM = {"message": "Name?", "requestedSchema": {"type": "object", "properties": {}}}
 
 settle = trio.testing.wait_all_tasks_blocked
@@ -214,8 +215,8 @@ async def _curious(up):
 @pytest.mark.parametrize(
     ("method", "params", "terms", "code"),
     [
-        ("sampling/createMessage", {"messages": [], "maxTokens": 1}, Terms({"elicitation": raw({})}), -32601),
-        ("sampling/createMessage", {"messages": [], "maxTokens": 1, "tools": []}, SHARED, -32602),
+        ("sampling/createMessage", ROOM, Terms({"elicitation": raw({})}), -32601),
+        ("sampling/createMessage", {**ROOM, "tools": []}, Terms({"sampling": raw({})}), -32602),
         ("elicitation/create", {**FORM, "mode": "url"}, Terms({"elicitation": raw({})}), -32602),
         ("roots/list", {}, SHARED, -32601),
         ("nonsense/ask", {}, SHARED, -32601),

@@ -149,6 +149,7 @@ def test_a_session_of_ones_own_declares_what_its_host_can_do():
 def test_a_shared_session_never_declares_roots():
     assert "roots" not in superset()
     assert {"sampling", "elicitation"} <= superset().keys()
+    assert superset()["sampling"] == raw({"tools": {}})  # who has none is protected by `check`
 
 
 @pytest.mark.parametrize("declared", [superset(), capabilities_of_session(members(**EVERYTHING))])
