@@ -13,6 +13,7 @@ None to say nothing; it may write whatever it likes meanwhile.
 
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import trio
@@ -50,6 +51,7 @@ class Conversation:
         self._questions = 0
         self.received: list[dict[str, Any]] = []
         """Every message, in order."""
+        self.over = False
         self.subscribed: set[str] = set()
         """What a legacy upstream was subscribed to."""
         self.listens: dict[int, dict[str, Any]] = {}
@@ -129,27 +131,33 @@ class FakeUpstream:
 
     @property
     def conversation(self) -> Conversation:
-        """The newest."""
-        return self.conversations[-1]
+        """The newest that is not over; or the newest."""
+        going_on = [each for each in self.conversations if not each.over]
+        return (going_on or self.conversations)[-1]
 
     async def serve(self, stream: trio.abc.Stream) -> None:
         """Serve one connection until it ends."""
         conversation = Conversation(stream)
         self.conversations.append(conversation)
         reader = LineReader(stream)
-        async with trio.open_nursery() as nursery:
-            try:
-                while True:
-                    line = await reader.receive()
-                    message = json.loads(line)
-                    self.judge(line, message.get("method"))
-                    conversation.received.append(message)
-                    if "method" in message:
-                        nursery.start_soon(self._take, message, conversation)
-                    elif wrong := conversation.answered(message):
-                        self.complaints.append(wrong)
-            except ChannelClosed:
+        try:
+            async with trio.open_nursery() as nursery:
+                await self._converse(conversation, reader, nursery)
                 nursery.cancel_scope.cancel()
+        finally:
+            conversation.over = True
+
+    async def _converse(self, conversation: Conversation, reader: LineReader, nursery: trio.Nursery) -> None:
+        with suppress(ChannelClosed):
+            while True:
+                line = await reader.receive()
+                message = json.loads(line)
+                self.judge(line, message.get("method"))
+                conversation.received.append(message)
+                if "method" in message:
+                    nursery.start_soon(self._take, message, conversation)
+                elif wrong := conversation.answered(message):
+                    self.complaints.append(wrong)
 
     def judge(self, line: bytes, method: str | None) -> None:
         """Hold a message against the schema. Attempts to shake hands are of their own era, whoever gets them."""

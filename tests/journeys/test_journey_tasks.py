@@ -89,6 +89,7 @@ class TaskServer(FakeUpstream):
         self.poll_ms = 2_000
         self.work = work
         self.tasks: dict[str, FakeTask] = {}
+        self.nurseries: list[trio.Nursery] = []
         self.never_blocks = False
         if self.era is Era.LEGACY:
             self.capabilities["tasks"] = {"cancel": {}, "requests": {"tools": {"call": {}}}}
@@ -121,7 +122,7 @@ class TaskServer(FakeUpstream):
         self.tasks[task.id] = task
         task.token = params.get("_meta", {}).get("progressToken")
         begun = task.describe()
-        self.nursery.start_soon(self._run, task)
+        self.nurseries[-1].start_soon(self._run, task)
         return {"task": begun} if self.era is Era.LEGACY else {"resultType": "task", **begun}
 
     async def _run(self, task: FakeTask) -> None:
@@ -189,9 +190,13 @@ class TaskServer(FakeUpstream):
         return self._complete(**(task.describe() if self.era is Era.LEGACY else {}))
 
     async def serve(self, stream: trio.abc.Stream) -> None:
-        async with trio.open_nursery() as self.nursery:
-            await super().serve(stream)
-            self.nursery.cancel_scope.cancel()
+        async with trio.open_nursery() as nursery:
+            self.nurseries.append(nursery)
+            try:
+                await super().serve(stream)
+            finally:
+                self.nurseries.remove(nursery)
+            nursery.cancel_scope.cancel()
 
 
 async def soon(task: FakeTask) -> None:
