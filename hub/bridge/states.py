@@ -28,8 +28,8 @@ _WORDS: Final[Mapping[str, str]] = {
     INVALID: "This requestState does not belong to this request; call again without it",
     EXPIRED: "The answers came too late, and the call has been ended; call again without requestState",
     USED: "This requestState was used already; call again without it",
-    LOST: "The upstream ended while it waited for the answers; whether it acted is unknown. Call again without"
-    " requestState if that does no harm",
+    LOST: "The upstream or the hub ended while the call waited for the answers; whether it acted is unknown. Call again"
+    " without requestState if that does no harm",
 }
 
 
