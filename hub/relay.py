@@ -30,7 +30,7 @@ PROGRESS_PER_S: Final = 10.0
 """Progress messages per request and second; as many at once after a pause (bridging.md 9.2)."""
 RELEASE_S: Final = 0.5
 """How long the newest of too many may be held back."""
-STILL_WAITING: Final = Raw(b'"hubd is still waiting for the upstream"')
+STILL_WAITING: Final = Raw(b'"the call is still running, says hubd"')
 MAX_UNTOLD: Final = 2_048
 """Subjects that one host, or stream, is still to be told of: twice as many as it may watch resources."""
 SMALL_STEP: Final = 1e-6

@@ -84,7 +84,7 @@ async def test_a_host_hears_that_a_silent_upstream_is_waited_for(pair, autojump_
         heard = [message["params"] for message in question.heard]
         values = [each["progress"] for each in heard]
         assert values == sorted(set(values))
-        assert [each["message"] for each in heard] == ["at 1"] + ["hubd is still waiting for the upstream"] * (
+        assert [each["message"] for each in heard] == ["at 1"] + ["the call is still running, says hubd"] * (
             2 if every_s else 0
         )
         assert max(values) < 1.1
