@@ -297,7 +297,7 @@ class Router:
         catalog = self._catalog(exchange.scope)
         if (arguments := params.get("arguments")) is not None:
             params["arguments"] = untag_arguments(arguments, catalog.untagger(route.upstream))
-        params = params_for_upstream(request.method, params, upstream_version=upstream.version_for(exchange.caller))
+        params = params_for_upstream(request.method, params, upstream_version=upstream.snapshot.version)
         operation = Operation(request.method, params, meta)
         level = exchange.caller.log_level
         if level is None or exchange.caller.era is Era.LEGACY:
@@ -307,8 +307,7 @@ class Router:
                 reply = await self._carrier.carry(upstream, operation, exchange, request)
         if kind is not None and isinstance(reply, Failure) and _says_unknown_name(reply):
             upstream.changed((kind,))
-        version = upstream.version_for(exchange.caller)
-        return self._finish(reply, request.method, route.upstream, version, exchange, asked=asked)
+        return self._finish(reply, request.method, route.upstream, upstream.snapshot.version, exchange, asked=asked)
 
     def _finish(
         self,

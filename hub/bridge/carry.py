@@ -36,7 +36,7 @@ class Callee(TaskServer, Protocol):
     elicitations: Elicitations
 
     def version_for(self, caller: Caller) -> str:
-        """The revision that calls of `caller` are made in; "" while nothing is known."""
+        """The revision that calls of `caller` are likely made in; "" while nothing is known."""
         ...
 
 
@@ -181,7 +181,7 @@ async def settle(upstream: Callee, operation: Operation, exchange: Exchange) -> 
     Cancellation: passes to the upstream.
     """
     reply = await upstream.call(operation, exchange)
-    version = upstream.version_for(exchange.caller)
+    version = upstream.snapshot.version  # of a server of both eras the newer, whose answers say what they are
     if era_of(version) is Era.LEGACY:
         return reply
 
