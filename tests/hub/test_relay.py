@@ -176,7 +176,7 @@ async def test_a_host_hears_that_its_call_is_still_running(reminded, autojump_cl
     relay.begin()
     await trio.sleep(50)
     assert [message["params"]["progressToken"] for message in sent] == [7, 7]
-    assert "still waiting" in sent[0]["params"]["message"]
+    assert "still running" in sent[0]["params"]["message"]
     relay.progress(report(0.5))
     await trio.sleep(15)
     assert len(sent) == 3  # it was not silent for long enough
