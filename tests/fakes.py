@@ -209,9 +209,10 @@ class FakeUpstream:
         )
         return {}
 
-    async def touch(self, uri: str, *, of: str | None = None) -> None:
-        """Say that a resource changed, to whoever watches it or that which it is a part `of`."""
-        watched, conversation = of or uri, self.conversation
+    async def touch(self, uri: str, *, of: str | None = None, over: Conversation | None = None) -> None:
+        """Say that a resource changed, to whoever watches it or that which it is a part `of`; over the newest
+        connection, or another."""
+        watched, conversation = of or uri, over or self.conversation
         if watched in conversation.subscribed:
             await conversation.tell("notifications/resources/updated", {"uri": uri})
         for id, wanted in list(conversation.listens.items()):

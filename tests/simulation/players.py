@@ -6,6 +6,7 @@ upstream is told in return. So whatever turns up in the wrong place says whose i
 
 import json
 from collections import Counter
+from contextlib import suppress
 from random import Random
 from typing import Any
 
@@ -44,10 +45,11 @@ def who_answered(step: str, answer: dict[str, Any]) -> str | None:
 
 
 class Player(FakeUpstream):
-    """An upstream with one tool, which does what its arguments say: `marker`, and `script`, a list of `STEPS`."""
+    """An upstream with a tool that does what its arguments say: `marker`, and `script`, a list of `STEPS`."""
 
-    def __init__(self, version: str) -> None:
-        super().__init__(version=version, tools=["work"], resources=[{"uri": f"r-{id(self)}:1", "name": "r"}])
+    def __init__(self, name: str, version: str) -> None:
+        self.uris = [f"{name}:{number}" for number in range(3)]
+        super().__init__(version=version, tools=["work"], resources=[{"uri": uri, "name": uri} for uri in self.uris])
         self.begun: Counter[str] = Counter()
         """How often each call was handed over anew."""
         self.crossings: list[str] = []
@@ -90,6 +92,24 @@ class Player(FakeUpstream):
             about = {"progressToken": token, "progress": number, "message": marker}
             await conversation.tell("notifications/progress", about)
 
+    async def tell_all(self, method: str, params: dict[str, Any] | None = None) -> None:
+        """Say something over every connection that is still open."""
+        for conversation in self.conversations:
+            with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
+                await conversation.tell(method, params)
+
+    async def change(self, uri: str) -> None:
+        """Say that a resource changed, wherever it is watched."""
+        for conversation in self.conversations:
+            with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
+                await self.touch(uri, over=conversation)
+
+    async def grow(self) -> None:
+        """Have one more tool."""
+        tools = self.lists["tools"]
+        tools.append({**tools[0], "name": f"tool{len(tools)}"})
+        await self.tell_all("notifications/tools/list_changed")
+
     def take(self, step: str, marker: str, answer: dict[str, Any] | None) -> None:
         """Look at whose answer it is."""
         who = who_answered(step, answer) if answer else None
@@ -105,7 +125,11 @@ class Person:
         self.host = host
         self.dice = dice
         self.gone = False
-        self.calls: list[Errand] = []
+        self.watched: set[str] = set()
+        """What it ever wanted to be told of, as the hub calls it."""
+        self.told: set[str] = set()
+        """That of which the hub said that it will."""
+        host.answer = self.answer  # type: ignore[method-assign]
         host.on = {
             "elicitation/create": self.fill_in,
             "sampling/createMessage": self.sample,
@@ -114,6 +138,39 @@ class Person:
 
     def __repr__(self) -> str:
         return f"<{self.label}: {self.host!r}>"
+
+    async def answer(self, request: dict[str, Any]) -> None:
+        """Answer a question that came as a request; now and then twice, or with somebody else's id as well."""
+        reply = await self.host.reply_to(request)
+        said: dict[str, Any] = {"result": reply}
+        if isinstance(reply, Failure):
+            said = {"error": {"code": reply.code, "message": reply.message}}
+        ids = [request["id"]] * self.dice.choice((1, 1, 1, 2, 3))
+        if self.dice.random() < 0.2:
+            ids.insert(self.dice.randrange(len(ids) + 1), f"hub-{self.dice.randint(1000, 1010)}")
+        for id in ids:
+            with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
+                await self.host.send({"jsonrpc": "2.0", "id": id, **said}, None)
+
+    async def watch(self, uri: str) -> None:
+        """Want to be told of a resource, for as long as this host is there."""
+        self.watched.add(uri)
+        if self.host.era is Era.LEGACY:
+            answer = await self.host.ask("resources/subscribe", {"uri": uri})
+            if "result" in answer and uri in self.watched:
+                self.told.add(uri)
+        else:
+            await self.host.ask("subscriptions/listen", {"notifications": {"resourceSubscriptions": [uri]}})
+
+    async def unwatch(self, uri: str) -> None:
+        """Want to hear no more of it."""
+        self.told.discard(uri)
+        if self.host.era is Era.LEGACY:
+            await self.host.result("resources/unsubscribe", {"uri": uri})
+
+    def updates(self, uri: str) -> int:
+        """How often it was told of a resource."""
+        return sum(params["uri"] == uri for params in self.host.of("notifications/resources/updated"))
 
     async def fill_in(self, params: dict[str, Any]) -> Any:
         return await self.think({"action": "accept", "content": {"who": self.label}}, {"action": "decline"})
@@ -134,6 +191,8 @@ class Person:
     def misplaced(self) -> list[str]:
         """What it heard or was asked that is another's."""
         found = [str(message["params"]) for message in self.host.heard if self.is_foreign(message)]
+        updated = self.host.of("notifications/resources/updated")
+        found += [str(params) for params in updated if params["uri"] not in self.watched]
         return found + [str(asked) for asked in self.host.asked if self.is_foreign(asked)]
 
     def is_foreign(self, message: dict[str, Any]) -> bool:
@@ -182,6 +241,8 @@ class Errand:
                 self.results.append(response)
                 return
             params = await host.fulfil(call, response["result"])
+            if self.person.dice.random() < 0.2:  # nobody asked
+                params["inputResponses"]["q99"] = {"action": "accept", "content": {"who": "nobody"}}
             if self.person.dice.random() < 0.2 and self.stale:
                 await self.replay()
             self.stale.append(params)

@@ -16,7 +16,7 @@ from house import ALICE, BOB, a_house, count_tasks
 from players import CAPABILITIES, QUESTIONS, STEPS, Errand, Person, Player
 
 from hub.link.exchange import Identity
-from hub.wire.mcp import L4, MODERN
+from hub.wire.mcp import L4, MODERN, Era
 
 SEEDS = [int(os.environ["HUBD_SEED"])] if "HUBD_SEED" in os.environ else range(int(os.environ.get("HUBD_SEEDS", "50")))
 MOVES = 40
@@ -52,9 +52,9 @@ class World:
 
     async def move(self) -> None:
         """Let something happen."""
-        act = self.dice.choices(
-            (self.call, self.cancel, self.leave, self.arrive, self.kill, self.wait), (10, 2, 1, 1, 1, 5)
-        )[0]
+        moves = (self.call, self.cancel, self.leave, self.arrive, self.kill, self.wait)
+        others = (self.watch, self.unwatch, self.touch, self.grow, self.guess)
+        act = self.dice.choices((*moves, *others), (10, 2, 1, 1, 1, 5, 2, 1, 2, 1, 1))[0]
         await act()
         await trio.testing.wait_all_tasks_blocked()
         self.check()
@@ -97,6 +97,46 @@ class World:
     async def wait(self) -> None:
         await trio.sleep(self.dice.uniform(0, 2))
 
+    async def watch(self) -> None:
+        person = self.dice.choice(self.present())
+        uri = self.dice.choice(self.dice.choice(list(self.players.values())).uris)
+        for _ in range(self.dice.choice((1, 1, 2))):
+            self.house.nursery.start_soon(self.attend, person, uri)
+
+    async def attend(self, person: Person, uri: str) -> None:
+        try:
+            await person.watch(uri)
+        except (trio.BrokenResourceError, trio.ClosedResourceError, AssertionError):
+            assert person.gone, person
+
+    async def unwatch(self) -> None:
+        person = self.dice.choice(self.present())
+        if person.told:
+            await person.unwatch(self.dice.choice(sorted(person.told)))
+
+    async def touch(self) -> None:
+        """Whoever was promised to hear of a change does, if the upstream is a steady one."""
+        name = self.dice.choice(list(self.players))
+        uri = self.dice.choice(self.players[name].uris)
+        before = {person: person.updates(uri) for person in self.present() if uri in person.told and name in STEADY}
+        await self.players[name].change(uri)
+        await trio.sleep(0.5)
+        for person, heard in before.items():
+            assert person.gone or person.updates(uri) > heard, f"{person} was not told of {uri}"
+
+    async def grow(self) -> None:
+        await self.dice.choice(list(self.players.values())).grow()
+
+    async def guess(self) -> None:
+        """Answer what somebody else was asked, or nobody was."""
+        person = self.dice.choice(self.present())
+        if person.host.era is Era.LEGACY:
+            mine = {asked["id"] for asked in person.host.asked}
+            others = {asked["id"] for each in self.people for asked in each.host.asked if each.host.era is Era.LEGACY}
+            id = self.dice.choice([*sorted(others - mine), "hub-500", 1, "s1"])
+            said = {"action": "accept", "content": {"who": "guess"}}
+            await person.host.send({"jsonrpc": "2.0", "id": id, "result": said}, None)
+
     # --- what must be true --------------------------------------------------------------------------------------------
 
     def check(self) -> None:
@@ -119,10 +159,17 @@ class World:
             if plain and errand.results:
                 assert errand.results[0]["result"]["content"] == [{"type": "text", "text": errand.marker}], errand
 
+    async def check_lists(self) -> None:
+        """Everybody is shown what there is."""
+        expected = {f"{name}__{tool['name']}" for name in STEADY for tool in self.players[name].lists["tools"]}
+        for person in self.present():
+            names = {name for name in await person.host.names() if name.partition("__")[0] in STEADY}
+            assert names == expected, person
+
 
 async def live(dice: Random) -> None:
     """One world, from its beginning to its end."""
-    players = {name: Player(L4 if name.startswith("old") else MODERN) for name in STEADY + FRAIL}
+    players = {name: Player(name, L4 if name.startswith("old") else MODERN) for name in STEADY + FRAIL}
     modes = {name: {"session_mode": dice.choice(("auto", "shared", "per_host", "singleton"))} for name in players}
     for settings in modes.values():
         settings["across_principals"] = settings["session_mode"] == "singleton" or dice.random() < 0.3
@@ -137,6 +184,7 @@ async def live(dice: Random) -> None:
         await trio.sleep(SETTINGS["park_total_s"] * 2)
         world.check()
         world.check_end()
+        await world.check_lists()
         for person in world.present():
             person.gone = True
             await person.host.leave()
