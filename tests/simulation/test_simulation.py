@@ -35,6 +35,8 @@ class World:
         self.dice = dice
         self.people: list[Person] = []
         self.errands: list[Errand] = []
+        self.attempts = 0
+        """To watch something."""
         self.labels = iter(f"h{number}" for number in range(1000))
 
     async def arrive(self) -> None:
@@ -54,7 +56,7 @@ class World:
         """Let something happen."""
         moves = (self.call, self.cancel, self.leave, self.arrive, self.kill, self.wait)
         others = (self.watch, self.unwatch, self.touch, self.grow, self.guess)
-        act = self.dice.choices((*moves, *others), (10, 2, 1, 1, 1, 5, 2, 1, 2, 1, 1))[0]
+        act = self.dice.choices((*moves, *others), (10, 2, 1, 1, 1, 4, 4, 1, 3, 1, 1))[0]
         await act()
         await trio.testing.wait_all_tasks_blocked()
         self.check()
@@ -101,6 +103,7 @@ class World:
         person = self.dice.choice(self.present())
         uri = self.dice.choice(self.dice.choice(list(self.players.values())).uris)
         for _ in range(self.dice.choice((1, 1, 2))):
+            self.attempts += 1
             self.house.nursery.start_soon(self.attend, person, uri)
 
     async def attend(self, person: Person, uri: str) -> None:
@@ -116,8 +119,10 @@ class World:
 
     async def touch(self) -> None:
         """Whoever was promised to hear of a change does, if the upstream is a steady one."""
-        name = self.dice.choice(list(self.players))
-        uri = self.dice.choice(self.players[name].uris)
+        everything = [uri for player in self.players.values() for uri in player.uris]
+        awaited = sorted({uri for person in self.present() for uri in person.told})
+        uri = self.dice.choice(self.dice.choice((awaited, everything)) or everything)
+        name = uri.partition(":")[0]
         before = {person: person.updates(uri) for person in self.present() if uri in person.told and name in STEADY}
         await self.players[name].change(uri)
         await trio.sleep(0.5)
@@ -149,7 +154,7 @@ class World:
             assert [marker for marker, times in player.begun.items() if times > 1] == []
         for errand in self.errands:
             assert len(errand.results) <= 1, (errand, errand.results)
-        assert self.house.hub.downstreams.running <= len(self.errands) + len(self.people)
+        assert self.house.hub.downstreams.running <= len(self.errands) + len(self.people) + self.attempts
 
     def check_end(self) -> None:
         """Whoever waited got an answer, and what needed nobody's help and no frail upstream was done (I-1, I-3)."""
