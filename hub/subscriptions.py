@@ -73,7 +73,8 @@ class Subscriptions:
         tenant = exchange.caller.tenant
         session = self._sessions.get(tenant)
         if session is None:
-            session = self._sessions[tenant] = Subscriber(self._shown, tenant, exchange.scope, told)
+            session = self._sessions[tenant] = Subscriber(self._shown, exchange, told)
+        session.exchange = exchange
         if uri in session.held:
             return NOTHING
         if uri not in session.wanted and self._watched(tenant) >= MAX_WATCHED:

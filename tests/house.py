@@ -512,17 +512,41 @@ class House:
         assert (parking._calls, parking.status().running) == ({}, 0), parking
         for upstream in self.hub.supervisor.upstreams.values():
             assert upstream.in_flight == 0, upstream
-            pool = upstream.pool
-            assert all(place.is_open for place in pool._opening.values()), pool
-            attached = {host.tenant for host in self.hub.downstreams._attached.values()}
-            assert {tenant for tenant in pool._served if tenant.conversation} <= attached, pool
-            for place in pool.open_places():
-                assert place.holders == 0, place
-                if place.tenant is not None:
-                    assert place in (pool._served.get(place.tenant), pool._opening.get(place.tenant)), place
-                assert place.session._running == {}, place  # type: ignore[attr-defined]
-                waiting = place.session.peer._waiting.keys()  # type: ignore[attr-defined]
-                assert waiting == place.session._listens.keys(), place  # type: ignore[attr-defined]
+            for pool in (upstream.pool, upstream.elders.pool):
+                assert all(place.is_open for place in pool._opening.values()), pool
+                attached = {host.tenant for host in self.hub.downstreams._attached.values()}
+                assert {tenant for tenant in pool._served if tenant.conversation} <= attached, pool
+                for place in pool.open_places():
+                    assert place.holders == 0, place
+                    if place.tenant is not None:
+                        assert place in (pool._served.get(place.tenant), pool._opening.get(place.tenant)), place
+                    assert place.session._running == {}, place  # type: ignore[attr-defined]
+                    waiting = place.session.peer._waiting.keys()  # type: ignore[attr-defined]
+                    assert waiting == place.session._listens.keys(), place  # type: ignore[attr-defined]
+
+    def watched(self, name: str) -> list[str]:
+        """What the hub watches at an upstream, those included that nobody does any more, session by session."""
+        upstream = self.hub.supervisor.upstreams[name]
+        places = [*upstream.pool.open_places(), *upstream.elders.pool.open_places()]
+        return [watch.uri for place in places for watch in place.watches]
+
+    def assert_watched_by_who_is_there(self) -> None:
+        """No host that is gone watches anything; whoever does is told by the session that serves it."""
+        attached = {host.tenant for host in self.hub.downstreams._attached.values()}
+        listening = self.hub.router.subscriptions._streams.keys()
+        for upstream in self.hub.supervisor.upstreams.values():
+            found = {}
+            for place in [*upstream.pool.open_places(), *upstream.elders.pool.open_places()]:
+                for watch in place.watches:
+                    found |= {(watch.uri, holder): place for holder in watch.holders}
+            households = upstream.holdings._households
+            assert households.keys() <= {*attached, *listening}, households.keys()
+            held = {each: household.place for household in households.values() for each in household.held}
+            assert found == {each: place for each, place in held.items() if place is not None}
+            for household in households.values():
+                assert household.held, upstream.holdings
+                if household.place is not None:
+                    assert household.place is upstream.serving(household.exchange.caller), household.place
 
     def assert_judged(self) -> None:
         """Nobody got a message that its revision does not allow."""
@@ -559,4 +583,5 @@ async def a_house(
         await trio.lowlevel.checkpoint_if_cancelled()  # while it is being stopped it is not at rest
         house.assert_judged()
         house.assert_at_rest()
+        house.assert_watched_by_who_is_there()
         nursery.cancel_scope.cancel()

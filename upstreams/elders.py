@@ -19,7 +19,7 @@ from upstreams.http_post import StatusError
 from upstreams.place import Place
 from upstreams.pool import Memory, Opener, Pool
 from upstreams.probe import config_key
-from upstreams.session import SessionEvents
+from upstreams.session import UpstreamEvents
 from upstreams.sharing import sharing_of
 
 log = logging.getLogger(__name__)
@@ -38,7 +38,7 @@ class Elders:
         self,
         name: str,
         config: UpstreamConfig,
-        events: SessionEvents,
+        events: UpstreamEvents,
         memory: Memory,
         open_session: Opener,
         slots: trio.Semaphore,

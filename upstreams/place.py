@@ -18,6 +18,7 @@ from hub.link.exchange import Caller, HubError, Tenant, UpstreamProtocolError, U
 from hub.wire.jsonrpc import Reply, Result, peek_object, raw
 from hub.wire.mcp import HUB_SESSION, SET_LEVEL, Era
 from upstreams.session import Session, Terms
+from upstreams.watches import Watches
 
 log = logging.getLogger(__name__)
 
@@ -80,6 +81,8 @@ class Place:
         self.id = secrets.token_hex(8)
         """That no other has, in this run of the hub or another."""
         self.level = Level(name, timeouts.list)
+        self.watches = Watches(name)
+        """What hosts watch over it."""
         self.scope = trio.CancelScope()
         self._start_s = timeouts.start
         self._make = make
@@ -185,6 +188,7 @@ class Place:
     def _end(self, on_end: Callable[[], None]) -> None:
         self.over = True
         on_end()
+        self.watches.end()
         self.level.told.set()
 
 

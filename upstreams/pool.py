@@ -28,9 +28,10 @@ from hub.wire.abilities import covers
 from hub.wire.legacy import detached
 from hub.wire.mcp import Era
 from upstreams.lifecycle import Backoff
+from upstreams.listening import keep_watching
 from upstreams.place import GUARD_S, Place
 from upstreams.probe import config_key
-from upstreams.session import EraMemory, Session, SessionEvents, Terms
+from upstreams.session import EraMemory, Session, SessionEvents, Terms, UpstreamEvents
 from upstreams.sharing import EXCLUSIVE, Sharing, sharing_of, terms_of, union
 
 log = logging.getLogger(__name__)
@@ -60,24 +61,26 @@ class Opener(Protocol):
 
 
 class _Events:
-    """What a session of the pool says. Its end concerns only those whose it is, and it was told to watch nothing."""
+    """What a session says. Its end, and what it was told to watch, concern only those whose it is."""
 
-    def __init__(self, upstream: SessionEvents, ended: Callable[[], None]) -> None:
+    def __init__(self, upstream: UpstreamEvents, place: Place, ended: Callable[[], None]) -> None:
         self.changed = upstream.changed
         self.log = upstream.log
-        self.updated = upstream.updated
+        self.updated = place.watches.updated
+        self.forgotten = place.watches.reset
         self.asked = upstream.asked
         self.unattributed = upstream.unattributed
         self.elicited = upstream.elicited
         self.ended = ended
 
-    def forgotten(self) -> None:
-        """As `SessionEvents.forgotten`."""
+
+def _is_welcoming(terms: Terms) -> bool:
+    """Whether a host is introduced before its first operation: it has roots, which a server may want to know."""
+    return terms.exclusive and "roots" in terms.capabilities and terms.roots is None
 
 
-def _is_welcoming(place: Place) -> bool:
-    """Whether its host is introduced before its first operation: it has roots, which a server may want to know."""
-    return place.terms.exclusive and "roots" in place.terms.capabilities and place.terms.roots is None
+def _nothing() -> None:
+    pass
 
 
 class Pool:
@@ -87,7 +90,7 @@ class Pool:
         self,
         name: str,
         config: UpstreamConfig,
-        events: SessionEvents,
+        events: UpstreamEvents,
         memory: Memory,
         open_session: Opener,
         slots: trio.Semaphore,
@@ -97,6 +100,8 @@ class Pool:
         """None: nothing is known of it yet."""
         self.places: dict[Place, None] = {}
         """All but the main one, those that are being opened or closed included."""
+        self.moved: Callable[[], None] = _nothing
+        """Called whenever a host may have another session than before."""
         self._name = name
         self._config = config
         self._events = events
@@ -152,7 +157,8 @@ class Pool:
         return Place(self._name, self._config.timeouts, self._make_main, terms_of(self._config))
 
     def _make_main(self, place: Place) -> Session:
-        return self._open_session(self._config, self._name, self._events, self._memory, place.terms)
+        events = _Events(self._events, place, self._events.ended)
+        return self._open_session(self._config, self._name, events, self._memory, place.terms)
 
     def main_opened(self, main: Place) -> None:
         """There is a main session, which nobody has used."""
@@ -161,12 +167,14 @@ class Pool:
         main.want_level(self._level)
         self.sharing = sharing_of(self._config, era, transport, self.is_interactive)
         self._everybody = self._config.across_principals or (era is Era.MODERN and transport != "stdio")
+        self.moved()
 
     def main_lost(self) -> None:
         """There is none any more; the other sessions go on."""
         if self.main is not None:
             self._forget(self.main)
             self.main = None
+            self.moved()
 
     # --- whose session is it? -----------------------------------------------------------------------------------------
 
@@ -182,11 +190,30 @@ class Pool:
                 return place if place.tenant is None or self._suits(place, caller) else None
         return self._share(caller)
 
+    def serving(self, caller: Caller) -> Place | None:
+        """As `find`, but good enough is any: for what the upstream asks nobody about, as it does during calls."""
+        return self._served.get(caller.tenant) or self._share(caller)
+
+    def lodging(self, caller: Caller) -> Place | None:
+        """The main session, if nobody has it, for the watches of a host that `is_shy`: until its first call."""
+        if self.main is None or self.main in self._served.values() or not self.is_shy(caller):
+            return None
+        return self._common(caller.identity.principal)
+
+    def is_shy(self, caller: Caller) -> bool:
+        """Whether only a call can open the session of `caller`'s host: it tells its roots in no other way."""
+        if caller.era is Era.LEGACY or self.sharing not in EXCLUSIVE:
+            return False
+        return _is_welcoming(terms_of(self._config, caller.capabilities))
+
     def _share(self, caller: Caller) -> Place | None:
         """The shared session that is open and that `caller` may use."""
         if self.sharing is None or self.sharing in EXCLUSIVE:
             return None
-        principal = caller.identity.principal
+        return self._common(caller.identity.principal)
+
+    def _common(self, principal: str) -> Place | None:
+        """What the hosts of an account have together."""
         place = self._shared.get(principal) or self.main
         if place is None or self._everybody:
             return place
@@ -267,7 +294,7 @@ class Pool:
         return place
 
     def _make(self, place: Place) -> Session:
-        events = _Events(self._events, partial(self._forget, place))
+        events = _Events(self._events, place, partial(self._ended, place))
         return self._open_session(self._config, self._name, events, self._memory, place.terms)
 
     def _make_room(self) -> None:
@@ -276,7 +303,7 @@ class Pool:
         if len(staying) < MAX_SESSIONS:
             return
         now = trio.current_time()
-        idle = [place for place in staying if not place.holders and place.needed_until <= now]
+        idle = [each for each in staying if not each.holders and not each.watches.held and each.needed_until <= now]
         if not idle:
             text = f"{self._name} has {MAX_SESSIONS} sessions, one for each host, and all are in use; try again later"
             raise Overloaded(text, upstream=self._name)
@@ -295,7 +322,7 @@ class Pool:
 
     async def _welcome(self, place: Place, exchange: Exchange) -> None:
         """Answer, on behalf of the first call, what a server asks as soon as it is connected (7.1)."""
-        if not _is_welcoming(place):
+        if not _is_welcoming(place.terms):
             return
         if place.greeting is None:
             place.greeting = trio.Event()
@@ -322,12 +349,13 @@ class Pool:
             self._served[key] = place
             if smaller is not None and smaller.tenant is not None:
                 self._retire(smaller)
+        self.moved()
 
     # --- the life of a session of the pool ----------------------------------------------------------------------------
 
     async def _keep(self, place: Place) -> None:
         try:
-            error = await place.run(self._slots, partial(self._opened, place), partial(self._forget, place))
+            error = await place.run(self._slots, partial(self._opened, place), partial(self._ended, place))
         finally:
             del self.places[place]
         if error is not None and not place.is_open:
@@ -344,17 +372,18 @@ class Pool:
         self._not_before = float("-inf")
         place.want_level(self._level)
         nursery.start_soon(self._expire, place)
-        if not _is_welcoming(place):
+        nursery.start_soon(keep_watching, place.session, place.watches, self._events)
+        if not _is_welcoming(place.terms):
             self._ready(place)
         log.info("%s: one more session is open, %d in all", self._name, len(self))
 
     async def _expire(self, place: Place) -> None:
-        """Close the session when no call has used it for `timeouts.session_idle`."""
+        """Close the session when no call has used it for `timeouts.session_idle`, and nothing is watched over it."""
         idle_s = self._config.timeouts.session_idle
         due = trio.current_time() + idle_s
         while trio.current_time() < due:
             await trio.sleep_until(due)
-            used = trio.current_time() if place.holders else place.idle_since
+            used = trio.current_time() if place.holders or place.watches.held else place.idle_since
             due = max(used + idle_s, place.needed_until)
         self._retire(place)
 
@@ -364,6 +393,10 @@ class Pool:
         place.retired = True
         if not place.holders and place.needed_until <= trio.current_time():
             place.scope.cancel()  # else `_expire` will
+
+    def _ended(self, place: Place) -> None:
+        self._forget(place)
+        self.moved()
 
     def _forget(self, place: Place) -> None:
         """Take it out of all tables: it will not be found any more."""
@@ -386,6 +419,7 @@ class Pool:
             self._gone[tenant] = None
             if len(self._gone) > MAX_GONE:
                 del self._gone[next(iter(self._gone))]
+        self.moved()
 
     def roots_changed(self, tenant: Tenant) -> None:
         """The roots of a host are others now: tell the upstream, on its own session."""
@@ -420,9 +454,11 @@ class Pool:
             elif place is not self.main:
                 self._retire(place)
         self._shared.clear()
+        self.moved()
 
     def forget_interactive(self) -> None:
         """Take back what `asked` did: hosts without a session share the main one again."""
         self._memory.put(INTERACTIVE, config_key(self._config), None)
         if self.sharing is Sharing.INTERACTIVE:
             self.sharing = Sharing.SHARED
+            self.moved()

@@ -81,8 +81,8 @@ COMMON: Final = Terms()
 """The terms of a session that is nobody's in particular."""
 
 
-class SessionEvents(Protocol):
-    """Who hears what a session has to say that belongs to no call. No method blocks or raises."""
+class UpstreamEvents(Protocol):
+    """Who hears what a session has to say of its upstream. No method blocks or raises."""
 
     def changed(self, kinds: tuple[Kind, ...]) -> None:
         """The upstream says that its lists of these kinds changed."""
@@ -90,14 +90,6 @@ class SessionEvents(Protocol):
 
     def log(self, params: dict[str, Raw]) -> None:
         """A `notifications/message` that cannot be attributed to one host: for the hub's own log."""
-        ...
-
-    def updated(self, uri: str) -> None:
-        """The resource `uri` changed, or a part of one that is watched."""
-        ...
-
-    def forgotten(self) -> None:
-        """The upstream may have forgotten what it was told to watch, or said things that nobody heard."""
         ...
 
     def asked(self) -> None:
@@ -114,6 +106,18 @@ class SessionEvents(Protocol):
 
     def ended(self) -> None:
         """The session carries no more calls, though `run` may still clean up. Said at once, or not at all."""
+        ...
+
+
+class SessionEvents(UpstreamEvents, Protocol):
+    """Who hears all that a session has to say that belongs to no call."""
+
+    def updated(self, uri: str) -> None:
+        """The resource `uri` changed, or a part of one that is watched over this session."""
+        ...
+
+    def forgotten(self) -> None:
+        """The upstream may have forgotten what it was told to watch, or said things that nobody heard."""
         ...
 
 

@@ -100,6 +100,7 @@ class Supervisor:
                 async with trio.open_nursery() as nursery:
                     await nursery.start(upstream.pool.run)
                     await nursery.start(upstream.elders.pool.run)
+                    nursery.start_soon(upstream.holdings.run)
                     await self._keep_running(upstream)
             upstream.lost()
             upstream.backoff.reset()
@@ -148,7 +149,7 @@ class Tenure:
     def _opened(self, nursery: trio.Nursery) -> None:
         self._upstream.opened(self._place)
         nursery.start_soon(self._keep_lists)
-        nursery.start_soon(keep_watching, self._place.session, self._upstream.watches, self._upstream)
+        nursery.start_soon(keep_watching, self._place.session, self._place.watches, self._upstream)
 
     # --- lists --------------------------------------------------------------------------------------------------------
 

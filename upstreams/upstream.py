@@ -29,12 +29,13 @@ from hub.wire.legacy import ServerFacts
 from hub.wire.mcp import TOOLS_CALL, Era, Kind, Snapshot, era_of
 from upstreams.elders import Elders
 from upstreams.elicited import Elicitations
+from upstreams.holdings import Holdings
 from upstreams.lifecycle import TRANSITIONS, Backoff, Event, State
 from upstreams.place import Flag, Place
 from upstreams.pool import Memory, Opener, Pool
 from upstreams.session import CallTimeouts, Listing, Session
 from upstreams.status import Counts, LogBudget, UpstreamStatus, configured_transport, empty_snapshot, is_local
-from upstreams.watches import ANSWER_S, Holder, Watches
+from upstreams.watches import Holder
 
 log = logging.getLogger(__name__)
 
@@ -92,7 +93,8 @@ class Upstream:
         """Set by a call that finds the upstream not trying."""
         self._logged = LogBudget(LOGS_PER_S)
         self._told_refused = float("-inf")
-        self.watches = Watches(name)
+        self.holdings = Holdings(name, self)
+        self.pool.moved = self.elders.pool.moved = self.holdings.settle
 
     def __repr__(self) -> str:
         return f"<Upstream {self.name} {self.state.value} [{self.in_flight} in flight]>"
@@ -132,7 +134,7 @@ class Upstream:
             place.release()
 
     def version_for(self, caller: Caller) -> str:
-        """The revision that calls of `caller` are made in; "" while nothing is known."""
+        """The revision that calls of `caller` are likely made in; "" while nothing is known."""
         return self.elders.version() if self.elders.serve(caller) else self.snapshot.version
 
     def _timeouts_of(self, operation: Operation) -> CallTimeouts:
@@ -142,14 +144,19 @@ class Upstream:
         return self._timeouts if idle_s is None else CallTimeouts(idle_s, self._timeouts.total_s)
 
     async def _wait_for_place(self, exchange: Exchange) -> Place:
+        if (place := self.pool.find(exchange.caller)) is None and self.pool.main is None:
+            place = await self._wait_for_main(exchange.caller)
+        return place or await self.pool.open(exchange)
+
+    async def _wait_for_main(self, caller: Caller) -> Place | None:
+        """Wait for a main session, or that of `caller`; the latter."""
         start_s = self.config.timeouts.start
-        with trio.move_on_after(start_s) as scope:
-            while (place := self.pool.find(exchange.caller)) is None and self.pool.main is None:
+        with trio.move_on_after(start_s):
+            while (place := self.pool.find(caller)) is None and self.pool.main is None:
                 self._refuse_if_hopeless()
                 await self._news.wait()
-        if scope.cancelled_caught:
-            raise self._unavailable(f"{self.name} did not become ready within {start_s:g} seconds")
-        return place or await self.pool.open(exchange)
+            return place
+        raise self._unavailable(f"{self.name} did not become ready within {start_s:g} seconds")
 
     def _refuse_if_hopeless(self) -> None:
         """Raise, unless the upstream is being started; from `failed`, ask for an attempt if one is due (D-10)."""
@@ -161,21 +168,48 @@ class Upstream:
                 raise self._unavailable(f"{self.name} is not available", retry_after_s=wait_s)
             self.nudge()
 
+    # --- what hosts watch ---------------------------------------------------------------------------------------------
+
     async def watch(self, uri: str, holder: Holder) -> Failure | None:
-        """Watch a resource for `holder`, over the main session; None once the upstream agreed, else why it did not.
+        """Watch a resource for `holder`; None once the upstream agreed, else why it did not.
 
         Raises:
             HubError: it is not there in time, or could not be asked.
         Cancellation: the holder does not hold it.
         """
-        start_s = self.config.timeouts.start
-        with trio.move_on_after(start_s):
-            while self._session is None:
-                self._refuse_if_hopeless()
-                await self._news.wait()
-        with trio.move_on_after(ANSWER_S if self._session is not None else 0):
-            return await self.watches.watch(uri, holder)
-        raise self._unavailable(f"{self.name} did not take a subscription in time")
+        return await self.holdings.watch(uri, holder)
+
+    def is_watched(self, uri: str, holder: Holder) -> bool:
+        """Whether `watch` succeeded, and `unwatch` did not follow."""
+        return self.holdings.is_held(uri, holder)
+
+    def unwatch(self, uri: str, holder: Holder) -> None:
+        """`holder` watches it no longer."""
+        self.holdings.unwatch(uri, holder)
+
+    def serving(self, caller: Caller) -> Place | None:
+        """As `upstreams.holdings.Places.serving`. Whom `elders` serve watches there from the first call on."""
+        elder = self.elders.pool.serving(caller) if self.elders.serve(caller) else None
+        return elder or self.pool.serving(caller) or self.pool.lodging(caller)
+
+    async def place_for(self, exchange: Exchange) -> Place:
+        """As `upstreams.holdings.Places.place_for`."""
+        if self.pool.main is None:
+            await self._wait_for_main(exchange.caller)
+        if place := self.serving(exchange.caller):
+            return place
+        if self.pool.is_shy(exchange.caller):
+            text = f"{self.name} has no session for this host before it is called; call a tool of it first"
+            raise UpstreamUnavailable(text, upstream=self.name)
+        return await self.pool.open(exchange)
+
+    async def reopen_for(self, exchange: Exchange) -> None:
+        """As `upstreams.holdings.Places.reopen_for`."""
+        caller = exchange.caller
+        if self.pool.main is not None and self.serving(caller) is None and not self.pool.is_shy(caller):
+            await self.pool.open(exchange)
+
+    # --- whether it is there ------------------------------------------------------------------------------------------
 
     def nudge(self) -> None:
         """A host needs this upstream, or looks at lists it belongs in: make the attempt that is due, if any (D-10)."""
@@ -278,7 +312,7 @@ class Upstream:
     # --- session events -----------------------------------------------------------------------------------------------
 
     def changed(self, kinds: tuple[Kind, ...]) -> None:
-        """As `SessionEvents.changed`."""
+        """As `UpstreamEvents.changed`."""
         for kind in kinds:
             self.stale.setdefault(kind, trio.Event())
         self.became_stale.set()
@@ -292,27 +326,19 @@ class Upstream:
             await self.stale[kind].wait()
 
     def log(self, params: dict[str, Raw]) -> None:
-        """As `SessionEvents.log`: into the hub's own log, so many per second."""
+        """As `UpstreamEvents.log`: into the hub's own log, so many per second."""
         if not self._logged.take(trio.current_time()):
             return
         level = SEVERITY.get(peek_str(params.get("level")) or "", logging.ERROR)
         text = bytes(params.get("data", b"")).decode(errors="replace")[:LOG_CHARS]
         log.log(level, "%s: %s", peek_str(params.get("logger")), text)
 
-    def updated(self, uri: str) -> None:
-        """As `SessionEvents.updated`."""
-        self.watches.updated(uri)
-
-    def forgotten(self) -> None:
-        """As `SessionEvents.forgotten`."""
-        self.watches.reset()
-
     def asked(self) -> None:
-        """As `SessionEvents.asked`."""
+        """As `UpstreamEvents.asked`."""
         (self.elders.pool if era_of(self.snapshot.version) is Era.MODERN else self.pool).asked()
 
     def unattributed(self, method: str) -> None:
-        """As `SessionEvents.unattributed`: counted, and said now and then (bridging.md 16.3)."""
+        """As `UpstreamEvents.unattributed`: counted, and said now and then (bridging.md 16.3)."""
         self.refused += 1
         if trio.current_time() >= self._told_refused + TELL_REFUSED_S:
             self._told_refused = trio.current_time()
@@ -320,11 +346,11 @@ class Upstream:
             log.warning(text, self.name, method, self.refused)
 
     def elicited(self, id: str) -> None:
-        """As `SessionEvents.elicited`."""
+        """As `UpstreamEvents.elicited`."""
         self.elicitations.note(id)
 
     def ended(self) -> None:
-        """As `SessionEvents.ended`."""
+        """As `UpstreamEvents.ended`."""
         self.lost()
 
     # --- for others to see --------------------------------------------------------------------------------------------

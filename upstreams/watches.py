@@ -1,24 +1,26 @@
-"""The resources of one upstream that hosts watch: who does, and whether the upstream knows of it (bridging.md 8).
+"""The resources that hosts watch over one session: who does, and whether the upstream knows of it (bridging.md 8).
 
     WANTED --> ASKED --> LIVE ---> ENDING --> gone    the last holder has left, and `LINGER_S` are over
       ^           `----> REFUSED                      whoever asked is told
-      `---- from anywhere, when the session ends or is renewed: what was LIVE is asked for again and then changes may
-            have been missed, so its holders are told that it changed (N-17)
+      `---- from anywhere, when the session is renewed: what was LIVE is asked for again and then changes may have been
+            missed, so its holders are told that it changed (N-17)
 
-State changes in sync methods only. A keeper, one per session, makes the upstream know what is wanted: `subscribe` here
-for legacy upstreams, `upstreams.listening` for modern ones.
+A session that ends takes its watches with it; `upstreams.holdings` knows where their holders go. State changes in sync
+methods only. A keeper makes the upstream know what is wanted: `subscribe` here for legacy upstreams,
+`upstreams.listening` for modern ones.
 """
 
 import logging
 from collections import Counter
 from collections.abc import Hashable, Iterator
 from enum import Enum
+from itertools import chain
 from math import inf
 from typing import Final, Protocol
 
 import trio
 
-from hub.link.exchange import DeadlineExceeded, HubError
+from hub.link.exchange import DeadlineExceeded, Exchange, HubError, UpstreamLost
 from hub.wire.jsonrpc import Failure, raw
 from hub.wire.mcp import INVALID_PARAMS, SUBSCRIBE, UNSUBSCRIBE
 from upstreams.session import Session, capability
@@ -32,6 +34,8 @@ ANSWER_S: Final = 30.0
 RETRY_S: Final = 30.0
 ASKED_AT_ONCE: Final = 16
 MAX_URI_CHARS: Final = 2048
+MAX_PART_CHARS: Final = 8192
+"""Of a sub-resource that changed: nobody is told of longer ones, since what is told may have to be kept."""
 MAX_DEPTH: Final = 64
 """How many levels up a sub-resource is looked for."""
 _SEPARATORS: Final = "/?#"
@@ -43,6 +47,11 @@ class Holder(Protocol):
     @property
     def host(self) -> Hashable:
         """Which host it belongs to."""
+        ...
+
+    @property
+    def exchange(self) -> Exchange:
+        """The operation by which it last asked to be told of something; it may be over."""
         ...
 
     def updated(self, upstream: str, uri: str) -> None:
@@ -73,28 +82,33 @@ class Watch:
 
     def __init__(self, uri: str) -> None:
         self.uri = uri
-        self.holders: dict[Holder, None] = {}
+        self.holders: dict[Holder, bool] = {}
+        """And whether the upstream has agreed to it before, in this session or another."""
         self.stand = Stand.WANTED
         self.attempt = Attempt()
-        self.known = False
-        """It was live in an earlier session, or before this one was renewed."""
         self.until = inf
         """When it ends, having no holders."""
         self.again_at = inf
         """When to ask for it again, having been refused what was agreed to before."""
+
+    @property
+    def is_known(self) -> bool:
+        """Whether somebody was told that it is watched."""
+        return any(self.holders.values())
 
     def __repr__(self) -> str:
         return f"<Watch {self.uri} {self.stand.value}, {len(self.holders)} holders>"
 
 
 class Watches:
-    """All watches of one upstream. `news` is set when a keeper has something to do."""
+    """All watches over one session. `news` is set when its keeper has something to do."""
 
     def __init__(self, upstream: str) -> None:
         self.upstream = upstream
         self.news = trio.Event()
         self._watches: dict[str, Watch] = {}
         self._hosts: Counter[Hashable] = Counter()
+        self._over = False
 
     def __repr__(self) -> str:
         live = sum(watch.stand is Stand.LIVE for watch in self._watches.values())
@@ -102,6 +116,11 @@ class Watches:
 
     def __iter__(self) -> Iterator[Watch]:
         return iter(list(self._watches.values()))
+
+    @property
+    def held(self) -> bool:
+        """Whether any host watches anything."""
+        return bool(self._hosts)
 
     # --- what hosts want ----------------------------------------------------------------------------------------------
 
@@ -112,33 +131,50 @@ class Watches:
             HubError: it could not be asked.
         Cancellation: the holder does not hold it.
         """
+        if self._over:
+            raise self._lost()
         if len(uri) > MAX_URI_CHARS:
             return Failure(INVALID_PARAMS, f"A URI to subscribe to has at most {MAX_URI_CHARS} characters")
-        watch = self._watches.get(uri)
-        if watch is None:
-            watch = self._watches[uri] = Watch(uri)
-        if holder not in watch.holders:
-            watch.holders[holder] = None
-            self._hosts[holder.host] += 1
-        watch.until = inf
+        watch = self._hold(uri, holder)
         if watch.stand is Stand.LIVE:
+            watch.holders[holder] = True
             return None
-        if watch.stand is Stand.ENDING:
-            watch.attempt = Attempt()
-        if watch.stand is Stand.REFUSED:
-            self._want(watch)
-        self.ring()
         attempt = watch.attempt
         agreed = False
         try:
             await attempt.over.wait()
             agreed = attempt.refusal is None
         finally:
-            if not agreed:
+            if not agreed and not watch.holders.get(holder):
                 self.unwatch(uri, holder)
         if isinstance(attempt.refusal, HubError):
             raise attempt.refusal
         return attempt.refusal
+
+    def adopt(self, uri: str, holder: Holder) -> None:
+        """Watch `uri` for `holder`, who has been told that it is watched, and who may have missed changes till now."""
+        if self._over:
+            return
+        watch = self._hold(uri, holder)
+        watch.holders[holder] = True
+        if watch.stand is Stand.LIVE:
+            holder.updated(self.upstream, uri)
+
+    def _hold(self, uri: str, holder: Holder) -> Watch:
+        watch = self._watches.get(uri)
+        if watch is None:
+            watch = self._watches[uri] = Watch(uri)
+        if holder not in watch.holders:
+            watch.holders[holder] = False
+            self._hosts[holder.host] += 1
+        watch.until = inf
+        if watch.stand is Stand.ENDING and watch.attempt.over.is_set():
+            watch.attempt = Attempt()
+        elif watch.stand is Stand.REFUSED:
+            self._want(watch)
+        if watch.stand is not Stand.LIVE:
+            self.ring()
+        return watch
 
     def is_held(self, uri: str, holder: Holder) -> bool:
         """Whether `holder` watches it, and the upstream has agreed to that."""
@@ -158,8 +194,8 @@ class Watches:
             self._unused(watch)
 
     def _unused(self, watch: Watch) -> None:
-        if watch.stand in (Stand.WANTED, Stand.REFUSED) and not watch.known:
-            del self._watches[watch.uri]
+        if watch.stand in (Stand.WANTED, Stand.REFUSED):
+            self.forget(watch)
         watch.until = trio.current_time() + LINGER_S
         self.ring()
 
@@ -167,20 +203,22 @@ class Watches:
 
     def updated(self, uri: str) -> None:
         """Tell those concerned that `uri` changed, and nobody else (N-15)."""
+        if len(uri) > MAX_PART_CHARS:
+            log.debug("%s says that something changed whose URI has %d characters", self.upstream, len(uri))
+            return
         for holder in self.concerned(uri):
             holder.updated(self.upstream, uri)
 
     def concerned(self, uri: str) -> list[Holder]:
         """Whose business a change of `uri` is (N-11): of those who watch it, else of those who watch what it is a part
         of, else of the one host that watches anything here."""
-        exact = self._watches.get(uri)
-        if exact is not None and exact.holders:
-            return list(exact.holders)
-        for whole in wholes(uri):
-            watch = self._watches.get(whole)
+        left = False
+        for each in chain((uri,), wholes(uri)):
+            watch = self._watches.get(each)
             if watch is not None and watch.holders:
                 return list(watch.holders)
-        if exact is not None or len(self._hosts) != 1:  # the former: its last holder has just left
+            left = left or watch is not None
+        if left or len(self._hosts) != 1:  # the former: it is the business of one who has just left
             return []
         return list({holder: None for watch in self._watches.values() for holder in watch.holders})
 
@@ -212,9 +250,9 @@ class Watches:
         """The upstream agreed. What it agreed to before may have changed meanwhile."""
         watch.stand = Stand.LIVE
         watch.attempt.over.set()
-        if watch.known:
-            self.updated(watch.uri)
-        watch.known = True
+        for holder in [holder for holder, known in watch.holders.items() if known]:
+            holder.updated(self.upstream, watch.uri)
+        watch.holders = dict.fromkeys(watch.holders, True)
 
     def refuse(self, watch: Watch, refusal: Failure | HubError) -> None:
         """The upstream did not agree, or could not be asked. Who held it before holds it still, for a better day."""
@@ -223,7 +261,7 @@ class Watches:
         watch.attempt.over.set()
         if not watch.holders:
             self.forget(watch)
-        elif watch.known:
+        elif watch.is_known:
             watch.again_at = trio.current_time() + RETRY_S
             self.ring()
 
@@ -238,7 +276,7 @@ class Watches:
             del self._watches[watch.uri]
 
     def reset(self) -> None:
-        """The upstream knows of nothing, any more or yet: all has to be asked for."""
+        """The upstream knows of nothing any more: all has to be asked for."""
         now = trio.current_time()
         for watch in list(self._watches.values()):
             if not watch.holders and (watch.stand is Stand.ENDING or watch.until <= now):
@@ -246,6 +284,19 @@ class Watches:
             elif watch.stand is not Stand.WANTED:
                 self._want(watch)
         self.ring()
+
+    def end(self) -> None:
+        """The session is over: nothing is watched here, and never will be."""
+        self._over = True
+        for watch in self._watches.values():
+            if not watch.attempt.over.is_set():
+                watch.attempt.refusal = self._lost()
+                watch.attempt.over.set()
+        self._watches.clear()
+        self._hosts.clear()
+
+    def _lost(self) -> HubError:
+        return UpstreamLost(f"{self.upstream} ended before it took a subscription", upstream=self.upstream)
 
     # --- the keeper for legacy upstreams ------------------------------------------------------------------------------
 

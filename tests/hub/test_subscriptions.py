@@ -30,6 +30,12 @@ class Side:
         self.verdicts = {}
         self.slow = {}
 
+    def is_watched(self, uri, holder):
+        return self.watches.is_held(uri, holder)
+
+    def unwatch(self, uri, holder):
+        self.watches.unwatch(uri, holder)
+
     async def watch(self, uri, holder):
         if uri in self.slow:
             await trio.sleep(self.slow[uri])

@@ -6,8 +6,9 @@ import pytest
 import trio
 import trio.testing
 from fakes import FakeUpstream
-from house import BOB, a_house
+from house import ALICE, BOB, a_house
 
+from hub.link.exchange import Identity
 from hub.listeners import ACK_TIMEOUT_S
 from hub.subscriptions import MAX_LISTENS, MAX_WATCHED
 from hub.wire.jsonrpc import Failure
@@ -15,6 +16,7 @@ from hub.wire.mcp import L4, MODERN
 from upstreams.watches import LINGER_S
 
 A, B = "note://a", "note://b"
+DESK = Identity(ALICE.principal, "other desk")
 CHANGED = "notifications/tools/list_changed"
 SUBSCRIPTION = "io.modelcontextprotocol/subscriptionId"
 
@@ -76,7 +78,7 @@ async def touch(fake, uri, **more):
 async def test_who_watches_is_told_and_nobody_else(pair, autojump_clock):
     fake = pair.fake(resources=notes(A, B))
     async with pair.house({"files": fake}) as (house, host):
-        other = await pair.host(house, identity=BOB)
+        other = await pair.host(house, identity=DESK)
         await settle()
         question = await listen(host, A)
         await listen(other, B)
@@ -98,7 +100,7 @@ async def test_who_watches_is_told_and_nobody_else(pair, autojump_clock):
 async def test_two_hosts_on_one_resource_and_one_leaves(pair, autojump_clock):
     fake = pair.fake(resources=notes(A))
     async with pair.house({"files": fake}) as (house, host):
-        other = await pair.host(house, identity=BOB)
+        other = await pair.host(house, identity=DESK)
         await listen(host, A)
         await listen(other, A)
         assert len(fake.conversation.of("resources/subscribe")) == pair.to_legacy
@@ -120,7 +122,7 @@ async def test_two_hosts_on_one_resource_and_one_leaves(pair, autojump_clock):
 async def test_a_part_of_what_is_watched(pair, autojump_clock):
     fake = pair.fake(resources=notes("note://dir/", B))
     async with pair.house({"files": fake}) as (house, host):
-        other = await pair.host(house, identity=BOB)
+        other = await pair.host(house, identity=DESK)
         await listen(host, "note://dir/")
         await listen(other, B)
         await touch(fake, "note://dir/x", of="note://dir/")
@@ -177,7 +179,7 @@ async def test_what_cannot_be_watched(pair, autojump_clock):
 async def test_after_a_restart_of_the_upstream_all_is_watched_again(pair, autojump_clock):
     fake = pair.fake(resources=notes(A, B))
     async with pair.house({"files": fake}) as (house, host):
-        other = await pair.host(house, identity=BOB)
+        other = await pair.host(house, identity=DESK)
         await host.names()
         await listen(host, A)
         await listen(other, A, B)
@@ -332,7 +334,7 @@ async def test_a_listen_does_not_wait_for_an_upstream_that_is_slow(autojump_cloc
         assert [method for method, _ in about(host, 1)] == ["subscriptions/acknowledged", "resources/updated"]
         assert about(host, 1)[0][1]["notifications"] == {"resourceSubscriptions": [A]}
         await trio.sleep(60)
-        assert [watch.uri for watch in house.hub.supervisor.upstreams["slow"].watches] == []
+        assert house.watched("slow") == []
 
 
 @pytest.mark.covers("N-6", "N-16")
@@ -441,7 +443,7 @@ async def test_listens_that_come_and_go_leave_nothing(autojump_clock, carrier):
         assert repr(house.hub.router.subscriptions) == "<Subscriptions [0 sessions, 0 streams]>"
         await trio.sleep(LINGER_S + 5)
         assert fake.watched() == []
-        assert list(house.hub.supervisor.upstreams["files"].watches) == []
+        assert house.watched("files") == []
 
 
 async def test_an_upstream_error_is_relayed(autojump_clock, carrier):

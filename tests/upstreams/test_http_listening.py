@@ -4,11 +4,12 @@ from typing import Any
 
 import pytest
 import trio
+from fakes import FakeHost
 from http_fixture import config_for, note, running
 from http_peer import PeerRequest, Script, Talk, http_peer
 
 from config.state import Memory
-from hub.link.exchange import UpstreamUnavailable
+from hub.link.exchange import Operation, UpstreamUnavailable
 from hub.wire.jsonrpc import Failure, raw
 from hub.wire.mcp import L4, MODERN
 from upstreams.supervisor import Supervisor
@@ -21,9 +22,9 @@ SUBSCRIPTION = "io.modelcontextprotocol/subscriptionId"
 class Reader:
     """A holder."""
 
-    host = "host"
-
     def __init__(self) -> None:
+        self.exchange = FakeHost()
+        self.host = self.exchange.caller.tenant
         self.heard: list[str] = []
         self.news = trio.Event()
 
@@ -115,12 +116,12 @@ async def test_a_legacy_server_that_forgot_the_session_is_subscribed_to_again(nu
     script.on["resources/subscribe"] = subscribe
     async with http_peer(script) as peer:
         supervisor = Supervisor(Memory(None), lambda upstream: None)
-        await nursery.start(supervisor.run, {"far": config_for(peer, era="legacy")})
+        await nursery.start(supervisor.run, {"far": config_for(peer, era="legacy", session_mode="shared")})
         upstream, reader = supervisor.upstreams["far"], Reader()
         assert await upstream.watch(A, reader) is None
         script.forget()
         news = reader.news
-        await upstream.refresh(next(iter(upstream.snapshot.lists)))
+        assert await upstream.call(Operation("tools/call", {"name": raw("echo")}), reader.exchange)
         with trio.fail_after(10):
             await news.wait()
         assert subscribed == [(1, A), (102, A)]

@@ -3,7 +3,7 @@
 import pytest
 import trio
 import trio.testing
-from fakes import FakeUpstream, opener
+from fakes import FakeHost, FakeUpstream, opener
 
 from config.schema import UpstreamConfig
 from config.state import Memory
@@ -19,8 +19,9 @@ A, B, PART = "a://x/y", "a://x/z", "a://x/y/part"
 class Reader:
     """A holder."""
 
-    def __init__(self, host: str = "host") -> None:
-        self.host = host
+    def __init__(self, host: str = "host", principal: str = "me") -> None:
+        self.exchange = FakeHost(host=host, principal=principal, conversation=1)
+        self.host = self.exchange.caller.tenant
         self.heard: list[str] = []
 
     def updated(self, upstream: str, uri: str) -> None:
@@ -35,7 +36,11 @@ class World:
         self.fake = fake
         self.supervisor = supervisor
         self.upstream = supervisor.upstreams["files"]
-        self.watches = self.upstream.watches
+
+    @property
+    def watches(self):
+        """Those over the main session."""
+        return self.upstream.pool.main.watches
 
     async def watch(self, *uris, holder=None):
         holder = holder or Reader()
@@ -79,11 +84,11 @@ async def test_the_first_holder_starts_a_watch_and_the_last_one_ends_it(autojump
     assert world.fake.watched() == [A]
     await world.touch(A)
     assert (one.heard, two.heard) == ([A], [A])
-    world.watches.unwatch(A, one)
+    world.upstream.unwatch(A, one)
     await world.touch(A)
     await trio.sleep(2 * LINGER_S)
     assert (one.heard, two.heard, world.fake.watched()) == ([A], [A, A], [A])
-    world.watches.unwatch(A, two)
+    world.upstream.unwatch(A, two)
     await trio.sleep(LINGER_S - 1)
     assert world.fake.watched() == [A], "the holder may be coming back"
     await trio.sleep(2)
@@ -94,7 +99,7 @@ async def test_the_first_holder_starts_a_watch_and_the_last_one_ends_it(autojump
 async def test_a_holder_that_comes_back_finds_its_watch(autojump_clock, world):
     one = await world.watch(A)
     for _ in range(5):
-        world.watches.unwatch(A, one)
+        world.upstream.unwatch(A, one)
         await trio.sleep(LINGER_S - 1)
         await world.watch(A, holder=one)
     await world.touch(A)
@@ -105,7 +110,7 @@ async def test_a_holder_that_comes_back_finds_its_watch(autojump_clock, world):
 
 async def test_whoever_comes_back_while_a_watch_ends_has_it(autojump_clock, world):
     one = await world.watch(A)
-    world.watches.unwatch(A, one)
+    world.upstream.unwatch(A, one)
     release = trio.Event()
 
     async def slow(message, conversation):
@@ -143,8 +148,8 @@ async def test_a_change_of_nobody_knows_what_goes_to_the_only_host_or_nobody(aut
     await world.watch(B, holder=other)
     await world.touch("b://else", of=A)
     assert (one.heard, same.heard, other.heard) == (["b://else"], ["b://else"], [])
-    world.watches.unwatch(B, other)
-    world.watches.unwatch(B, same)
+    world.upstream.unwatch(B, other)
+    world.upstream.unwatch(B, same)
     await world.touch(B)
     assert one.heard == ["b://else"], "what was watched by somebody else is not for who is left"
 
@@ -232,7 +237,7 @@ async def test_a_watch_that_ran_out_while_the_upstream_was_away_is_gone(autojump
     world.fake.refuses = True
     await world.fake.conversation.close()
     await trio.sleep(1)
-    world.watches.unwatch(A, one)
+    world.upstream.unwatch(A, one)
     await trio.sleep(LINGER_S + 1)
     world.fake.refuses = False
     await world.restart()
