@@ -11,6 +11,7 @@ refused is sent again (F-R-04). An id is current when its handshake is complete,
 import logging
 import re
 from contextlib import suppress
+from functools import partial
 from typing import Final
 
 import trio
@@ -25,6 +26,7 @@ from hub.link.exchange import (
 )
 from hub.link.peer import last_words
 from hub.wire.jsonrpc import (
+    Notification,
     Reply,
     Request,
     RequestId,
@@ -191,7 +193,14 @@ class LegacyHttp(HttpConversation):
         with await self.poster.open(self._head, body, resend=resend) as reply:
             if reply.status != 200 or reply.content_type == JSON:
                 return await self.poster.read(reply, id, take)
-            return await self._follow(self.poster.event_stream(reply), life, id, take)
+            return await self._follow(self.poster.event_stream(reply), life, id, partial(self._take_of, life, take))
+
+    def _take_of(self, life: Life, take: Take, message: Request | Notification) -> None:
+        """Take what a stream of the session `life` says. If that was renewed, answers would go to another session."""
+        if life is not self.life and isinstance(message, Request):
+            log.info("%s asks in a session that it has forgotten; nobody is asked", self.name)
+        else:
+            take(message)
 
     async def _follow(self, stream: EventStream, life: Life, id: int, take: Take) -> Reply:
         """Read a stream to its response, through breaks and polls, as long as the server gave ids (T-29, T-31)."""

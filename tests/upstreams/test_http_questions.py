@@ -262,6 +262,37 @@ async def test_a_session_that_is_forgotten_takes_its_questions_with_it() -> None
         nursery.cancel_scope.cancel()
 
 
+@pytest.mark.covers("I-2", "F-R-04")
+async def test_a_stream_from_before_the_session_was_renewed_asks_nothing() -> None:
+    """Its answer would go to the new session, where the same id may be another host's question."""
+    script = Curious()
+    ask = trio.Event()
+
+    async def call(request: PeerRequest, talk: Talk) -> None:
+        await talk.stream()
+        await ask.wait()
+        await talk.event(question(0))
+        await talk.event(request.result(TEXT))
+        await talk.end()
+
+    script.on["tools/call"] = call
+    old = Ear(answer=ACCEPTED)
+    async with running(script, terms=SHARED) as it, trio.open_nursery() as nursery:
+        await calling(it, nursery, old)
+        script.forget()
+        await it.session.request("ping", {})
+        ask.set()
+        await script_ends(nursery)
+    assert old.questions == []
+    assert script.answers == {}
+
+
+async def script_ends(nursery: trio.Nursery) -> None:
+    """Wait until all calls in `nursery` are over."""
+    while nursery.child_tasks:
+        await trio.lowlevel.checkpoint()
+
+
 @pytest.mark.covers("F-I-06")
 async def test_a_session_that_ends_withdraws_its_questions() -> None:
     script = Curious()
