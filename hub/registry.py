@@ -17,7 +17,7 @@ from msgspec import Raw, structs
 from hub.asking import Asking
 from hub.bridge.urls import Visits
 from hub.link.exchange import Caller, Identity, Overloaded, Question, Tenant, new_conversation
-from hub.relay import HostExchange, Send
+from hub.relay import HostExchange, Send, wants_log
 from hub.wire.headers import Mirror
 from hub.wire.jsonrpc import (
     EMPTY,
@@ -45,6 +45,7 @@ from hub.wire.mcp import (
     LIST_CHANGED,
     LISTEN,
     LOG_LEVELS,
+    MESSAGE,
     PROGRESS,
     ROOTS_CHANGED,
     Kind,
@@ -208,6 +209,11 @@ class Downstream:
     def tell(self, subject: str, message: bytes) -> None:
         """Send a notification that belongs to no request. Never blocks; an undelivered one of `subject` is replaced."""
         raise NotImplementedError
+
+    def log(self, params: dict[str, Raw]) -> None:
+        """As `hub.relay.Told.log`. Of those that could not be delivered the newest is kept."""
+        if wants_log(self.log_level, peek_str(params.get("level"))):
+            self.tell(MESSAGE, encode_notification(MESSAGE, params))
 
     # --- the handshake, and what it allows
 

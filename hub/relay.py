@@ -52,6 +52,10 @@ class Told(Protocol):
         """Send a notification. Never blocks; an undelivered one of `subject` is replaced."""
         ...
 
+    def log(self, params: dict[str, Raw]) -> None:
+        """Pass on a log message that belongs to none of its requests, if it wants that level now. Never blocks."""
+        ...
+
     async def ask(self, question: Question, send: Send) -> Reply:
         """As `Asked.ask`."""
         ...
@@ -188,8 +192,10 @@ class HostExchange:
             self.progress({"progress": raw(value), "message": STILL_WAITING})
 
     def log(self, params: dict[str, Raw]) -> None:
-        """Pass a log message on, if the host wants its level."""
-        if wants_log(self.caller.log_level, peek_str(params.get("level"))):
+        """Pass a log message on, if the host wants its level; when the request is over, as one that belongs to none."""
+        if self._session is not None:
+            self._session.log(params)
+        elif wants_log(self.caller.log_level, peek_str(params.get("level"))):
             self.send(encode_notification(MESSAGE, params))
 
     async def ask(self, question: Question) -> Reply:

@@ -70,6 +70,8 @@ class HttpConversation:
         self.terms = terms
         self.running: dict[int, Running] = {}
         """All operations, by the ids of their requests and in the order of sending."""
+        self._latest: Exchange | None = None
+        """That of the host whose session this is, if it can be told things between its operations."""
         self._number = 0
         self._offer = Offer(terms)
         self._nursery: trio.Nursery | None = None
@@ -93,6 +95,8 @@ class HttpConversation:
         id = self.next_id()
         params = stamp_call(self.era, self.facts.version, operation, exchange, id, self._offer)
         running = self.running[id] = Running(operation, exchange, timeouts)
+        if self.terms.exclusive and exchange.caller.lasting and exchange.caller.era is Era.LEGACY:
+            self._latest = exchange
         if operation.method == TASKS_RESULT:
             self.tokens.wait(running)
 
@@ -175,6 +179,8 @@ class HttpConversation:
                 running = next(reversed(self.running.values()), None)
             if running is not None:
                 running.exchange.log(params)
+            elif self._latest is not None:
+                self._latest.log(params)
             else:
                 self.events.log(params)
         elif message.method in LIST_CHANGED:

@@ -85,6 +85,8 @@ class PeerSession:
         self._outbox: Outbox | None = None
         self._questions = Questions(name, events, terms, self._tell, self._version, one_stream=True)
         self._running = self._questions.running
+        self._latest: Exchange | None = None
+        """That of the host whose session this is, if it can be told things between its operations."""
         self._tokens = TaskTokens()
         self._offer = Offer(terms)
         self._listens: dict[int, Callable[[Notification], None]] = {}
@@ -187,6 +189,8 @@ class PeerSession:
         if (principal := exchange.caller.identity.principal) != questions.principal:
             questions.serve(principal)
         self._running[id] = running
+        if self.terms.exclusive and exchange.caller.lasting and exchange.caller.era is Era.LEGACY:
+            self._latest = exchange
         if operation.method == TASKS_RESULT:
             self._tokens.wait(running)
         try:
@@ -279,11 +283,13 @@ class PeerSession:
         elif method == MESSAGE:
             params = named_log(self.name, notification.params)
             owner = self._attribute()
-            if owner is None:
-                self.events.log(params)
-            else:
+            if owner is not None:
                 owner.touch()
                 owner.exchange.log(params)
+            elif self._latest is not None:
+                self._latest.log(params)
+            else:
+                self.events.log(params)
         elif hear := self._subscription(notification):
             hear(notification)
         elif kinds := LIST_CHANGED.get(method):

@@ -278,6 +278,27 @@ async def test_a_message_that_may_be_anyones_is_nobodys(pair, autojump_clock, id
         assert [len(each.of("notifications/message")) for each in (host, other)] == [told, 0]
 
 
+@pytest.mark.covers("G-2")
+async def test_what_is_logged_between_calls_goes_to_the_host_of_the_session(pair, autojump_clock):
+    if not pair.to_legacy:
+        return
+    fake = pair.fake()
+    async with pair.house({"files": fake}, upstreams={"files": {"session_mode": "per_host"}}) as (house, host):
+        other = await pair.host(house)
+        for each in (host, other):
+            await each.set_level("error")
+            await each.call("files__echo")
+        await trio.testing.wait_all_tasks_blocked()
+        for level in ("debug", "error"):
+            await fake.conversations[1].tell("notifications/message", {"level": level, "data": "later"})
+        await trio.testing.wait_all_tasks_blocked()
+        told = 1 if pair.from_legacy else 0  # a modern host hears of its running requests only (N-9)
+        assert [len(each.of("notifications/message")) for each in (host, other)] == [told, 0]
+        await fake.conversations[0].tell("notifications/message", {"level": "error", "data": "anyone's"})
+        await trio.testing.wait_all_tasks_blocked()
+        assert [len(each.of("notifications/message")) for each in (host, other)] == [told, 0]
+
+
 # --- cancellation (bridging.md 9.4) -----------------------------------------------------------------------------------
 
 
