@@ -204,7 +204,7 @@ class HostExchange:
             self._has_asked = True
             return await self.host.ask(question, self._say)
         if self._session is None:
-            return Failure(METHOD_NOT_FOUND, f"The host of this call does not answer {question.method}")
+            return Failure(METHOD_NOT_FOUND, f"Whoever makes this call cannot be asked ({question.method})")
         if question.method != LIST_ROOTS:  # for those it may be asked at any time (bridging.md 7.4)
             return Failure(INVALID_PARAMS, f"The call that this {question.method} belongs to is over")
         return await self._session.ask(question, self._tell)

@@ -342,8 +342,9 @@ class Upstream:
         self.refused += 1
         if trio.current_time() >= self._told_refused + TELL_REFUSED_S:
             self._told_refused = trio.current_time()
-            text = "%s asked something (%s), and nobody can tell which host it is for: refused, %d so far"
-            log.warning(text, self.name, method, self.refused)
+            text = "%s asked something (%s), and nobody can tell which host it is for: refused, %d so far."
+            text += ' With session_mode = "per_host" each host has its own %s'
+            log.warning(text, self.name, method, self.refused, self.name)
 
     def elicited(self, id: str) -> None:
         """As `UpstreamEvents.elicited`."""

@@ -253,6 +253,7 @@ class Parking:
             raise Refused(INVALID_PARAMS, "The hub is stopping")
         runs = call.record.phase is Phase.RUN
         if runs and not self._has_room(call.caller.identity.principal):
+            log.warning("%s asks, and too many calls wait for answers already: refused", call.upstream)
             raise Refused(INVALID_PARAMS, "Too many calls wait for answers of their hosts")
         key = call.record.ask(question, now)
         if runs:
