@@ -5,8 +5,12 @@ from typing import Any
 
 import pytest
 import trio
-from house import House, JudgedHost, count_tasks
+from house import House, JudgedHost, Question, count_tasks
 from sweeps import sweep
+from test_journey_tasks import TaskServer
+
+from hub.wire.mcp import MODERN
+from upstreams.watches import LINGER_S
 
 FORM = {
     "message": "Who?",
@@ -27,13 +31,13 @@ PARK_S = 2.0
 class Journey:
     """A call with all its rounds."""
 
-    def __init__(self, house: House, host: JudgedHost) -> None:
+    def __init__(self, house: House, host: JudgedHost, tool: str = "up__ask") -> None:
         self.done = trio.Event()
-        house.nursery.start_soon(self._go, host)
+        house.nursery.start_soon(self._go, host, tool)
 
-    async def _go(self, host: JudgedHost) -> None:
+    async def _go(self, host: JudgedHost, tool: str) -> None:
         host.hasty = True
-        call = params = {"name": "up__ask", "arguments": {}}
+        call = params = {"name": tool, "arguments": {}}
         with suppress(trio.BrokenResourceError, trio.ClosedResourceError):  # the host was killed
             answer: dict[str, Any] = {}
             while not answer or answer.get("result", {}).get("resultType") == "input_required":
@@ -71,14 +75,14 @@ async def test_a_call_that_asks_can_be_cancelled_at_any_moment(pair, autojump_cl
         async def after():
             host.hasty = False
             assert "content" in await host.call("up__echo")
-            assert host_tasks(house, host) <= tasks
+            assert tasks_of(house) <= tasks
 
         assert await sweep(house, lambda: host.cancel_now(house.hub), start, after=after, rest_s=10) > 10
 
 
-def host_tasks(house, host):
+def tasks_of(house):
     """All tasks but the journeys that were cancelled, which wait for an answer that they will not get."""
-    journeys = [task for task in house.nursery.child_tasks if task.name.endswith("Journey._go")]
+    journeys = [task for task in house.nursery.child_tasks if task.name.endswith("._go")]
     return count_tasks(house.nursery) - len(journeys)
 
 
@@ -117,3 +121,82 @@ async def test_an_upstream_that_asks_can_go_at_any_moment(pair, autojump_clock):
             assert "isError" not in await host.call("up__echo")
 
         assert await sweep(house, lambda: house.hub.supervisor.restart("up"), start, after=after, rest_s=10) > 10
+
+
+async def work(task):
+    """Take a while, and ask in between."""
+    task.change(message="looking")
+    await trio.sleep(0.5)
+    with trio.move_on_after(60):  # a task that the hub never heard of is asked for by nobody
+        await task.ask("name", "elicitation/create", FORM)
+    task.complete({"content": [{"type": "text", "text": "done"}]})
+
+
+@pytest.mark.covers("I-12", "P-9")
+async def test_a_task_can_be_given_up_at_any_moment(pair, autojump_clock):
+    server = TaskServer(pair.upstream_version, work)
+    server.poll_ms = 300
+    async with pair.house({"up": server}, park_ttl_s=PARK_S) as (house, _):
+        host = willing(await pair.host(house, capabilities=CAN))
+        for _ in range(2):
+            assert (await host.call("up__slow"))["content"][0]["text"] == "done"
+        await trio.sleep(20)
+        tasks = count_tasks(house.nursery)
+
+        async def start(n):
+            return Journey(house, host, "up__slow")
+
+        async def after():
+            host.hasty = False
+            assert "content" in await host.call("up__echo")
+            assert tasks_of(house) <= tasks
+
+        assert await sweep(house, lambda: host.cancel_now(house.hub), start, after=after, rest_s=90) > 10
+
+
+class Watching:
+    """A subscription, from its beginning to its end."""
+
+    def __init__(self, house: House, host: JudgedHost) -> None:
+        self.done = trio.Event()
+        self.listen: Question | None = None
+        house.nursery.start_soon(self._go, host)
+
+    async def _go(self, host: JudgedHost) -> None:
+        host.hasty = True
+        if host.version == MODERN:
+            heard = len(host.of("notifications/subscriptions/acknowledged"))
+            self.listen = await host.start(
+                "subscriptions/listen", {"notifications": {"resourceSubscriptions": ["n://a"]}}
+            )
+            for _ in range(20):
+                if len(host.of("notifications/subscriptions/acknowledged")) == heard:
+                    await trio.sleep(0.01)
+            with suppress(KeyError):  # it is over already
+                await host.cancel(self.listen)
+        else:
+            await host.ask("resources/subscribe", {"uri": "n://a"})
+            await host.ask("resources/unsubscribe", {"uri": "n://a"})
+        self.done.set()
+
+
+@pytest.mark.covers("I-12", "N-13", "N-14", "F-H-24")
+async def test_a_subscription_can_be_cancelled_at_any_moment(pair, autojump_clock):
+    fake = pair.fake(resources=[{"uri": "n://a", "name": "a"}])
+    async with pair.house({"up": fake}) as (house, host):
+        await host.names("resources")
+        await trio.sleep(20)
+        tasks = count_tasks(house.nursery)
+
+        async def start(n):
+            return Watching(house, host)
+
+        async def after():
+            host.hasty = False
+            if pair.from_legacy:
+                await host.ask("resources/unsubscribe", {"uri": "n://a"})
+            await trio.sleep(LINGER_S + 1)
+            assert fake.watched() == []
+            assert tasks_of(house) <= tasks
+
+        assert await sweep(house, lambda: host.cancel_now(house.hub), start, after=after) > 10
