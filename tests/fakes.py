@@ -220,11 +220,12 @@ class FakeUpstream:
                 params = {"uri": uri, "_meta": {SUBSCRIPTION_KEY: id}}
                 await conversation.tell("notifications/resources/updated", params)
 
-    def watched(self) -> list[str]:
-        """What the hub watches here."""
-        listens = self.conversation.listens.values()
+    def watched(self, over: Conversation | None = None) -> list[str]:
+        """What the hub watches here, over the newest connection, or another."""
+        conversation = over or self.conversation
+        listens = conversation.listens.values()
         listened = [uri for wanted in listens for uri in wanted.get("resourceSubscriptions", ())]
-        return sorted([*self.conversation.subscribed, *listened])
+        return sorted([*conversation.subscribed, *listened])
 
     async def end_listens(self) -> None:
         """End all subscriptions, in order."""

@@ -143,12 +143,12 @@ class Pool:
         """Be ready to open sessions until cancelled, which closes them in order."""
         self._backoff.reset()
         self._not_before = float("-inf")
-        try:
-            async with trio.open_nursery() as self._nursery:
-                task_status.started()
+        async with trio.open_nursery() as self._nursery:
+            task_status.started()
+            try:
                 await trio.sleep_forever()
-        finally:
-            self._nursery = None
+            finally:
+                self._nursery = None
 
     # --- the main session ---------------------------------------------------------------------------------------------
 
