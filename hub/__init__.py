@@ -2,10 +2,14 @@
 
     relay           the host's end of one operation: progress and logs back to exactly the request they belong to
     router          one table from method to handler; the only way from a host's request to an upstream
+    bridge          what an upstream may want in place of a result: input, a visit to a page, time (a package)
+    asking          what legacy hosts are asked, from question to answer
     welcome         what the hub says of itself
-    catalog         what hosts see of all upstreams (offers: of one), and the way back; naming, uris, rewrite below it
+    catalog         what hosts see of all upstreams (offers: of one), and the way back
+    naming          one name or URI and back; uris, rewrite, apps beside it
     notify          the one consumer of upstream changes: rebuild, swap, tell
-    registry        who is attached; downstream: over lines; http_session: over legacy HTTP
+    subscriptions   what hosts want to be told of unasked; listeners: the streams of modern hosts
+    registry        who is attached; serving: one request; downstream: over lines; http_session: over legacy HTTP
     http_endpoint   what Streamable HTTP means in both eras; http_answer, http_refusal, resume, batch beside it
     http_server     HTTP/1.1 without MCP; http_connection, http_message, access below it
     hub             all of that wired together; daemon: sockets, signals and drain around it

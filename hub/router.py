@@ -297,7 +297,7 @@ class Router:
         catalog = self._catalog(exchange.scope)
         if (arguments := params.get("arguments")) is not None:
             params["arguments"] = untag_arguments(arguments, catalog.untagger(route.upstream))
-        params = params_for_upstream(request.method, params, upstream_version=upstream.snapshot.version)
+        params = params_for_upstream(params)
         operation = Operation(request.method, params, meta)
         level = exchange.caller.log_level
         if level is None or exchange.caller.era is Era.LEGACY:

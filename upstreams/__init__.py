@@ -2,7 +2,15 @@
 
 Read in this order: `lifecycle` (the states of an upstream, pure), `status` (what is shown of one, pure), `upstream`
 (what the hub calls), `supervisor` (one task per upstream: connect, serve, back off), `session` (what every session
-does). Then one transport:
+does). Then, as needed:
+
+- whose session: `sharing` (what is configured, pure), `place` (one session, open to end), `pool` (which serves which
+  host), `elders` (those in the handshake era with servers of both);
+- what upstreams ask: `attribution` (whose question, pure), `running` (the operation it belongs to), `questions` (from
+  arrival to answer), `elicited` (visits to pages that are done), `task_tokens` (progress of tasks);
+- what hosts watch: `watches` (over one session), `holdings` (over which), `listening` (of modern upstreams).
+
+And one transport:
 
 - stdio: `stdio`, over `peer_session` (calls that share one stream), `probe` (which era) and `child` (the process);
 - HTTP: `http` and the modules whose names begin with it; `sse` for HTTP+SSE of 2024-11-05.

@@ -133,7 +133,7 @@ class Urls:
 
         Raises:
             VisitNeeded: see there.
-        UpstreamProtocolError: the error does not say what to visit, or comes again and again.
+            UpstreamProtocolError: the error does not say what to visit, or comes again and again.
         """
         pages = _pages(reply, upstream.name)
         if round > MAX_ROUNDS:

@@ -12,6 +12,8 @@ this order:
 - `legacy`     the handshake of 2024-11-05 to 2025-11-25, a table.
 - `modern`     the per-request metadata of 2026-07-28, read and stamped.
 - `translate`  results, errors and definitions between revisions.
+- `questions`  what upstreams ask of hosts, and the answers, between revisions; `abilities` (what can be asked at all),
+               `forms` and `sampling` below it.
 
 What always holds: an accepted message has one reading and no line end; values we do not route on keep their bytes; a
 peer's mistake is a `RemoteProtocolError` (or a subclass) that says what to answer, never another exception.

@@ -116,7 +116,6 @@ UPDATED: Final = "notifications/resources/updated"
 ACKNOWLEDGED: Final = "notifications/subscriptions/acknowledged"
 ROOTS_CHANGED: Final = "notifications/roots/list_changed"
 ELICITED: Final = "notifications/elicitation/complete"
-TASK_STATUS: Final = "notifications/tasks/status"
 TASK_CHANGED: Final = "notifications/tasks"
 
 RESULT_TYPE: Final = "resultType"

@@ -326,11 +326,11 @@ def _tidy_property(schema: Raw, legacy: bool) -> Raw:
 _HOP_PARAMS = frozenset({"task", "inputResponses", "requestState"})
 
 
-def params_for_upstream(operation_method: str, params: dict[str, Raw], *, upstream_version: str) -> dict[str, Raw]:
+def params_for_upstream(params: dict[str, Raw]) -> dict[str, Raw]:
     """The params of an operation without what was meant for the hub alone; `params` itself, if nothing changes.
 
-    The hub offers no legacy tasks and asks for no input, so there is nothing of either to pass on to any upstream, and
-    a host's `requestState` must never reach one unverified (R-19).
+    The hub offers hosts no legacy tasks, and what goes on from answers is for `hub.bridge` to say: a host's
+    `requestState` must never reach an upstream unverified (R-19).
     """
     if _HOP_PARAMS.isdisjoint(params):
         return params
