@@ -14,6 +14,7 @@ from msgspec import structs
 
 from config.schema import UpstreamConfig
 from hub.link.exchange import Caller, Exchange, UpstreamProtocolError, UpstreamUnavailable, UpstreamVersionError
+from hub.wire.abilities import can_be_asked
 from hub.wire.mcp import L4, Era
 from upstreams.http_post import StatusError
 from upstreams.place import Place
@@ -28,7 +29,6 @@ PATIENCE_S: Final = 10.0
 """How long a call waits to see whether there is a handshake; a server that speaks has answered by then."""
 ONE_ERA: Final = "one-era"
 """The section of the memory that holds the servers which have no handshake."""
-_CAN_BE_ASKED: Final = frozenset({"sampling", "elicitation", "roots"})
 
 
 class Elders:
@@ -62,7 +62,7 @@ class Elders:
 
     def serve(self, caller: Caller) -> bool:
         """Whether `caller` is to have a session of the handshake era."""
-        return self._active and caller.era is Era.LEGACY and not _CAN_BE_ASKED.isdisjoint(caller.capabilities)
+        return self._active and caller.era is Era.LEGACY and can_be_asked(caller.capabilities)
 
     async def find(self, exchange: Exchange) -> Place | None:
         """The session for the host of `exchange`, opened if need be; None: the modern one has to do.

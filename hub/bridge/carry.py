@@ -20,6 +20,7 @@ from hub.bridge.tasks import ABSORBED, Tasks
 from hub.bridge.urls import AGAIN, Urls, Visits, round_of, wants_visits
 from hub.link.exchange import Caller, Exchange, Interim, Operation, Question, UpstreamProtocolError
 from hub.relay import HostExchange
+from hub.wire.abilities import can_be_asked
 from hub.wire.jsonrpc import Failure, Reply, Request, Result, encode, open_object, peek_object, peek_str, raw
 from hub.wire.mcp import MAY_ASK, MODERN, RESOURCES_READ, TOOLS_CALL, Era, Kind, era_of
 from hub.wire.questions import Refused, check, for_host, for_upstream, mode_of
@@ -95,7 +96,7 @@ class Carrier:
     ) -> Reply:
         """A first attempt of a modern host. A legacy upstream may ask meanwhile, so its call must be able to last."""
         caller = exchange.caller
-        if era_of(upstream.snapshot.version) is Era.MODERN or _CAN_BE_ASKED.isdisjoint(caller.capabilities):
+        if era_of(upstream.snapshot.version) is Era.MODERN or not can_be_asked(caller.capabilities):
             reply = self._relay(await upstream.call(operation, exchange), upstream, caller, request)
             reply = await self.tasks.settle(upstream, operation, exchange, reply, request)
         else:
@@ -169,8 +170,6 @@ class Carrier:
 
 
 _TRUE = Raw(b"true")
-
-_CAN_BE_ASKED: Final = frozenset({"sampling", "elicitation", "roots"})
 
 
 async def settle(upstream: Callee, operation: Operation, exchange: Exchange) -> Reply:

@@ -80,7 +80,7 @@ class View(Protocol):
 
 
 class Listener(View, Protocol):
-    """A stream that hears of tasks; `hub.subscriptions.Stream` is one."""
+    """A stream that hears of tasks; `hub.listeners.Stream` is one."""
 
     def say(self, subject: str, method: str, params: dict[str, Raw]) -> None:
         """Send a notification; an unsaid one of the same subject is replaced. Never blocks."""

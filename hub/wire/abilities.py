@@ -14,6 +14,8 @@ from hub.wire.mcp import TASKS_EXTENSION, UI_EXTENSION
 
 FORM: Final = "form"
 URL: Final = "url"
+ASKABLE: Final = frozenset({"sampling", "elicitation", "roots"})
+"""The capabilities of hosts that can be asked something."""
 PASSIVE_EXTENSIONS: Final = (UI_EXTENSION,)
 """Extensions that ask nothing of the hub, so that upstreams may know that a host has them."""
 PASSIVE: Final = raw({UI_EXTENSION: {"mimeTypes": ["text/html;profile=mcp-app"]}})
@@ -97,6 +99,11 @@ def _features(capabilities: Mapping[str, Raw]) -> set[str]:
     if "tools" in peek_object(capabilities.get("sampling")):
         features.add("sampling.tools")
     return features
+
+
+def can_be_asked(capabilities: Mapping[str, Raw]) -> bool:
+    """Whether a host with `capabilities` can be asked anything at all."""
+    return not ASKABLE.isdisjoint(capabilities)
 
 
 def modes(capabilities: Mapping[str, Raw]) -> set[str]:

@@ -6,8 +6,8 @@
                                                                      or `Refused` (nobody's)
     declined      what an upstream gets when nobody answers
 
-Sources: bridging.md 5 (capabilities), 7.1 and 7.5 (refusals), 12.3 (payloads); R-5, G-9, G-10. What both sides can read
-passes as it is.
+What a host declared is read by `abilities`. Sources: bridging.md 7.1 and 7.5 (refusals), 12.3 (payloads); R-5, G-9,
+G-10. What both sides can read passes as it is.
 """
 
 import secrets
@@ -16,7 +16,7 @@ from typing import Final
 
 from msgspec import Raw, Struct
 
-from hub.wire.abilities import FORM, URL, capabilities_for_upstream, capabilities_of_session, covers, modes, superset
+from hub.wire.abilities import FORM, URL, modes
 from hub.wire.forms import OutOfBounds, Unshowable, newer_content, older_form
 from hub.wire.jsonrpc import (
     EMPTY,
@@ -48,22 +48,6 @@ from hub.wire.mcp import (
 )
 from hub.wire.sampling import SINGLE, Malformed, Unreadable, older_content, older_messages, uses_tools
 
-__all__ = [
-    "Question",
-    "Refused",
-    "Unsuitable",
-    "capabilities_for_upstream",
-    "capabilities_of_session",
-    "check",
-    "covers",
-    "declined",
-    "elicitation_id",
-    "for_host",
-    "for_upstream",
-    "mode_of",
-    "superset",
-]
-
 SAMPLING_REJECTED: Final = -1
 """The code of a user who does not want a model asked (the revisions' own example)."""
 
@@ -88,16 +72,6 @@ class Refused(Exception):
     def __init__(self, code: int, message: str) -> None:
         super().__init__(message)
         self.failure = Failure(code, message)
-
-
-class Unsuitable(RemoteProtocolError):
-    """An answer with fewer or more options chosen than the form allows, which the host could not know.
-
-    It is to be asked once more; after that, `declined`.
-    """
-
-    def __init__(self, message: str) -> None:
-        super().__init__(INVALID_PARAMS, message)
 
 
 # --- questions --------------------------------------------------------------------------------------------------------
@@ -134,13 +108,12 @@ def for_host(question: Question, host_version: str) -> dict[str, Raw]:
     params = {name: value for name, value in question.params.items() if name not in ("_meta", "task")}
     if era_of(host_version) is Era.LEGACY and (meta := _meta(question.params)):
         params["_meta"] = meta
-    match question.method:
-        case "elicitation/create":
-            return _elicitation(question, params, host_version)
-        case "sampling/createMessage":
-            return _sampling(params, host_version)
-        case "roots/list":
-            return params
+    if question.method == ELICIT:
+        return _elicitation(question, params, host_version)
+    if question.method == SAMPLE:
+        return _sampling(params, host_version)
+    if question.method == LIST_ROOTS:
+        return params
     raise Refused(METHOD_NOT_FOUND, f"hubd knows no {question.method}")
 
 
@@ -212,8 +185,8 @@ def for_upstream(question: Question, answer: Raw, host_version: str) -> Raw:
     """A host's answer to `for_host(question, host_version)`, as the upstream can read it.
 
     Raises:
-        Unsuitable: see there.
-        RemoteProtocolError: -32602, it is no answer to such a question; the host may try again.
+        RemoteProtocolError: -32602, it is no answer to such a question, or fewer or more options are chosen than the
+            form allows; the host may try again.
         Refused: -32603, the upstream's revision has no words for it.
     """
     members = open_object(answer)
@@ -243,7 +216,7 @@ def _elicited(question: Question, members: dict[str, Raw], host_version: str) ->
         try:
             newer = newer_content(question.params.get("requestedSchema", EMPTY), filled)
         except OutOfBounds as error:
-            raise Unsuitable(str(error)) from None
+            raise RemoteProtocolError(INVALID_PARAMS, str(error)) from None
         if newer != filled:
             members["content"] = raw(newer)
 

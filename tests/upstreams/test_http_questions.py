@@ -8,8 +8,8 @@ from http_fixture import TEXT, TIMEOUTS, Ear, Fixture, log_note, note, running
 from http_peer import PeerRequest, Script, Talk
 
 from hub.link.exchange import DeadlineExceeded, Operation
+from hub.wire.abilities import superset
 from hub.wire.jsonrpc import Failure, raw
-from hub.wire.questions import superset
 from upstreams.session import CallTimeouts, Terms
 
 SHARED = Terms(superset())

@@ -20,8 +20,8 @@ from hub.link.exchange import (
     UpstreamUnauthorized,
     UpstreamUnavailable,
 )
+from hub.wire.abilities import superset
 from hub.wire.mcp import Era, Kind
-from hub.wire.questions import superset
 from upstreams.http import open_http
 from upstreams.session import CallTimeouts, Terms
 

@@ -23,9 +23,9 @@ from hub.link.exchange import (
     UpstreamProtocolError,
     UpstreamUnavailable,
 )
+from hub.wire.abilities import superset
 from hub.wire.jsonrpc import Result, peek_str, raw
 from hub.wire.mcp import L2, L4, MODERN, Kind
-from hub.wire.questions import superset
 from upstreams.probe import config_key
 from upstreams.session import COMMON, CallTimeouts, Terms, walk
 from upstreams.stdio import DiedInHandshake, StdioSession

@@ -9,9 +9,9 @@ from fakes import FakeHost, FakeUpstream
 from config.schema import Timeouts, UpstreamConfig
 from config.state import Memory
 from hub.link.exchange import DeadlineExceeded, HubError, Operation
+from hub.wire.abilities import superset
 from hub.wire.jsonrpc import Failure, Result, raw
 from hub.wire.mcp import L3, L4, MODERN
-from hub.wire.questions import superset
 from upstreams.questions import EARLY_S, KEEPALIVE_S, MAX_OPEN, MAX_OPEN_EACH, PER_MINUTE, ROOTS_S, STARTUP_QUIET_S
 from upstreams.session import CallTimeouts, Terms
 

@@ -9,22 +9,11 @@ from hypothesis import strategies as st
 from schemas import _check, validate
 
 from hub.bridge.states import input_required, wanted
+from hub.wire.abilities import capabilities_for_upstream, capabilities_of_session, covers, superset
 from hub.wire.jsonrpc import Failure, RemoteProtocolError, Result, encode_request, encode_response, raw
 from hub.wire.legacy import initialize_params
 from hub.wire.mcp import ALL_VERSIONS, L1, L2, L3, L4, LEGACY_VERSIONS, MODERN
-from hub.wire.questions import (
-    Question,
-    Refused,
-    Unsuitable,
-    capabilities_for_upstream,
-    capabilities_of_session,
-    check,
-    covers,
-    declined,
-    for_host,
-    for_upstream,
-    superset,
-)
+from hub.wire.questions import Question, Refused, check, declined, for_host, for_upstream
 
 ELICIT, SAMPLE, ROOTS = "elicitation/create", "sampling/createMessage", "roots/list"
 UI = {"io.modelcontextprotocol/ui": {"mimeTypes": ["text/html;profile=mcp-app"]}}
@@ -469,17 +458,17 @@ MANY = {"type": "array", "items": {"type": "string", "enum": ["a", "b", "c"]}}
         ({}, False, {}, None),
         ({}, False, {"m::a": False}, []),
         ({"minItems": 1}, False, {"m::a": False}, None),
-        ({"minItems": 1}, True, {"m::a": False}, Unsuitable),
-        ({"minItems": 2}, False, {"m::a": True}, Unsuitable),
-        ({"maxItems": 1}, False, {"m::a": True, "m::b": True}, Unsuitable),
+        ({"minItems": 1}, True, {"m::a": False}, RemoteProtocolError),
+        ({"minItems": 2}, False, {"m::a": True}, RemoteProtocolError),
+        ({"maxItems": 1}, False, {"m::a": True, "m::b": True}, RemoteProtocolError),
         ({"maxItems": 1}, True, {"m::b": True}, ["b"]),
     ],
 )
 def test_booleans_become_a_list_again(limits, required, content, expected):
     asked = form({"m": {**MANY, **limits}, "x": {"type": "string"}}, required=["m"] if required else [])
     answer = {"action": "accept", "content": {**content, "x": "y"}}
-    if expected is Unsuitable:
-        with pytest.raises(Unsuitable):
+    if expected is RemoteProtocolError:
+        with pytest.raises(RemoteProtocolError, match="chosen"):
             for_upstream(asked, raw(answer), L3)
         return
     found = answered(asked, answer, L3)["content"]
