@@ -92,8 +92,8 @@ def hub(tmp_path_factory, records):
         for name, scheme, entries in (
             # Each host its own process: only so it may learn of the host's roots.
             ("old", "old", {"session_mode": "per_host"}),
-            ("old-shared", "oldshared", {"session_mode": "shared", "across_principals": True}),
-            ("new", "new", {"era": "modern", "across_principals": True}),
+            ("old-shared", "oldshared", {"session_mode": "shared"}),
+            ("new", "new", {"era": "modern"}),
         ):
             command, *args = records.tee("upstream", name, [*programs[name[:3]], scheme])
             config.append(table(name, command=command, args=args, **{"era": "legacy", "apps": True, **entries}))
