@@ -182,3 +182,33 @@ async def test_a_session_of_ones_own_is_used_as_soon_as_it_is_there(autojump_clo
     await fake.touch(A, over=own)
     await settle()
     assert (one.heard, other.heard) == ([A, A], [A])
+
+
+async def test_the_other_side_of_a_server_of_both_eras_is_watched_when_it_is_used(autojump_clock, nursery):
+    fake, upstream, _ = await an_upstream(nursery, MODERN)
+    fake.judge = lambda line, method: None
+    about = {"name": "both", "version": "1"}
+    fake.on["initialize"] = lambda *_: {
+        "protocolVersion": L4,
+        "capabilities": fake.capabilities,
+        "serverInfo": about,
+    }
+    fake.on["resources/subscribe"] = fake._subscribe
+    one, plain = Reader("one"), Reader("plain")
+    one.exchange.caller = msgspec.structs.replace(one.exchange.caller, capabilities={"elicitation": raw({})})
+    assert await upstream.watch(A, one) is None
+    assert await upstream.watch(A, plain) is None
+    await trio.sleep(1)
+    assert watched(fake) == [[A]]
+    assert await upstream.call(ECHO, one.exchange)
+    await trio.sleep(1)
+    assert (one.heard, plain.heard) == ([A], [])
+    main, elder = fake.conversations
+    await fake.touch(A, over=elder)
+    await settle()
+    assert (one.heard, plain.heard) == ([A, A], [])
+    await elder.close()
+    await trio.sleep(5)
+    await fake.touch(A, over=main)
+    await settle()
+    assert (one.heard, plain.heard) == ([A, A, A, A], [A])
