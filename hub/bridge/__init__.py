@@ -6,9 +6,10 @@
     legacy  modern    `rounds`: the host is asked, the upstream is called again with the answers
     modern  modern    `carry`: questions pass, the upstream's state goes sealed
 
-`carry` decides which it is; `states` seals what a host carries between its requests; `urls` is about errors that ask
-for a visit to a page, `tasks` about results that come later. Of a parked call, `parked` says what may happen when,
-`call` is its two ends, `parking` has its tasks; `roots` remembers what hosts need not be asked again. Of results that
-come later, `task_words` has the words, `remote` the requests; `absorb` waits for them, `handles` gives hosts tasks to
-look after, for which `gather` collects what their upstreams ask.
+`carry` decides which it is; `inputs` reads the questions that come in results; `states` seals what a host carries
+between its requests; `urls` is about errors that ask for a visit to a page, `tasks` about results that come later.
+
+Of a parked call, `parked` says what may happen when, `call` is its two ends, `parking` has its tasks; `roots` remembers
+what hosts need not be asked again. Of results that come later, `task_words` has the words, `remote` the requests;
+`absorb` waits for them, `handles` gives hosts tasks to look after, for which `gather` collects what their upstreams ask.
 """

@@ -19,9 +19,21 @@ from typing import Final
 import trio
 from msgspec import Raw
 
-from hub.bridge.remote import Remote, TaskCancelled, TaskGone, is_unknown, nonsense, questions_of
-from hub.bridge.rounds import MAX_ROUNDS, ask_all, judge, offered
-from hub.bridge.task_words import CANCELLED, FAILED, TERMINAL, WORKING, NoTask, Task, has_content, outcome, said
+from hub.bridge.inputs import MAX_ROUNDS, judge, offered, read_questions
+from hub.bridge.remote import Remote, TaskCancelled, TaskGone, is_unknown, nonsense
+from hub.bridge.rounds import ask_all
+from hub.bridge.task_words import (
+    CANCELLED,
+    FAILED,
+    NEEDS_INPUT,
+    TERMINAL,
+    WORKING,
+    NoTask,
+    Task,
+    has_content,
+    outcome,
+    said,
+)
 from hub.link.exchange import Caller, DeadlineExceeded, Exchange, HubError, Interim, Question
 from hub.wire.jsonrpc import Failure, Reply, Result, raw
 from hub.wire.mcp import METHOD_NOT_FOUND, Era
@@ -115,7 +127,9 @@ class Absorption:
 
     def _new_questions(self, task: Task) -> dict[str, Question]:
         """What nobody has answered yet; each key is asked for once (X-9)."""
-        found = questions_of(task, self._remote.upstream.name, self._remote.version)
+        if task.status != NEEDS_INPUT:
+            return {}
+        found = read_questions(task.members, self._remote.upstream.name, self._remote.version)
         return {key: question for key, question in found.items() if key not in self._answered}
 
     async def _put(self, questions: dict[str, Question]) -> Reply | None:
@@ -126,8 +140,9 @@ class Absorption:
         if self._round > MAX_ROUNDS:
             raise nonsense(name, "a task that asks without end")
         if self._show is not None:
+            shown = self._show(questions, self._answered, self._round)
             self.over = True
-            return self._show(questions, self._answered, self._round)
+            return shown
         with self._host.asked():
             answers = await ask_all(questions, self._exchange)
         await self._update(answers)

@@ -12,18 +12,18 @@ from typing import Final, Protocol
 import trio
 from msgspec import Raw, structs
 
+from hub.bridge.inputs import check_answers, input_requests, kinds_of, offered
 from hub.bridge.parking import PARK, Parking
 from hub.bridge.remote import TaskServer
-from hub.bridge.rounds import Wanted, drive, offered, read_wanted
-from hub.bridge.states import INVALID, LOST, BadState, State, States, answers_of, bind, input_required, state_of, wanted
+from hub.bridge.rounds import Wanted, drive, read_wanted
+from hub.bridge.states import INVALID, LOST, BadState, State, States, answers_of, bind, input_required, state_of
 from hub.bridge.tasks import ABSORBED, Tasks
 from hub.bridge.urls import AGAIN, Urls, Visits, round_of, wants_visits
-from hub.link.exchange import Caller, Exchange, Interim, Operation, Question, UpstreamProtocolError
+from hub.link.exchange import Caller, Exchange, Interim, Operation
 from hub.relay import HostExchange
 from hub.wire.abilities import can_be_asked
 from hub.wire.jsonrpc import Failure, Reply, Request, Result, encode, open_object, peek_object, peek_str, raw
-from hub.wire.mcp import MAY_ASK, MODERN, RESOURCES_READ, TOOLS_CALL, Era, Kind, era_of
-from hub.wire.questions import Refused, check, for_host, for_upstream, mode_of
+from hub.wire.mcp import MAY_ASK, RESOURCES_READ, TOOLS_CALL, Era, Kind, era_of
 from upstreams.elicited import Elicitations
 
 RELAY: Final = "relay"
@@ -146,13 +146,10 @@ class Carrier:
         if asked is None:
             return reply
         may = offered(upstream.config, caller.capabilities)
-        requests = {key: _relayed(question, caller, may) for key, question in asked.questions.items()}
+        requests = input_requests(asked.questions, caller, may)
         kept = {} if asked.state is None else {"s": asked.state}
-        kinds = {
-            key: {"method": question.method, "mode": mode_of(question)} for key, question in asked.questions.items()
-        }
         binding = bind(upstream.name, caller.identity.principal, request)
-        sealed = self._states.seal(RELAY, binding, ttl_s=RELAY_TTL_S, k=kinds, **kept)
+        sealed = self._states.seal(RELAY, binding, ttl_s=RELAY_TTL_S, k=kinds_of(asked.questions), **kept)
         return input_required(requests or None, sealed)
 
     # --- when there is nothing to go on from --------------------------------------------------------------------------
@@ -202,21 +199,6 @@ def _wanted_of(reply: Reply, upstream: Callee) -> Wanted | None:
     return None if era_of(version) is Era.LEGACY else read_wanted(reply, upstream.name, version)
 
 
-def _relayed(question: Question, caller: Caller, declared: Mapping[str, Raw]) -> Raw:
-    """One input request of a modern upstream, for a modern host. `declared`: what it was told that the host can do.
-
-    Raises:
-        UpstreamProtocolError: it asks for something else (R-5).
-    """
-    try:
-        check(question, declared)
-        return wanted(question, for_host(question, caller.version))
-    except Refused as refused:
-        name = question.upstream
-        text = f"{name} asked for input that this host cannot give: {refused.failure.message}"
-        raise UpstreamProtocolError(text, upstream=name) from None
-
-
 def _retry_of(state: State, request: Request) -> dict[str, Raw]:
     """The params to call a modern upstream with again: the answers, and its own state byte for byte (R-12).
 
@@ -224,13 +206,7 @@ def _retry_of(state: State, request: Request) -> dict[str, Raw]:
         RemoteProtocolError: -32602, an answer is none to what was asked under its key (R-10).
     """
     answers = answers_of(request)
-    for key, kind in peek_object(state.members.get("k")).items():
-        if key in answers:
-            asked = peek_object(kind)
-            question = Question(
-                peek_str(asked["method"]) or "", {"mode": asked["mode"]}, state.binding.upstream, MODERN
-            )
-            for_upstream(question, answers[key], MODERN)
+    check_answers(answers, peek_object(state.members.get("k")), state.binding.upstream)
     kept = {"requestState": state.members["s"]} if "s" in state.members else {}
     return {"inputResponses": raw(answers), **kept}
 

@@ -15,9 +15,8 @@ import trio
 from msgspec import Raw
 
 from hub.bridge.gather import Gathering
-from hub.bridge.remote import Quiet, Remote, TaskServer, is_unknown, nonsense, questions_of
-from hub.bridge.rounds import offered
-from hub.bridge.states import wanted
+from hub.bridge.inputs import input_requests, offered, read_questions
+from hub.bridge.remote import Quiet, Remote, TaskServer, is_unknown, nonsense
 from hub.bridge.task_words import (
     CANCELLED,
     FAILED,
@@ -41,7 +40,7 @@ from hub.bridge.task_words import (
     whole,
     write_ticket,
 )
-from hub.link.exchange import Caller, HubError, Interim, Question, UpstreamProtocolError
+from hub.link.exchange import Caller, HubError, Interim
 from hub.relay import HostExchange
 from hub.seal import SealBroken, Sealer
 from hub.wire.jsonrpc import Failure, RemoteProtocolError, Reply, Request, Result, open_object, peek_str, raw
@@ -57,7 +56,6 @@ from hub.wire.mcp import (
     Era,
     era_of,
 )
-from hub.wire.questions import Refused, check, for_host
 
 PURPOSE: Final = "task"
 MAX_GATHERINGS: Final = 256
@@ -227,9 +225,8 @@ class Handles:
     async def _requests(self, task: Task, remote: Remote, ticket: Ticket, caller: Caller) -> dict[str, Raw]:
         """What the upstream wants to know."""
         if remote.era is Era.MODERN:
-            found = questions_of(task, ticket.u, ticket.v)
-            may = offered(remote.upstream.config, caller.capabilities)
-            return {key: _relayed(question, caller, may) for key, question in found.items()}
+            found = read_questions(task.members, ticket.u, ticket.v)
+            return input_requests(found, caller, offered(remote.upstream.config, caller.capabilities))
         key = ticket.u, ticket.s, ticket.t
         gathering = self._gatherings.get(key)
         if gathering is None:
@@ -306,18 +303,3 @@ async def _outcome(task: Task, remote: Remote) -> Reply:
 def _failure(reply: Reply) -> Failure:
     assert isinstance(reply, Failure), "an error stays one, whoever sees it"
     return reply
-
-
-def _relayed(question: Question, caller: Caller, declared: Mapping[str, Raw]) -> Raw:
-    """A question of a task, for a modern host. `declared`: what the upstream was told that the host can do.
-
-    Raises:
-        UpstreamProtocolError: it asks for something else (R-5).
-    """
-    try:
-        check(question, declared)
-        return wanted(question, for_host(question, caller.version))
-    except Refused as refused:
-        name = question.upstream
-        text = f"{name} wants input for a task that this host cannot give: {refused.failure.message}"
-        raise UpstreamProtocolError(text, upstream=name) from None

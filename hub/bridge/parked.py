@@ -26,14 +26,13 @@ from typing import Final
 
 from msgspec import Raw, Struct
 
+from hub.bridge.inputs import MAX_ROUNDS
 from hub.bridge.states import EXPIRED, LOST, USED, BadState, wanted
 from hub.link.exchange import Caller, Question
 from hub.wire.jsonrpc import Reply, Result
 from hub.wire.mcp import INVALID_PARAMS
 from hub.wire.questions import Refused, check, declined, for_host, for_upstream
 
-MAX_ROUNDS: Final = 16
-"""Of one call (F-I-08)."""
 MAX_OPEN: Final = 32
 """Questions of one call that wait for an answer."""
 UNANSWERED: Final = "Nobody answered"

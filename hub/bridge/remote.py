@@ -11,14 +11,12 @@ from typing import Final, Protocol
 from msgspec import Raw
 
 from config.schema import UpstreamConfig
-from hub.bridge.rounds import MAX_AT_ONCE
-from hub.bridge.task_words import NEEDS_INPUT, NoTask, Task, read_task
+from hub.bridge.task_words import NoTask, Task, read_task
 from hub.link.exchange import Caller, Exchange, HubError, Operation, Question, UpstreamProtocolError
-from hub.wire.jsonrpc import Failure, RemoteProtocolError, Reply, open_object, peek_object, peek_str, raw
+from hub.wire.jsonrpc import Failure, Reply, peek_object, raw
 from hub.wire.mcp import (
     INVALID_PARAMS,
     METHOD_NOT_FOUND,
-    QUESTIONS,
     TASKS_CANCEL,
     TASKS_GET,
     TASKS_RESULT,
@@ -153,30 +151,6 @@ class Remote:
 def is_unknown(failure: Failure) -> bool:
     """Whether an upstream says that there is no such task."""
     return failure.code == INVALID_PARAMS
-
-
-def questions_of(task: Task, upstream: str, version: str) -> dict[str, Question]:
-    """What a task of the extension wants to know, by key.
-
-    Raises:
-        UpstreamProtocolError: it asks for what no host can be asked.
-    """
-    if task.status != NEEDS_INPUT:
-        return {}
-    try:
-        requests = open_object(task.members["inputRequests"]) if "inputRequests" in task.members else {}
-    except RemoteProtocolError:
-        raise nonsense(upstream, "inputRequests that are no object") from None
-    if len(requests) > MAX_AT_ONCE:
-        raise nonsense(upstream, f"a task with more than {MAX_AT_ONCE} questions at once")
-    return {key: _question(peek_object(value), upstream, version) for key, value in requests.items()}
-
-
-def _question(request: dict[str, Raw], upstream: str, version: str) -> Question:
-    method = peek_str(request.get("method"))
-    if method not in QUESTIONS:
-        raise nonsense(upstream, "a question of an unknown kind")
-    return Question(method, peek_object(request.get("params")), upstream, version)
 
 
 def nonsense(upstream: str, what: str) -> UpstreamProtocolError:

@@ -13,17 +13,13 @@ from typing import Final
 import trio
 from msgspec import Raw, Struct, structs
 
-from config.schema import UpstreamConfig
-from hub.link.exchange import Exchange, Executed, HubError, Question, UpstreamProtocolError
+from hub.bridge.inputs import MAX_ROUNDS, bad_input, judge, read_questions
+from hub.link.exchange import Exchange, Executed, HubError, Question
 from hub.wire.abilities import URL
-from hub.wire.jsonrpc import Failure, RemoteProtocolError, Reply, Result, open_object, peek_object, peek_str, raw
-from hub.wire.mcp import ELICIT, INPUT_REQUIRED, QUESTIONS, RESULT_TYPE
-from hub.wire.questions import Refused, check, mode_of
+from hub.wire.jsonrpc import Failure, Reply, Result, peek_object, peek_str, raw
+from hub.wire.mcp import ELICIT, INPUT_REQUIRED, RESULT_TYPE
+from hub.wire.questions import mode_of
 
-MAX_ROUNDS: Final = 16
-"""Of one operation, those without questions included (`max_rounds`)."""
-MAX_AT_ONCE: Final = 32
-"""Questions in one round."""
 FIRST_PAUSE_S: Final = 0.25
 LONGEST_PAUSE_S: Final = 10.0
 """How long to wait before calling again when there was nothing to ask: at first not at all, then doubling."""
@@ -72,28 +68,11 @@ def read_wanted(reply: Reply, upstream: str, version: str) -> Wanted | None:
         return None
     state = members.get("requestState")
     if state is not None and peek_str(state) is None:
-        raise _nonsense(upstream, "with a requestState that is no string")
-    try:
-        requests = open_object(members["inputRequests"]) if "inputRequests" in members else {}
-    except RemoteProtocolError:
-        raise _nonsense(upstream, "with inputRequests that are no object") from None
-    if not requests and state is None:
-        raise _nonsense(upstream, "but for none in particular")
-    if len(requests) > MAX_AT_ONCE:
-        raise _nonsense(upstream, f"with more than {MAX_AT_ONCE} questions at once")
-    return Wanted({key: _question(value, upstream, version) for key, value in requests.items()}, state)
-
-
-def _question(value: Raw, upstream: str, version: str) -> Question:
-    request = peek_object(value)
-    method = peek_str(request.get("method"))
-    if method not in QUESTIONS:
-        raise _nonsense(upstream, "of an unknown kind")
-    return Question(method, peek_object(request.get("params")), upstream, version)
-
-
-def _nonsense(upstream: str, how: str) -> UpstreamProtocolError:
-    return UpstreamProtocolError(f"{upstream} asks for input {how}", upstream=upstream)
+        raise bad_input(upstream, "with a requestState that is no string")
+    questions = read_questions(members, upstream, version)
+    if not questions and state is None:
+        raise bad_input(upstream, "but for none in particular")
+    return Wanted(questions, state)
 
 
 async def drive(
@@ -138,7 +117,7 @@ async def drive(
         reply = await retry(more)
     else:
         if read_wanted(reply, upstream, version) is not None:
-            raise _nonsense(upstream, f"more than {MAX_ROUNDS} times for one operation")
+            raise bad_input(upstream, f"more than {MAX_ROUNDS} times for one operation")
     if visited is not None:
         for visit in visits:
             visited(visit)
@@ -151,25 +130,6 @@ def _named(question: Question, visits: list[str]) -> Question:
         return question
     visits.append(secrets.token_urlsafe(12))
     return structs.replace(question, params={**question.params, "elicitationId": raw(visits[-1])})
-
-
-def offered(config: UpstreamConfig, capabilities: Mapping[str, Raw]) -> Mapping[str, Raw]:
-    """What a modern upstream may ask of a host with `capabilities`: what it was told of them, at most (5.1)."""
-    if config.client_features == "none":
-        return {}
-    if config.roots in ("auto", "host") or "roots" not in capabilities:
-        return capabilities
-    return {name: value for name, value in capabilities.items() if name != "roots"}
-
-
-def judge(questions: Mapping[str, Question], declared: Mapping[str, Raw], upstream: str) -> None:
-    """Raise, unless all of them may be asked: else a person would be bothered in vain."""
-    try:
-        for question in questions.values():
-            check(question, declared)
-    except Refused as refused:
-        text = f"that was not offered: {refused.failure.message}"
-        raise _nonsense(upstream, text) from None
 
 
 async def ask_all(questions: Mapping[str, Question], exchange: Exchange) -> dict[str, Raw]:

@@ -18,14 +18,14 @@ from msgspec import Raw, structs
 
 from hub.bridge.absorb import Absorption, Show
 from hub.bridge.handles import Handles
+from hub.bridge.inputs import check_answers, input_requests, kinds_of, offered
 from hub.bridge.remote import Quiet, Remote, TaskServer, nonsense
-from hub.bridge.states import Binding, State, States, answers_of, bind, input_required, wanted
+from hub.bridge.states import Binding, State, States, answers_of, bind, input_required
 from hub.bridge.task_words import NoTask, Task, augments_calls, begun, declares, requires_task
 from hub.link.exchange import Exchange, HubError, Interim, Operation, Question
 from hub.seal import Sealer
 from hub.wire.jsonrpc import Reply, Request, peek_array, peek_object, peek_str, raw
 from hub.wire.mcp import L4, MODERN, TOOLS_CALL, Era, Kind, Snapshot, era_of
-from hub.wire.questions import for_host, for_upstream, mode_of
 
 log = logging.getLogger(__name__)
 
@@ -118,8 +118,7 @@ class Tasks:
         members = state.members
         kinds = peek_object(members["k"])
         answers = {key: answer for key, answer in answers_of(request).items() if key in kinds}
-        for key, answer in answers.items():
-            for_upstream(_question(peek_object(kinds[key]), upstream.name), answer, MODERN)
+        check_answers(answers, kinds, upstream.name)
         remote = Remote(upstream, peek_str(members["t"]) or "", MODERN, Quiet(exchange.caller, exchange))
         absorption = Absorption(
             remote,
@@ -146,11 +145,8 @@ class Tasks:
             return None
 
         def show(questions: Mapping[str, Question], answered: list[str], round: int) -> Interim:
-            requests = {
-                key: wanted(question, for_host(question, caller.version)) for key, question in questions.items()
-            }
-            kinds = {key: {"method": each.method, "mode": mode_of(each)} for key, each in questions.items()}
-            kept = {"t": remote.id, "k": kinds, "a": answered, "n": round}
+            requests = input_requests(questions, caller, offered(remote.upstream.config, caller.capabilities))
+            kept = {"t": remote.id, "k": kinds_of(questions), "a": answered, "n": round}
             return input_required(requests, self._states.seal(ABSORBED, binding, ttl_s=INPUT_TTL_S, **kept))
 
         return show
@@ -170,11 +166,6 @@ def _required(upstream: TaskServer) -> frozenset[str]:
     if upstream.config.tasks == "off" or snapshot.version != L4 or not augments_calls(snapshot.capabilities):
         return frozenset()
     return frozenset(tool.key for tool in snapshot.lists.get(Kind.TOOL, ()) if requires_task(tool.fields))
-
-
-def _question(kind: dict[str, Raw], upstream: str) -> Question:
-    """As much of a question as is needed to judge its answer."""
-    return Question(peek_str(kind["method"]) or "", {"mode": kind["mode"]}, upstream, MODERN)
 
 
 def _total_s(upstream: TaskServer) -> float:

@@ -16,7 +16,8 @@ from typing import Final, Protocol
 import trio
 from msgspec import Raw, Struct, UnsetType
 
-from hub.bridge.rounds import MAX_AT_ONCE, MAX_ROUNDS, InputRefused
+from hub.bridge.inputs import MAX_AT_ONCE, MAX_ROUNDS
+from hub.bridge.rounds import InputRefused
 from hub.bridge.states import Binding, State, States, answers_of, bind, input_required, wanted
 from hub.link.exchange import Caller, Executed, HubError, Question, UpstreamProtocolError
 from hub.wire.abilities import URL, modes

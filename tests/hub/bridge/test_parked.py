@@ -5,7 +5,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from hub.bridge.parked import MAX_OPEN, MAX_ROUNDS, TRANSITIONS, Event, Phase, Record
+from hub.bridge.inputs import MAX_ROUNDS
+from hub.bridge.parked import MAX_OPEN, TRANSITIONS, Event, Phase, Record
 from hub.bridge.states import EXPIRED, LOST, USED, BadState
 from hub.link.exchange import Caller, Identity, Question
 from hub.wire.jsonrpc import Failure, Raw, RemoteProtocolError, Result, peek_object, raw

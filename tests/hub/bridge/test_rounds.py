@@ -15,7 +15,8 @@ from schemas import validate
 from config.schema import UpstreamConfig
 from config.state import Memory
 from hub.asking import Asking
-from hub.bridge.rounds import MAX_AT_ONCE, MAX_ROUNDS, InputRefused, drive, read_wanted
+from hub.bridge.inputs import MAX_AT_ONCE, MAX_ROUNDS
+from hub.bridge.rounds import InputRefused, drive, read_wanted
 from hub.link.exchange import Operation, UpstreamProtocolError, failure_from
 from hub.wire.jsonrpc import Failure, Response, Result, raw
 from hub.wire.mcp import L3, L4, LEGACY_VERSIONS, MODERN

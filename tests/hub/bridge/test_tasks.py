@@ -124,6 +124,16 @@ async def test_nonsense_about_a_task_ends_it(answer: Any, autojump_clock: object
     assert fake.called[-1] == "tasks/cancel" or answer == get("completed")
 
 
+async def test_a_question_that_cannot_be_shown_ends_the_task(autojump_clock: object) -> None:
+    silent = {"method": "elicitation/create", "params": {"requestedSchema": {"type": "object", "properties": {}}}}
+    fake = Fake(get=[get("input_required", inputRequests={"a": silent})], cancel=[{}])
+    host = FakeHost(version=MODERN, capabilities={"elicitation": {}})
+    with pytest.raises(ExceptionGroup) as caught:
+        await settled(fake, {"resultType": "task", **TASK}, host)
+    assert caught.group_contains(UpstreamProtocolError, match="needs a message")
+    assert fake.called[-1] == "tasks/cancel"
+
+
 @pytest.mark.parametrize("reply", [{"resultType": "task"}, {"resultType": "task", **TASK, "status": "?"}])
 async def test_what_is_no_task(reply: Any, autojump_clock: object) -> None:
     with pytest.raises(ExceptionGroup) as caught:

@@ -8,7 +8,8 @@ import trio.testing
 from fakes import FakeHost
 from schemas import validate
 
-from hub.bridge.rounds import MAX_ROUNDS, InputRefused
+from hub.bridge.inputs import MAX_ROUNDS
+from hub.bridge.rounds import InputRefused
 from hub.bridge.states import States
 from hub.bridge.urls import AGAIN, MAX_SENT, MAX_VISITS, URL_WAIT_S, Urls, VisitNeeded, Visits, round_of, wants_visits
 from hub.link.exchange import Interim, Question, UpstreamProtocolError, failure_from
