@@ -49,6 +49,8 @@ class Case(NamedTuple):
         if FLOWS[self.flow].npm:
             return "npm-http"
         name = {"L": "old", "M": "new"}[self.pair[1]] + ("-http" if self.upstream_way == "http" else "")
+        if (name, self.flow) == ("new", "logging"):
+            return "new-logs"
         return "old-shared" if name == "old" and FLOWS[self.flow].shared else name
 
     @property
@@ -94,6 +96,8 @@ def hub(tmp_path_factory, records):
             ("old", "old", {"session_mode": "per_host"}),
             ("old-shared", "oldshared", {"session_mode": "shared"}),
             ("new", "new", {"era": "modern"}),
+            # Of its own: a host that cancels a call puts in doubt for a while whose the next log messages are.
+            ("new-logs", "newlogs", {"era": "modern"}),
         ):
             command, *args = records.tee("upstream", name, [*programs[name[:3]], scheme])
             config.append(table(name, command=command, args=args, **{"era": "legacy", "apps": True, **entries}))
