@@ -11,5 +11,5 @@ between its requests; `urls` is about errors that ask for a visit to a page, `ta
 
 Of a parked call, `parked` says what may happen when, `call` is its two ends, `parking` has its tasks; `roots` remembers
 what hosts need not be asked again. Of results that come later, `task_words` has the words, `remote` the requests;
-`absorb` waits for them, `handles` gives hosts tasks to look after, for which `gather` collects what their upstreams ask.
+`absorb` waits for them, `handles` gives hosts tasks to look after, for which `gather` collects what upstreams ask.
 """
