@@ -30,7 +30,8 @@ from hub.wire.mcp import HEADER_MISMATCH, LISTEN, TOOLS_CALL, TOOLS_LIST, UNSUPP
 from hub.wire.modern import request_headers
 from upstreams.http_post import CONTENT, Poster, StatusError, Take, field_lines
 from upstreams.http_session import RESENDABLE, HttpConversation
-from upstreams.session import COMMON, SessionEvents, Terms, stamp_own, walk
+from upstreams.lists import walk
+from upstreams.session import COMMON, SessionEvents, Terms, stamp_own
 
 _TRACES = (b"x-mcp-header", b"\\u00")
 """One of these stands in every schema that asks for headers (the name may be written with escapes)."""

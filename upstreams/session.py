@@ -13,39 +13,13 @@ import trio
 from msgspec import Raw, Struct
 
 from config.schema import UpstreamConfig
-from hub.link.exchange import Caller, Exchange, Operation, UpstreamProtocolError
+from hub.link.exchange import Caller, Exchange, Operation
 from hub.wire.abilities import PASSIVE, capabilities_for_upstream
-from hub.wire.jsonrpc import (
-    EMPTY,
-    Failure,
-    Notification,
-    RemoteProtocolError,
-    Reply,
-    detach,
-    open_object,
-    peek_array,
-    peek_object,
-    peek_str,
-    raw,
-)
+from hub.wire.jsonrpc import EMPTY, Notification, Reply, peek_object, peek_str, raw
 from hub.wire.legacy import ServerFacts, detached
-from hub.wire.mcp import (
-    CAPABILITY,
-    IDENTIFIER,
-    LIST_METHOD,
-    METHOD_NOT_FOUND,
-    PROGRESS_TOKEN,
-    Entry,
-    Era,
-    Freshness,
-    Kind,
-)
-from hub.wire.modern import read_freshness, stamp
+from hub.wire.mcp import PROGRESS_TOKEN, Era, Kind
+from hub.wire.modern import stamp
 
-MAX_PAGES: Final = 100
-MAX_ENTRIES: Final = 2_000
-MAX_ENTRY_BYTES: Final = 64 << 10
-MAX_LIST_BYTES: Final = 8 << 20
 OWN_CAPABILITIES: Final[dict[str, Raw]] = {}
 """What the hub can do for an upstream by itself, with no host behind it."""
 _DECLARED: Final = {"extensions": PASSIVE}
@@ -295,98 +269,6 @@ def named_log(name: str, params: dict[str, Raw]) -> dict[str, Raw]:
     logger = peek_str(params.get("logger"))
     rest = {key: value for key, value in params.items() if key != "_meta"}
     return {**rest, "logger": raw(f"{name}/{logger}" if logger else name)}
-
-
-# --- lists ------------------------------------------------------------------------------------------------------------
-
-
-class Listing(Struct, frozen=True):
-    """One whole list, detached from the messages it came in."""
-
-    entries: tuple[Entry, ...] = ()
-    freshness: Freshness = Freshness()
-    degraded: str = ""
-    """Why it is incomplete; "" when it is whole."""
-
-
-async def walk(session: Session, kind: Kind) -> Listing:
-    """Read all pages of one list; deadlines are the caller's. A cursor "" is like any other, none ends the walk (C-16).
-
-    What is too much, or goes in circles, ends the walk and keeps what came before it (F-P-16, F-P-17).
-
-    Raises:
-        UpstreamProtocolError: a page is an error or no page.
-        HubError: as `Session.request`.
-    """
-    if CAPABILITY[kind] not in session.facts.capabilities:
-        return Listing()
-    list_ = _Gatherer(kind)
-    params: dict[str, Raw] = {}
-    seen: set[str] = set()
-    for _ in range(MAX_PAGES):
-        reply = await session.request(LIST_METHOD[kind], params)
-        if isinstance(reply, Failure):
-            if reply.code == METHOD_NOT_FOUND:
-                return list_.listing(session.era)
-            raise UpstreamProtocolError(f"{LIST_METHOD[kind]} failed: {reply.message[:200]} ({reply.code})")
-        cursor = list_.take(reply.value)
-        if cursor is None or list_.full:
-            return list_.listing(session.era)
-        if cursor in seen:
-            list_.degraded = f"the pages of {kind.value} go in circles"
-            return list_.listing(session.era)
-        seen.add(cursor)
-        params = {"cursor": raw(cursor)}
-    list_.degraded = f"{kind.value} has more than {MAX_PAGES} pages"
-    return list_.listing(session.era)
-
-
-class _Gatherer:
-    """Puts the pages of one list together."""
-
-    def __init__(self, kind: Kind) -> None:
-        self._kind = kind
-        self._entries: dict[str, Entry] = {}
-        self._bytes = 0
-        self._ttl_ms: int | None = None
-        self._public = True
-        self.full = False
-        self.degraded = ""
-
-    def take(self, page: Raw) -> str | None:
-        """Add one page; its cursor."""
-        try:
-            members = open_object(page)
-            items = members[self._kind.value]
-        except (RemoteProtocolError, KeyError):
-            raise UpstreamProtocolError(f"A page of {self._kind.value} is not a list") from None
-        freshness = read_freshness(members)
-        ttl_ms = freshness.ttl_ms or 0
-        self._ttl_ms = ttl_ms if self._ttl_ms is None else min(self._ttl_ms, ttl_ms)
-        self._public = self._public and freshness.public
-        for item in peek_array(items):
-            self._add(item)
-            if len(self._entries) >= MAX_ENTRIES or self._bytes >= MAX_LIST_BYTES:
-                self.full = True
-                self.degraded = f"{self._kind.value} is too large: only its first {len(self._entries)} entries are used"
-                break
-        return peek_str(members.get("nextCursor"))
-
-    def _add(self, item: Raw) -> None:
-        size = len(memoryview(item))
-        if size > MAX_ENTRY_BYTES:
-            self.degraded = f"an entry of {self._kind.value} larger than {MAX_ENTRY_BYTES >> 10} KiB was left out"
-            return
-        fields = peek_object(detach(item))
-        key = peek_str(fields.get(IDENTIFIER[self._kind]))
-        if key and key not in self._entries:  # the first of two wins (F-P-18)
-            self._entries[key] = Entry(key, fields)
-            self._bytes += size
-
-    def listing(self, era: Era) -> Listing:
-        """What was gathered."""
-        fresh = Freshness() if era is Era.LEGACY else Freshness(self._ttl_ms or 0, self._public)
-        return Listing(tuple(self._entries.values()), fresh, self.degraded)
 
 
 def capability(facts: ServerFacts, name: str, member: str) -> bool:

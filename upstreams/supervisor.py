@@ -19,9 +19,10 @@ from hub.link.exchange import HubError
 from hub.wire.mcp import Era, Kind
 from upstreams.lifecycle import Event, State
 from upstreams.listening import keep_watching
+from upstreams.lists import Listing, walk
 from upstreams.pool import Memory, Opener
 from upstreams.probe import config_key
-from upstreams.session import Listing, open_session, walk
+from upstreams.session import open_session
 from upstreams.upstream import Upstream
 
 log = logging.getLogger(__name__)

@@ -31,9 +31,10 @@ from upstreams.elders import Elders
 from upstreams.elicited import Elicitations
 from upstreams.holdings import Holdings
 from upstreams.lifecycle import TRANSITIONS, Backoff, Event, State
+from upstreams.lists import Listing
 from upstreams.place import Flag, Place
 from upstreams.pool import Memory, Opener, Pool
-from upstreams.session import CallTimeouts, Listing, Session
+from upstreams.session import CallTimeouts, Session
 from upstreams.status import Counts, LogBudget, UpstreamStatus, configured_transport, empty_snapshot, is_local
 from upstreams.watches import Holder
 

@@ -14,7 +14,7 @@ from hub.link.exchange import (
 )
 from hub.wire.jsonrpc import Failure, Result, raw
 from hub.wire.mcp import MODERN, Kind
-from upstreams.session import walk
+from upstreams.lists import walk
 
 COMPLETE = {"ref": {"type": "ref/prompt", "name": "p"}, "argument": {"name": "a", "value": "b"}}
 

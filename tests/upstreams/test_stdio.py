@@ -26,8 +26,9 @@ from hub.link.exchange import (
 from hub.wire.abilities import superset
 from hub.wire.jsonrpc import Result, peek_str, raw
 from hub.wire.mcp import L2, L4, MODERN, Kind
+from upstreams.lists import walk
 from upstreams.probe import config_key
-from upstreams.session import COMMON, CallTimeouts, Terms, walk
+from upstreams.session import COMMON, CallTimeouts, Terms
 from upstreams.stdio import DiedInHandshake, StdioSession
 
 SCRIPTED = Path(__file__).parent.parent / "scripted.py"
