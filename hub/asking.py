@@ -22,7 +22,7 @@ import trio
 from msgspec import Raw
 
 from hub.link.exchange import Caller, Question
-from hub.relay import Send, number
+from hub.relay import Send
 from hub.wire.jsonrpc import (
     Failure,
     RemoteProtocolError,
@@ -38,6 +38,7 @@ from hub.wire.jsonrpc import (
     raw,
 )
 from hub.wire.mcp import CANCELLED, ELICIT, INTERNAL_ERROR, INVALID_PARAMS, LIST_ROOTS, PROGRESS_TOKEN
+from hub.wire.progress import number
 from hub.wire.questions import Refused, check, declined, for_host, for_upstream
 
 MAX_OPEN: Final = 32

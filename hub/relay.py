@@ -7,7 +7,6 @@ Questions from upstreams (sampling, elicitation, roots) come here too, and go to
 can be asked while it waits; else they are refused, so that upstreams go on without.
 """
 
-import math
 from typing import Final, Protocol
 
 import trio
@@ -25,16 +24,15 @@ from hub.wire.mcp import (
     PROGRESS,
     PROGRESS_TOKEN,
 )
+from hub.wire.progress import hardly_above, number
 
 PROGRESS_PER_S: Final = 10.0
 """Progress messages per request and second; as many at once after a pause (bridging.md 9.2)."""
 RELEASE_S: Final = 0.5
 """How long the newest of too many may be held back."""
-STILL_WAITING: Final = Raw(b'"the call is still running, says hubd"')
+STILL_RUNNING: Final = Raw(b'"the call is still running, says hubd"')
 MAX_UNTOLD: Final = 2_048
 """Subjects that one host, or stream, is still to be told of: twice as many as it may watch resources."""
-SMALL_STEP: Final = 1e-6
-"""By how much progress of the hub's own rises: less than any real step."""
 
 
 class Send(Protocol):
@@ -187,9 +185,7 @@ class HostExchange:
         The value hardly rises, so that what the upstream reports later still does (P-2).
         """
         if self._held is None and self._reported_at <= latest:
-            last = self._last_progress
-            value = max(last + SMALL_STEP, math.nextafter(last, math.inf)) if math.isfinite(last) else 0
-            self.progress({"progress": raw(value), "message": STILL_WAITING})
+            self.progress({"progress": raw(hardly_above(self._last_progress)), "message": STILL_RUNNING})
 
     def log(self, params: dict[str, Raw]) -> None:
         """Pass a log message on, if the host wants its level; when the request is over, as one that belongs to none."""
@@ -257,11 +253,3 @@ def wants_log(wanted: str | None, level: str | None) -> bool:
     if wanted not in LOG_LEVELS or level not in LOG_LEVELS:
         return False
     return LOG_LEVELS.index(level) >= LOG_LEVELS.index(wanted)
-
-
-def number(value: Raw | None) -> float | None:
-    """A JSON number; None for anything else."""
-    try:
-        return float(bytes(value)) if value is not None else None
-    except ValueError:
-        return None

@@ -13,14 +13,12 @@ import trio
 from msgspec import Raw
 
 from hub.link.exchange import DeadlineExceeded, Exchange, HubError, Operation, UpstreamLost, UpstreamUnavailable
-from hub.wire.jsonrpc import Notification, Reply, Request, peek_str
+from hub.wire.jsonrpc import Notification, Reply, Request
 from hub.wire.legacy import ServerFacts
 from hub.wire.mcp import (
     CANCELLED,
     COMPLETE,
     DISCOVER,
-    ELICITED,
-    LIST_CHANGED,
     LIST_METHOD,
     MESSAGE,
     PING,
@@ -28,7 +26,6 @@ from hub.wire.mcp import (
     PROMPTS_GET,
     RESOURCES_READ,
     TASKS_RESULT,
-    UPDATED,
     Era,
     Kind,
 )
@@ -40,6 +37,7 @@ from upstreams.session import (
     Offer,
     SessionEvents,
     Terms,
+    announce,
     named_log,
     split_progress,
     stamp_call,
@@ -183,19 +181,9 @@ class HttpConversation:
                 self._latest.log(params)
             else:
                 self.events.log(params)
-        elif message.method in LIST_CHANGED:
-            self.events.changed(LIST_CHANGED[message.method])
-        elif message.method == UPDATED:
-            uri = peek_str(message.params.get("uri"))
-            if uri is not None:
-                self.events.updated(uri)
-        elif message.method == ELICITED:
-            visit = peek_str(message.params.get("elicitationId"))
-            if visit is not None:
-                self.events.elicited(visit)
         elif message.method == CANCELLED:
             self.hear_withdrawal(message.params)
-        else:
+        elif not announce(self.events, message):
             log.debug("%s sent a %s, which is ignored", self.name, message.method)
 
     def _take_own(self, message: Request | Notification) -> None:

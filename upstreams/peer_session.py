@@ -24,20 +24,17 @@ from hub.link.exchange import (
     UpstreamUnavailable,
 )
 from hub.link.peer import BadPeer, Peer
-from hub.wire.jsonrpc import Notification, RemoteProtocolError, Reply, Request, peek_object, peek_str
+from hub.wire.jsonrpc import Notification, RemoteProtocolError, Reply, Request, peek_object
 from hub.wire.legacy import ServerFacts
 from hub.wire.mcp import (
     CANCELLED,
-    ELICITED,
     INTERNAL_ERROR,
-    LIST_CHANGED,
     LISTEN,
     MESSAGE,
     PING,
     PROGRESS,
     SUBSCRIPTION_KEY,
     TASKS_RESULT,
-    UPDATED,
     Era,
     era_of,
 )
@@ -49,6 +46,7 @@ from upstreams.session import (
     Offer,
     SessionEvents,
     Terms,
+    announce,
     named_log,
     split_progress,
     stamp_call,
@@ -292,16 +290,8 @@ class PeerSession:
                 self.events.log(params)
         elif hear := self._subscription(notification):
             hear(notification)
-        elif kinds := LIST_CHANGED.get(method):
-            self.events.changed(kinds)
-        elif method == UPDATED:
-            uri = peek_str(notification.params.get("uri"))
-            if uri is not None:
-                self.events.updated(uri)
-        elif method == ELICITED:
-            visit = peek_str(notification.params.get("elicitationId"))
-            if visit is not None:
-                self.events.elicited(visit)
+        else:
+            announce(self.events, notification)
 
     def _subscription(self, notification: Notification) -> Callable[[Notification], None] | None:
         """Who listens to the subscription of a notification, if it is of one. One that is cancelled ends (N-16)."""

@@ -13,7 +13,6 @@ returns is awaited in a task of its own, whose cancellation withdraws it.
 A session that is one host's alone may be asked things before the first operation is sent: those wait for `welcome`.
 """
 
-import math
 from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any, Final
@@ -34,6 +33,7 @@ from hub.wire.mcp import (
     QUESTIONS,
     ROOTS_CHANGED,
 )
+from hub.wire.progress import hardly_above, number
 from hub.wire.questions import Question, Refused, check
 from upstreams.attribution import may_ask, owner
 from upstreams.running import Running
@@ -47,8 +47,6 @@ PER_MINUTE: Final = 60.0
 """Of one session; as many at once after a pause (`relay_rate`, faults.md 3.2)."""
 KEEPALIVE_S: Final = 15.0
 """How often an upstream hears that its question is still before somebody, if it gave a token for that (7.1)."""
-SMALL_STEP: Final = 1e-6
-"""By how much that progress rises: less than any real step."""
 STARTUP_QUIET_S: Final = 0.1
 """How long a new session may take to ask its first questions."""
 EARLY_S: Final = 5.0
@@ -309,11 +307,8 @@ class _Report:
 
     def pass_on(self, params: dict[str, Raw]) -> None:
         """As `Question.progress`."""
-        try:
-            value = float(bytes(params.get("progress", b"")))
-        except ValueError:
-            return
-        if value > self._reached:
+        value = number(params.get("progress"))
+        if value is not None and value > self._reached:
             self._reached = value
             self._tell({PROGRESS_TOKEN: self._token, **params})
 
@@ -321,6 +316,4 @@ class _Report:
         """Say every `KEEPALIVE_S` that there will be an answer; upstreams may wait for as long as they are told."""
         while True:
             await trio.sleep(KEEPALIVE_S)
-            last = self._reached
-            value = max(last + SMALL_STEP, math.nextafter(last, math.inf)) if math.isfinite(last) else 0.0
-            self.pass_on({"progress": raw(value)})
+            self.pass_on({"progress": raw(hardly_above(self._reached))})

@@ -17,7 +17,7 @@ from hub.link.exchange import Caller, Exchange, Operation
 from hub.wire.abilities import PASSIVE, capabilities_for_upstream
 from hub.wire.jsonrpc import EMPTY, Notification, Reply, peek_object, peek_str, raw
 from hub.wire.legacy import ServerFacts, detached
-from hub.wire.mcp import PROGRESS_TOKEN, Era, Kind
+from hub.wire.mcp import ELICITED, LIST_CHANGED, PROGRESS_TOKEN, UPDATED, Era, Kind
 from hub.wire.modern import stamp
 
 OWN_CAPABILITIES: Final[dict[str, Raw]] = {}
@@ -269,6 +269,22 @@ def named_log(name: str, params: dict[str, Raw]) -> dict[str, Raw]:
     logger = peek_str(params.get("logger"))
     rest = {key: value for key, value in params.items() if key != "_meta"}
     return {**rest, "logger": raw(f"{name}/{logger}" if logger else name)}
+
+
+def announce(events: SessionEvents, notification: Notification) -> bool:
+    """Tell `events` what a notification says of the upstream as a whole; False: it says something else."""
+    method, params = notification.method, notification.params
+    if kinds := LIST_CHANGED.get(method):
+        events.changed(kinds)
+    elif method == UPDATED:
+        if (uri := peek_str(params.get("uri"))) is not None:
+            events.updated(uri)
+    elif method == ELICITED:
+        if (visit := peek_str(params.get("elicitationId"))) is not None:
+            events.elicited(visit)
+    else:
+        return False
+    return True
 
 
 def capability(facts: ServerFacts, name: str, member: str) -> bool:

@@ -1,0 +1,31 @@
+"""Values of progress."""
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import Raw
+
+from hub.wire.jsonrpc import raw
+from hub.wire.progress import hardly_above, number
+
+
+@pytest.mark.parametrize(
+    ("value", "found"), [(b"1", 1.0), (b"-0.5", -0.5), (b"1e2", 100.0), (b'"1"', None), (b"null", None), (b"[1]", None)]
+)
+def test_what_is_a_number(value: bytes, found: float | None) -> None:
+    assert number(Raw(value)) == found
+    assert number(None) is None
+
+
+@pytest.mark.covers("P-2")
+@given(last=st.floats(allow_nan=False, allow_infinity=False, max_value=1e300))
+def test_the_hubs_own_progress_rises_and_leaves_room(last: float) -> None:
+    value = hardly_above(last)
+    assert last < value <= max(last + 1e-6, math.nextafter(last, math.inf))
+    assert number(raw(value)) == value
+
+
+def test_it_begins_at_nothing() -> None:
+    assert hardly_above(float("-inf")) == 0
