@@ -33,8 +33,8 @@ TRANSPORTS: Final = {
     "sse": "sse",
 }
 """Spellings of `type`, without case, dashes and underscores."""
-OWN: Final = frozenset({"prefix", "aliases", "era", "locality", "apps", "timeouts", "tool_timeouts"})
-"""Settings that only hubd has, usable in a JSON file as well."""
+OWN: Final = frozenset(UpstreamConfig.__struct_fields__) - SPELLINGS.keys() - {"transport", "disabled"}
+"""Settings that only hubd has, usable in a JSON file as well: all but those that hosts have a word of their own for."""
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|//[^\n]*|/\*.*?\*/', re.S)
 _TRAILING = re.compile(r'"(?:[^"\\]|\\.)*"|,(?=\s*[}\]])', re.S)
 

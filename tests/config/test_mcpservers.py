@@ -69,6 +69,9 @@ def test_what_only_hubd_understands_is_read(tmp_path):
     entry = '{"command": "x", "prefix": "", "era": "legacy", "timeouts": {"call": 5}}'
     found = read(tmp_path, f'{{"mcpServers": {{"s": {entry}}}}}')["s"]
     assert (found.prefix, found.era, found.timeouts.call) == ("", "legacy", 5.0)
+    entry = '{"command": "x", "session_mode": "singleton", "roots": ["file:///a"], "tasks": "off", "apps": true}'
+    found = read(tmp_path, f'{{"mcpServers": {{"s": {entry}}}}}')["s"]
+    assert (found.session_mode, found.roots, found.tasks, found.apps) == ("singleton", ("file:///a",), "off", True)
 
 
 @pytest.mark.parametrize("entry", ['"disabled": true', '"enabled": false'])
