@@ -67,9 +67,12 @@ class UpstreamConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     prefix: str | None = None
     """Server id in visible names; None: the table's name; "": bare names (one upstream only)."""
     aliases: tuple[str, ...] = ()
+    """Names it had before, by which its tools and prompts can still be called."""
     era: Literal["auto", "legacy", "modern"] = "auto"
     locality: Literal["auto", "local", "remote"] = "auto"
+    """Whether its `file:` URIs mean files of this machine; `auto`: as its command or URL lets expect."""
     apps: bool = False
+    """Its user interfaces are shown on the common endpoint, its tools listed once more for them (naming.md 6)."""
     session_mode: Literal["auto", "shared", "per_host", "singleton"] = "auto"
     """Which hosts share one session with it (bridging.md 6). `auto`: all, until it first asks a question; over HTTP
     each host has its own. `singleton`: it may only run once, so all share it for ever."""
@@ -103,10 +106,13 @@ class HubConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     allowed_origins: tuple[str, ...] = ()
     """Further `Origin` values, beside the hub's own loopback origins."""
     startup_grace_s: float = 5.0
+    """How long the first list waits for upstreams."""
     name_budget: int = 50
+    """Characters of a visible name."""
     page_size: int = 0
     """Entries per page of a merged list; 0: everything in one page (S-31)."""
     drain_s: float = 30.0
+    """How long a stop waits for calls."""
     park_ttl_s: float = 900.0
     """How long a question waits for its answer (bridging.md 7.1)."""
     park_total_s: float = 7200.0

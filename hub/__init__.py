@@ -20,7 +20,8 @@ pure functions).
 
 What always holds:
 
-- the two sides meet in one place: `await upstream.call(operation, exchange)`, down by call and up by return;
+- operations cross in one place: `await upstream.call(operation, exchange)`, down by call and up by return; what hosts
+  watch goes by `upstream.watch`, and changes come to whoever holds the watch;
 - an id, token, cursor or session of one hop is never seen on another;
 - shared state (catalogue, sessions, claims) changes only in functions without `await`, so nothing needs a lock;
 - everything about the hub itself is answered without asking an upstream.

@@ -17,7 +17,8 @@ And one transport:
 
 `demo` is an MCP server, not a part of this side: what `hubd serve` offers when nothing is configured.
 
-What always holds: nobody above `session` knows a transport or an era. A session is opened once and never revived; the
-supervisor makes a new one. A call is sent at most once, unless it is certain that it was not sent at all. Calls that a
-dead session leaves behind fail at once; what an upstream offered stays listed while it is away.
+What always holds: nobody above `session` writes in the words of a transport or an era; who shares a session depends on
+both. A session is opened once and never revived; the supervisor, or the pool, makes a new one. A call is sent at most
+once, unless it is certain that it was not sent at all. Calls that a dead session leaves behind fail at once; what an
+upstream offered stays listed while it is away.
 """

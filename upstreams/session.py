@@ -2,8 +2,8 @@
 
 A session is made unopened and opened by running it: `await nursery.start(session.run)` returns when the handshake is
 complete, and `run` goes on until the connection ends. One that ended is never opened again; the supervisor makes a new
-one. Above sessions nobody knows transports or eras: `open_session` chooses the one, `stamp_call` and `stamp_own` write
-the other.
+one, or the pool. Above sessions nobody writes for a transport or an era: `open_session` chooses the one, `stamp_call`
+and `stamp_own` write for the other.
 """
 
 from collections.abc import Callable

@@ -196,6 +196,7 @@ async def test_an_upstream_that_refuses_the_level_is_called_all_the_same(pair, a
     async with pair.house({"files": fake}) as (_, host):
         await host.set_level("debug")
         await host.call("files__echo")
+        assert bool(fake.conversation.of("logging/setLevel")) is pair.to_legacy, "else nothing was refused"
 
 
 async def test_an_upstream_that_never_answers_to_the_level_is_called_in_the_end(pair, autojump_clock):
