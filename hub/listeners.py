@@ -41,7 +41,6 @@ from hub.wire.mcp import (
     SUBSCRIPTION_KEY,
     UPDATED,
     Kind,
-    Snapshot,
 )
 from hub.wire.modern import split_meta
 from upstreams.watches import Holder
@@ -55,9 +54,6 @@ _LEFT: Final = Failure(INTERNAL_ERROR, "The host has left")
 
 class Watched(Protocol):
     """What is needed of an upstream; `upstreams.upstream.Upstream` is one."""
-
-    @property
-    def snapshot(self) -> Snapshot: ...
 
     async def watch(self, uri: str, holder: Holder) -> Failure | None: ...
 

@@ -13,12 +13,12 @@ from typing import Final
 import trio
 from msgspec import Raw
 
+from hub.bridge.inputs import input_request
 from hub.bridge.remote import Remote
-from hub.bridge.states import wanted
 from hub.link.exchange import Caller, HubError, Question
 from hub.wire.jsonrpc import Failure, Reply, Result
 from hub.wire.mcp import INVALID_PARAMS
-from hub.wire.questions import Refused, check, declined, for_host, for_upstream
+from hub.wire.questions import Refused, declined, for_upstream
 
 log = logging.getLogger(__name__)
 
@@ -80,10 +80,9 @@ class Gathering:
     async def ask(self, question: Question) -> Reply:
         """As `Exchange.ask`."""
         try:
-            check(question, self.caller.capabilities)
+            asked = _Open(question, input_request(question, self.caller.version, self.caller.capabilities))
             if len(self._open) >= MAX_OPEN:
                 raise Refused(INVALID_PARAMS, "This task has asked too many questions")
-            asked = _Open(question, wanted(question, for_host(question, self.caller.version)))
         except Refused as refused:
             return refused.failure
         key = f"q-{secrets.token_urlsafe(6)}"

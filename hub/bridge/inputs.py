@@ -1,4 +1,4 @@
-"""Questions that come in a result, as those of modern upstreams do, and how a modern host is asked them (R-3 to R-5).
+"""Questions that come in a result, as those of modern upstreams do, and how modern hosts are asked any (R-3 to R-5).
 
 What was asked goes into the state that is sealed with the questions, as far as answers have to be judged by it; so the
 hub keeps nothing while people think.
@@ -75,15 +75,23 @@ def input_requests(questions: Mapping[str, Question], caller: Caller, declared: 
     Raises:
         UpstreamProtocolError: one asks for something else (R-5), or is not put as it must be.
     """
-    return {key: _input_request(question, caller, declared) for key, question in questions.items()}
+    requests = {}
+    for key, question in questions.items():
+        try:
+            requests[key] = input_request(question, caller.version, declared)
+        except Refused as refused:
+            raise bad_input(question.upstream, f"that this host cannot give: {refused.failure.message}") from None
+    return requests
 
 
-def _input_request(question: Question, caller: Caller, declared: Mapping[str, Raw]) -> Raw:
-    try:
-        check(question, declared)
-        return wanted(question, for_host(question, caller.version))
-    except Refused as refused:
-        raise bad_input(question.upstream, f"that this host cannot give: {refused.failure.message}") from None
+def input_request(question: Question, host_version: str, declared: Mapping[str, Raw]) -> Raw:
+    """One question as a modern host may see it. `declared`: what the host can do, as far as it counts.
+
+    Raises:
+        Refused: it cannot be asked that.
+    """
+    check(question, declared)
+    return wanted(question, for_host(question, host_version))
 
 
 def kinds_of(questions: Mapping[str, Question]) -> dict[str, Any]:

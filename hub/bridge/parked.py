@@ -26,12 +26,12 @@ from typing import Final
 
 from msgspec import Raw, Struct
 
-from hub.bridge.inputs import MAX_ROUNDS
-from hub.bridge.states import EXPIRED, LOST, USED, BadState, wanted
+from hub.bridge.inputs import MAX_ROUNDS, input_request
+from hub.bridge.states import EXPIRED, LOST, USED, BadState
 from hub.link.exchange import Caller, Question
 from hub.wire.jsonrpc import Reply, Result
 from hub.wire.mcp import INVALID_PARAMS
-from hub.wire.questions import Refused, check, declined, for_host, for_upstream
+from hub.wire.questions import Refused, declined, for_upstream
 
 MAX_OPEN: Final = 32
 """Questions of one call that wait for an answer."""
@@ -259,5 +259,4 @@ class Record:
 
 
 def _request(question: Question, caller: Caller) -> Raw:
-    check(question, caller.capabilities)
-    return wanted(question, for_host(question, caller.version))
+    return input_request(question, caller.version, caller.capabilities)

@@ -38,7 +38,6 @@ from hub.wire.mcp import (
     MODERN,
     URL_ELICITATION_REQUIRED,
     Era,
-    Snapshot,
 )
 from hub.wire.questions import Refused, check, elicitation_id, for_host, for_upstream, mode_of
 from upstreams.elicited import MAX_ID_CHARS, Elicitations
@@ -59,9 +58,6 @@ class Visitable(Protocol):
 
     name: str
     elicitations: Elicitations
-
-    @property
-    def snapshot(self) -> Snapshot: ...
 
 
 class Visits:
