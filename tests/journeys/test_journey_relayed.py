@@ -94,7 +94,7 @@ async def test_what_a_host_cannot_answer_is_not_asked(autojump_clock, carrier):
         host = await house.host(carrier, MODERN, capabilities={"sampling": {}})
         result = await host.call("up__echo")
         assert result["isError"]
-        assert "asked for input" in result["content"][0]["text"]
+        assert "asks for input that this host cannot give" in result["content"][0]["text"]
 
 
 @pytest.mark.covers("F-H-15", "R-6", "R-7", "SEC-87")
