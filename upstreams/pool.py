@@ -37,7 +37,8 @@ from upstreams.sharing import EXCLUSIVE, Sharing, sharing_of, terms_of, union
 log = logging.getLogger(__name__)
 
 MAX_SESSIONS: Final = 32
-"""Of one upstream, beside the main one."""
+MAX_WEB_SESSIONS: Final = 1024
+"""Of one upstream, beside the main one: processes, and sessions over HTTP, which cost little."""
 MAX_GONE: Final = 64
 """Hosts that have left, which are remembered until all their calls must have noticed."""
 INTERACTIVE: Final = "interactive"
@@ -300,12 +301,13 @@ class Pool:
     def _make_room(self) -> None:
         """Let the session that was idle longest give way, if there are too many."""
         staying = [place for place in self.places if not place.scope.cancel_called]
-        if len(staying) < MAX_SESSIONS:
+        most = MAX_SESSIONS if self._config.url is None else MAX_WEB_SESSIONS
+        if len(staying) < most:
             return
         now = trio.current_time()
         idle = [each for each in staying if not each.holders and not each.watches.held and each.needed_until <= now]
         if not idle:
-            text = f"{self._name} has {MAX_SESSIONS} sessions, one for each host, and all are in use; try again later"
+            text = f"{self._name} has {most} sessions, one for each host, and all are in use; try again later"
             raise Overloaded(text, upstream=self._name)
         self._retire(min(idle, key=lambda place: place.idle_since))
 
