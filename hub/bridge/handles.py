@@ -6,6 +6,7 @@ daemon, and the hub keeps no table of tasks (X-8, G-2). An id that is no good is
 more is said of it than of a task that has expired.
 """
 
+import logging
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Any, Final, Protocol
@@ -56,6 +57,8 @@ from hub.wire.mcp import (
     Era,
     era_of,
 )
+
+log = logging.getLogger(__name__)
 
 PURPOSE: Final = "task"
 MAX_GATHERINGS: Final = 256
@@ -240,6 +243,8 @@ class Handles:
     async def _gather(self, key: tuple[str, str, str], gathering: Gathering, remote: Remote) -> None:
         try:
             await gathering.run(remote)
+        except Exception:  # the wall around the questions of one task
+            log.exception("what a task of %s asks cannot be gathered", remote.upstream.name)
         finally:
             del self._gatherings[key]
 
@@ -266,7 +271,13 @@ class Handles:
                     nursery.start_soon(self._tell, id, ticket, stream)
 
     async def _tell(self, id: str, ticket: Ticket, stream: Listener) -> None:
-        """Tell of one task whenever it changed, until it is over."""
+        """Tell of one task whenever it changed, until it is over. The wall around that."""
+        try:
+            await self._tell_on(id, ticket, stream)
+        except Exception:
+            log.exception("a host hears no more of a task of %s", ticket.u)
+
+    async def _tell_on(self, id: str, ticket: Ticket, stream: Listener) -> None:
         told: dict[str, Raw] = {}
         misses = 0
         while misses <= MAX_MISSES:

@@ -218,7 +218,16 @@ class Parking:
             self._bury(call)
 
     async def _keep_time(self, call: Call, clock: trio.CancelScope) -> None:
-        """Collect the questions of a call, show them, wait for answers, give up."""
+        """Collect the questions of a call, show them, wait for answers, give up. The wall around one of them."""
+        try:
+            await self._keep(call, clock)
+        except Exception:
+            log.exception("the questions of %s cannot be put to a host: its call is given up", call.upstream)
+            text = f"The hub failed to pass on what {call.upstream} asked; its log says why"
+            call.tell(HubError(text, upstream=call.upstream))
+            self.abandon(call)
+
+    async def _keep(self, call: Call, clock: trio.CancelScope) -> None:
         with clock:
             await trio.sleep(COALESCE_S)
             call.record.show(trio.current_time())

@@ -162,6 +162,13 @@ class Lot:
         assert self.parking._calls == {}
 
 
+class Jammed(States):
+    """Seals nothing."""
+
+    def seal(self, mode: str, binding: Any, *, ttl_s: float, **members: Any) -> str:
+        raise ValueError("jammed")
+
+
 @asynccontextmanager
 async def a_lot() -> AsyncIterator[Lot]:
     """At its end nothing is left but what may be remembered for a while (I-12)."""
@@ -840,3 +847,20 @@ async def a_storm(chance: random.Random) -> None:
         await trio.sleep(TOTAL_S + 10_000)
         lot.assert_at_rest()
         assert not unsettled
+
+
+@pytest.mark.covers("I-3")
+async def test_a_fault_of_the_hub_costs_one_call(autojump_clock, caplog):
+    async with a_lot() as lot:
+        sound, lot.parking._states = lot.parking._states, Jammed(Sealer(b"k" * 32), wall=trio.current_time)
+
+        async def ask(exchange):
+            await exchange.ask(a_question())
+            return done()
+
+        attempt = await lot.begin(ask).wait()
+        assert "its log says why" in str(attempt.outcome)
+        lot.parking._states = sound
+        state = (await lot.begin(ask).wait()).state
+        assert text_of((await lot.resume(state, {"q1": YES}).wait()).outcome) == "merged"
+        assert "jammed" in caplog.text
