@@ -512,7 +512,7 @@ class House:
         assert (parking._calls, parking.status().running) == ({}, 0), parking
         for upstream in self.hub.supervisor.upstreams.values():
             assert upstream.in_flight == 0, upstream
-            for pool in (upstream.pool, upstream.elders.pool):
+            for pool in upstream.pools:
                 assert all(place.is_open for place in pool._opening.values()), pool
                 attached = {host.tenant for host in self.hub.downstreams._attached.values()}
                 assert {tenant for tenant in pool._served if tenant.conversation} <= attached, pool
@@ -527,7 +527,7 @@ class House:
     def watched(self, name: str) -> list[str]:
         """What the hub watches at an upstream, those included that nobody does any more, session by session."""
         upstream = self.hub.supervisor.upstreams[name]
-        places = [*upstream.pool.open_places(), *upstream.elders.pool.open_places()]
+        places = [place for pool in upstream.pools for place in pool.open_places()]
         return [watch.uri for place in places for watch in place.watches]
 
     def assert_watched_by_who_is_there(self) -> None:
@@ -536,7 +536,7 @@ class House:
         listening = self.hub.router.subscriptions._streams.keys()
         for upstream in self.hub.supervisor.upstreams.values():
             found = {}
-            for place in [*upstream.pool.open_places(), *upstream.elders.pool.open_places()]:
+            for place in [place for pool in upstream.pools for place in pool.open_places()]:
                 for watch in place.watches:
                     found |= {(watch.uri, holder): place for holder in watch.holders}
             households = upstream.holdings._households

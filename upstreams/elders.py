@@ -7,6 +7,7 @@ to give; whether it has is found out once and remembered. Such sessions are shar
 """
 
 import logging
+from collections.abc import Callable
 from typing import Final
 
 import trio
@@ -18,9 +19,8 @@ from hub.wire.abilities import can_be_asked
 from hub.wire.mcp import L4, Era
 from upstreams.http_post import StatusError
 from upstreams.place import Place
-from upstreams.pool import Memory, Opener, Pool
+from upstreams.pool import Memory, Pool
 from upstreams.probe import config_key
-from upstreams.session import UpstreamEvents
 from upstreams.sharing import sharing_of
 
 log = logging.getLogger(__name__)
@@ -35,20 +35,14 @@ class Elders:
     """The handshake-era side of one upstream. Until `begin`, and if the server has none, it serves nobody."""
 
     def __init__(
-        self,
-        name: str,
-        config: UpstreamConfig,
-        events: UpstreamEvents,
-        memory: Memory,
-        open_session: Opener,
-        slots: trio.Semaphore,
+        self, name: str, config: UpstreamConfig, memory: Memory, make_pool: Callable[[UpstreamConfig], Pool]
     ) -> None:
         self._name = name
         self._config = config
         self._key = config_key(config)
         self._memory = memory
         self._active = False
-        self.pool = Pool(name, structs.replace(config, era="legacy"), events, memory, open_session, slots)
+        self.pool = make_pool(structs.replace(config, era="legacy"))
         self.pool.severity = logging.INFO  # there is always the modern side
 
     def __repr__(self) -> str:

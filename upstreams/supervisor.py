@@ -99,8 +99,8 @@ class Supervisor:
             with trio.CancelScope() as scope:
                 self._restarts[upstream.name] = scope
                 async with trio.open_nursery() as nursery:
-                    await nursery.start(upstream.pool.run)
-                    await nursery.start(upstream.elders.pool.run)
+                    for pool in upstream.pools:
+                        await nursery.start(pool.run)
                     nursery.start_soon(upstream.holdings.run)
                     await self._keep_running(upstream)
             upstream.lost()

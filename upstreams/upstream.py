@@ -68,8 +68,14 @@ class Upstream:
     ) -> None:
         self.name = name
         self.config = config
-        self.pool = Pool(name, config, self, memory, open_session, slots)
-        self.elders = Elders(name, config, self, memory, open_session, slots)
+
+        def make_pool(of: UpstreamConfig) -> Pool:
+            return Pool(name, of, self, memory, open_session, slots)
+
+        self.pool = make_pool(config)
+        self.elders = Elders(name, config, memory, make_pool)
+        self.pools = self.pool, self.elders.pool
+        """Where all sessions are."""
         self.state = State.DISABLED if config.disabled else State.IDLE
         self.snapshot = empty_snapshot(name, is_local(config))
         """What it offers, or offered last; it stays while the upstream is away."""
@@ -95,7 +101,8 @@ class Upstream:
         self._logged = LogBudget(LOGS_PER_S)
         self._told_refused = float("-inf")
         self.holdings = Holdings(name, self)
-        self.pool.moved = self.elders.pool.moved = self.holdings.settle
+        for pool in self.pools:
+            pool.moved = self.holdings.settle
 
     def __repr__(self) -> str:
         return f"<Upstream {self.name} {self.state.value} [{self.in_flight} in flight]>"
@@ -376,21 +383,21 @@ class Upstream:
 
     def left(self, tenant: Tenant) -> None:
         """A host is gone; what it had for itself is closed when its calls are over."""
-        self.pool.left(tenant)
-        self.elders.pool.left(tenant)
+        for pool in self.pools:
+            pool.left(tenant)
 
     def roots_changed(self, tenant: Tenant) -> None:
         """The roots of a host are others now."""
-        self.pool.roots_changed(tenant)
-        self.elders.pool.roots_changed(tenant)
+        for pool in self.pools:
+            pool.roots_changed(tenant)
 
     def set_log_level(self, level: str | None) -> None:
         """The least severe level any host wants to hear, None for none.
 
         Calls of hosts that want any wait until a legacy upstream was told (bridging.md 9.3).
         """
-        self.pool.want_level(level)
-        self.elders.pool.want_level(level)
+        for pool in self.pools:
+            pool.want_level(level)
 
     @property
     def _session(self) -> Session | None:
@@ -413,7 +420,7 @@ class Upstream:
             restarts=self.restarts,
             in_flight=self.in_flight,
             degraded=self.snapshot.degraded,
-            sessions=len(self.pool) + len(self.elders.pool),
+            sessions=sum(map(len, self.pools)),
             mode=self.pool.sharing.value if self.pool.sharing else None,
             unattributed=self.refused,
         )
