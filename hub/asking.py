@@ -39,13 +39,11 @@ from hub.wire.jsonrpc import (
 )
 from hub.wire.mcp import CANCELLED, ELICIT, INTERNAL_ERROR, INVALID_PARAMS, LIST_ROOTS, PROGRESS_TOKEN
 from hub.wire.progress import number
-from hub.wire.questions import Refused, check, declined, for_host, for_upstream
+from hub.wire.questions import Quota, Refused, check, declined, for_host, for_upstream
 
 MAX_OPEN: Final = 32
 """Questions that one host has before it (`max_parked`, faults.md 3.2)."""
 MAX_OPEN_BYTES: Final = 16 << 20
-PER_MINUTE: Final = 60.0
-"""Of one upstream; as many at once after a pause (`relay_rate`)."""
 PROGRESS_EVERY_S: Final = 0.1
 ROOTS_KEPT_S: Final = 600.0
 """How long the roots of a host are believed that did not promise to tell when they change."""
@@ -94,8 +92,8 @@ class Asking:
         self._ttl_s = ttl_s
         self._numbers = count(1)
         self._open: dict[RequestId, _Open] = {}
-        self._credit: dict[str, tuple[float, float]] = {}
-        """What each upstream may still ask, and when that was true."""
+        self._quotas: dict[str, Quota] = {}
+        """What each upstream may still ask."""
         self._roots = _Roots()
         self._left = False
         self.strays = 0
@@ -244,11 +242,10 @@ class Asking:
         if sum(each.size for each in self._open.values()) + size > MAX_OPEN_BYTES:
             raise Refused(INVALID_PARAMS, "The questions that wait for this host are too large")
         now = trio.current_time()
-        credit, since = self._credit.get(upstream, (PER_MINUTE, now))
-        credit = min(PER_MINUTE, credit + (now - since) * PER_MINUTE / 60)
-        if credit < 1:
-            raise Refused(INVALID_PARAMS, f"{upstream} asks more than {PER_MINUTE:.0f} questions a minute")
-        self._credit[upstream] = (credit - 1, now)
+        quota = self._quotas.get(upstream)
+        if quota is None:
+            quota = self._quotas[upstream] = Quota(now)
+        quota.take(upstream, now)
 
 
 class _Roots:

@@ -34,7 +34,7 @@ from hub.wire.mcp import (
     ROOTS_CHANGED,
 )
 from hub.wire.progress import hardly_above, number
-from hub.wire.questions import Question, Refused, check
+from hub.wire.questions import Question, Quota, Refused, check
 from upstreams.attribution import may_ask, owner
 from upstreams.running import Running
 from upstreams.session import SessionEvents, Terms
@@ -43,8 +43,6 @@ MAX_OPEN: Final = 32
 """Questions of one session that wait for an answer."""
 MAX_OPEN_EACH: Final = 16
 """Of one operation."""
-PER_MINUTE: Final = 60.0
-"""Of one session; as many at once after a pause (`relay_rate`, faults.md 3.2)."""
 KEEPALIVE_S: Final = 15.0
 """How often an upstream hears that its question is still before somebody, if it gave a token for that (7.1)."""
 STARTUP_QUIET_S: Final = 0.1
@@ -103,7 +101,7 @@ class Questions:
         self._version = version
         self._open: dict[Open, None] = {}
         self._asked = False
-        self._credit, self._credit_at = PER_MINUTE, 0.0
+        self._quota = Quota(0.0)
         self._suspect, self._suspect_until = _NOBODY, float("-inf")
         self._host: Exchange | None = None
         """Whose session it is, as it was when welcomed."""
@@ -218,12 +216,7 @@ class Questions:
         """
         if len(self._open) >= MAX_OPEN or (running and running.questions and len(running.questions) >= MAX_OPEN_EACH):
             raise Refused(INVALID_PARAMS, "Too many questions wait for an answer already")
-        now = trio.current_time()
-        self._credit = min(PER_MINUTE, self._credit + (now - self._credit_at) * PER_MINUTE / 60)
-        self._credit_at = now
-        if self._credit < 1:
-            raise Refused(INVALID_PARAMS, f"{self.name} asks more than {PER_MINUTE:.0f} questions a minute")
-        self._credit -= 1
+        self._quota.take(self.name, trio.current_time())
 
     # --- it is answered -----------------------------------------------------------------------------------------------
 

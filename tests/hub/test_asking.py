@@ -8,10 +8,11 @@ import trio
 import trio.testing
 from schemas import validate
 
-from hub.asking import MAX_OPEN, MAX_OPEN_BYTES, PER_MINUTE, ROOTS_KEPT_S, Asking
+from hub.asking import MAX_OPEN, MAX_OPEN_BYTES, ROOTS_KEPT_S, Asking
 from hub.link.exchange import Caller, Identity, Question
 from hub.wire.jsonrpc import Failure, Response, Result, decode, encode, raw
 from hub.wire.mcp import ELICIT, INTERNAL_ERROR, INVALID_PARAMS, L1, L3, L4, LIST_ROOTS, METHOD_NOT_FOUND, SAMPLE
+from hub.wire.questions import PER_MINUTE
 
 EVERYTHING = {"sampling": {}, "elicitation": {}, "roots": {"listChanged": True}}
 FORM = {"message": "Name?", "requestedSchema": {"type": "object", "properties": {"name": {"type": "string"}}}}

@@ -12,7 +12,8 @@ from hub.link.exchange import DeadlineExceeded, HubError, Operation
 from hub.wire.abilities import superset
 from hub.wire.jsonrpc import Failure, Result, raw
 from hub.wire.mcp import L3, L4, MODERN
-from upstreams.questions import EARLY_S, KEEPALIVE_S, MAX_OPEN, MAX_OPEN_EACH, PER_MINUTE, ROOTS_S, STARTUP_QUIET_S
+from hub.wire.questions import PER_MINUTE
+from upstreams.questions import EARLY_S, KEEPALIVE_S, MAX_OPEN, MAX_OPEN_EACH, ROOTS_S, STARTUP_QUIET_S
 from upstreams.session import CallTimeouts, Terms
 
 TIMEOUTS = CallTimeouts(idle_s=10, total_s=60)
