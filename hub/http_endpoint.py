@@ -10,7 +10,6 @@ Where the eras differ most: a modern host that closes the connection cancels its
 (T-28); its answer waits for it in the session.
 """
 
-from functools import partial
 from typing import Final, Protocol
 
 import trio
@@ -163,7 +162,7 @@ class Endpoint:
                 self._initialize(message, response, identity, scope)
                 return
             if "_meta" in message.params and (metadata := metadata_of(message, headers)):  # 4
-                check_arguments(message, headers, partial(self._router.mirrors, scope=scope))
+                check_arguments(message, headers, self._router, scope)
                 await self._modern(message, metadata, response, accept, identity, scope)
                 return
             if message.method == INITIALIZE:  # neither era's: the handshake says what it lacks

@@ -1,14 +1,14 @@
 """Why a request is turned away before anything is done for it: one exception, and the tests that raise it."""
 
-from collections.abc import Callable, Sequence
 from typing import Final
 
 import trio
 
 from hub.http_session import HttpSession
 from hub.link.exchange import Overloaded
+from hub.registry import Router
 from hub.serving import overloaded
-from hub.wire.headers import InvalidHeader, Mirror, check_mirrors
+from hub.wire.headers import InvalidHeader, check_mirrors
 from hub.wire.jsonrpc import (
     EMPTY,
     Failure,
@@ -55,7 +55,7 @@ def metadata_of(request: Request, headers: dict[str, str]) -> Metadata | None:
     return metadata
 
 
-def check_arguments(request: Request, headers: dict[str, str], mirrors: Callable[[str], Sequence[Mirror]]) -> None:
+def check_arguments(request: Request, headers: dict[str, str], router: Router, scope: str | None) -> None:
     """Hold the headers that repeat arguments of a tool against the arguments (H-11).
 
     Raises:
@@ -63,7 +63,7 @@ def check_arguments(request: Request, headers: dict[str, str], mirrors: Callable
     """
     if request.method != TOOLS_CALL:
         return
-    wanted = mirrors(peek_str(request.params.get("name")) or "")
+    wanted = router.mirrors(peek_str(request.params.get("name")) or "", scope)
     try:
         if wanted:
             check_mirrors(wanted, headers, request.params.get("arguments", EMPTY))

@@ -14,7 +14,8 @@ from msgspec import Raw
 from hub.link.exchange import NOTHING, Overloaded, Tenant
 from hub.listeners import ACK_TIMEOUT_S, Shown, Stream, Subscriber, read_filter
 from hub.relay import HostExchange, Told
-from hub.wire.jsonrpc import Failure, RemoteProtocolError, Reply, Request, open_object, peek_str, raw
+from hub.wire.abilities import TASKS_NEEDED
+from hub.wire.jsonrpc import Failure, RemoteProtocolError, Reply, Request, open_object, peek_str
 from hub.wire.mcp import (
     INVALID_PARAMS,
     METHOD_NOT_FOUND,
@@ -124,8 +125,7 @@ class Subscriptions:
             return _no_method(request)
         wanted = read_filter(request)
         if wanted.tasks is not None and TASKS_EXTENSION not in _extensions(exchange):
-            needed = raw({"requiredCapabilities": {"extensions": {TASKS_EXTENSION: {}}}})
-            return Failure(MISSING_CAPABILITY, "taskIds needs the tasks extension among the capabilities", needed)
+            return Failure(MISSING_CAPABILITY, "taskIds needs the tasks extension among the capabilities", TASKS_NEEDED)
         stream = Stream(self._shown, exchange, request.id, wanted)
         self._admit(stream)
         try:

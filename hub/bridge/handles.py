@@ -21,7 +21,6 @@ from hub.bridge.remote import Quiet, Remote, TaskServer, is_unknown, nonsense
 from hub.bridge.task_words import (
     CANCELLED,
     FAILED,
-    NEEDED,
     NEEDS_INPUT,
     POLL_S,
     TERMINAL,
@@ -44,6 +43,7 @@ from hub.bridge.task_words import (
 from hub.link.exchange import Caller, HubError, Interim
 from hub.relay import HostExchange
 from hub.seal import SealBroken, Sealer
+from hub.wire.abilities import TASKS_NEEDED
 from hub.wire.jsonrpc import Failure, RemoteProtocolError, Reply, Request, Result, open_object, peek_str, raw
 from hub.wire.mcp import (
     INVALID_PARAMS,
@@ -147,7 +147,7 @@ class Handles:
             return Failure(METHOD_NOT_FOUND, f"Method not found: {request.method}")
         if not declares(caller.capabilities):
             text = f"{request.method} needs the tasks extension among the capabilities"
-            return Failure(MISSING_CAPABILITY, text, NEEDED)
+            return Failure(MISSING_CAPABILITY, text, TASKS_NEEDED)
         id = peek_str(request.params.get("taskId"))
         if id is None:
             return Failure(INVALID_PARAMS, f"{request.method} needs a taskId")

@@ -224,10 +224,6 @@ def declares(capabilities: Mapping[str, Raw]) -> bool:
     return value is not None and TASKS_EXTENSION in peek_object(value)
 
 
-NEEDED: Final = raw({"requiredCapabilities": {"extensions": {TASKS_EXTENSION: {}}}})
-"""The data of -32021, when a host needs the extension."""
-
-
 def augments_calls(capabilities: Mapping[str, Raw]) -> bool:
     """Whether a legacy upstream with `capabilities` takes tool calls as tasks (X-14)."""
     requests = peek_object(peek_object(capabilities.get("tasks")).get("requests"))

@@ -21,6 +21,9 @@ PASSIVE_EXTENSIONS: Final = (UI_EXTENSION,)
 PASSIVE: Final = raw({UI_EXTENSION: {"mimeTypes": ["text/html;profile=mcp-app"]}})
 """They themselves, where the hub speaks for all hosts: servers show what belongs to one to those that declare it."""
 
+TASKS_NEEDED: Final = raw({"requiredCapabilities": {"extensions": {TASKS_EXTENSION: {}}}})
+"""The data of -32021, when a host needs the tasks extension."""
+
 
 def capabilities_for_upstream(
     capabilities: Mapping[str, Raw], *, client_features: str = "auto", absorbs_tasks: bool = True

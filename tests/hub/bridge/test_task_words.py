@@ -10,7 +10,6 @@ from msgspec import Raw
 from schemas import validate
 
 from hub.bridge.task_words import (
-    NEEDED,
     POLL_S,
     STATUSES,
     NoTask,
@@ -33,6 +32,7 @@ from hub.bridge.task_words import (
     whole,
     write_ticket,
 )
+from hub.wire.abilities import TASKS_NEEDED
 from hub.wire.jsonrpc import Failure, Reply, Result, encode_notification, encode_response, open_object, raw
 from hub.wire.mcp import HUB_SESSION, L4, MODERN
 
@@ -192,7 +192,7 @@ def test_what_hosts_are_told_of_a_lost_task() -> None:
 
 @pytest.mark.covers("X-1", "X-10", "X-14")
 def test_who_wants_tasks() -> None:
-    assert declares(members(plain(NEEDED)["requiredCapabilities"]))
+    assert declares(members(plain(TASKS_NEEDED)["requiredCapabilities"]))
     assert not declares(members({"tasks": {"requests": {"tools": {"call": {}}}}}))
     assert not declares(members({"extensions": {}}))
     assert augments_calls(members({"tasks": {"requests": {"tools": {"call": {}}}}}))
