@@ -121,6 +121,11 @@ def check_upstream(keys: Keys, upstream: UpstreamConfig) -> None:
         _check_seconds((*keys, "timeouts", name), getattr(upstream.timeouts, name))
     for name, value in upstream.tool_timeouts.items():
         _check_seconds((*keys, "tool_timeouts", name), value)
+    for name in ("idle_stop_s", "ping_s"):
+        if not (math.isfinite(value := getattr(upstream, name)) and value >= 0):
+            raise Problem((*keys, name), "must be a number of seconds, 0 for never")
+    if upstream.restart.attempts < 0:
+        raise Problem((*keys, "restart", "attempts"), "must be a number of attempts, 0 for no limit")
 
 
 def _check_command(keys: Keys, upstream: UpstreamConfig) -> None:

@@ -20,7 +20,7 @@ from msgspec import Struct
 from config import mcpservers
 from config.check import check_hub, check_names, check_upstream
 from config.paths import config_file
-from config.schema import ConfigError, HubConfig, Secret, Timeouts, UpstreamConfig
+from config.schema import ConfigError, HubConfig, Restart, Secret, Timeouts, UpstreamConfig
 from config.source import Keys, Problem, line_of_json, line_of_toml, read
 from config.variables import Unresolved, Variables
 
@@ -198,6 +198,8 @@ def _convert(values: dict[str, Any], type: type[T], keys: Keys) -> T:
     _refuse_unknown(values, type, keys)
     if isinstance(values.get("timeouts"), dict):
         _refuse_unknown(values["timeouts"], Timeouts, (*keys, "timeouts"))
+    if isinstance(values.get("restart"), dict):
+        _refuse_unknown(values["restart"], Restart, (*keys, "restart"))
     for setting in ("env", "headers"):
         if isinstance(values.get(setting), dict):
             _refuse_other_than_text(values[setting], (*keys, setting))

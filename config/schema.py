@@ -51,6 +51,13 @@ class Timeouts(Struct, frozen=True, forbid_unknown_fields=True):
     """A session that one host has for itself, without a call."""
 
 
+class Restart(Struct, frozen=True, forbid_unknown_fields=True):
+    """What follows when a server ends or cannot be started (D-10)."""
+
+    attempts: int = 5
+    """Failed attempts in a row until it is `failed`, and tried again only when a call needs it; 0: never given up."""
+
+
 class UpstreamConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """One MCP server: a command to run (stdio) or a URL (Streamable HTTP, or HTTP+SSE)."""
 
@@ -86,6 +93,15 @@ class UpstreamConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     tasks: Literal["absorb", "off"] = "absorb"
     """`absorb`: hosts that know no tasks wait while the hub polls; `off`: it is not told that there may be tasks."""
     disabled: bool = False
+    start: Literal["eager", "lazy"] = "eager"
+    """`lazy`: once it is known what it offers, it is started by the first call that needs it."""
+    idle_stop_s: float = 0.0
+    """It is stopped when no call or subscription has needed it for so long; the next call starts it. 0: never."""
+    ping_s: float = 60.0
+    """How often a session of the handshake era is pinged while nothing else happens on it; 0: never."""
+    restart: Restart = Restart()
+    replace: Literal["auto", "start-first", "stop-first"] = "auto"
+    """When its settings change: whether the new one is started before the old one stops. `auto`: over HTTP."""
     timeouts: Timeouts = Timeouts()
     tool_timeouts: dict[str, float] = {}
     """Seconds per upstream tool name, in place of `timeouts.call`."""
@@ -122,4 +138,6 @@ class HubConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     says that it only reads, or may be repeated)."""
     synthetic_progress_s: float = 20.0
     """Hosts that asked for progress hear at least this often that a call is still running; 0: only what there is."""
+    include: tuple[str, ...] = ()
+    """Further files, as paths or globs relative to this file; TOML or JSON, upstreams only."""
     upstreams: dict[str, UpstreamConfig] = field(default_factory=dict)

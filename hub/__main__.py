@@ -9,7 +9,7 @@ def main() -> int:
         from hub.shim import run
 
         return run(sys.argv[2:])
-    from hub.cli import main as command
+    from hub.cli.main import main as command
 
     return command(sys.argv[1:])
 

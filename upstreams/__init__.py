@@ -1,8 +1,8 @@
 """The upstream side: the hub as the client of MCP servers.
 
 Read in this order: `lifecycle` (the states of an upstream, pure), `status` (what is shown of one, pure), `upstream`
-(what the hub calls), `supervisor` (one task per upstream: connect, serve, back off), `session` (what every session
-does), `lists` (what an upstream offers, read page by page). Then, as needed:
+(what the hub calls), `keeper` (the task of one: connect, serve, back off), `supervisor` (all of them), `session` (what
+every session does), `lists` (what an upstream offers, read page by page). Then, as needed:
 
 - whose session: `sharing` (what is configured, pure), `place` (one session, open to end), `pool` (which serves which
   host), `elders` (those in the handshake era with servers of both);

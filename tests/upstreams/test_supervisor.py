@@ -9,10 +9,11 @@ from config.state import Memory
 from hub.link.exchange import HubError, Operation, UpstreamLost, UpstreamUnauthorized, UpstreamUnavailable
 from hub.wire.jsonrpc import Failure, Result, raw
 from hub.wire.mcp import L4, MODERN, Kind
+from upstreams.keeper import CALM_WALKS, RETRY_LIST_S
 from upstreams.lifecycle import FAILED_PAUSE_S, State
 from upstreams.session import COMMON
 from upstreams.status import is_local
-from upstreams.supervisor import CALM_WALKS, RETRY_LIST_S, STARTS_AT_ONCE, Supervisor
+from upstreams.supervisor import STARTS_AT_ONCE, Supervisor
 
 ECHO = Operation("tools/call", {"name": raw("echo")})
 HANG = Operation("tools/call", {"name": raw("hang")})

@@ -1,0 +1,174 @@
+"""Commands about the hub that runs: serve it, ask it, stop it."""
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from hub.cli.base import EX_FAILED, EX_OK, UsageError, add, as_json, client, failed
+from hub.control_client import ControlClient
+
+# --- the commands' arguments ------------------------------------------------------------------------------------------
+
+
+def add_commands(commands: Any) -> None:
+    """`serve`, `connect`, `status` and their like."""
+    _add_serve(commands)
+    add(commands, "connect", _connect, "standard input and output to the hub, for hosts; see `hubd connect --help`")
+    add(commands, "status", _status, "upstreams and attached hosts", json=True)
+    add(commands, "tools", _tools, "the merged tools", json=True)
+    _add_call(commands)
+    restart = add(commands, "restart", _restart, "start one upstream anew and find out again what it speaks", json=True)
+    restart.add_argument("name", metavar="NAME", help="the upstream's name as `hubd status` shows it")
+    add(commands, "token", _token, "the bearer token of the HTTP listener", json=True)
+    add(commands, "stop", _stop, "stop the hub and wait until it has ended", json=True)
+    add(commands, "version", version, "the version", json=True)
+
+
+def _add_serve(commands: Any) -> None:
+    serve = add(commands, "serve", _serve, "run the hub in the foreground")
+    serve.add_argument("--config", type=Path, metavar="FILE", help="a hubd.toml, or any host's .json of MCP servers")
+    serve.add_argument("--listen", metavar="HOST:PORT", help="where to serve HTTP; port 0 takes any free one")
+    serve.add_argument("--auth", choices=("token", "none"), help="whether HTTP needs the bearer token")
+    serve.add_argument("--stdio", action="store_true", help="be one stdio server for the program that started this")
+
+
+def _add_call(commands: Any) -> None:
+    call = add(commands, "call", _call, "call a tool and print what it answers")
+    call.add_argument("name", metavar="NAME", help="the tool's name as `hubd tools` shows it")
+    call.add_argument(
+        "arguments",
+        metavar="KEY=VALUE",
+        nargs="*",
+        help="an argument; JSON if it is JSON and the tool does not want text there",
+    )
+    call.add_argument(
+        "--json", metavar="ARGUMENTS", dest="object", help="all arguments as a JSON object; - reads stdin"
+    )
+    call.add_argument("--raw", action="store_true", help="print the whole result as JSON")
+
+
+# --- the commands -----------------------------------------------------------------------------------------------------
+
+
+def _serve(options: argparse.Namespace) -> int:
+    if options.listen is not None:
+        from config.check import split_listen
+        from config.source import Problem
+
+        try:
+            split_listen(options.listen)
+        except Problem as problem:
+            raise UsageError(f"--listen: {problem}") from None
+    from hub.daemon import ServeOptions, run_serve
+
+    return run_serve(ServeOptions(config=options.config, listen=options.listen, auth=options.auth, stdio=options.stdio))
+
+
+def _connect(options: argparse.Namespace) -> int:
+    from hub.shim import run
+
+    return run([])
+
+
+def _status(options: argparse.Namespace) -> int:
+    from hub import show
+
+    with client() as hub:
+        status = hub.status()
+    print(as_json(status) if options.json else show.status(status))
+    return EX_OK
+
+
+def _tools(options: argparse.Namespace) -> int:
+    from hub import show
+
+    with client() as hub:
+        tools = hub.tools()
+    print(as_json(tools) if options.json else show.tools(tools))
+    return EX_OK
+
+
+def _call(options: argparse.Namespace) -> int:
+    from hub import show
+    from hub.wire.clean import printable
+
+    with client() as hub:
+        arguments = _arguments(options, hub)
+        result = hub.call(options.name, arguments)
+    error = result.get("error")
+    if options.raw:
+        print(as_json(result))
+    elif isinstance(error, dict):
+        return failed(EX_FAILED, printable(str(error.get("message"))))
+    else:
+        print(show.result(result), file=sys.stderr if result.get("isError") is True else sys.stdout)
+    return EX_FAILED if error or result.get("isError") is True else EX_OK
+
+
+def _token(options: argparse.Namespace) -> int:
+    from config.paths import token_path
+    from hub.access import read_or_make_token
+
+    token = read_or_make_token(token_path())
+    print(as_json({"token": token}) if options.json else token)
+    return EX_OK
+
+
+def _restart(options: argparse.Namespace) -> int:
+    with client() as hub:
+        hub.restart(options.name)
+    print(
+        as_json({"restarting": options.name}) if options.json else f"{options.name} is starting anew; see `hubd status`"
+    )
+    return EX_OK
+
+
+def _stop(options: argparse.Namespace) -> int:
+    with client() as hub:
+        hub.stop()
+    print(as_json({"stopped": True}) if options.json else "stopped")
+    return EX_OK
+
+
+def version(options: argparse.Namespace) -> int:
+    from hub.wire.mcp import ALL_VERSIONS, HUBD_VERSION
+
+    print(as_json({"version": HUBD_VERSION, "protocols": ALL_VERSIONS}) if options.json else f"hubd {HUBD_VERSION}")
+    return EX_OK
+
+
+# --- a call's arguments -----------------------------------------------------------------------------------------------
+
+
+def _arguments(options: argparse.Namespace, hub: ControlClient) -> dict[str, Any]:
+    """The arguments of a call from `--json` or from KEY=VALUE words.
+
+    Raises:
+        UsageError: neither form is right.
+    """
+    if options.object is not None:
+        if options.arguments:
+            raise UsageError("give arguments either as KEY=VALUE or with --json, not both")
+        return _object(sys.stdin.read() if options.object == "-" else options.object)
+    from hub import arguments
+
+    try:
+        texts = arguments.split(options.arguments)
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+    schema: dict[str, Any] = {}
+    if arguments.depends_on_schema(texts):
+        schema = next((tool.get("inputSchema", {}) for tool in hub.tools() if tool.get("name") == options.name), {})
+    return arguments.typed(texts, schema)
+
+
+def _object(text: str) -> dict[str, Any]:
+    try:
+        value = json.loads(text)
+    except ValueError as error:
+        raise UsageError(f"--json: not JSON: {error}") from None
+    if not isinstance(value, dict):
+        raise UsageError("--json: the arguments of a tool are a JSON object")
+    return value

@@ -1,0 +1,177 @@
+"""One upstream, kept running: an attempt, a session while it lasts, a pause, the next attempt (D-10).
+
+    keep:  attempt -> (session: opened -> upkeep until it ends) -> pause, or wait until wanted -> attempt ...
+
+While the main session is open its upkeep reads the lists, again whenever the upstream says that they changed. A flood
+of changes costs one walk at a time and one that follows (F-P-15). Sessions that some hosts have for themselves are
+opened by `pool` when they are needed; a restart closes them, too.
+"""
+
+import logging
+from collections.abc import Callable
+from math import inf
+from typing import Final
+
+import trio
+
+from hub.link.exchange import HubError
+from hub.wire.mcp import Era, Kind
+from upstreams.lifecycle import Event
+from upstreams.listening import keep_watching
+from upstreams.lists import Listing, walk
+from upstreams.upstream import Upstream
+
+log = logging.getLogger(__name__)
+
+CALM_WALKS: Final = 3
+CALM_WINDOW_S: Final = 10.0
+FIRST_INTERVAL_S: Final = 1.0
+LONGEST_INTERVAL_S: Final = 60.0
+RETRY_LIST_S: Final = 30.0
+REFRESH_S: Final = 60.0
+"""A modern upstream's lists are read again when their ttl is over, but no more often than this."""
+
+
+class Keeper:
+    """The task of one upstream. `on_settled` is called whenever it has listed what it offers, or failed."""
+
+    def __init__(self, upstream: Upstream, slots: trio.Semaphore, on_settled: Callable[[], None]) -> None:
+        self.upstream = upstream
+        self._slots = slots
+        self._on_settled = on_settled
+        self._scope = trio.CancelScope()
+
+    def __repr__(self) -> str:
+        return f"<Keeper of {self.upstream!r}>"
+
+    async def run(self) -> None:
+        """Keep the upstream running. Cancellation: its sessions are closed in order."""
+        upstream = self.upstream
+        while True:
+            with trio.CancelScope() as self._scope:
+                async with trio.open_nursery() as nursery:
+                    for pool in upstream.pools:
+                        await nursery.start(pool.run)
+                    nursery.start_soon(upstream.holdings.run)
+                    await self._keep_running()
+            upstream.lost()
+            upstream.backoff.reset()
+            upstream.move(Event.RESTART)
+
+    def restart(self) -> None:
+        """Start over at once, whatever it is doing."""
+        self.upstream.lost()
+        self._scope.cancel()
+
+    async def _keep_running(self) -> None:
+        upstream = self.upstream
+        while True:
+            upstream.move(Event.START)
+            error = await Tenure(upstream, self._on_settled).run(self._slots)
+            pause_s = upstream.failed(error)
+            self._report(pause_s)
+            self._on_settled()
+            if pause_s is None:
+                upstream.wanted = trio.Event()
+                await upstream.wanted.wait()
+            else:
+                await trio.sleep(pause_s)
+
+    def _report(self, pause_s: float | None) -> None:
+        upstream = self.upstream
+        then = "it is tried again when a call needs it" if pause_s is None else f"next attempt in {pause_s:.1f} s"
+        why = (upstream.last_error or "").partition("\n")[0]
+        log.warning("%s is %s: %s (%s)", upstream.name, upstream.state.value, why, then)
+
+
+class Tenure:
+    """One main session in office: from the attempt to open it to its end, with the upkeep its lists need meanwhile."""
+
+    def __init__(self, upstream: Upstream, on_listed: Callable[[], None]) -> None:
+        self._upstream = upstream
+        self._place = upstream.pool.make_main()
+        self._on_listed = on_listed
+        self._degraded: dict[Kind, str] = {}
+        self._unread: set[Kind] = set()
+        self._pace = Pace()
+
+    async def run(self, slots: trio.Semaphore) -> HubError | None:
+        """Open the session and keep it until it ends; why it ended. As `Place.run`."""
+        return await self._place.run(slots, self._opened, self._upstream.lost)
+
+    def _opened(self, nursery: trio.Nursery) -> None:
+        self._upstream.opened(self._place)
+        nursery.start_soon(self._keep_lists)
+        nursery.start_soon(keep_watching, self._place.session, self._place.watches, self._upstream)
+
+    # --- lists --------------------------------------------------------------------------------------------------------
+
+    async def _keep_lists(self) -> None:
+        upstream = self._upstream
+        while True:
+            with trio.move_on_after(self._refresh_s()) as scope:
+                await upstream.became_stale.take()
+            await trio.sleep_until(self._pace.next_at)
+            due, upstream.stale = upstream.stale, {}
+            kinds = {*due, *self._unread}
+            if scope.cancelled_caught and not self._unread:
+                kinds = set(Kind)
+            if not kinds:
+                continue
+            found = await self._read(kinds)
+            degraded = (self._degraded[kind] for kind in Kind if kind in self._degraded)
+            changed = upstream.take_lists(self._place.session.facts, found, degraded)
+            self._pace.walked(trio.current_time(), changed)
+            for read in due.values():
+                read.set()
+            self._on_listed()
+
+    def _refresh_s(self) -> float:
+        """How long to leave the lists alone, if nobody says that they changed."""
+        if self._unread:
+            return RETRY_LIST_S
+        ttls = [fresh.ttl_ms for fresh in self._upstream.snapshot.freshness.values() if fresh.ttl_ms is not None]
+        if self._place.session.era is Era.LEGACY or not ttls:
+            return inf
+        return max(min(ttls) / 1000, REFRESH_S)
+
+    async def _read(self, kinds: set[Kind]) -> dict[Kind, Listing]:
+        """Those of these lists that could be read; the others are tried again later."""
+        found: dict[Kind, Listing] = {}
+        async with trio.open_nursery() as nursery:
+            for kind in kinds:
+                nursery.start_soon(self._read_one, kind, found)
+        self._unread = kinds - set(found)
+        return found
+
+    async def _read_one(self, kind: Kind, found: dict[Kind, Listing]) -> None:
+        problem = f"{kind.value} could not be read in time"
+        with trio.move_on_after(self._upstream.config.timeouts.list):
+            try:
+                found[kind] = await walk(self._place.session, kind)
+                problem = found[kind].degraded
+            except HubError as error:
+                problem = f"{kind.value} could not be read: {error}"
+        self._degraded[kind] = problem
+        if not problem:
+            del self._degraded[kind]
+
+
+class Pace:
+    """When the lists may be read next: at once, unless reading them has been in vain several times (F-P-15)."""
+
+    def __init__(self) -> None:
+        self.next_at = float("-inf")
+        self._interval_s = 0.0
+        self._in_vain: list[float] = []
+
+    def walked(self, now: float, changed: bool) -> None:
+        """The lists were read at `now`."""
+        if changed or now > self.next_at + LONGEST_INTERVAL_S:
+            self._interval_s = 0.0
+            self._in_vain.clear()
+        if not changed:
+            self._in_vain = [at for at in self._in_vain if at > now - CALM_WINDOW_S] + [now]
+        if self._interval_s or len(self._in_vain) >= CALM_WALKS:
+            self._interval_s = min(max(FIRST_INTERVAL_S, self._interval_s * 2), LONGEST_INTERVAL_S)
+        self.next_at = now + self._interval_s
