@@ -113,6 +113,8 @@ class Catalog:
         self.offers = tuple(offers)
         self.scope = scope
         self._rules, self._claims, self._sealer, self._settling = rules, claims, sealer, settling
+        self.projects: dict[str, Catalog] = {}
+        """What hosts at work in a project see instead of this, by the name of its endpoint; set before it is shown."""
         self._scoped: dict[str, Catalog] = {}
         self._emitters: dict[str, Change] = {}
         self._instructions: str | None = None
@@ -293,13 +295,13 @@ class Catalog:
 
     # --- the rest ---
 
-    def scoped(self, upstream: str) -> "Catalog":
-        """The catalogue of one upstream under its own names and URIs; an empty one, when it is not here."""
-        catalog = self._scoped.get(upstream)
+    def scoped(self, scope: str) -> "Catalog":
+        """That of a project, or of one upstream under its own names and URIs; an empty one, if it is not here."""
+        catalog = self.projects.get(scope) or self._scoped.get(scope)
         if catalog is None:
-            offers = [each.scoped() for each in self.offers if each.name == upstream]
-            catalog = Catalog(offers, self._rules, self._claims, self._sealer, settling=self._settling, scope=upstream)
-            self._scoped[upstream] = catalog
+            offers = [each.scoped() for each in self.offers if each.name == scope]
+            catalog = Catalog(offers, self._rules, self._claims, self._sealer, settling=self._settling, scope=scope)
+            self._scoped[scope] = catalog
         return catalog
 
     @property

@@ -8,6 +8,7 @@ arrives.
 import logging
 import select
 from collections.abc import Callable
+from pathlib import Path
 from typing import Final
 
 import trio
@@ -70,8 +71,10 @@ async def serve_lines(
     scope: str | None = None,
     transport: str = "unix",
     received: bytes = b"",
+    workplace: Path | None = None,
 ) -> None:
-    """Serve one host until it is gone. `received` was read off the stream already. The stream stays the caller's.
+    """Serve one host until it is gone. The stream stays the caller's; `received` was read off it already. `workplace` is
+    the directory the host works in, if it is known.
 
     A host that ends its input but still reads, as `printf ... | hubd serve --stdio` does, gets the answers it is
     waiting for, within `EOF_GRACE_S`.
@@ -86,8 +89,11 @@ async def serve_lines(
         outbox = Outbox(writing, nursery, nursery.cancel_scope.cancel, limit_bytes=MAX_UNREAD_BYTES)
         channel = LineChannel(LineReader(reading, limit_bytes=MAX_MESSAGE_BYTES, received=received), outbox)
         host = LineHost(channel, identity, router, hosts, nursery, scope=scope, transport=transport)
+        host.workplace = workplace
         hosts.add(host)
         try:
+            if hosts.workplaces is not None and workplace is not None and scope is None:
+                await hosts.workplaces.arrived(host)
             if await host.read():
                 await host.finish(lambda: _is_read(writing))
             with trio.move_on_after(LAST_WORDS_S):
@@ -233,7 +239,7 @@ class LineHost(Downstream):
             return
         token = progress_token(request.params)
         host = self if caller is self.caller else None  # a modern request is never asked by another (R-2)
-        exchange = HostExchange(caller, self._say, progress_token=token, scope=self.scope, host=host)
+        exchange = HostExchange(caller, self._say, progress_token=token, scope=self.view, host=host)
         self._nursery.start_soon(self._serve, request, exchange, started)
 
     def _caller(self, request: Request) -> Caller | None:

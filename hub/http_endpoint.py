@@ -276,7 +276,7 @@ class Endpoint:
         else:
             cancel = begin(session, request.id)
             token = progress_token(request.params)
-            exchange = HostExchange(caller, reply_to.send, progress_token=token, scope=session.scope, host=reply_to)
+            exchange = HostExchange(caller, reply_to.send, progress_token=token, scope=session.view, host=reply_to)
             self._soon[reply_to] = session.seen + SSE_AFTER_S
             try:
                 reply = await answer(self._router, request, exchange, cancel)

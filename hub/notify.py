@@ -91,6 +91,8 @@ class Notifier:
         self._announce(old, new, None)
         for name in changed:
             self._announce(old.scoped(name), new.scoped(name), name)
+        for project in old.projects.keys() & new.projects.keys():
+            self._announce(old.projects[project], new.projects[project], project)
 
     def _announce(self, old: Catalog, new: Catalog, scope: str | None) -> None:
         kinds = {kind for kind in Kind if new.differs(old, kind)}

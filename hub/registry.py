@@ -8,7 +8,8 @@ What always holds: ids of hosts are looked up in the `Downstream` they came from
 reach a request of another (F-H-02, F-H-06); `begin` and `end` come in pairs.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import Any, Final, Protocol
 
 import trio
@@ -80,6 +81,20 @@ class Router(Protocol):
         ...
 
 
+class Workplaces(Protocol):
+    """Who gives hosts at work in a project the view of it; `hub.projects.Projects` is one. No method raises."""
+
+    async def arrived(self, host: "Downstream") -> None:
+        """A host with a known `workplace` is about to be heard. Cancellation: it sees what everybody sees."""
+        ...
+
+    def opened(self, host: "Downstream") -> None:
+        """Its handshake is complete, or its roots are others now."""
+        ...
+
+    def left(self, host: "Downstream") -> None: ...
+
+
 class Downstreams:
     """All attached hosts, and how much each principal has in flight.
 
@@ -89,6 +104,7 @@ class Downstreams:
     def __init__(self, park_ttl_s: float = PARK_TTL_S) -> None:
         self.park_ttl_s = park_ttl_s
         self.visits = Visits()
+        self.workplaces: Workplaces | None = None
         self._attached: dict[str, Downstream] = {}
         self._in_flight: dict[str, int] = {}
         self._quiet = trio.Event()
@@ -108,7 +124,11 @@ class Downstreams:
         self._attached[host.id] = host
 
     def remove(self, host: "Downstream") -> None:
-        self._attached.pop(host.id, None)
+        if self._attached.pop(host.id, None) and self.workplaces is not None:
+            self.workplaces.left(host)
+
+    def __iter__(self) -> Iterator["Downstream"]:
+        return iter(list(self._attached.values()))
 
     def admit(self, principal: str) -> None:
         """Count one more request of `principal`; `release` takes it back.
@@ -141,7 +161,7 @@ class Downstreams:
         methods = [method for method, concerned in LIST_CHANGED.items() if set(concerned) & set(kinds)]
         messages = [(method, encode_notification(method, {})) for method in methods]
         for host in list(self._attached.values()):
-            if host.open and host.scope == scope:
+            if host.open and host.view == scope:
                 for method, message in messages:
                     host.tell(method, message)
 
@@ -172,6 +192,11 @@ class Downstream:
         self.identity = identity
         self.conversation = new_conversation()
         self.scope = scope
+        """The one upstream its endpoint is bound to, None for all."""
+        self.workplace: Path | None = None
+        """A directory it works in, if it is known; it may be that of a project."""
+        self.view = scope
+        """What it is shown: all, one upstream, or what a project makes of it."""
         self.caller: Caller | None = None
         """What the handshake agreed; None before it, and for hosts that speak the modern era only."""
         self.version = ""
@@ -223,7 +248,7 @@ class Downstream:
         Raises:
             RemoteProtocolError: the request cannot be used.
         """
-        result, version, capabilities = router.initialize(params, self.scope)
+        result, version, capabilities = router.initialize(params, self.view)
         had_level = self.log_level is not None
         self.version = version
         self.caller = Caller(self.identity, version, detached(capabilities), None, self.conversation, lasting=True)
@@ -298,9 +323,15 @@ class Downstream:
             return
         elif message.method == INITIALIZED:
             self.open = True
+            self._at_work()
         elif message.method == ROOTS_CHANGED:
             self.asking.roots_changed()
             router.roots_changed(self.tenant)
+            self._at_work()
+
+    def _at_work(self) -> None:
+        if self._hosts.workplaces is not None:
+            self._hosts.workplaces.opened(self)
 
     def answered(self, message: Response) -> None:
         """Take a host's answer. One to nothing it was asked is dropped, and nobody can tell (F-H-19)."""
@@ -332,7 +363,7 @@ class Downstream:
             "principal": self.identity.principal,
             "transport": self.transport,
             "version": self.version or None,
-            "endpoint": "/mcp" if self.scope is None else f"/mcp/{self.scope}",
+            "endpoint": "/mcp" if self.view is None else f"/mcp/{self.view}",
             "attached_s": round(now - self.since, 1),
             "idle_s": 0.0 if self.calls else round(now - self.seen, 1),
             "in_flight": len(self.calls),

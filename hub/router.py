@@ -106,7 +106,7 @@ class Router:
 
     def knows_scope(self, name: str) -> bool:
         """Whether `/mcp/<name>` exists."""
-        return name in self.upstreams
+        return name in self.upstreams or name in self.catalog.projects
 
     def mirrors(self, tool: str, scope: str | None) -> tuple[Mirror, ...]:
         """The arguments of a tool that modern hosts repeat in headers (H-9)."""
@@ -216,7 +216,7 @@ class Router:
         """The route of a name the catalogue does not have: perhaps not yet, perhaps not any more (naming.md 3.3)."""
         await self.settled.wait()
         catalog = self._catalog(exchange.scope)
-        if (route := catalog.route(kind, name)) is None and (owner := exchange.scope or catalog.suspect(name)):
+        if (route := catalog.route(kind, name)) is None and (owner := catalog.scope or catalog.suspect(name)):
             await self._refresh(owner, kind)
             route = self._catalog(exchange.scope).route(kind, name)
         return route
