@@ -73,8 +73,9 @@ async def serve_lines(
     received: bytes = b"",
     workplace: Path | None = None,
 ) -> None:
-    """Serve one host until it is gone. The stream stays the caller's; `received` was read off it already. `workplace` is
-    the directory the host works in, if it is known.
+    """Serve one host until it is gone. The stream stays the caller's; `received` was read off it already.
+
+    `workplace` is the directory the host works in, if it is known.
 
     A host that ends its input but still reads, as `printf ... | hubd serve --stdio` does, gets the answers it is
     waiting for, within `EOF_GRACE_S`.
