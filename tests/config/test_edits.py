@@ -1,0 +1,125 @@
+"""Replacing files: all or nothing, with a backup, as they were otherwise."""
+
+import stat
+import threading
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from config.edits import KEPT, EditError, locked, read_file, remove_file, replace_file
+
+NOW = datetime(2026, 11, 21, 12, 30, 15, tzinfo=UTC)
+
+
+@pytest.fixture
+def backups(tmp_path):
+    return tmp_path / "state" / "backups"
+
+
+def replace(path, data, was, backups, now=NOW):
+    return replace_file(path, data, was=was, now=now, backups=backups)
+
+
+def test_a_file_is_replaced_and_the_old_one_kept(tmp_path, backups):
+    path = tmp_path / "a.json"
+    path.write_bytes(b"old")
+    path.chmod(0o640)
+    backup = replace(path, b"new", b"old", backups)
+    assert path.read_bytes() == b"new"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o640
+    assert backup is not None
+    assert backup.read_bytes() == b"old"
+    assert stat.S_IMODE(backup.stat().st_mode) == 0o600
+    assert "20261121T123015" in backup.name
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["a.json", "state"]
+
+
+def test_a_new_file_is_private_and_has_no_backup(tmp_path, backups):
+    path = tmp_path / "deep" / "er" / "a.json"
+    assert replace(path, b"new", None, backups) is None
+    assert path.read_bytes() == b"new"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert [each.name for each in path.parent.iterdir()] == ["a.json"]
+
+
+def test_links_are_followed_and_stay(tmp_path, backups):
+    dotfiles = tmp_path / "dotfiles"
+    dotfiles.mkdir()
+    (dotfiles / "real.json").write_bytes(b"old")
+    link = tmp_path / "a.json"
+    link.symlink_to("dotfiles/real.json")
+    replace(link, b"new", b"old", backups)
+    assert link.is_symlink()
+    assert (dotfiles / "real.json").read_bytes() == b"new"
+
+
+@pytest.mark.parametrize("was", [b"other", None])
+def test_a_file_that_changed_meanwhile_is_left_alone(tmp_path, backups, was):
+    path = tmp_path / "a.json"
+    path.write_bytes(b"theirs")
+    with pytest.raises(EditError, match=r"changed by another program meanwhile.*run this again"):
+        replace(path, b"new", was, backups)
+    assert path.read_bytes() == b"theirs"
+    assert len(list(tmp_path.iterdir())) <= 2
+    with pytest.raises(EditError, match="meanwhile"):
+        remove_file(path, was=b"other", now=NOW, backups=backups)
+    assert path.exists()
+
+
+def test_a_file_is_removed_and_kept_as_backup(tmp_path, backups):
+    path = tmp_path / "a.json"
+    path.write_bytes(b"old")
+    backup = remove_file(path, was=b"old", now=NOW, backups=backups)
+    assert not path.exists()
+    assert backup is not None
+    assert backup.read_bytes() == b"old"
+
+
+def test_only_the_latest_backups_are_kept(tmp_path, backups):
+    path = tmp_path / "a.json"
+    path.write_bytes(b"0")
+    for number in range(KEPT + 5):
+        replace(path, b"%d" % (number + 1), b"%d" % number, backups, NOW + timedelta(seconds=number))
+    kept = sorted(backups.iterdir())
+    assert [each.read_bytes() for each in kept] == [b"%d" % number for number in range(5, KEPT + 5)]
+
+
+def test_without_a_backup_nothing_is_changed(tmp_path, backups):
+    path = tmp_path / "a.json"
+    path.write_bytes(b"old")
+    backups.parent.write_bytes(b"a file where the directory should be")
+    with pytest.raises(EditError, match=r"a.json: cannot be written: .*; it was left as it is"):
+        replace(path, b"new", b"old", backups)
+    with pytest.raises(EditError, match=r"a.json: cannot be removed: .*; it was left as it is"):
+        remove_file(path, was=b"old", now=NOW, backups=backups)
+    assert path.read_bytes() == b"old"
+    assert len(list(tmp_path.iterdir())) == 2
+    with pytest.raises(EditError, match="cannot be made"), locked(backups.parent):
+        pass
+
+
+def test_what_is_no_plain_file_is_refused(tmp_path, backups):
+    with pytest.raises(EditError, match="cannot be read"):
+        read_file(tmp_path)
+    (tmp_path / "dangling").symlink_to("nowhere")
+    with pytest.raises(EditError, match="is a link to nothing"):
+        read_file(tmp_path / "dangling")
+    assert read_file(tmp_path / "missing") is None
+
+
+def test_one_command_edits_at_a_time(tmp_path):
+    order = []
+    second_started = threading.Event()
+
+    def second():
+        second_started.set()
+        with locked(tmp_path):
+            order.append("second")
+
+    thread = threading.Thread(target=second)
+    with locked(tmp_path):
+        thread.start()
+        assert second_started.wait(10)
+        order.append("first")
+    thread.join(10)
+    assert order == ["first", "second"]
