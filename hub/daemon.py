@@ -23,12 +23,12 @@ import trio
 from msgspec import Struct, structs
 
 from config.check import check_hub, split_listen
-from config.load import find_config, load
+from config.layers import Loaded, load_all
 from config.paths import control_path, key_path, lock_path, socket_path, state_path, token_path
 from config.schema import DEFAULT_LISTEN, ConfigError, HubConfig, UpstreamConfig
 from config.source import Problem
 from config.state import Memory
-from hub import logs
+from hub import logs, systemd
 from hub.access import Access, read_or_make_token
 from hub.control import serve_control
 from hub.downstream import serve_lines
@@ -40,6 +40,7 @@ from hub.link.exchange import OWNER, Identity
 from hub.seal import Sealer, load_keys
 from hub.sockets import AlreadyRunning, bind_unix, take_lock
 from upstreams.child import THIS_HUB, kill_marked
+from upstreams.lifecycle import State
 
 log = logging.getLogger("hubd")
 
@@ -47,6 +48,8 @@ EX_OK: Final = 0
 EX_UNAVAILABLE: Final = 69
 EX_TEMPFAIL: Final = 75
 EX_CONFIG: Final = 78
+STOP_S: Final = 30.0
+"""How long, at most, upstreams take to stop once the calls have ended."""
 
 
 class ServeOptions(Struct, frozen=True, kw_only=True):
@@ -66,7 +69,7 @@ def run_serve(options: ServeOptions) -> int:
     """Run the hub until it is told to stop; the exit code."""
     logs.configure()
     try:
-        config = configuration(options)
+        config = configuration(options).config
         serve = serve_stdio if options.stdio else serve_daemon
         trio.run(serve, config)
     except ConfigError as error:
@@ -78,25 +81,30 @@ def run_serve(options: ServeOptions) -> int:
     return EX_OK
 
 
-def configuration(options: ServeOptions) -> HubConfig:
-    """The configuration to serve: the file's, else the demo's; the command line wins over both.
+def configuration(options: ServeOptions) -> Loaded:
+    """The configuration to serve: that of the files, else the demo's; the command line wins over both. Logs warnings.
 
     Raises:
         ConfigError: the file cannot be used.
     """
-    path = find_config(options.config)
-    config = load(path, os.environ) if path else demo_config()
-    if path is None:
+    loaded = load_all(options.config, os.environ)
+    for warning in loaded.warnings:
+        log.warning("%s", warning)
+    config = loaded.config if loaded.sources else demo_config()
+    if not loaded.sources:
         log.info(
             "no configuration found: serving the demo upstream; `hubd --help` says where a hubd.toml is looked for"
         )
     changes = {"listen": options.listen, "auth": options.auth}
-    config = structs.replace(config, **{name: value for name, value in changes.items() if value is not None})
+    return _checked(structs.replace(config, **{name: value for name, value in changes.items() if value is not None}))
+
+
+def _checked(config: HubConfig) -> HubConfig:
     try:
         check_hub(config)
     except Problem as problem:
         raise ConfigError(f"{'.'.join(problem.keys)}: {problem}") from None
-    return config
+    return structs.replace(loaded, config=config)
 
 
 def demo_config() -> HubConfig:
@@ -132,12 +140,22 @@ async def serve_daemon(config: HubConfig) -> None:
     Raises:
         AlreadyRunning: another daemon of this user holds the lock.
         CannotListen: the TCP address is taken or not ours.
+        ConfigError: a socket was handed over by the service manager that does not fit.
     """
+    handed = systemd.Handover(systemd.listeners())
     with take_lock(lock_path()), _signals() as signals:
-        tcp = _listen(config.listen)
+        tcp, given, given_control = handed.tcp(), handed.unix(socket_path()), handed.unix(control_path())
+        handed.refuse()
+        if tcp is None:
+            tcp = _listen(config.listen)
+        else:
+            _checked(structs.replace(config, listen=_address(tcp)))  # who may be let in there (SEC-01)
         memory = Memory(state_path())
         await _sweep(memory)
-        async with _unix_listener(socket_path()) as lines, _unix_listener(control_path()) as control:
+        async with (
+            _unix_listener(socket_path(), given) as lines,
+            _unix_listener(control_path(), given_control) as control,
+        ):
             daemon = _Daemon(config, tcp, memory)
             await daemon.run(signals, tcp, lines, control)
     log.info("stopped")
@@ -181,6 +199,7 @@ class _Daemon:
         """Serve until the first signal; then drain, stop everything in order, return."""
         async with trio.open_nursery() as life:
             life.start_soon(_obey, signals, self._asked.set, self._patience.cancel)
+            life.start_soon(systemd.pulse, self._summary)
             async with trio.open_nursery() as nursery:
                 await nursery.start(self._hub.run)
                 nursery.start_soon(self._endpoint.run)
@@ -189,13 +208,21 @@ class _Daemon:
                 await nursery.start(self._lines.serve, lines)
                 await nursery.start(serve_control, control, _Controls(self._hub))
                 announce(self._host, self._port, self._config)
+                systemd.notify("READY=1", f"STATUS={self._summary()}")
                 await self._asked.wait()
+                systemd.stopping(self._config.drain_s + STOP_S)
                 log.info("stopping: waiting up to %.0f s for running calls", self._config.drain_s)
                 self._patience.deadline = trio.current_time() + self._config.drain_s
                 with self._patience:
                     await self._drain()
                 nursery.cancel_scope.cancel()
             life.cancel_scope.cancel()
+
+    def _summary(self) -> str:
+        """What the service manager shows of this hub."""
+        states = [upstream.state for upstream in self._hub.supervisor.upstreams.values()]
+        connected = states.count(State.CONNECTED)
+        return f"{connected} of {len(states)} upstreams connected, {len(self._hub.downstreams)} hosts"
 
     async def _drain(self) -> None:
         async with trio.open_nursery() as nursery:
@@ -214,6 +241,11 @@ def _listen(address: str) -> socket.socket:
             raise
         log.warning("%s. Taking a free port for now; name one with `listen` in hubd.toml", error)
         return _listen_tcp("127.0.0.1:0")
+
+
+def _address(tcp: socket.socket) -> str:
+    host, port = tcp.getsockname()[:2]
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def _listen_tcp(address: str) -> socket.socket:
@@ -235,14 +267,18 @@ def _listen_tcp(address: str) -> socket.socket:
 
 
 @asynccontextmanager
-async def _unix_listener(path: Path) -> AsyncIterator[trio.SocketListener]:
-    """A 0600 unix socket at `path`, removed at the end. Needs the daemon's lock to be held."""
-    listener = bind_unix(path)
+async def _unix_listener(path: Path, given: socket.socket | None) -> AsyncIterator[trio.SocketListener]:
+    """A 0600 unix socket at `path`, removed at the end; one that was handed over is the service manager's to remove.
+
+    Needs the daemon's lock to be held.
+    """
+    listener = given or bind_unix(path)
     try:
         yield trio.SocketListener(trio.socket.from_stdlib_socket(listener))
     finally:
         listener.close()
-        path.unlink(missing_ok=True)  # noqa: ASYNC240 - a directory entry in memory
+        if given is None:
+            path.unlink(missing_ok=True)  # noqa: ASYNC240 - a directory entry in memory
 
 
 class _Controls:
