@@ -10,8 +10,9 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from config.load import load
-from config.schema import HubConfig
+from config.load import find_config, load
+from config.paths import config_file
+from config.schema import HubConfig, Remark
 from config.source import Keys
 
 
@@ -40,13 +41,18 @@ class Loaded(Struct, frozen=True, kw_only=True):
     directories: tuple[Path, ...] = ()
     """In which new files count, too."""
     origins: Mapping[Keys, Origin] = {}
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[Remark, ...] = ()
+    """What works, and probably not as meant; as text they name file, line and key."""
+    sources: tuple[Path, ...] = ()
+    """Those of `files` that were there. None: nothing is configured."""
 
 
-def load_all(path: Path | None, environ: Mapping[str, str]) -> Loaded:
-    """Read `path` and everything that belongs to it. None: there is no main file.
+def load_all(named: Path | None, environ: Mapping[str, str]) -> Loaded:
+    """Read the file that was named, or the user's own `hubd.toml`, and everything that belongs to it.
 
     Raises:
         ConfigError: with file, line or key, and what to write instead.
     """
-    return Loaded(config=load(path, environ), files=() if path is None else (path,))
+    path = find_config(named)
+    sources = () if path is None else (path,)
+    return Loaded(config=load(path, environ), files=(path or config_file(),), sources=sources)

@@ -20,7 +20,7 @@ from msgspec import Struct
 from config import mcpservers
 from config.check import check_hub, check_names, check_upstream
 from config.paths import config_file
-from config.schema import ConfigError, HubConfig, Restart, Secret, Timeouts, UpstreamConfig
+from config.schema import ConfigError, HubConfig, Remark, Restart, Secret, Timeouts, UpstreamConfig, dotted
 from config.source import Keys, Problem, line_of_json, line_of_toml, read
 from config.variables import Unresolved, Variables
 
@@ -75,22 +75,12 @@ def load(path: Path | None, environ: Mapping[str, str]) -> HubConfig:
         config, warnings = _assemble(tables, settings, Variables(_environ(environ, is_json), path.parent))
     except Problem as problem:
         line = problem.line or (line_of_json if is_json else line_of_toml)(text, problem.keys)
-        raise ConfigError(_located(path, line, problem.keys, str(problem))) from None
+        raise ConfigError.of([Remark(path, line, problem.keys, str(problem))]) from None
     for warning in warnings:
         log.warning("%s: %s", path, warning)
     if not config.upstreams:
         log.warning("%s: names no upstreams; add [upstreams.NAME] with `command` or `url`", path)
     return config
-
-
-def _located(path: Path, line: int | None, keys: Keys, text: str) -> str:
-    where = str(path) if line is None else f"{path}, line {line}"
-    return f"{where}: {dotted(keys)}: {text}" if keys else f"{where}: {text}"
-
-
-def dotted(keys: Keys) -> str:
-    """Keys as TOML writes them."""
-    return ".".join(key if re.fullmatch(r"[A-Za-z0-9_-]+", key) else f'"{key}"' for key in keys)
 
 
 def _environ(environ: Mapping[str, str], is_json: bool) -> Mapping[str, str]:

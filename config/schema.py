@@ -4,13 +4,47 @@ Units are in the names; defaults are those of the decisions (D-10, D-15). Unknow
 known one, which `config.load` adds to the message.
 """
 
+import re
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Final, Literal
 
 from msgspec import Struct, field
 
 
+class Remark(Struct, frozen=True):
+    """One thing said about a place in a file: what is wrong or doubtful there, and what to write instead."""
+
+    file: Path
+    line: int | None
+    keys: tuple[str, ...]
+    """As the file spells them; empty: about the file as a whole."""
+    text: str
+
+    def __str__(self) -> str:
+        where = str(self.file) if self.line is None else f"{self.file}, line {self.line}"
+        return f"{where}: {dotted(self.keys)}: {self.text}" if self.keys else f"{where}: {self.text}"
+
+
+def dotted(keys: Sequence[str]) -> str:
+    """Keys as TOML writes them."""
+    return ".".join(key if re.fullmatch(r"[A-Za-z0-9_-]+", key) else f'"{key}"' for key in keys)
+
+
 class ConfigError(Exception):
     """A configuration that cannot be used. The text names file, line or key, and what to write instead."""
+
+    def __init__(self, text: str, remarks: Sequence[Remark] = ()) -> None:
+        super().__init__(text)
+        self.remarks = tuple(remarks)
+        """All that is wrong, where files are to blame; the text says the first."""
+
+    @classmethod
+    def of(cls, remarks: Sequence[Remark]) -> "ConfigError":
+        """The error about these problems, of which there is at least one."""
+        rest = len(remarks) - 1
+        more = f" ({rest} more {'problem' if rest == 1 else 'problems'}: see `hubd validate`)" if rest else ""
+        return cls(f"{remarks[0]}{more}", remarks)
 
 
 class Secret:

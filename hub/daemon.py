@@ -96,7 +96,8 @@ def configuration(options: ServeOptions) -> Loaded:
             "no configuration found: serving the demo upstream; `hubd --help` says where a hubd.toml is looked for"
         )
     changes = {"listen": options.listen, "auth": options.auth}
-    return _checked(structs.replace(config, **{name: value for name, value in changes.items() if value is not None}))
+    config = structs.replace(config, **{name: value for name, value in changes.items() if value is not None})
+    return structs.replace(loaded, config=_checked(config))
 
 
 def _checked(config: HubConfig) -> HubConfig:
@@ -104,7 +105,7 @@ def _checked(config: HubConfig) -> HubConfig:
         check_hub(config)
     except Problem as problem:
         raise ConfigError(f"{'.'.join(problem.keys)}: {problem}") from None
-    return structs.replace(loaded, config=config)
+    return config
 
 
 def demo_config() -> HubConfig:
