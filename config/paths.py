@@ -77,6 +77,16 @@ def state_path() -> Path:
     return state_dir() / "memory.json"
 
 
+def catalogue_dir() -> Path:
+    """What upstreams offered last, as `upstreams.last_known` keeps it."""
+    return state_dir() / "catalogue"
+
+
+def sessions_path() -> Path:
+    """What legacy sessions over HTTP have set, beyond what their ids say."""
+    return state_dir() / "sessions.json"
+
+
 def _socket(name: str) -> Path:
     path = runtime_dir() / name
     if len(os.fsencode(path)) > MAX_SOCKET_BYTES:

@@ -80,14 +80,9 @@ class Memory:
     def write(self, draft: bytes) -> None:
         """Replace the file. May run in a thread beside everything but another `write`; never raises."""
         assert self._path is not None
-        new = self._path.with_name(f"{self._path.name}.{os.getpid()}.new")
         try:
-            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            _write(new, draft)
-            new.replace(self._path)
+            replace_file(self._path, draft)
         except OSError as error:
-            with suppress(OSError):
-                new.unlink()
             self._failed(error)
         else:
             self._complained = False
@@ -118,9 +113,22 @@ class Memory:
         self._sections = file.sections
 
 
-def _write(path: Path, data: bytes) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    with open(descriptor, "wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(descriptor)
+def replace_file(path: Path, data: bytes) -> None:
+    """Replace the whole private file `path` (0600) or nothing of it, also if the power fails. Blocks for one fsync.
+
+    Raises:
+        OSError: it cannot be written; it is as it was.
+    """
+    new = path.with_name(f"{path.name}.{os.getpid()}.new")
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    try:
+        descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        with open(descriptor, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(descriptor)
+        new.replace(path)
+    except OSError:
+        with suppress(OSError):
+            new.unlink()
+        raise

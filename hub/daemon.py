@@ -14,6 +14,7 @@ import os
 import signal
 import socket
 import sys
+import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
@@ -24,7 +25,7 @@ from msgspec import Struct, structs
 
 from config.check import check_hub, split_listen
 from config.layers import Loaded, load_all
-from config.paths import control_path, key_path, lock_path, socket_path, state_path, token_path
+from config.paths import catalogue_dir, control_path, key_path, lock_path, socket_path, state_path, token_path
 from config.schema import DEFAULT_LISTEN, ConfigError, HubConfig, UpstreamConfig
 from config.source import Problem
 from config.state import Memory
@@ -40,6 +41,7 @@ from hub.link.exchange import OWNER, Identity
 from hub.seal import Sealer, load_keys
 from hub.sockets import AlreadyRunning, bind_unix, take_lock
 from upstreams.child import THIS_HUB, kill_marked
+from upstreams.last_known import LastKnown
 from upstreams.lifecycle import State
 
 log = logging.getLogger("hubd")
@@ -120,7 +122,7 @@ def demo_config() -> HubConfig:
 
 async def serve_stdio(config: HubConfig) -> None:
     """`hubd serve --stdio`: one host on standard input and output; ends when that host has gone."""
-    hub = Hub(config, Memory(state_path()), Sealer(load_keys(None)))
+    hub = Hub(config, Memory(state_path()), Sealer(load_keys(None)), last_known=_last_known())
     stdio = trio.StapledStream(trio.lowlevel.FdStream(os.dup(1)), trio.lowlevel.FdStream(os.dup(0)))
     with _signals() as signals:
         async with trio.open_nursery() as life:
@@ -171,6 +173,10 @@ async def _sweep(memory: Memory) -> None:
     memory.save()
 
 
+def _last_known() -> LastKnown:
+    return LastKnown(catalogue_dir(), wall=time.time)  # noqa: TID251  # files are dated
+
+
 class _Daemon:
     """A hub with its listeners."""
 
@@ -183,7 +189,7 @@ class _Daemon:
             origins=config.allowed_origins,
             token=None if config.auth == "none" else read_or_make_token(token_path()),
         )
-        self._hub = Hub(config, memory, Sealer(load_keys(key_path())))
+        self._hub = Hub(config, memory, Sealer(load_keys(key_path())), last_known=_last_known())
         self._endpoint = Endpoint(access, self._hub.router, self._hub.downstreams)
         self._http = HttpServer(self._endpoint.handle, self._endpoint.guard)
         self._lines = LineServer(self._hub)

@@ -27,6 +27,7 @@ from hub.router import Router
 from hub.seal import Sealer
 from hub.wire.jsonrpc import Failure, Request, peek_array, peek_object, raw
 from hub.wire.mcp import HUBD_VERSION, L4, TOOLS_CALL, Kind
+from upstreams.last_known import LastKnown
 from upstreams.pool import Opener
 from upstreams.session import open_session
 from upstreams.supervisor import Supervisor
@@ -43,7 +44,13 @@ class Hub:
     """All parts of one hub. `run` keeps them going; `router`, `downstreams` and `supervisor` are its faces."""
 
     def __init__(
-        self, config: HubConfig, memory: Memory, sealer: Sealer, *, open_session: Opener = open_session
+        self,
+        config: HubConfig,
+        memory: Memory,
+        sealer: Sealer,
+        *,
+        open_session: Opener = open_session,
+        last_known: LastKnown | None = None,
     ) -> None:
         self.config = config
         self.memory = memory
@@ -52,7 +59,10 @@ class Hub:
         self.rules = rules_of(config)
         self.claims = Claims.load(memory.get("claims", "all"))
         self.downstreams = Downstreams(config.park_ttl_s)
-        self.supervisor = Supervisor(memory, self._upstream_changed, open_session=open_session)
+        self.last_known = last_known or LastKnown(None)
+        self.supervisor = Supervisor(
+            memory, self._upstream_changed, open_session=open_session, last_known=self.last_known
+        )
         self.settled = False
         self.levels = LogLevels(self.downstreams.log_levels, self._apply_level)
         states = States(sealer, wall=time.time)  # noqa: TID251  # what hosts carry outlives this process
@@ -75,23 +85,38 @@ class Hub:
                     upstream.elicitations.tell = partial(self.downstreams.elicited, name)
                 nursery.start_soon(self.notifier.run)
                 nursery.start_soon(self.levels.run)
+                self._settle_if_known()
                 nursery.start_soon(self._settle)
                 nursery.start_soon(release_progress)
                 if self.config.synthetic_progress_s > 0:
                     nursery.start_soon(remind_hosts, self.config.synthetic_progress_s)
                 nursery.start_soon(self._save)
+                nursery.start_soon(self.last_known.run)
                 task_status.started()
         finally:
             self._remember()
             self.memory.save()
+            self.last_known.save()
 
     async def _settle(self) -> None:
-        """Let the first lists wait for upstreams that start quickly, never for those that do not (D-12)."""
+        """Let the first lists wait for upstreams that start quickly, never for those that do not, nor for those whose
+        lists are known from an earlier run (D-12)."""
         with trio.move_on_after(self.config.startup_grace_s):
             await self.supervisor.settled.wait()
-        self.settled = True
-        self.notifier.rebuild()
-        self.router.settled.set()
+        self._settle_now()
+
+    def _settle_if_known(self) -> None:
+        """Before the first host comes: show what is known from earlier runs."""
+        if self.supervisor.settled.is_set():
+            self._settle_now()
+        else:
+            self.notifier.rebuild()
+
+    def _settle_now(self) -> None:
+        if not self.settled:
+            self.settled = True
+            self.notifier.rebuild()
+            self.router.settled.set()
 
     async def _save(self) -> None:
         while True:
@@ -106,6 +131,8 @@ class Hub:
             self.memory.put("claims", "all", self.claims.dump())
 
     def _upstream_changed(self, upstream: Upstream) -> None:
+        if upstream.listed:
+            self.last_known.note(upstream.name, upstream.config, upstream.snapshot)
         self.notifier.changed(upstream.name)
 
     async def _refresh(self, upstream: str, kind: Kind) -> None:
@@ -144,7 +171,7 @@ class Hub:
                 for name, upstream in self.supervisor.upstreams.items()
             ],
             "hosts": self.downstreams.status(),
-            "warnings": [*self._warnings, *self.router.catalog.warnings],
+            "warnings": [*self._warnings, *filter(None, [self.last_known.problem]), *self.router.catalog.warnings],
         }
 
     async def tools(self) -> list[object]:

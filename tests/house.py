@@ -39,6 +39,7 @@ from hub.wire.mcp import (
     Era,
     era_of,
 )
+from upstreams.last_known import LastKnown
 
 ALICE = Identity("alice", "desk")
 BOB = Identity("bob", "desk")
@@ -567,13 +568,14 @@ async def a_house(
     *,
     upstreams: dict[str, dict[str, Any]] | None = None,
     memory: Memory | None = None,
+    last_known: LastKnown | None = None,
     **config: Any,
 ) -> AsyncIterator[House]:
     """A running hub over `fakes`; `upstreams` holds settings of some of them, `config` those of the hub."""
     more = upstreams or {}
     configs = {name: UpstreamConfig(**{"command": name, **more.get(name, {})}) for name in fakes}
     whole = HubConfig(upstreams=configs, **config)
-    hub = Hub(whole, memory or Memory(None), Sealer(b"k" * 32), open_session=opener(fakes))
+    hub = Hub(whole, memory or Memory(None), Sealer(b"k" * 32), open_session=opener(fakes), last_known=last_known)
     async with trio.open_nursery() as nursery:
         await nursery.start(hub.run)
         house = House(fakes, nursery, hub)

@@ -9,6 +9,7 @@ import trio
 
 from config.schema import UpstreamConfig
 from upstreams.keeper import Keeper
+from upstreams.last_known import LastKnown
 from upstreams.lifecycle import State
 from upstreams.pool import Memory, Opener
 from upstreams.probe import config_key
@@ -21,14 +22,23 @@ STARTS_AT_ONCE: Final = 8
 
 
 class Supervisor:
-    """Keeps every configured upstream running. `settled` is set once each has listed what it offers, or failed once."""
+    """Keeps every configured upstream running.
+
+    `settled` is set once it is known of each what it offers, be it from an earlier run, or that it failed.
+    """
 
     def __init__(
-        self, memory: Memory, on_change: Callable[[Upstream], None], *, open_session: Opener = open_session
+        self,
+        memory: Memory,
+        on_change: Callable[[Upstream], None],
+        *,
+        open_session: Opener = open_session,
+        last_known: LastKnown | None = None,
     ) -> None:
         self.upstreams: dict[str, Upstream] = {}
         self.settled = trio.Event()
         self._memory = memory
+        self._last_known = last_known or LastKnown(None)
         self._on_change = on_change
         self._open_session = open_session
         self._slots = trio.Semaphore(STARTS_AT_ONCE)
@@ -48,12 +58,19 @@ class Supervisor:
 
         `started` is called when all are known by name, before any is connected. Cancellation: stops them in order.
         """
+        await self._last_known.prepare(configs)
         for name, config in configs.items():
             self.upstreams[name] = Upstream(
-                name, config, self._on_change, self._memory, self._open_session, self._slots
+                name,
+                config,
+                self._on_change,
+                self._memory,
+                self._open_session,
+                self._slots,
+                self._last_known.find(name, config),
             )
         enabled = [upstream for upstream in self.upstreams.values() if upstream.state is not State.DISABLED]
-        self._unsettled = {upstream.name for upstream in enabled}
+        self._unsettled = {upstream.name for upstream in enabled if not upstream.remembered}
         self._settle(None)
         async with trio.open_nursery() as nursery:
             for upstream in enabled:

@@ -65,6 +65,7 @@ class Upstream:
         memory: Memory,
         open_session: Opener,
         slots: trio.Semaphore,
+        last_known: Snapshot | None = None,
     ) -> None:
         self.name = name
         self.config = config
@@ -77,8 +78,10 @@ class Upstream:
         self.pools = self.pool, self.elders.pool
         """Where all sessions are."""
         self.state = State.DISABLED if config.disabled else State.IDLE
-        self.snapshot = empty_snapshot(name, is_local(config))
+        self.snapshot = last_known or empty_snapshot(name, is_local(config))
         """What it offers, or offered last; it stays while the upstream is away."""
+        self.remembered = last_known is not None
+        """Whether it was known from an earlier run what it offers, when this one began."""
         self.backoff = Backoff(lambda: random.uniform(-1, 1))
         self.last_error: str | None = None
         self.restarts = 0
