@@ -40,9 +40,9 @@ from hub.lines import LineServer
 from hub.link.exchange import OWNER, Identity
 from hub.seal import Sealer, load_keys
 from hub.sockets import AlreadyRunning, bind_unix, take_lock
-from upstreams.child import THIS_HUB, kill_marked
 from upstreams.last_known import LastKnown
 from upstreams.lifecycle import State
+from upstreams.orphans import THIS_HUB, kill_marked, kill_orphans
 
 log = logging.getLogger("hubd")
 
@@ -154,7 +154,7 @@ async def serve_daemon(config: HubConfig) -> None:
         else:
             _checked(structs.replace(config, listen=_address(tcp)))  # who may be let in there (SEC-01)
         memory = Memory(state_path())
-        await _sweep(memory)
+        await sweep()
         async with (
             _unix_listener(socket_path(), given) as lines,
             _unix_listener(control_path(), given_control) as control,
@@ -164,13 +164,10 @@ async def serve_daemon(config: HubConfig) -> None:
     log.info("stopped")
 
 
-async def _sweep(memory: Memory) -> None:
-    """Kill what an earlier hub of this user left behind when it was killed itself (F-D-03); remember ourselves."""
-    left = memory.get("hub", "instance")
-    if isinstance(left, str):
-        await trio.to_thread.run_sync(kill_marked, left)
-    memory.put("hub", "instance", THIS_HUB)
-    memory.save()
+async def sweep() -> None:
+    """Kill what hubs of this user left behind that were killed themselves (F-D-03)."""
+    if left := await trio.to_thread.run_sync(kill_orphans):
+        log.warning("killed %d processes that a hub had left behind when it was killed itself", left)
 
 
 def _last_known() -> LastKnown:

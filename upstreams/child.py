@@ -2,8 +2,9 @@
 
     stdin closed --2 s--> TERM to the group --3 s--> KILL to the group, and to descendants that left it
 
-Spawned by `subprocess.Popen` on the main thread: trio's own spawning thread ends after ten idle seconds (M-04). Linux
-only: the exit is awaited on a pidfd, and descendants are known by the marker in their environment (F-P-20).
+Spawned by `subprocess.Popen` on the main thread, without a parent-death signal: trio's own spawning thread ends after
+ten idle seconds, and such children with it (M-04). Linux only: the exit is awaited on a pidfd, and descendants are
+known by the mark in their environment (F-P-20); `orphans` finds them, also those of hubs that died.
 """
 
 import contextlib
@@ -11,7 +12,7 @@ import fcntl
 import itertools
 import logging
 import os
-import secrets
+import resource
 import signal
 import subprocess
 from collections import deque
@@ -24,6 +25,7 @@ import trio
 from config.schema import UpstreamConfig
 from hub.link.exchange import UpstreamUnavailable
 from hub.wire.clean import printable
+from upstreams.orphans import MARKER, THIS_HUB, kill_marked, mark_of, waited_for
 
 log = logging.getLogger(__name__)
 
@@ -33,23 +35,24 @@ KILL_GRACE_S: Final = 5.0
 """A process that KILL does not end within this hangs in the kernel; it is left to it."""
 ABANDON_S: Final = 1.0
 """How long the hub may stand still for the end of a process that it could not even watch."""
-KILL_ROUNDS: Final = 10
-"""How often to look again for descendants that were forked meanwhile."""
 LAST_OUTPUT_S: Final = 0.1
 PIPE_BYTES: Final = 1 << 20
 F_SETPIPE_SZ: Final = 1031
 PASSED_VARIABLES: Final = frozenset({"HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER", "LANG", "TZ", "TMPDIR"})
-MARKER: Final = "HUBD_INSTANCE"
-"""In the environment of every child: which hub, and which of its children."""
+MOST_DESCRIPTORS: Final = 1 << 16
+"""That a child may open. Some systems allow a thousand million, and some programs close them all when they start."""
+OOM_SCORE: Final = 200
+"""How much more likely than the hub a child is killed when memory runs out (F-P-24, F-D-08)."""
+UMASK: Final = 0o077
 
 STDERR_LINES: Final = 200
 STDERR_LINE_CHARS: Final = 4_000
 STDERR_RATE: Final = 256 << 10
 STDERR_BURST: Final = 1 << 20
 
-THIS_HUB: Final = f"{os.getpid()}.{secrets.token_hex(8)}"
-"""The beginning of the marker of all children of this process."""
 _numbers = itertools.count(1)
+spawn = subprocess.Popen
+"""How a process is started; tests put something else here that fails."""
 
 
 class Child:
@@ -63,10 +66,12 @@ class Child:
         """
         assert config.command is not None
         self.name = name
-        self.marker = f"{THIS_HUB}.{next(_numbers)}"
-        env = child_environment(config, environ) | {MARKER: self.marker}
+        number = next(_numbers)
+        self.marker = f"{THIS_HUB}.{number}"
+        mark = mark_of(number, os.environ.get(MARKER, ""))
+        env = child_environment(config, environ) | {MARKER: mark}
         try:
-            self._popen = subprocess.Popen(
+            self._popen = spawn(
                 [config.command, *config.args],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
@@ -75,10 +80,13 @@ class Child:
                 cwd=config.cwd,
                 env=env,
                 start_new_session=True,
+                umask=UMASK,
             )
         except (OSError, ValueError) as error:
             raise UpstreamUnavailable(cannot_start(name, config, error), upstream=name) from None
         self.pid = self._popen.pid
+        waited_for.add(self.pid)
+        _limit(self.pid)
         try:
             self._pidfd, pipes = _descriptors(self._popen)
         except OSError as error:
@@ -100,6 +108,7 @@ class Child:
                 pipe.close()
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._popen.wait(ABANDON_S)
+            waited_for.discard(self.pid)
 
     async def watch(self) -> None:
         """Wait for the exit. The process is not reaped by that: its pid and group stay its own."""
@@ -156,6 +165,7 @@ class Child:
             await self.gone.wait()
         if self.gone.is_set():
             self._popen.wait()
+            waited_for.discard(self.pid)
         else:
             log.error("%s (process %d) does not end even by SIGKILL; it is left behind", self.name, self.pid)
 
@@ -237,32 +247,21 @@ def cannot_start(name: str, config: UpstreamConfig, error: Exception) -> str:
     return f"{name} cannot be started: {command!r} {why}"
 
 
-def kill_marked(marker: str) -> None:
-    """KILL every process with this marker in its environment, wherever it moved to: one child's own, or `THIS_HUB`.
+def _limit(pid: int) -> None:
+    """Keep what a child may do to the machine within bounds (SEC-52). Its memory has none: see the README.
 
-    Blocks for some milliseconds.
+    Done from outside and after its start, since code between fork and exec costs the hub's whole memory map (FINDINGS).
     """
-    entry = f"{MARKER}={marker}".encode()
-    for _ in range(KILL_ROUNDS):
-        if not (found := _marked(entry)):
-            return
-        for pid in found:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.kill(pid, signal.SIGKILL)
-
-
-def _marked(entry: bytes) -> list[int]:
-    found = []
-    for name in os.listdir("/proc"):
-        if not name.isdigit() or int(name) == os.getpid():
-            continue
-        try:
-            with open(f"/proc/{name}/environ", "rb") as file:  # empty for zombies
-                if any(each == entry or each.startswith(entry + b".") for each in file.read().split(b"\0")):
-                    found.append(int(name))
-        except OSError:
-            continue  # gone, or another user's
-    return found
+    with contextlib.suppress(OSError, ValueError):
+        resource.prlimit(pid, resource.RLIMIT_CORE, (0, 0))
+        soft, hard = (
+            MOST_DESCRIPTORS if limit == resource.RLIM_INFINITY else min(limit, MOST_DESCRIPTORS)
+            for limit in resource.prlimit(pid, resource.RLIMIT_NOFILE)
+        )
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, (soft, hard))
+    with contextlib.suppress(OSError, ValueError):
+        score = min(1000, int(Path("/proc/self/oom_score_adj").read_text()) + OOM_SCORE)
+        Path(f"/proc/{pid}/oom_score_adj").write_text(str(score))
 
 
 def _descriptors(popen: subprocess.Popen[bytes]) -> tuple[int, list[int]]:

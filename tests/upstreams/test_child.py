@@ -14,7 +14,6 @@ from hub.link.exchange import UpstreamUnavailable
 from upstreams.child import (
     CLOSE_GRACE_S,
     LAST_OUTPUT_S,
-    MARKER,
     STDERR_BURST,
     STDERR_LINE_CHARS,
     STDERR_LINES,
@@ -23,6 +22,7 @@ from upstreams.child import (
     Said,
     child_environment,
 )
+from upstreams.orphans import MARKER
 
 SCRIPTED = Path(__file__).parent.parent / "scripted.py"
 

@@ -1,0 +1,323 @@
+"""Processes that a hub left behind, or that left their process group: how they are known, and ended (F-D-03, F-P-20).
+
+Every child has a mark in its environment, which its own children inherit:
+
+    HUBD_INSTANCE=PID.STARTED.PLACE.TOKEN.NUMBER[,...]
+
+PID and STARTED (ticks since the boot) name the hub for as long as the machine runs, since a pid comes again but not at
+the same tick; PLACE is the boot and the namespaces in which they mean that; TOKEN cannot be guessed; NUMBER is the
+child's. A hub that is itself the child of a hub puts its own mark behind the one it was given. So nothing has to be
+remembered: a process one of whose hubs does not live any more is an orphan, whoever finds it. Those of hubs elsewhere,
+in another container for instance, are nobody's here, and marks that cannot be read are left alone.
+
+A process that leaves its group *and* clears its environment is known only as long as its hub lives, which adopts it
+when its parent ends (`adopt`). Only a service manager finds it after a crash. Linux only; elsewhere nothing is found.
+"""
+
+import logging
+import os
+import secrets
+import select
+import signal
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import trio
+
+log = logging.getLogger(__name__)
+
+MARKER: Final = "HUBD_INSTANCE"
+"""In the environment of every child: which hub, and which of its children."""
+OWN: Final = "hub"
+"""The mark of a daemon that a shim started: it belongs to nobody, even if the shim was some hub's child."""
+MAX_DEPTH: Final = 5
+"""How many hubs may be each other's children; more are a hub that starts itself (F-D-17)."""
+
+NOWHERE: Final = "nowhere"
+"""The place of a hub that cannot find out where it is."""
+PR_SET_CHILD_SUBREAPER: Final = 36
+KILL_ROUNDS: Final = 10
+"""How often to look again for processes that were forked meanwhile."""
+KILL_WAIT_MS: Final = 1000
+"""How long to wait for the next of the killed processes to end."""
+
+
+class Process(NamedTuple):
+    """What the kernel says of a process (proc_pid_stat(5))."""
+
+    pid: int
+    state: str
+    parent: int
+    session: int
+    started: int
+    """In clock ticks since the boot."""
+
+
+class Orphan(NamedTuple):
+    """A process whose hub is dead."""
+
+    pid: int
+    hub: int
+    """The pid that the hub had."""
+    command: str
+
+
+def look_at(pid: int | str) -> Process | None:
+    """A process, None if there is none of that pid.
+
+    Raises:
+        OSError: nobody can say.
+    """
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            before, _, after = file.read().rpartition(b")")
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    fields = after.split()
+    return Process(int(before.split(b" ", 1)[0]), fields[0].decode(), int(fields[1]), int(fields[3]), int(fields[19]))
+
+
+def _place() -> str:
+    """This boot and the namespaces of pids and times, in which a pid and a start are what they are."""
+    with open("/proc/sys/kernel/random/boot_id") as file:
+        boot = file.read().strip().replace("-", "")
+    pids = os.readlink("/proc/self/ns/pid").strip("pid:[]")
+    try:
+        times = os.readlink("/proc/self/ns/time").strip("time:[]")
+    except FileNotFoundError:  # before Linux 5.6
+        times = "0"
+    return f"{boot}-{pids}-{times}"
+
+
+def _name_of_this_hub() -> str:
+    token = secrets.token_hex(8)
+    with suppress(OSError):
+        if (me := look_at("self")) is not None:
+            return f"{me.pid}.{me.started}.{_place()}.{token}"
+    return f"{os.getpid()}.0.{NOWHERE}.{token}"
+
+
+THIS_HUB: Final = _name_of_this_hub()
+"""The beginning of the mark of all children of this process."""
+
+
+def depth(mark: str) -> int:
+    """How many hubs a process with this mark is below."""
+    return sum("." in each for each in mark.split(","))
+
+
+def mark_of(number: int, inherited: str) -> str:
+    """The mark of a child of this hub, which has `inherited` itself."""
+    mine = f"{THIS_HUB}.{number}"
+    return f"{inherited},{mine}" if depth(inherited) else mine
+
+
+class _Hubs:
+    """Which of the hubs that marks name live; each is looked up once."""
+
+    def __init__(self) -> None:
+        self._place = THIS_HUB.split(".")[2]
+        self._dead: dict[str, bool] = {}
+
+    def dead_one(self, mark: str) -> int | None:
+        """The pid of a hub in `mark` that does not live any more; None: they all do, or nobody can say."""
+        for each in mark.split(","):
+            hub = each.rpartition(".")[0]
+            if hub not in self._dead:
+                self._dead[hub] = self._is_dead(hub)
+            if self._dead[hub]:
+                return int(hub.partition(".")[0])
+        return None
+
+    def _is_dead(self, hub: str) -> bool:
+        try:
+            pid, started, place, _token = hub.split(".")
+            if place != self._place or place == NOWHERE:
+                return False
+            found = look_at(int(pid))
+            return found is None or found.started != int(started) or found.state in "ZX"
+        except (OSError, ValueError):
+            return False
+
+
+def orphans() -> list[Orphan]:
+    """The processes of this user whose hub died without ending them. Blocks for some milliseconds."""
+    hubs = _Hubs()
+    return [
+        Orphan(pid, hub, _command(pid)) for pid, mark in _marked_processes() if (hub := hubs.dead_one(mark)) is not None
+    ]
+
+
+def kill_orphans() -> int:
+    """KILL every process of this user whose hub is dead, and whatever such processes start meanwhile; how many.
+
+    Processes of other hubs that live are left alone. Blocks for some milliseconds, and until they have ended.
+    """
+    hubs = _Hubs()
+    return _kill_all(lambda mark: hubs.dead_one(mark) is not None)
+
+
+def kill_marked(marker: str) -> int:
+    """KILL every process with this mark, wherever it moved to: one child's own, or `THIS_HUB`; how many.
+
+    Blocks for some milliseconds, and until they have ended.
+    """
+    return _kill_all(lambda mark: any(f"{each}.".startswith(f"{marker}.") for each in mark.split(",")))
+
+
+def _kill_all(ours: Callable[[str], bool]) -> int:
+    killed = 0
+    for _ in range(KILL_ROUNDS):
+        found = [pidfd for pid, mark in _marked_processes() if ours(mark) and (pidfd := _kill(pid, mark)) is not None]
+        if not found:
+            break
+        killed += len(found)
+        _wait_for(found)
+    return killed
+
+
+def _marked_processes() -> list[tuple[int, str]]:
+    """All processes of this user with a mark, except this one."""
+    found = []
+    me = os.getpid()
+    for pid in _numbers(os.listdir("/proc")) if os.path.isdir("/proc") else ():
+        if pid != me and (mark := _mark(pid)):
+            with suppress(OSError):
+                if os.stat(f"/proc/{pid}").st_uid == os.geteuid():
+                    found.append((pid, mark))
+    return found
+
+
+def _mark(pid: int) -> str:
+    """The mark in the environment of a process; "" if it has none, has ended or is another user's."""
+    prefix = f"{MARKER}=".encode()
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as file:  # empty for zombies
+            environ = file.read()
+    except OSError:
+        return ""
+    at = 0 if environ.startswith(prefix) else environ.find(b"\0" + prefix) + 1
+    if not at and not environ.startswith(prefix):
+        return ""
+    return environ[at + len(prefix) :].partition(b"\0")[0].decode(errors="replace")
+
+
+def _kill(pid: int, mark: str) -> int | None:
+    """KILL a process, if it still is the one with this mark; its pidfd."""
+    try:
+        pidfd = os.pidfd_open(pid)
+    except OSError:
+        return None
+    try:
+        if _mark(pid) == mark:
+            signal.pidfd_send_signal(pidfd, signal.SIGKILL)
+            return pidfd
+    except OSError as error:  # it has ended, or has become another user
+        if isinstance(error, PermissionError):
+            log.warning("process %d is left behind: it cannot be killed (%s)", pid, error.strerror)
+    os.close(pidfd)
+    return None
+
+
+def _wait_for(pidfds: list[int]) -> None:
+    """Wait until these processes have ended, and close their descriptors."""
+    poll = select.poll()
+    left = set(pidfds)
+    for pidfd in left:
+        poll.register(pidfd, select.POLLIN)
+    while left and (ended := poll.poll(KILL_WAIT_MS)):
+        for pidfd, _ in ended:
+            poll.unregister(pidfd)
+            left.remove(pidfd)
+    for pidfd in pidfds:
+        os.close(pidfd)
+
+
+def _command(pid: int) -> str:
+    """The name of a program; not its arguments, which may hold secrets."""
+    try:
+        return Path(f"/proc/{pid}/comm").read_text(errors="replace").strip()
+    except OSError:
+        return "?"
+
+
+def _numbers(names: Iterable[str]) -> list[int]:
+    return [int(name) for name in names if name.isdigit()]
+
+
+# --- those that are adopted -------------------------------------------------------------------------------------------
+
+waited_for: Final[set[int]] = set()
+"""The children of this hub that are waited for by whoever started them; nobody else may."""
+
+
+async def adopt(*, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+    """Be the parent of what children of this hub leave behind, and reap it when it ends, until cancelled.
+
+    Where the kernel knows no such thing, this does nothing for ever.
+    """
+    if not _become_subreaper():
+        task_status.started()
+        await trio.sleep_forever()
+    with trio.open_signal_receiver(signal.SIGCHLD) as signals:
+        task_status.started()
+        async for _ in signals:
+            reap_adopted()
+
+
+def reap_adopted() -> None:
+    """Let go of adopted processes that have ended. A child that somebody waits for is not touched."""
+    for pid in adopted():
+        with suppress(ChildProcessError):
+            os.waitpid(pid, os.WNOHANG)
+
+
+def kill_adopted() -> int:
+    """KILL what was adopted, and what that leaves behind in turn; how many. For a hub that has stopped its children.
+
+    Another daemon, and what belongs to another hub that lives, is spared. Blocks until they have ended.
+    """
+    killed = 0
+    for _ in range(KILL_ROUNDS):
+        hubs = _Hubs()
+        found = [
+            pidfd
+            for pid in adopted()
+            if not _is_of_another(mark := _mark(pid), hubs) and (pidfd := _kill(pid, mark)) is not None
+        ]
+        killed += len(found)
+        _wait_for(found)
+        reap_adopted()
+        if not found:
+            break
+    return killed
+
+
+def adopted() -> list[int]:
+    """The children of this process that it did not start. Those it starts are waited for, or in its own session."""
+    here = os.getsid(0)
+    pids: list[int] = []
+    for thread in os.listdir("/proc/self/task"):
+        with suppress(OSError):
+            pids += map(int, Path(f"/proc/self/task/{thread}/children").read_bytes().split())
+    found = []
+    for pid in pids:
+        with suppress(OSError):
+            if pid not in waited_for and os.getsid(pid) != here:
+                found.append(pid)
+    return found
+
+
+def _is_of_another(mark: str, hubs: _Hubs) -> bool:
+    return mark == OWN or bool(mark and THIS_HUB not in mark and hubs.dead_one(mark) is None)
+
+
+def _become_subreaper() -> bool:
+    """Whether what our children leave behind is now given to us, and can be listed."""
+    if not os.path.exists(f"/proc/self/task/{os.getpid()}/children"):
+        return False
+    import ctypes  # trio has imported it, too
+
+    return bool(ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0)
