@@ -6,6 +6,7 @@ cannot be written it runs on and tries again (F-D-05): a memory is never a reaso
 
 import logging
 import os
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -29,6 +30,8 @@ class Memory:
         self._sections: dict[str, dict[str, object]] = {}
         self._changed = False
         self._complained = False
+        self.on_change: Callable[[], None] | None = None
+        """Called when there is something to save that is not on disk."""
         if path is not None:
             self._read(path)
 
@@ -50,6 +53,8 @@ class Memory:
         else:
             values[key] = value
         self._changed = True
+        if self.on_change is not None:
+            self.on_change()
 
     def era(self, config_key: str) -> str | None:
         """The era ("legacy" or "modern") an upstream spoke last time."""

@@ -28,13 +28,17 @@ from hub.seal import Sealer
 from hub.wire.jsonrpc import Failure, Request, peek_array, peek_object, raw
 from hub.wire.mcp import HUBD_VERSION, L4, TOOLS_CALL, Kind
 from upstreams.last_known import LastKnown
+from upstreams.place import Flag
 from upstreams.pool import Opener
 from upstreams.session import open_session
 from upstreams.supervisor import Supervisor
 from upstreams.upstream import Upstream
 
 log = logging.getLogger("hubd")
+SAVE_AFTER_S: Final = 0.5
+"""How long changes are gathered before they are saved: what was learned survives a crash soon after."""
 SAVE_EVERY_S: Final = 5.0
+"""How often it is looked for what nobody has told of, and tried again to save what could not be."""
 OPEN_DOOR: Final = "HTTP needs no token (auth = none): every program on this machine may use this hub"
 OPERATOR: Final = Identity(OWNER, "cli")
 """Whoever may open the control socket: the user the daemon runs as."""
@@ -64,6 +68,8 @@ class Hub:
             memory, self._upstream_changed, open_session=open_session, last_known=self.last_known
         )
         self.settled = False
+        self._unsaved = Flag()
+        memory.on_change = self._unsaved.set
         self.levels = LogLevels(self.downstreams.log_levels, self._apply_level)
         states = States(sealer, wall=time.time)  # noqa: TID251  # what hosts carry outlives this process
         parking = Parking(states, ttl_s=config.park_ttl_s, total_s=config.park_total_s)
@@ -120,7 +126,9 @@ class Hub:
 
     async def _save(self) -> None:
         while True:
-            await trio.sleep(SAVE_EVERY_S)
+            with trio.move_on_after(SAVE_EVERY_S):
+                await self._unsaved.take()
+            await trio.sleep(SAVE_AFTER_S)
             self._remember()
             draft = self.memory.draft()
             if draft is not None:
@@ -143,7 +151,7 @@ class Hub:
 
     def _merge(self, previous: Catalog | None = None) -> Catalog:
         upstreams = self.supervisor.upstreams.values()
-        return merge(
+        catalog = merge(
             [upstream.snapshot for upstream in upstreams],
             self.rules,
             self.claims,
@@ -153,6 +161,9 @@ class Hub:
             previous=previous,
             now_ms=int(trio.current_time() * 1000),
         )
+        if self.claims.changed:
+            self._unsaved.set()
+        return catalog
 
     def _apply_level(self, level: str | None) -> None:
         for upstream in self.supervisor.upstreams.values():
