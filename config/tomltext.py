@@ -1,0 +1,140 @@
+"""TOML edited as text: a table goes to the end of the file and is cut out again by lines. Pure.
+
+`config.hostfile` checks every change by reading the result; a table that is written in another way than under a header
+of its own is refused.
+"""
+
+import json
+import re
+import tomllib
+from collections.abc import Sequence
+from typing import Any
+
+import tomlkit
+from tomlkit.exceptions import TOMLKitError
+
+from config.textedit import Edit, Refused, newline
+
+_HEADER = re.compile(
+    r"[ \t]*\[{1,2}[ \t]*(?P<path>(?:\"[^\"\n]*\"|'[^'\n]*'|[A-Za-z0-9_.\- \t])+)\]{1,2}[ \t]*(?:#.*)?"
+)
+_BARE = re.compile(r"[A-Za-z0-9_-]+")
+
+
+def read(text: str) -> Any:
+    """The document as a value.
+
+    Raises:
+        Refused: it is not TOML.
+    """
+    try:
+        return tomllib.loads(text.removeprefix("\ufeff"))
+    except tomllib.TOMLDecodeError as error:
+        raise Refused(f"is not TOML: {error}") from None
+
+
+def insert(text: str, path: Sequence[str], key: str, value: dict[str, Any]) -> Edit:
+    """A table `[path.key]` at the end of the file.
+
+    Raises:
+        Refused: it is there already.
+    """
+    if key in _table(read(text), path):
+        raise Refused(f'"{key}" is there already')
+    line = newline(text)
+    body = render(path, key, value).replace("\n", line)
+    if not text.strip("\ufeff \t\r\n"):
+        return Edit(len(text), "", body + line)
+    if not text.endswith("\n"):
+        return Edit(len(text), "", line + line + body)
+    return Edit(len(text), "", line + body + line)
+
+
+def remove(text: str, path: Sequence[str], key: str) -> Edit:
+    """Cut the table out, from its header to its last line; the comments before it and after it stay.
+
+    Raises:
+        Refused: it is not there under a header of its own.
+    """
+    wanted = (*path, key)
+    lines = text.splitlines(keepends=True)
+    headers = [(number, _path(line)) for number, line in enumerate(lines) if _HEADER.fullmatch(line.rstrip("\r\n"))]
+    ours = [at for at, (_, found) in enumerate(headers) if found[: len(wanted)] == wanted]
+    if not ours or ours != list(range(ours[0], ours[-1] + 1)):
+        raise Refused(f"there is no [{'.'.join(wanted)}] with all that belongs to it in one place")
+    first = headers[ours[0]][0]
+    end = headers[ours[-1] + 1][0] if ours[-1] + 1 < len(headers) else len(lines)
+    while end > first + 1 and (not lines[end - 1].strip() or lines[end - 1].lstrip().startswith("#")):
+        end -= 1
+    if first and not lines[first - 1].strip():  # the blank line before it
+        first -= 1
+    return Edit(sum(map(len, lines[:first])), "".join(lines[first:end]), "")
+
+
+def assign(text: str, path: Sequence[str], key: str, value: Any) -> Edit:
+    """Let `key` of the table at `path` be `value`.
+
+    Raises:
+        Refused: there is no such table, or it cannot be done without changing more of the text.
+    """
+    try:
+        document = tomlkit.parse(text)
+        table: Any = document
+        for name in path:
+            table = table[name]
+        if document.as_string() != text:
+            raise Refused("it would not stay as it is elsewhere")
+        table[key] = value
+        return Edit(0, text, document.as_string())
+    except (TOMLKitError, KeyError, TypeError) as error:
+        raise Refused(f'there is no table "{".".join(path)}" to change: {error}') from None
+
+
+def render(path: Sequence[str], key: str, value: dict[str, Any]) -> str:
+    """The table's lines; what is nested in it is written inline."""
+    header = ".".join(_key(name) for name in (*path, key))
+    return "\n".join([f"[{header}]", *(f"{_key(name)} = {_inline(each)}" for name, each in value.items())])
+
+
+def _key(name: str) -> str:
+    return name if _BARE.fullmatch(name) else text_of(name)
+
+
+def _inline(value: Any) -> str:
+    if isinstance(value, dict):
+        members = [f"{_key(name)} = {_inline(each)}" for name, each in value.items()]
+        return "{ " + ", ".join(members) + " }" if members else "{}"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(_inline(each) for each in value) + "]"
+    if isinstance(value, str):
+        return text_of(value)
+    return json.dumps(value)
+
+
+def text_of(value: str) -> str:
+    """A basic string of TOML: as in JSON, but DEL is escaped, and characters beyond 16 bits must not be."""
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _table(document: Any, path: Sequence[str]) -> Any:
+    for name in path:
+        document = document.get(name, {})
+        if not isinstance(document, dict):
+            raise Refused(f'"{".".join(path)}" is not a table')
+    return document
+
+
+def _path(line: str) -> tuple[str, ...]:
+    """The keys of a header's line; none, if it is not one after all."""
+    try:
+        document: Any = tomllib.loads(line)
+    except tomllib.TOMLDecodeError:
+        return ()
+    keys = []
+    while document:
+        if isinstance(document, list):
+            document = document[0]
+            continue
+        key, document = next(iter(document.items()))
+        keys.append(key)
+    return tuple(keys)

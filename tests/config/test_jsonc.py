@@ -1,0 +1,215 @@
+"""Edits of JSON with comments: what is not ours keeps every byte, and the result says what was meant."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from config.hostfile import Shape, assign, entries, insert, plain, read, remove, snippet
+from config.textedit import Refused
+
+SERVERS = Shape("json", ("mcpServers",))
+ENTRY = {"command": "/opt/hubd", "args": ["connect", "--host", "x"]}
+
+CASES = {
+    "spread": (
+        """{
+  // mine
+  "mcpServers": {
+    "a": {"command": "x"} // last
+  },
+  "other": [1, 2,],
+}
+""",
+        """{
+  // mine
+  "mcpServers": {
+    "a": {"command": "x"}, // last
+    "hub": {
+      "command": "/opt/hubd",
+      "args": ["connect", "--host", "x"]
+    }
+  },
+  "other": [1, 2,],
+}
+""",
+    ),
+    "trailing comma": (
+        '{\n\t"mcpServers": {\n\t\t"a": {"command": "x"},\n\t}\n}',
+        '{\n\t"mcpServers": {\n\t\t"a": {"command": "x"},\n\t\t"hub": {\n\t\t\t"command": "/opt/hubd",\n'
+        '\t\t\t"args": ["connect", "--host", "x"]\n\t\t},\n\t}\n}',
+    ),
+    "one line": (
+        '{"mcpServers": {"a": {"command": "x"}}}',
+        '{"mcpServers": {"a": {"command": "x"}, "hub": {"command": "/opt/hubd", "args": ["connect", "--host", "x"]}}}',
+    ),
+    "one line, empty": (
+        '{"mcpServers":{},"b":1}',
+        '{"mcpServers":{"hub": {"command": "/opt/hubd", "args": ["connect", "--host", "x"]}},"b":1}',
+    ),
+    "empty root key": (
+        '{\n    "mcpServers": {}\n}\n',
+        '{\n    "mcpServers": {\n        "hub": {\n            "command": "/opt/hubd",\n'
+        '            "args": ["connect", "--host", "x"]\n        }\n    }\n}\n',
+    ),
+    "empty root key over lines": (
+        '{\n    "mcpServers": {\n    }\n}\n',
+        '{\n    "mcpServers": {\n        "hub": {\n            "command": "/opt/hubd",\n'
+        '            "args": ["connect", "--host", "x"]\n        }\n    }\n}\n',
+    ),
+    "only comments in it": (
+        '{\n  "mcpServers": {\n    // "a": {}\n  }\n}\n',
+        '{\n  "mcpServers": {\n    // "a": {}\n    "hub": {\n      "command": "/opt/hubd",\n'
+        '      "args": ["connect", "--host", "x"]\n    }\n  }\n}\n',
+    ),
+    "missing root key, CRLF, BOM": (
+        '\ufeff{\r\n  "theme": "dark"\r\n}\r\n',
+        '\ufeff{\r\n  "theme": "dark",\r\n  "mcpServers": {\r\n    "hub": {\r\n      "command": "/opt/hubd",\r\n'
+        '      "args": ["connect", "--host", "x"]\r\n    }\r\n  }\r\n}\r\n',
+    ),
+    "null": (
+        '{\n  "mcpServers": null\n}\n',
+        '{\n  "mcpServers": {\n    "hub": {\n      "command": "/opt/hubd",\n'
+        '      "args": ["connect", "--host", "x"]\n    }\n  }\n}\n',
+    ),
+    "empty object": (
+        "{}",
+        '{\n  "mcpServers": {\n    "hub": {\n      "command": "/opt/hubd",\n'
+        '      "args": ["connect", "--host", "x"]\n    }\n  }\n}',
+    ),
+    "empty file": (
+        "",
+        '{\n  "mcpServers": {\n    "hub": {\n      "command": "/opt/hubd",\n'
+        '      "args": ["connect", "--host", "x"]\n    }\n  }\n}\n',
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_an_entry_is_written_as_its_neighbours_are(case):
+    before, after = CASES[case]
+    edit = insert(SERVERS, before, "hub", ENTRY)
+    assert edit.apply(before) == after
+    assert entries(SERVERS, after)["hub"] == ENTRY
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case not in ("null", "empty file", "empty object")])
+def test_an_entry_is_taken_out_without_a_record_of_how_it_came(case):
+    before, after = CASES[case]
+    shown = remove(SERVERS, after, "hub").apply(after)
+    assert plain(SERVERS, read(SERVERS, shown)) == plain(SERVERS, read(SERVERS, before))
+    if '"a"' in before and "//" not in before.partition('"a"')[0].rpartition("{")[2]:
+        assert shown == before
+
+
+FIRST = '{\n  "mcpServers": {\n    "hub": {"command": "h"}, // ours\n    "a": {"command": "x"}\n  }\n}\n'
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (FIRST, '{\n  "mcpServers": { // ours\n    "a": {"command": "x"}\n  }\n}\n'),
+        ('{"mcpServers": {"hub": {}, "a": {}}}', '{"mcpServers": {"a": {}}}'),
+        ('{"mcpServers": {"a": {}, "hub": {}, "b": {}}}', '{"mcpServers": {"a": {}, "b": {}}}'),
+        ('{"mcpServers": {"a": {} /* , */ , "hub": {}}}', '{"mcpServers": {"a": {} /* , */ }}'),
+        ('{"mcpServers": { "hub": {}, }}', '{"mcpServers": {}}'),
+    ],
+)
+def test_an_entry_is_taken_out_from_anywhere(before, after):
+    assert remove(SERVERS, before, "hub").apply(before) == after
+
+
+def test_one_setting_is_changed():
+    a, b = '"a": {\n      "command": "x" // it\n    }', '"b": {"disabled": true /* ! */}'
+    text = f'{{\n  "mcpServers": {{\n    {a},\n    {b}\n  }}\n}}'
+    changed = assign(SERVERS, text, "a", "disabled", True).apply(text)
+    assert '"command": "x", // it\n      "disabled": true\n    },' in changed
+    assert '"disabled": false /* ! */' in assign(SERVERS, text, "b", "disabled", False).apply(text)
+    with pytest.raises(Refused, match='there is no "c"'):
+        assign(SERVERS, text, "c", "disabled", True)
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ('{"mcpServers": {}', r"line 1, column 18: expected"),
+        ('{\n "a": tru }', "line 2, column 7: expected a value"),
+        ("[]", "is not a JSON object"),
+        ('{"mcpServers": []}', "is not a mapping of servers"),
+        ('{"mcpServers": {}, "mcpServers": {}}', "stands there twice"),
+        ('{"mcpServers": {"hub": 1}}', "is there already"),
+        ('{"a": "\n"}', "line 1"),
+        ('{} {"a": 1}', "expected the end of the file"),
+        ("[" * 5000, "nested too deeply"),
+        ('{"a": ' + "9" * 5000 + "}", "a number of that many digits"),
+        ("{'a': 1}", "expected a name in quotes"),
+        ('{"a" 1}', 'expected ":"'),
+        ('{"a": 1 // no end', "expected"),
+        ('{"a": 1 /* no end }', "expected"),
+    ],
+)
+def test_what_cannot_be_read_is_refused(text, why):
+    with pytest.raises(Refused, match=why):
+        insert(SERVERS, text, "hub", ENTRY)
+
+
+def test_what_to_paste():
+    assert json.loads(snippet(Shape("json", ("mcp", "servers")), "hub", ENTRY)) == {"mcp": {"servers": {"hub": ENTRY}}}
+
+
+# --- any document -----------------------------------------------------------------------------------------------------
+
+names = st.text(st.characters(codec="utf-8", exclude_characters="\x7f"), max_size=6)
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | names,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(names, inner, max_size=3),
+    max_leaves=8,
+)
+blanks = st.lists(
+    st.sampled_from([" ", "  ", "\t", "\n", "\r\n", "// c, }\n", '/* "x": { */', "/* a\n b */"]), max_size=3
+).map("".join)
+
+
+@st.composite
+def written(draw, value):
+    """`value` as someone might write it."""
+    blank = lambda: draw(blanks)  # noqa: E731
+    if isinstance(value, dict | list) and value:
+        parts = []
+        for each in value:
+            name = (
+                f"{json.dumps(each, ensure_ascii=draw(st.booleans()))}{blank()}:{blank()}"
+                if isinstance(value, dict)
+                else ""
+            )
+            parts.append(f"{blank()}{name}{draw(written(value[each] if isinstance(value, dict) else each))}{blank()}")
+        opening, closing = "{}" if isinstance(value, dict) else "[]"
+        return opening + ",".join(parts) + draw(st.sampled_from(["", ","])) + blank() + closing
+    if isinstance(value, dict | list):
+        return ("{%s}" if isinstance(value, dict) else "[%s]") % blank()
+    return json.dumps(value)
+
+
+@st.composite
+def documents(draw):
+    document = draw(st.dictionaries(names, values, max_size=3))
+    document.pop("mcpServers", None)
+    if draw(st.booleans()):
+        document["mcpServers"] = draw(st.dictionaries(names.filter(lambda name: name != "hub"), values, max_size=3))
+        if draw(st.booleans()):
+            document = dict(reversed(document.items()))
+    return document, draw(blanks) + draw(written(document)) + draw(blanks)
+
+
+@given(documents())
+def test_in_any_document_what_goes_in_comes_out(case):
+    document, text = case
+    assert read(SERVERS, text) == document
+    edit = insert(SERVERS, text, "hub", ENTRY)
+    changed = edit.apply(text)
+    meant = {**document, "mcpServers": {**(document.get("mcpServers") or {}), "hub": ENTRY}}
+    assert read(SERVERS, changed) == meant
+    assert changed[: edit.start] + edit.old + changed[edit.start + len(edit.new) :] == text
+    removed = remove(SERVERS, changed, "hub").apply(changed)
+    assert plain(SERVERS, read(SERVERS, removed)) == plain(SERVERS, document)
