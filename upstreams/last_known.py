@@ -66,7 +66,8 @@ class LastKnown:
     def __init__(self, directory: Path | None, wall: Callable[[], float] = lambda: 0.0) -> None:
         self._directory = directory
         self._wall = wall
-        self._loaded: dict[str, Draft] = {}
+        self._loaded: dict[str, Draft | None] = {}
+        """What `prepare` has found of whom."""
         self._unsaved: dict[str, Draft] = {}
         self._digests: dict[str, str] = {}
         """Of what is in each file, as far as we know."""
@@ -84,6 +85,7 @@ class LastKnown:
         """Read what there is of these upstreams, so that `find` need not; throw away what nobody has asked for long."""
         if self._directory is not None:
             names = [name for name in configs if name not in self._loaded and name not in self._unsaved]
+            self._loaded |= dict.fromkeys(names)
             self._loaded |= await trio.to_thread.run_sync(self._read_all, self._directory, names)
             await trio.to_thread.run_sync(self._prune, self._directory)
 
@@ -91,8 +93,11 @@ class LastKnown:
         """What this upstream offered last; None: nothing is known. Reads a file if `prepare` has not."""
         if config.disabled:
             return None
-        draft = self._unsaved.get(name) or self._loaded.pop(name, None)
-        if draft is None and self._directory is not None:
+        if name in self._unsaved:
+            draft: Draft | None = self._unsaved[name]
+        elif name in self._loaded or self._directory is None:
+            draft = self._loaded.pop(name, None)
+        else:
             draft = self._read_all(self._directory, [name]).get(name)
         if draft is None or draft.config != config_key(config):
             return None
