@@ -6,6 +6,7 @@
 import logging
 import time
 from functools import partial
+from math import inf
 from typing import Final
 
 import trio
@@ -28,6 +29,7 @@ from hub.seal import Sealer
 from hub.wire.jsonrpc import Failure, Request, peek_array, peek_object, raw
 from hub.wire.mcp import HUBD_VERSION, L4, TOOLS_CALL, Kind
 from upstreams.last_known import LastKnown
+from upstreams.lifecycle import State
 from upstreams.place import Flag
 from upstreams.pool import Opener
 from upstreams.session import open_session
@@ -65,12 +67,18 @@ class Hub:
         self.downstreams = Downstreams(config.park_ttl_s)
         self.last_known = last_known or LastKnown(None)
         self.supervisor = Supervisor(
-            memory, self._upstream_changed, open_session=open_session, last_known=self.last_known
+            memory,
+            self._upstream_changed,
+            open_session=open_session,
+            last_known=self.last_known,
+            on_new=self._upstream_new,
         )
+        self.supervisor.drain_s = config.drain_s
         self.settled = False
         self._unsaved = Flag()
         memory.on_change = self._unsaved.set
         self.levels = LogLevels(self.downstreams.log_levels, self._apply_level)
+        self._reminders = trio.CancelScope()
         states = States(sealer, wall=time.time)  # noqa: TID251  # what hosts carry outlives this process
         parking = Parking(states, ttl_s=config.park_ttl_s, total_s=config.park_total_s)
         tasks = Tasks(states, sealer, self.supervisor.upstreams, ttl_s=config.park_ttl_s)
@@ -87,15 +95,12 @@ class Hub:
             async with trio.open_nursery() as nursery:
                 await nursery.start(self.supervisor.run, self.config.upstreams)
                 await nursery.start(self.carrier.run)
-                for name, upstream in self.supervisor.upstreams.items():
-                    upstream.elicitations.tell = partial(self.downstreams.elicited, name)
                 nursery.start_soon(self.notifier.run)
                 nursery.start_soon(self.levels.run)
                 self._settle_if_known()
                 nursery.start_soon(self._settle)
                 nursery.start_soon(release_progress)
-                if self.config.synthetic_progress_s > 0:
-                    nursery.start_soon(remind_hosts, self.config.synthetic_progress_s)
+                nursery.start_soon(self._remind)
                 nursery.start_soon(self._save)
                 nursery.start_soon(self.last_known.run)
                 task_status.started()
@@ -124,6 +129,12 @@ class Hub:
             self.notifier.rebuild()
             self.router.settled.set()
 
+    async def _remind(self) -> None:
+        while True:
+            every_s = self.config.synthetic_progress_s
+            with trio.CancelScope() as self._reminders:
+                await remind_hosts(every_s or inf)
+
     async def _save(self) -> None:
         while True:
             with trio.move_on_after(SAVE_EVERY_S):
@@ -138,14 +149,25 @@ class Hub:
         if self.claims.changed:
             self.memory.put("claims", "all", self.claims.dump())
 
+    def _upstream_new(self, upstream: Upstream) -> None:
+        upstream.elicitations.tell = partial(self.downstreams.elicited, upstream.name)
+        upstream.set_log_level(self.levels.current)
+
     def _upstream_changed(self, upstream: Upstream) -> None:
         if upstream.listed:
             self.last_known.note(upstream.name, upstream.config, upstream.snapshot)
         self.notifier.changed(upstream.name)
 
     async def _refresh(self, upstream: str, kind: Kind) -> None:
-        """Make the catalogue true to what an upstream lists now, if it says so soon."""
-        await self.supervisor.upstreams[upstream].refresh(kind)
+        """Make the catalogue true to what an upstream lists now, if it says so soon.
+
+        Raises:
+            UpstreamUnavailable: it is disabled, or not configured any more.
+        """
+        found = self.supervisor.upstreams[upstream]
+        if found.state is State.DISABLED:
+            raise UpstreamUnavailable(f"{upstream} is disabled in the hub's configuration", upstream=upstream)
+        await found.refresh(kind)
         if self.notifier.dirty:
             self.notifier.rebuild()
 
@@ -166,8 +188,32 @@ class Hub:
         return catalog
 
     def _apply_level(self, level: str | None) -> None:
-        for upstream in self.supervisor.upstreams.values():
-            upstream.set_log_level(level)
+        self.supervisor.set_log_level(level)
+
+    # --- another configuration ----------------------------------------------------------------------------------------
+
+    async def prepare(self, config: HubConfig) -> None:
+        """Read what `apply` needs to know."""
+        await self.supervisor.prepare(config.upstreams)
+
+    def apply(self, config: HubConfig) -> None:
+        """Make this hub what `config` says, and disturb only what differs. How hosts come in is not its affair."""
+        old, self.config = self.config, config
+        rules, self.rules = self.rules, rules_of(config)
+        self._warnings = [OPEN_DOOR] if config.auth == "none" else []
+        self.downstreams.park_ttl_s = config.park_ttl_s
+        self.carrier.adjust(config.park_ttl_s, config.park_total_s, on_lost=config.on_lost)
+        if config.synthetic_progress_s != old.synthetic_progress_s:
+            self._reminders.cancel()
+        self.supervisor.drain_s = config.drain_s
+        self.supervisor.apply(config.upstreams)
+        for rule in rules.upstreams:
+            if rule.name not in config.upstreams:
+                self.router.removed(rule)
+        for name in {rule.name for rule in {*rules.upstreams} ^ {*self.rules.upstreams}}:
+            self.notifier.changed(name)
+        if self.notifier.dirty or rules != self.rules:
+            self.notifier.rebuild()
 
     # --- what the control socket offers -------------------------------------------------------------------------------
 

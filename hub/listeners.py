@@ -190,7 +190,19 @@ class Listener:
             self._forms[key].pop(uri, None)
             if not self._forms[key]:
                 del self._forms[key]
-                self._shown.upstreams[route.upstream].unwatch(route.original, self)
+                if route.upstream in self._shown.upstreams:
+                    self._shown.upstreams[route.upstream].unwatch(route.original, self)
+
+    def removed(self, upstream: str) -> None:
+        """An upstream is gone for good: what was watched there is not watched any more, and has changed."""
+        for uri, routes in list(self.held.items()):
+            if any(route.upstream == upstream for route in routes):
+                self.say(f"updated {uri}", UPDATED, {"uri": raw(uri)})
+            routes[:] = [route for route in routes if route.upstream != upstream]
+            if not routes:
+                del self.held[uri]
+                self.wanted.pop(uri, None)
+        self._forms = {key: forms for key, forms in self._forms.items() if key[0] != upstream}
 
     def close(self) -> None:
         """Watch nothing any more."""

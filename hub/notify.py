@@ -116,6 +116,11 @@ class LogLevels:
         self._lingering: dict[str, float] = {}
         self._current: str | None = None
 
+    @property
+    def current(self) -> str | None:
+        """What they are set to; None: nobody wants to hear anything."""
+        return self._current
+
     def changed(self) -> None:
         """A legacy host set another level, or left."""
         self._settle()

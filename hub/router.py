@@ -16,7 +16,7 @@ from msgspec import Raw
 from hub.apps import Affinity
 from hub.bridge.carry import Callee, Carrier
 from hub.bridge.handles import View
-from hub.catalog import Catalog, Route, localise, untag_arguments
+from hub.catalog import Catalog, Route, UpstreamRule, localise, untag_arguments
 from hub.link.exchange import HubError, Interim, Operation, Tenant, UpstreamProtocolError, failure_from
 from hub.listeners import Watched
 from hub.notify import LogLevels
@@ -49,6 +49,7 @@ from hub.wire.mcp import (
 from hub.wire.modern import split_meta
 from hub.wire.translate import UnknownResultType, failure_for_host, params_for_upstream, result_for_host
 
+MAX_REMOVED: Final = 256
 NO_COMPLETION: Final = Result(raw({"completion": {"values": [], "total": 0, "hasMore": False}}))
 
 
@@ -87,6 +88,8 @@ class Router:
         self._refresh = refresh
         self._carrier = carrier
         self._affinity = Affinity()
+        self._removed: dict[str, str] = {}
+        """Upstreams that were removed lately, by the server ids that their names begin with."""
         self.subscriptions = Subscriptions(self)
         self._handlers: dict[str, Callable[[Request, HostExchange], Awaitable[Reply]]] = {
             PING: self._ping,
@@ -120,6 +123,13 @@ class Router:
         """A host says that it works somewhere else now."""
         for upstream in self.upstreams.values():
             upstream.roots_changed(tenant)
+
+    def removed(self, rule: UpstreamRule) -> None:
+        """An upstream is not configured any more; hosts that still ask for what it had are told so."""
+        self.subscriptions.removed(rule.name)
+        self._removed[rule.sid] = rule.name
+        if len(self._removed) > MAX_REMOVED:
+            del self._removed[next(iter(self._removed))]
 
     def left(self, tenant: Tenant) -> None:
         """A conversation of a host is over."""
@@ -216,10 +226,14 @@ class Router:
         """The route of a name the catalogue does not have: perhaps not yet, perhaps not any more (naming.md 3.3)."""
         await self.settled.wait()
         catalog = self._catalog(exchange.scope)
-        if (route := catalog.route(kind, name)) is None and (owner := catalog.scope or catalog.suspect(name)):
+        if (route := catalog.route(kind, name)) is None and (owner := self._suspect(name, catalog)):
             await self._refresh(owner, kind)
             route = self._catalog(exchange.scope).route(kind, name)
         return route
+
+    def _suspect(self, name: str, catalog: Catalog) -> str | None:
+        """The upstream that an unknown name would belong to, or did: whoever looks for that one will find out."""
+        return catalog.scope or catalog.suspect(name) or self._removed.get(name.partition("__")[0])
 
     async def _read_resource(self, request: Request, exchange: HostExchange) -> Reply:
         uri = peek_str(request.params.get("uri"))

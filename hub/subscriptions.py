@@ -175,6 +175,11 @@ class Subscriptions:
                 if stream.scope == scope:
                     stream.list_changed(kinds)
 
+    def removed(self, upstream: str) -> None:
+        """An upstream is gone for good: nobody watches anything there any more."""
+        for listener in (*self._sessions.values(), *(each for streams in self._streams.values() for each in streams)):
+            listener.removed(upstream)
+
     def end(self) -> None:
         """The hub stops: end all streams, and take no more."""
         self._ended = True

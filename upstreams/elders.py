@@ -90,6 +90,15 @@ class Elders:
         self._active = self._active and not one_era
         self.pool.forget_interactive()
 
+    def adjust(self, config: UpstreamConfig) -> None:
+        """As `Pool.adjust`."""
+        self._config = config
+        self.pool.adjust(structs.replace(config, era="legacy"))
+
+    def retire(self) -> None:
+        """Serve nobody any more."""
+        self._active = False
+
     def version(self) -> str:
         """The revision that is spoken here, as far as it is known."""
         places = self.pool.open_places()

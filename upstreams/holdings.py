@@ -149,6 +149,16 @@ class Holdings:
         if not household.held:
             del self._households[holder.host]
 
+    def take_over(self, other: "Holdings") -> None:
+        """Have all that is held at `other` watched here from now on; hosts are told that it may have changed."""
+        old, other._households = other._households, {}
+        for host, household in old.items():
+            household.move(None)
+            fresh = self._households.setdefault(host, Household(household.exchange))
+            fresh.held |= household.held
+            household.held = {}
+        self.settle()
+
     def settle(self) -> None:
         """Have everything watched where it belongs now."""
         for household in list(self._households.values()):

@@ -177,6 +177,23 @@ class Pool:
             self.main = None
             self.moved()
 
+    # --- another configuration ----------------------------------------------------------------------------------------
+
+    def adjust(self, config: UpstreamConfig) -> None:
+        """Take over settings that need no other session."""
+        self._config = config
+
+    def retire(self) -> None:
+        """Let no call find a session any more; each is closed when those that have it are over. What is being opened is
+        given up."""
+        for place in list(self.places):
+            self._retire(place)
+            if not place.is_open:
+                place.scope.cancel()
+        if self.main is not None:
+            self.places[self.main] = None  # tasks that live in it find it there
+        self.main_lost()
+
     # --- whose session is it? -----------------------------------------------------------------------------------------
 
     def find(self, caller: Caller) -> Place | None:

@@ -1,4 +1,15 @@
-"""All upstreams of a hub by name, each kept by a task of its own (`keeper`)."""
+"""All upstreams of a hub by name, each kept by a task of its own (`keeper`); and what a configuration makes of them.
+
+    added      starts
+    removed    takes no more calls; those it has may end in peace for `drain_s`, then it is stopped
+    changed    takes over what it can as it is (`Upstream.adjust`); else another `Upstream` takes its place:
+       stop first   at once, but it starts when the old one is gone; meanwhile calls wait for it (a process)
+       start first  once it has listed what it offers; until then, however long, the old one goes on (a URL)
+
+A change that withdraws a right never starts first in that sense: the old one gets no further call (F-C-06). Whatever is
+not named by a change is not touched. All decisions are made in `apply`, without a checkpoint; what follows from them,
+waiting and stopping, is done by tasks of `run`.
+"""
 
 import logging
 from collections.abc import Callable, Mapping
@@ -7,7 +18,9 @@ from typing import Final
 
 import trio
 
+from config.diff import compare
 from config.schema import UpstreamConfig
+from hub.link.exchange import UpstreamUnavailable
 from upstreams.keeper import Keeper
 from upstreams.last_known import LastKnown
 from upstreams.lifecycle import State
@@ -21,10 +34,43 @@ log = logging.getLogger(__name__)
 STARTS_AT_ONCE: Final = 8
 
 
+class Upstreams(dict[str, Upstream]):
+    """By name, in the order of the configuration. One that is not there is `UpstreamUnavailable`, for it was."""
+
+    def __missing__(self, name: str) -> Upstream:
+        text = f"{name} is not in the hub's configuration any more; list what there is, and use something else"
+        raise UpstreamUnavailable(text, upstream=name)
+
+
+class Life:
+    """An upstream, the task that keeps it, and who must be gone before it starts. A disabled one has none."""
+
+    def __init__(self, upstream: Upstream, keeper: Keeper | None) -> None:
+        self.upstream = upstream
+        self.keeper = keeper
+        self.scope = trio.CancelScope()
+        self.over = trio.Event()
+
+    def __repr__(self) -> str:
+        return f"<Life of {self.upstream!r}>"
+
+    async def run(self, *after: trio.Event) -> None:
+        """Keep it, once all of `after` has happened, until `scope` is cancelled."""
+        try:
+            with self.scope:
+                for event in after:
+                    await event.wait()
+                if self.keeper is not None:
+                    await self.keeper.run()
+        finally:
+            self.over.set()
+
+
 class Supervisor:
     """Keeps every configured upstream running.
 
-    `settled` is set once it is known of each what it offers, be it from an earlier run, or that it failed.
+    `settled` is set once it is known of each what it offers, be it from an earlier run, or that it failed. `on_new` is
+    called with every upstream that comes, before anybody can call it; `on_change` whenever what one offers may differ.
     """
 
     def __init__(
@@ -34,16 +80,25 @@ class Supervisor:
         *,
         open_session: Opener = open_session,
         last_known: LastKnown | None = None,
+        on_new: Callable[[Upstream], None] = lambda upstream: None,
     ) -> None:
-        self.upstreams: dict[str, Upstream] = {}
+        self.upstreams = Upstreams()
         self.settled = trio.Event()
+        self.drain_s = 30.0
+        """How long a stop waits for calls."""
         self._memory = memory
         self._last_known = last_known or LastKnown(None)
         self._on_change = on_change
+        self._on_new = on_new
         self._open_session = open_session
         self._slots = trio.Semaphore(STARTS_AT_ONCE)
         self._unsettled: set[str] = set()
-        self._keepers: dict[str, Keeper] = {}
+        self._lives: dict[str, Life] = {}
+        """Of those in `upstreams`."""
+        self._candidates: dict[str, Life] = {}
+        """Those that are to take a place as soon as they can."""
+        self._leaving: dict[str, list[Life]] = {}
+        self._nursery: trio.Nursery
 
     def __repr__(self) -> str:
         return f"<Supervisor {list(self.upstreams.values())}>"
@@ -58,25 +113,13 @@ class Supervisor:
 
         `started` is called when all are known by name, before any is connected. Cancellation: stops them in order.
         """
-        await self._last_known.prepare(configs)
-        for name, config in configs.items():
-            self.upstreams[name] = Upstream(
-                name,
-                config,
-                self._on_change,
-                self._memory,
-                self._open_session,
-                self._slots,
-                self._last_known.find(name, config),
-            )
-        enabled = [upstream for upstream in self.upstreams.values() if upstream.state is not State.DISABLED]
-        self._unsettled = {upstream.name for upstream in enabled if not upstream.remembered}
-        self._settle(None)
-        async with trio.open_nursery() as nursery:
-            for upstream in enabled:
-                keeper = Keeper(upstream, self._slots, partial(self._settle, upstream))
-                self._keepers[upstream.name] = keeper
-                nursery.start_soon(keeper.run)
+        await self.prepare(configs)
+        async with trio.open_nursery() as self._nursery:
+            for name, config in configs.items():
+                self._take_in(self._make(name, config))
+            enabled = [upstream for upstream in self.upstreams.values() if upstream.state is not State.DISABLED]
+            self._unsettled = {upstream.name for upstream in enabled if not upstream.remembered}
+            self._settle()
             task_status.started()
             await trio.sleep_forever()
 
@@ -86,15 +129,156 @@ class Supervisor:
         Raises:
             KeyError: there is no such upstream, or it is disabled.
         """
-        keeper = self._keepers[name]
-        upstream = self.upstreams[name]
-        self._memory.remember_era(config_key(upstream.config), None)
-        upstream.pool.forget_interactive()
-        upstream.elders.forget()
-        keeper.restart()
+        for life in (self._lives[name], self._candidates.get(name)):
+            if life is None:
+                continue
+            if life.keeper is None:
+                raise KeyError(name)
+            upstream = life.upstream
+            self._memory.remember_era(config_key(upstream.config), None)
+            upstream.pool.forget_interactive()
+            upstream.elders.forget()
+            life.keeper.restart()
 
-    def _settle(self, upstream: Upstream | None) -> None:
-        if upstream is not None:
-            self._unsettled.discard(upstream.name)
+    def set_log_level(self, level: str | None) -> None:
+        """As `Upstream.set_log_level`, of all there are."""
+        for life in (*self._lives.values(), *self._candidates.values()):
+            life.upstream.set_log_level(level)
+
+    def stale(self, name: str) -> Upstream | None:
+        """What is to take the place of an upstream and cannot yet; None: it is as its configuration says."""
+        life = self._candidates.get(name)
+        return None if life is None else life.upstream
+
+    # --- another configuration ----------------------------------------------------------------------------------------
+
+    async def prepare(self, configs: Mapping[str, UpstreamConfig]) -> None:
+        """Read what is known of upstreams that are new. To be called before `apply`."""
+        await self._last_known.prepare({name: configs[name] for name in configs if name not in self.upstreams})
+
+    def apply(self, configs: Mapping[str, UpstreamConfig]) -> None:
+        """Make the upstreams those of `configs`. What has to be waited for is done beside."""
+        for name in [name for name in self.upstreams if name not in configs]:
+            self._remove(name)
+        for name, config in configs.items():
+            if name not in self.upstreams:
+                self._take_in(self._make(name, config))
+            elif not self._is_settled_by_candidate(name, config):
+                self._change(name, config)
+        for name in configs:  # in this order
+            self.upstreams[name] = self.upstreams.pop(name)
+
+    def _remove(self, name: str) -> None:
+        self._drop_candidate(name)
+        upstream = self.upstreams.pop(name)
+        upstream.retire()
+        self._see_off(self._lives.pop(name))
+        self._settle(name)
+
+    def _is_settled_by_candidate(self, name: str, config: UpstreamConfig) -> bool:
+        """Whether there is a candidate that `config` is good for; one that it is not good for is dropped."""
+        candidate = self.stale(name)
+        if candidate is None:
+            return False
+        change = compare(candidate.config, config)
+        if change is not None and change.replaces:
+            self._drop_candidate(name)
+            return False
+        if change is not None:
+            candidate.adjust(config)
+        return True
+
+    def _change(self, name: str, config: UpstreamConfig) -> None:
+        old = self.upstreams[name]
+        change = compare(old.config, config)
+        if change is None:
+            return
+        if not change.replaces:
+            old.adjust(config)
+            return
+        starts_first = config.replace == "start-first" or (config.replace == "auto" and config.url is not None)
+        life = self._make(name, config)
+        if starts_first and old.state is State.CONNECTED and not change.withdraws:
+            self._candidates[name] = life
+            self._nursery.start_soon(life.run)
+        else:
+            self._replace(life, at_once=starts_first)
+
+    def _make(self, name: str, config: UpstreamConfig) -> Life:
+        known = self._last_known.find(name, config)
+        upstream = Upstream(name, config, self._changed, self._memory, self._open_session, self._slots, known)
+        self._on_new(upstream)
+        if config.disabled:
+            return Life(upstream, None)
+        return Life(upstream, Keeper(upstream, self._slots, partial(self._report, upstream)))
+
+    def _take_in(self, life: Life, *, at_once: bool = False) -> None:
+        """Let calls find it, and let it start: `at_once`, or when all before it of this name are gone."""
+        name = life.upstream.name
+        self.upstreams[name] = life.upstream
+        self._lives[name] = life
+        before = [] if at_once else [each.over for each in self._leaving.get(name, ())]
+        self._nursery.start_soon(life.run, *before)
+
+    def _replace(self, life: Life, *, at_once: bool) -> None:
+        """Let it take the place of the one before, which is seen off. One that runs already goes on running."""
+        name = life.upstream.name
+        old = self._lives[name]
+        life.upstream.follow(old.upstream)
+        self._see_off(old)
+        if self._candidates.get(name) is life:
+            del self._candidates[name]
+            self.upstreams[name] = life.upstream
+            self._lives[name] = life
+        else:
+            self._take_in(life, at_once=at_once)
+        self._settle(name)
+        self._on_change(life.upstream)
+
+    def _report(self, upstream: Upstream) -> None:
+        """An upstream has listed what it offers, or failed."""
+        name = upstream.name
+        candidate = self._candidates.get(name)
+        if candidate is None or candidate.upstream is not upstream:
+            self._settle(name)
+        elif upstream.state is State.CONNECTED and upstream.listed:
+            log.info("%s is replaced: the new one is ready", name)
+            self._replace(candidate, at_once=True)
+        else:
+            log.warning("%s goes on as it was configured before: with its new settings it is not ready yet", name)
+
+    def _drop_candidate(self, name: str) -> None:
+        life = self._candidates.pop(name, None)
+        if life is not None:
+            life.upstream.retire()
+            self._see_off(life)
+
+    def _changed(self, upstream: Upstream) -> None:
+        if self.upstreams.get(upstream.name) is upstream:
+            self._on_change(upstream)
+
+    def _see_off(self, life: Life) -> None:
+        self._leaving.setdefault(life.upstream.name, []).append(life)
+        self._nursery.start_soon(self._end, life, self.drain_s)
+
+    async def _end(self, life: Life, patience_s: float) -> None:
+        """Wait for the calls of one that takes no more, for so long; stop it."""
+        upstream = life.upstream
+        with trio.move_on_after(patience_s) as scope:
+            await upstream.drained()
+        if scope.cancelled_caught:
+            log.warning("%s is stopped although %d calls are with it", upstream.name, upstream.in_flight)
+        upstream.stopped = True
+        life.scope.cancel()
+        await life.over.wait()
+        if upstream.successor is not None:
+            upstream.successor.predecessor = None
+        leaving = self._leaving[upstream.name]
+        leaving.remove(life)
+        if not leaving:
+            del self._leaving[upstream.name]
+
+    def _settle(self, name: str = "") -> None:
+        self._unsettled.discard(name)
         if not self._unsettled:
             self.settled.set()

@@ -7,7 +7,7 @@ only, which the supervisor's task of this upstream calls; everybody else reads.
 import logging
 import random
 from collections.abc import Callable, Iterable, Mapping
-from math import ceil
+from math import ceil, inf
 from typing import Final
 
 import trio
@@ -16,10 +16,12 @@ from msgspec import Raw, structs
 from config.schema import UpstreamConfig
 from hub.link.exchange import (
     Caller,
+    Draining,
     Exchange,
     HubError,
     Operation,
     Tenant,
+    UpstreamLost,
     UpstreamUnauthorized,
     UpstreamUnavailable,
     UpstreamVersionError,
@@ -103,6 +105,13 @@ class Upstream:
         """Set by a call that finds the upstream not trying."""
         self._logged = LogBudget(LOGS_PER_S)
         self._told_refused = float("-inf")
+        self.retired = False
+        """It takes no more calls: the configuration has another in its place, or none."""
+        self.stopped = False
+        """And those that it still has end now."""
+        self.successor: Upstream | None = None
+        self.predecessor: Upstream | None = None
+        """One that is being stopped, while it is."""
         self.holdings = Holdings(name, self)
         for pool in self.pools:
             pool.moved = self.holdings.settle
@@ -121,7 +130,7 @@ class Upstream:
         Cancellation: passes to the upstream, which is told.
         """
         caller = exchange.caller
-        place = self.pool.named(operation.session) if operation.session else None
+        place = self._named(operation.session) if operation.session else None
         if place is None and self.elders.serve(caller):
             place = await self.elders.find(exchange)
         place = place or self.pool.find(caller) or await self._wait_for_place(exchange)
@@ -140,9 +149,16 @@ class Upstream:
                 await place.level.told.wait()
             reply = await place.session.call(operation, exchange, self._timeouts_of(operation))
             return reply if "task" not in operation.params else place.sign(reply)
+        except UpstreamLost:
+            if self.stopped:
+                text = f"{self.name} was stopped by a change of the hub's configuration while the call was with it;"
+                raise Draining(f"{text} whether it acted is unknown", upstream=self.name) from None
+            raise
         finally:
             self.in_flight -= 1
             place.release()
+            if self.retired:
+                self._tell()
 
     def version_for(self, caller: Caller) -> str:
         """The revision that calls of `caller` are likely made in; "" while nothing is known."""
@@ -155,9 +171,26 @@ class Upstream:
         return self._timeouts if idle_s is None else CallTimeouts(idle_s, self._timeouts.total_s)
 
     async def _wait_for_place(self, exchange: Exchange) -> Place:
-        if (place := self.pool.find(exchange.caller)) is None and self.pool.main is None:
-            place = await self._wait_for_main(exchange.caller)
-        return place or await self.pool.open(exchange)
+        try:
+            if (place := self.pool.find(exchange.caller)) is None and self.pool.main is None:
+                place = await self._wait_for_main(exchange.caller)
+            return place or await self.pool.open(exchange)
+        except UpstreamUnavailable:  # nothing was sent
+            if self.successor is None:
+                raise
+        place = await self.successor.place_for_call(exchange)
+        self.snapshot = self.successor.snapshot  # by its version the reply is read
+        return place
+
+    async def place_for_call(self, exchange: Exchange) -> Place:
+        """The session that a call of this host goes to, waited for or opened.
+
+        Raises:
+            HubError: as `call`.
+        """
+        if self.elders.serve(exchange.caller) and (place := await self.elders.find(exchange)):
+            return place
+        return self.pool.find(exchange.caller) or await self._wait_for_place(exchange)
 
     async def _wait_for_main(self, caller: Caller) -> Place | None:
         """Wait for a main session, or that of `caller`; the latter."""
@@ -171,6 +204,9 @@ class Upstream:
 
     def _refuse_if_hopeless(self) -> None:
         """Raise, unless the upstream is being started; from `failed`, ask for an attempt if one is due (D-10)."""
+        if self.retired:
+            text = f"{self.name} was removed from the hub's configuration; list what there is, and use something else"
+            raise UpstreamUnavailable(text, upstream=self.name)
         if self.state is State.DISABLED:
             raise UpstreamUnavailable(f"{self.name} is disabled in the hub's configuration", upstream=self.name)
         if self.state in (State.FAILED, State.UNAUTHORIZED):
@@ -188,15 +224,20 @@ class Upstream:
             HubError: it is not there in time, or could not be asked.
         Cancellation: the holder does not hold it.
         """
-        return await self.holdings.watch(uri, holder)
+        try:
+            return await self.holdings.watch(uri, holder)
+        except UpstreamUnavailable:
+            if self.successor is None:
+                raise
+        return await self.successor.watch(uri, holder)
 
     def is_watched(self, uri: str, holder: Holder) -> bool:
         """Whether `watch` succeeded, and `unwatch` did not follow."""
-        return self.holdings.is_held(uri, holder)
+        return self._last.holdings.is_held(uri, holder)
 
     def unwatch(self, uri: str, holder: Holder) -> None:
         """`holder` watches it no longer."""
-        self.holdings.unwatch(uri, holder)
+        self._last.holdings.unwatch(uri, holder)
 
     def serving(self, caller: Caller) -> Place | None:
         """As `upstreams.holdings.Places.serving`. Whom `elders` serve watches there from the first call on."""
@@ -219,6 +260,57 @@ class Upstream:
         caller = exchange.caller
         if self.pool.main is not None and self.serving(caller) is None and not self.pool.is_shy(caller):
             await self.pool.open(exchange)
+
+    # --- another configuration ----------------------------------------------------------------------------------------
+
+    def adjust(self, config: UpstreamConfig) -> None:
+        """Take over settings that need no other session (`config.diff.SHOWN`, `LIMITS`)."""
+        self.config = config
+        self._timeouts = CallTimeouts(config.timeouts.call, config.timeouts.call_total)
+        self.pool.adjust(config)
+        self.elders.adjust(config)
+        if self.snapshot.local != is_local(config):
+            self.snapshot = structs.replace(self.snapshot, local=is_local(config))
+
+    def follow(self, old: "Upstream") -> None:
+        """Take the place of `old`, which takes no more calls from now on: those that wait there come here. What it
+        offered stays listed until this one has said what it offers; what is watched there is watched here."""
+        if not (self.listed or self.remembered or self.state is State.DISABLED):
+            self.snapshot = structs.replace(old.snapshot, local=is_local(self.config))
+        self.elicitations = old.elicitations
+        self.refused += old.refused
+        self.predecessor = old
+        self.holdings.take_over(old.holdings)
+        old.successor = self
+        old.retire()
+
+    def retire(self) -> None:
+        """Take no more calls. Those that are running go on, until `drained`, or until the keeper is stopped."""
+        self.retired = True
+        self.elders.retire()
+        for pool in self.pools:
+            pool.retire()
+        self._tell()
+
+    async def drained(self) -> None:
+        """Wait until no call is with it, and no task that was begun in one of its sessions can be asked for."""
+        while True:
+            places = [place for pool in self.pools for place in pool.open_places()]
+            needed_until = max((place.needed_until for place in places), default=-inf)
+            if not self.in_flight and needed_until <= trio.current_time():
+                return
+            with trio.move_on_at(max(needed_until, trio.current_time()) if not self.in_flight else inf):
+                await self._news.wait()
+
+    @property
+    def _last(self) -> "Upstream":
+        """The one that is in its place by now."""
+        return self if self.successor is None else self.successor._last
+
+    def _named(self, session: str) -> Place | None:
+        """The open session of this name, here or where it is being stopped."""
+        place = self.pool.named(session)
+        return place if place or self.predecessor is None else self.predecessor._named(session)
 
     # --- whether it is there ------------------------------------------------------------------------------------------
 
@@ -376,13 +468,13 @@ class Upstream:
 
     def expect(self, session: str, caller: Caller, for_s: float) -> None:
         """Keep `session` for so long though no call may use it, since a task lives in it; "": that of `caller`."""
-        place = self.pool.named(session) if session else self.pool.find(caller)
+        place = self._named(session) if session else self.pool.find(caller)
         if place is not None:
             place.needed_until = max(place.needed_until, trio.current_time() + for_s)
 
     def has_lost(self, session: str) -> bool:
         """Whether `session` is over, and with it everything that was begun in it: it was a process."""
-        return self.config.command is not None and self.pool.named(session) is None
+        return self.config.command is not None and self._named(session) is None
 
     def left(self, tenant: Tenant) -> None:
         """A host is gone; what it had for itself is closed when its calls are over."""

@@ -53,6 +53,12 @@ class Carrier:
         self._urls = Urls(states, visits)
         self._on_lost = on_lost
 
+    def adjust(self, ttl_s: float, total_s: float, *, on_lost: str) -> None:
+        """Take over other settings, for calls and questions to come."""
+        self._on_lost = on_lost
+        self.parking.adjust(ttl_s, total_s)
+        self.tasks.handles.ttl_s = ttl_s
+
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Hold what goes on beside the requests of hosts, until cancelled."""
         async with trio.open_nursery() as nursery:

@@ -98,7 +98,7 @@ class Handles:
     def __init__(self, sealer: Sealer, upstreams: Mapping[str, TaskServer], *, ttl_s: float) -> None:
         self._sealer = sealer
         self._upstreams = upstreams
-        self._ttl_s = ttl_s
+        self.ttl_s = ttl_s
         self._show: Show = lambda reply, *_: reply
         self._nursery: trio.Nursery | None = None
         self._gatherings: dict[tuple[str, str, str], Gathering] = {}
@@ -235,7 +235,7 @@ class Handles:
         if gathering is None:
             if self._nursery is None or len(self._gatherings) >= MAX_GATHERINGS:
                 return {}
-            gathering = self._gatherings[key] = Gathering(caller, self._ttl_s)
+            gathering = self._gatherings[key] = Gathering(caller, self.ttl_s)
             self._nursery.start_soon(self._gather, key, gathering, remote)
         gathering.caller = caller
         return await gathering.requests()

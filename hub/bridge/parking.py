@@ -84,6 +84,10 @@ class Parking:
             f"{len(self._tombstones)} tombstones, {len(self._roots)} roots]>"
         )
 
+    def adjust(self, ttl_s: float, total_s: float) -> None:
+        """Wait differently for answers, in calls to come."""
+        self._ttl_s, self._total_s = ttl_s, total_s
+
     def status(self) -> ParkingStatus:
         """How many calls there are; none when nothing goes on (I-12)."""
         alone = [call for call in self._calls.values() if call.record.phase in _ALONE]

@@ -168,6 +168,12 @@ class UpstreamLost(HubError):
     kind = "upstream_lost"
 
 
+class Draining(UpstreamLost):
+    """The upstream was stopped while the call was with it, for its configuration says so."""
+
+    kind = "draining"
+
+
 class DeadlineExceeded(HubError):
     """No answer within the idle or total time."""
 

@@ -1,0 +1,107 @@
+"""What differs between two configurations, and what has to be done about it. Pure.
+
+A setting of an upstream is one of three kinds: how it is shown (`SHOWN`: nothing is restarted), how patient the hub is
+with it (`LIMITS`: taken over while it runs), or what it is (everything else: it is replaced). A change may also
+withdraw a right; then the old one may not be asked for anything more, whether the new one works or not (F-C-06).
+"""
+
+from typing import Any, Final
+
+from msgspec import Struct
+
+from config.schema import HubConfig, Secret, UpstreamConfig
+
+SHOWN: Final = frozenset({"prefix", "aliases", "apps", "locality"})
+LIMITS: Final = frozenset(
+    {"timeouts", "tool_timeouts", "ping_s", "idle_stop_s", "restart", "replace", "start"},
+)
+_BREADTH: Final = {"per_host": 0, "auto": 1, "shared": 2, "singleton": 3}
+"""How many hosts may share a session."""
+_ROOTS: Final = {"none": 0, "auto": 1, "host": 2}
+
+
+class Change(Struct, frozen=True):
+    """What became of an upstream that is in both configurations. Something did."""
+
+    settings: tuple[str, ...]
+    """The names of those that differ, in the order of the schema."""
+    replaces: bool
+    """Whether it has to be another process or session."""
+    withdraws: bool
+    """Whether the old one may not be asked for anything more."""
+
+
+class Difference(Struct, frozen=True):
+    """What became of a configuration. False if nothing did."""
+
+    added: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+    changed: dict[str, Change] = {}
+    moved: bool = False
+    """Whether those that stay are in another order."""
+    settings: tuple[str, ...] = ()
+    """The hub's own settings that differ."""
+
+    def __bool__(self) -> bool:
+        return bool(self.added or self.removed or self.changed or self.moved or self.settings)
+
+    def __str__(self) -> str:
+        parts = [("added", self.added), ("removed", self.removed), ("changed", tuple(map(self._told, self.changed)))]
+        texts = [f"{verb} {', '.join(names)}" for verb, names in parts if names]
+        texts += ["upstreams in another order"] if self.moved else []
+        texts += [f"settings {', '.join(self.settings)}"] if self.settings else []
+        return "; ".join(texts) or "nothing changed"
+
+    def _told(self, name: str) -> str:
+        return f"{name} ({', '.join(self.changed[name].settings)})"
+
+
+def difference(old: HubConfig, new: HubConfig) -> Difference:
+    """What became of `old`. That files are included in another way is no difference: what they say may be one."""
+    changes = {
+        name: compare(old.upstreams[name], config) for name, config in new.upstreams.items() if name in old.upstreams
+    }
+    return Difference(
+        added=tuple(name for name in new.upstreams if name not in old.upstreams),
+        removed=tuple(name for name in old.upstreams if name not in new.upstreams),
+        changed={name: change for name, change in changes.items() if change is not None},
+        moved=[name for name in old.upstreams if name in changes] != list(changes),
+        settings=tuple(name for name in _differing(old, new) if name not in ("upstreams", "include")),
+    )
+
+
+def compare(old: UpstreamConfig, new: UpstreamConfig) -> Change | None:
+    """What became of an upstream; None: nothing."""
+    settings = _differing(old, new)
+    if not settings:
+        return None
+    replaces = not set(settings) <= SHOWN | LIMITS and not (old.disabled and new.disabled)
+    return Change(settings, replaces, replaces and _withdraws(old, new))
+
+
+def _differing(old: Struct, new: Struct) -> tuple[str, ...]:
+    return tuple(name for name in old.__struct_fields__ if getattr(old, name) != getattr(new, name))
+
+
+def _withdraws(old: UpstreamConfig, new: UpstreamConfig) -> bool:
+    return (
+        new.disabled
+        or _lacks(old.env, new.env)
+        or _lacks(old.headers, new.headers)
+        or old.across_principals > new.across_principals
+        or _BREADTH[old.session_mode] > _BREADTH[new.session_mode]
+        or _tells_less(old.roots, new.roots)
+        or (old.client_features, new.client_features) == ("auto", "none")
+    )
+
+
+def _lacks(old: dict[str, Secret], new: dict[str, Secret]) -> bool:
+    """Whether a value was taken back or replaced: the old one may have been revoked."""
+    return any(new.get(name) != value for name, value in old.items())
+
+
+def _tells_less(old: Any, new: Any) -> bool:
+    """Whether there may be roots that it knew and may not know any more."""
+    if isinstance(old, tuple):
+        return not (isinstance(new, tuple) and set(old) <= set(new))
+    return (isinstance(new, tuple) and old != "none") or (not isinstance(new, tuple) and _ROOTS[new] < _ROOTS[old])
