@@ -4,8 +4,8 @@
       `-- handlers: one task per connection                 listeners sit outside, so that shutdown stops accepting
       first
 
-`run_serve` is what `hubd serve` does. Its exit code says how it ended: 0 stopped, 69 cannot listen, 75 already running,
-78 bad configuration (sysexits).
+`run_serve` is what `hubd serve` does. Its exit code says how it ended: 0 stopped, 69 cannot listen, 70 a fault of its
+own, 75 already running, 78 bad configuration (sysexits).
 """
 
 import json
@@ -38,16 +38,18 @@ from hub.http_server import HttpServer
 from hub.hub import OPEN_DOOR, Hub
 from hub.lines import LineServer
 from hub.link.exchange import OWNER, Identity
+from hub.process import Watch, keep_to_itself
 from hub.seal import Sealer, load_keys
 from hub.sockets import AlreadyRunning, bind_unix, take_lock
 from upstreams.last_known import LastKnown
 from upstreams.lifecycle import State
-from upstreams.orphans import THIS_HUB, kill_marked, kill_orphans
+from upstreams.orphans import THIS_HUB, adopt, kill_adopted, kill_marked, kill_orphans
 
 log = logging.getLogger("hubd")
 
 EX_OK: Final = 0
 EX_UNAVAILABLE: Final = 69
+EX_SOFTWARE: Final = 70
 EX_TEMPFAIL: Final = 75
 EX_CONFIG: Final = 78
 STOP_S: Final = 30.0
@@ -70,6 +72,7 @@ class CannotListen(Exception):
 def run_serve(options: ServeOptions) -> int:
     """Run the hub until it is told to stop; the exit code."""
     logs.configure()
+    keep_to_itself()
     try:
         config = configuration(options).config
         serve = serve_stdio if options.stdio else serve_daemon
@@ -80,6 +83,12 @@ def run_serve(options: ServeOptions) -> int:
         return _failed(EX_TEMPFAIL, error)
     except CannotListen as error:
         return _failed(EX_UNAVAILABLE, error)
+    except Exception:  # nothing inside could deal with it: everything was stopped in order (F-D-14)
+        log.exception("the hub has stopped because of a fault of its own")
+        return EX_SOFTWARE
+    finally:
+        kill_marked(THIS_HUB)
+        kill_adopted()
     return EX_OK
 
 
@@ -125,7 +134,10 @@ async def serve_stdio(config: HubConfig) -> None:
     hub = Hub(config, Memory(state_path()), Sealer(load_keys(None)), last_known=_last_known())
     stdio = trio.StapledStream(trio.lowlevel.FdStream(os.dup(1)), trio.lowlevel.FdStream(os.dup(0)))
     with _signals() as signals:
+        await sweep()
         async with trio.open_nursery() as life:
+            await life.start(adopt)
+            life.start_soon(Watch().run)
             async with trio.open_nursery() as nursery:
                 life.start_soon(_obey, signals, nursery.cancel_scope.cancel, _nothing)
                 await nursery.start(hub.run)
@@ -190,6 +202,7 @@ class _Daemon:
         self._endpoint = Endpoint(access, self._hub.router, self._hub.downstreams)
         self._http = HttpServer(self._endpoint.handle, self._endpoint.guard)
         self._lines = LineServer(self._hub)
+        self._watch = Watch()
         self._asked = trio.Event()
         self._patience = trio.CancelScope()
 
@@ -202,6 +215,8 @@ class _Daemon:
     ) -> None:
         """Serve until the first signal; then drain, stop everything in order, return."""
         async with trio.open_nursery() as life:
+            await life.start(adopt)
+            life.start_soon(self._watch.run)
             life.start_soon(_obey, signals, self._asked.set, self._patience.cancel)
             life.start_soon(systemd.pulse, self._summary)
             async with trio.open_nursery() as nursery:
@@ -210,7 +225,7 @@ class _Daemon:
                 listener = trio.SocketListener(trio.socket.from_stdlib_socket(tcp))
                 await nursery.start(self._http.serve, [listener])
                 await nursery.start(self._lines.serve, lines)
-                await nursery.start(serve_control, control, _Controls(self._hub))
+                await nursery.start(serve_control, control, _Controls(self._hub, self._watch))
                 announce(self._host, self._port, self._config)
                 systemd.notify("READY=1", f"STATUS={self._summary()}")
                 await self._asked.wait()
@@ -288,11 +303,15 @@ async def _unix_listener(path: Path, given: socket.socket | None) -> AsyncIterat
 class _Controls:
     """What the control socket may ask of this daemon."""
 
-    def __init__(self, hub: Hub) -> None:
-        self.status = hub.status
+    def __init__(self, hub: Hub, watch: Watch) -> None:
+        self._hub = hub
+        self._watch = watch
         self.tools = hub.tools
         self.call = hub.call
         self.restart = hub.restart
+
+    async def status(self) -> dict[str, object]:
+        return {**await self._hub.status(), "loop": self._watch.facts()}
 
     async def stop(self) -> None:
         os.kill(os.getpid(), signal.SIGTERM)

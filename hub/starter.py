@@ -112,6 +112,7 @@ def _spawn() -> _socket.socket:
                 os.closerange(3, 65536)
                 os.chdir("/")
                 os.umask(0o077)
+                os.environ["HUBD_INSTANCE"] = "hub"  # whoever started us, it is nobody's child (upstreams.orphans)
                 os.execv(DAEMON[0], DAEMON)
         finally:
             os._exit(0)

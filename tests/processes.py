@@ -156,6 +156,7 @@ def own_directories(directory: Path) -> dict[str, str]:
     for name in ("XDG_RUNTIME_DIR", "XDG_STATE_HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME", "HOME"):
         kept[name] = str(directory / name.lower())
         Path(kept[name]).mkdir(mode=0o700, parents=True, exist_ok=True)
+    kept["HUBD_DUMPABLE"] = "1"  # tests look at its descriptors and memory
     return kept
 
 

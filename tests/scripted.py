@@ -180,8 +180,9 @@ class Server:
         """Close standard input; `hang` may follow."""
         os.close(0)
 
-    def step_fork(self, file, setsid=False):
-        """Leave a grandchild behind that holds our pipes, ignores SIGTERM and never ends; its pid goes into `file`."""
+    def step_fork(self, file, setsid=False, bare=False, ends=False):
+        """Leave a grandchild behind that holds our pipes, ignores SIGTERM and never ends, unless it `ends` at once; its
+        pid goes into `file`. `bare`: its environment is empty."""
         program = (
             "import os, signal, sys\n"
             "if os.fork(): os._exit(0)\n"
@@ -189,11 +190,12 @@ class Server:
             f"{'os.setsid()' if setsid else ''}\n"
             "open(sys.argv[1], 'w').write(str(os.getpid()))\n"
             "os.close(int(sys.argv[2]))\n"
+            f"{'os._exit(0)' if ends else ''}\n"
             "while True: signal.pause()\n"
         )
         ours, theirs = os.pipe()
         argv = [sys.executable, "-I", "-S", "-c", program, file, str(theirs)]
-        subprocess.run(argv, check=True, pass_fds=[theirs])
+        subprocess.run(argv, check=True, pass_fds=[theirs], env={} if bare else None)
         os.close(theirs)
         os.read(ours, 1)
 

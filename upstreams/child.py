@@ -8,6 +8,7 @@ known by the mark in their environment (F-P-20); `orphans` finds them, also thos
 """
 
 import contextlib
+import errno
 import fcntl
 import itertools
 import logging
@@ -240,11 +241,20 @@ def cannot_start(name: str, config: UpstreamConfig, error: Exception) -> str:
         why = "was not found, or its interpreter was not; install it, or give the full path as command"
     elif isinstance(error, PermissionError):
         why = "may not be executed; make it executable, or name its interpreter as command"
+    elif isinstance(error, OSError) and error.errno in _REASONS:
+        why = _REASONS[error.errno]
     elif isinstance(error, OSError) and error.strerror:
         why = f"cannot be executed ({error.strerror.lower()})"
     else:
         why = "cannot be executed with these arguments"
     return f"{name} cannot be started: {command!r} {why}"
+
+
+_REASONS: Final = {
+    errno.ETXTBSY: "is being written; it is tried again when it is whole",
+    errno.EAGAIN: "would be more processes than this user may have (ulimit -u); it is tried again",
+    errno.ENOMEM: "was not executed, since there is no memory left; it is tried again",
+}
 
 
 def _limit(pid: int) -> None:

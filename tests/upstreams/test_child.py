@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import resource
 import sys
 from pathlib import Path
 
@@ -14,6 +15,8 @@ from hub.link.exchange import UpstreamUnavailable
 from upstreams.child import (
     CLOSE_GRACE_S,
     LAST_OUTPUT_S,
+    MOST_DESCRIPTORS,
+    OOM_SCORE,
     STDERR_BURST,
     STDERR_LINE_CHARS,
     STDERR_LINES,
@@ -40,6 +43,10 @@ async def read_all(stream):
     while part := await stream.receive_some(1 << 16):
         data += part
     return bytes(data)
+
+
+def oom_score():
+    return int(Path("/proc/self/oom_score_adj").read_text())
 
 
 def alive(pid):
@@ -88,6 +95,98 @@ async def test_a_child_has_a_session_of_its_own_and_three_descriptors(tmp_path):
     said = (await read_all(child.stdout)).decode()
     await child.stop()
     assert said.startswith("True [0, 1, 2, 3]")  # 3 is that of listdir
+
+
+LIMITED = """if True:
+    import ctypes, json, os, resource
+    from pathlib import Path
+    death = ctypes.c_int(-1)
+    ctypes.CDLL(None).prctl(2, ctypes.byref(death))  # PR_GET_PDEATHSIG
+    input()
+    print(json.dumps({
+        "core": resource.getrlimit(resource.RLIMIT_CORE),
+        "files": resource.getrlimit(resource.RLIMIT_NOFILE),
+        "oom": int(Path("/proc/self/oom_score_adj").read_text()),
+        "umask": os.umask(0),
+        "death": death.value,
+    }))
+"""
+
+
+@pytest.mark.covers("SEC-52", "F-P-24", "F-D-08", "M-04")
+async def test_a_child_has_limits_and_goes_before_the_hub_when_memory_runs_out():
+    own = oom_score()
+    config = UpstreamConfig(command=sys.executable, args=("-I", "-c", LIMITED))
+    child = Child(config, "c", os.environ)
+    await child.stdin.send_all(b"\n")
+    said = json.loads(await read_all(child.stdout))
+    await child.stop()
+    soft, hard = said.pop("files")
+    ours = resource.getrlimit(resource.RLIMIT_NOFILE)
+    assert soft == min(ours[0], MOST_DESCRIPTORS)
+    assert hard == min(ours[1], MOST_DESCRIPTORS)
+    assert said == {"core": [0, 0], "oom": min(1000, own + OOM_SCORE), "umask": 0o077, "death": 0}
+
+
+@pytest.mark.covers("F-P-24")
+async def test_a_child_that_leaks_descriptors_meets_its_own_limit_only():
+    program = """if True:
+        import os, resource
+        hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        input()
+        hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+        try:
+            while True: os.dup(0)
+        except OSError as error:
+            print(error.strerror, hard, flush=True)
+        input()
+    """
+    child = Child(python(program), "c", os.environ)
+    await child.stdin.send_all(b"\n")
+    with trio.fail_after(30):
+        said = await child.stdout.receive_some()
+    words, _, limit = said.decode().strip().rpartition(" ")
+    assert words == "Too many open files"
+    assert int(limit) <= MOST_DESCRIPTORS
+    other = Child(python("print('well')"), "o", os.environ)
+    assert await read_all(other.stdout) == b"well\n"
+    await other.stop()
+    await child.stop()
+
+
+@pytest.mark.covers("F-D-15", "F-P-01")
+async def test_a_program_that_is_being_written_cannot_be_started_yet(tmp_path):
+    program = tmp_path / "program"
+    program.write_bytes(b"\x7fELF")
+    program.chmod(0o755)
+    with (
+        program.open("ab"),
+        pytest.raises(UpstreamUnavailable, match=r"'program' is being written; .* when it is whole"),
+    ):
+        Child(UpstreamConfig(command=str(program)), "c", os.environ)
+
+
+@pytest.mark.covers("F-D-15", "F-P-01", "I-12")
+@pytest.mark.parametrize(
+    ("number", "reason"),
+    [
+        (errno.EAGAIN, "more processes than this user may have"),
+        (errno.ENOMEM, "there is no memory left"),
+        (errno.EMFILE, "too many open files"),
+        (errno.EIO, "input/output error"),
+    ],
+)
+async def test_a_system_that_starts_no_more_processes_is_no_fault_of_the_hub(monkeypatch, number, reason):
+    def fail(*_arguments, **_options):
+        raise OSError(number, os.strerror(number))
+
+    before = os.listdir("/proc/self/fd")
+    monkeypatch.setattr("upstreams.child.spawn", fail)
+    with pytest.raises(UpstreamUnavailable) as caught:
+        Child(UpstreamConfig(command="sleep", args=("300",)), "c", os.environ)
+    assert reason in str(caught.value)
+    assert os.listdir("/proc/self/fd") == before
 
 
 @pytest.mark.covers("F-P-01")
@@ -220,6 +319,20 @@ async def test_nothing_that_it_started_is_left(nursery, tmp_path, setsid):
         await trio.lowlevel.wait_readable(pidfd)
     os.close(pidfd)
     assert not alive(child.pid)
+
+
+@pytest.mark.covers("F-P-21", "I-8")
+async def test_many_stubborn_children_are_ended_at_once():
+    """One after the other, they would take minutes."""
+    program = "trap '' TERM; echo; while :; do sleep 1; done"
+    children = [Child(UpstreamConfig(command="sh", args=("-c", program)), "c", os.environ) for _ in range(50)]
+    for child in children:
+        assert await child.stdout.receive_some(1) == b"\n"
+    with trio.fail_after(60):
+        async with trio.open_nursery() as nursery:
+            for child in children:
+                nursery.start_soon(child.stop)
+    assert not any(alive(child.pid) for child in children)
 
 
 async def test_other_processes_live_on():

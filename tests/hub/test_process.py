@@ -1,0 +1,79 @@
+"""The hub as a process: what others of the same user can see of it, and that it notices when it stands still."""
+
+import re
+import select
+import subprocess
+import sys
+import threading
+
+import pytest
+import trio
+
+from hub.process import Watch
+
+PRIVATE = """if True:
+    import os, sys
+    from hub.process import keep_to_itself
+    keep_to_itself()
+    import resource
+    os.close(os.open(sys.argv[1], os.O_CREAT | os.O_WRONLY, 0o666))
+    owner = os.stat("/proc/self/environ").st_uid
+    print(owner, resource.getrlimit(resource.RLIMIT_CORE), flush=True)
+    import ctypes
+    print(ctypes.CDLL(None).prctl(3, 0, 0, 0, 0))  # PR_GET_DUMPABLE
+"""
+
+
+@pytest.mark.covers("SEC-52", "I-9")
+@pytest.mark.parametrize("open_to_debuggers", [False, True])
+def test_the_hub_keeps_to_itself(tmp_path, open_to_debuggers):
+    argv = [sys.executable, "-I", "-c", PRIVATE, str(tmp_path / "file")]
+    env = {"HUBD_DUMPABLE": "1"} if open_to_debuggers else {}
+    done = subprocess.run(argv, env=env, capture_output=True, text=True, timeout=30, check=True)
+    rest, dumpable = done.stdout.splitlines()
+    assert rest.endswith("(0, 0)")
+    assert dumpable == str(int(open_to_debuggers))
+    assert (tmp_path / "file").stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.covers("F-D-12")
+async def test_a_loop_that_stands_still_is_noticed_and_named(nursery, caplog):
+    watch = Watch(every_s=0.01, blocked_s=0.02)
+    nursery.start_soon(watch.run)
+    with trio.fail_after(30):
+        while not watch.times:
+            await trio.sleep(0.02)
+            stand_still()
+    [record] = caplog.records
+    assert re.search(
+        r"stood still for \d\.\d\d s, .*: stand_still \(tests/hub/test_process\.py:\d+\)", record.getMessage()
+    )
+    facts = watch.facts()
+    assert facts["blocked"] == watch.times
+    assert facts["longestS"] > 0
+    assert "times" in repr(watch)
+
+
+def stand_still():
+    select.select([], [], [], 0.2)
+
+
+async def test_a_loop_that_turns_is_not(nursery, caplog):
+    watch = Watch(every_s=0.001, blocked_s=5)
+    nursery.start_soon(watch.run)
+    await trio.sleep(0.1)
+    assert watch.times == 0
+    assert not caplog.records
+
+
+@pytest.mark.covers("I-12")
+async def test_the_watch_ends_with_the_hub():
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(Watch(every_s=0.001).run)
+        await trio.sleep(0.01)
+        assert "hubd watch" in {thread.name for thread in threading.enumerate()}
+        nursery.cancel_scope.cancel()
+    for thread in threading.enumerate():
+        if thread.name == "hubd watch":
+            await trio.to_thread.run_sync(thread.join, 10)
+            assert not thread.is_alive()
