@@ -1,125 +1,31 @@
 """The daemon as a process: who gets in, how it stops, what it leaves behind (nothing)."""
 
 import contextlib
-import http.client
 import json
 import os
 import signal
 import socket
 import subprocess
-import sys
 from pathlib import Path
 
 import psutil
 import pytest
+from attached import (
+    ASK,
+    DEMO,
+    INITIALIZE,
+    Host,
+    Post,
+    children,
+    ended,
+    hubd,
+    ready,
+    upstream,
+    wait_until_it_stops_accepting,
+)
 from processes import HUBD, Hub, Process, own_directories, running, running_hub
 
 from config.schema import DEFAULT_LISTEN
-from hub.wire.mcp import CLIENT_CAPABILITIES_KEY, MODERN, VERSION_KEY
-
-SCRIPTED = Path(__file__).parent.parent / "scripted.py"
-INITIALIZE = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
-ASK = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": INITIALIZE}
-DEMO = f"[upstreams.demo]\ncommand = {json.dumps(sys.executable)}\nargs = ['-I', '-m', 'upstreams.demo']\n"
-
-
-def upstream(name, script):
-    """A table of hubd.toml for a scripted server."""
-    args = json.dumps([str(SCRIPTED), json.dumps(script)])
-    return f"[upstreams.{name}]\ncommand = {json.dumps(sys.executable)}\nargs = {args}\nera = 'legacy'\n"
-
-
-class Host:
-    """A program on the unix socket, as the shim would connect it."""
-
-    def __init__(self, hub, **preamble):
-        self._socket = socket.socket(socket.AF_UNIX)
-        try:
-            self._socket.settimeout(20)
-            self._socket.connect(f"{hub.env['XDG_RUNTIME_DIR']}/hubd/hubd.sock")
-            self._file = self._socket.makefile("rb")
-            with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # refused; it has said why
-                self.send({"hubd": 1, **preamble})
-        except OSError:
-            self._socket.close()
-            raise
-
-    def send(self, message):
-        self._socket.sendall(json.dumps(message).encode() + b"\n")
-
-    def receive(self):
-        line = self._file.readline()
-        return json.loads(line) if line else None
-
-    def ask(self, id, method, params):
-        self.send({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self._file.close()
-        self._socket.close()
-
-
-@contextlib.contextmanager
-def ready(hub):
-    """A host whose hub has settled."""
-    with Host(hub) as host:
-        host.ask(0, "initialize", INITIALIZE)
-        assert host.receive()["id"] == 0
-        host.ask(1, "tools/list", {})
-        assert host.receive()["id"] == 1
-        yield host
-
-
-def hubd(hub, *arguments, stdin=""):
-    """What a command says and how it ends."""
-    argv = [HUBD, *map(str, arguments)]
-    return subprocess.run(argv, env=hub.env, input=stdin, capture_output=True, text=True, timeout=60, check=False)
-
-
-class Post:
-    """A tool call over HTTP, as a host of the modern era sends it; `answer` waits for status and message."""
-
-    def __init__(self, hub, tool, arguments, *, token=None, query=""):
-        meta = {VERSION_KEY: MODERN, CLIENT_CAPABILITIES_KEY: {}}
-        params = {"name": tool, "arguments": arguments, "_meta": meta}
-        body = json.dumps({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": params})
-        headers = {
-            "Content-Type": "application/json",
-            "Accept": "application/json, text/event-stream",
-            "MCP-Protocol-Version": MODERN,
-            "Mcp-Method": "tools/call",
-            "Mcp-Name": tool,
-        }
-        if token is not None:
-            headers["Authorization"] = f"Bearer {token}"
-        self._connection = http.client.HTTPConnection(hub.url.split("/")[2], timeout=60)
-        self._connection.request("POST", f"/mcp{query}", body, headers)
-
-    def answer(self):
-        with contextlib.closing(self._connection):
-            response = self._connection.getresponse()
-            text = response.read().decode()
-        events = [line for line in text.splitlines() if line.startswith("data:")]
-        return response.status, json.loads(events[-1].removeprefix("data:") if events else text)
-
-
-def wait_until_it_stops_accepting(hub):
-    with contextlib.suppress(ConnectionError, FileNotFoundError):
-        while True:
-            with Host(hub):
-                pass
-
-
-def children(hub):
-    return psutil.Process(hub.process.pid).children(recursive=True)
-
-
-def ended(processes):
-    _, alive = psutil.wait_procs(processes, timeout=20)
-    return not alive
 
 
 @pytest.mark.covers("SEC-02", "F-D-01")
@@ -329,7 +235,8 @@ def test_a_second_signal_ends_the_waiting_and_the_children(tmp_path):
         os.kill(hub.process.pid, signal.SIGTERM)
         wait_until_it_stops_accepting(hub)  # it does once the first signal has been heard
         os.kill(hub.process.pid, signal.SIGTERM)
-        assert host.receive() is None
+        while answer := host.receive():  # that its server is gone, or nothing
+            assert answer["id"] == 2
         assert hub.process.stop(patience_s=20) == 0
         assert ended(left)
 
