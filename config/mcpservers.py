@@ -1,21 +1,28 @@
-"""Any host's JSON file of MCP servers, as upstream tables with our own setting names.
+"""Any host's file of MCP servers, as upstream tables with our own setting names.
 
 Hosts agree on the idea and on little else: they differ in the root key, the spelling of `type`, whether `command` is a
-list, `env` or `environment`, `url`, `serverUrl` or `httpUrl`. All of it is read here; comments and trailing commas
-(JSONC) too. What a host keeps beside that (`alwaysAllow`, `trust`, ...) is its own business and is passed over.
+list, `env` or `environment`, `url`, `serverUrl` or `httpUrl`, seconds or milliseconds. All of it is read here. What a
+host keeps beside that (`alwaysAllow`, `trust`, ...) is its own business and is passed over; what would change which
+tools there are is passed over with a warning.
+
+Variables become ours: `{env:VAR}` of OpenCode, `${{ secrets.VAR }}` of Continue and `$VAR` of Gemini CLI mean `${VAR}`.
 """
 
 import json
 import re
+from collections.abc import Iterator
 from difflib import get_close_matches
-from typing import Any, Final
+from pathlib import Path
+from typing import Any, Final, TypeGuard
 
 from msgspec import Struct
 
+from config.document import JSON_SUFFIXES, YAML_SUFFIXES
 from config.names import derive_ids
 from config.schema import UpstreamConfig
-from config.source import Keys, Problem
+from config.source import Findings, Keys, Problem
 
+SUFFIXES: Final = (*JSON_SUFFIXES, *YAML_SUFFIXES)
 ROOTS: Final = ("mcpServers", "servers", "context_servers", "mcp_servers", "mcp", "extensions")
 SPELLINGS: Final = {
     "command": ("command", "cmd"),
@@ -23,7 +30,7 @@ SPELLINGS: Final = {
     "url": ("url", "serverUrl", "httpUrl", "uri"),
     "headers": ("headers", "http_headers", "httpHeaders"),
     "args": ("args",),
-    "cwd": ("cwd",),
+    "cwd": ("cwd", "working_directory", "workingDirectory"),
 }
 """Our settings and what hosts call them."""
 TRANSPORTS: Final = {
@@ -33,124 +40,303 @@ TRANSPORTS: Final = {
     "sse": "sse",
 }
 """Spellings of `type`, without case, dashes and underscores."""
+NOT_SERVERS: Final = frozenset(("builtin", "platform", "frontend", "inline_python"))
+"""Types of Goose's extensions that are parts of Goose."""
+FILTERS: Final = (
+    *("disabledTools", "enabledTools", "disabled_tools", "enabled_tools"),
+    *("includeTools", "excludeTools", "available_tools", "tools"),
+)
+"""With which hosts choose tools of a server."""
+HOSTS_OWN: Final = frozenset((
+    *("alwaysAllow", "autoApprove", "auth", "bundled", "config", "connectionTimeout", "default_tools_approval_mode"),
+    *("description", "dev", "display_name", "enabled", "envFile", "env_file", "env_keys", "env_vars", "faviconUrl"),
+    *("bearer_token_env_var", "env_http_headers", "gallery", "icon", "id", "metadata", "name", "oauth", "required"),
+    *("requestOptions", "sandbox", "sandboxEnabled", "scopes", "settings", "source", "start_on_launch", "trust"),
+    *("startup_timeout_ms", "startup_timeout_sec", "timeout", "tool_timeout_sec", "transport", "transportType"),
+    *("type", "version", "watchPaths"),
+))  # fmt: skip
+"""Known keys of hosts that are no mistakes in writing."""
+MILLISECONDS: Final = frozenset(("gemini", "opencode"))
+SECONDS: Final = frozenset(("goose", "cline", "roo"))
+"""In what each host counts its `timeout`, where that is known."""
 OWN: Final = frozenset(UpstreamConfig.__struct_fields__) - SPELLINGS.keys() - {"transport", "disabled"}
-"""Settings that only hubd has, usable in a JSON file as well: all but those that hosts have a word of their own for."""
-_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|//[^\n]*|/\*.*?\*/', re.S)
-_TRAILING = re.compile(r'"(?:[^"\\]|\\.)*"|,(?=\s*[}\]])', re.S)
+"""Settings that only hubd has, usable in a host's file too: all but those that hosts have a word of their own for."""
+_GEMINI: Final = ("httpUrl", "trust", "includeTools", "excludeTools")
+_TEXTS: Final = ("command", "args", "env", "cwd", "url", "headers")
 
 
 class Table(Struct, frozen=True):
-    """One upstream as the file has it: its id, the keys that lead to it, and its settings by our names."""
+    """One upstream as a file has it: its id, the keys that lead to it, and its settings by our names."""
 
     name: str
     keys: Keys
     values: dict[str, Any]
-    warnings: tuple[str, ...] = ()
+    spelled: dict[str, str] = {}
+    """What the file calls a setting, where that is not our name."""
+    env_file: str | None = None
+    """A file of variables for the program."""
+    env_vars: tuple[str, ...] = ()
+    """Variables of the hub's own environment that the program is given, if they are set."""
+
+    def __repr__(self) -> str:  # the values may be secrets
+        return f"<Table {self.name}: {', '.join(self.values)}>"
+
+    def place(self, path: Keys) -> Keys:
+        """The keys of one of our settings as the file has them."""
+        return (*self.keys, self.spelled.get(path[0], path[0]), *path[1:]) if path else self.keys
 
 
-def parse(text: str) -> list[Table]:
+def is_dialect(tree: dict[str, Any], ours: frozenset[str]) -> bool:
+    """Whether a TOML document is a host's: it has a host's root key, and no setting of ours."""
+    return any(isinstance(tree.get(root), dict) for root in ("mcp_servers", "mcpServers")) and not ours & tree.keys()
+
+
+def servers(tree: Any, findings: Findings) -> list[Table]:
     """The servers of a host's file, in its order. Entries that start hubd itself are left out.
 
     Raises:
-        Problem: it is not JSON, or holds no servers in any known form.
+        Problem: it holds no servers in any known form. What is wrong with single entries is among the findings.
     """
-    root, entries = _entries(_decode(text))
-    kept = {name: entry for name, entry in entries.items() if not _is_ourselves(entry)}
+    root, entries = _entries(tree)
+    host = _host(findings.path, root, entries)
+    kept = {name: entry for name, entry in entries.items() if not _is_passed_over(entry)}
     ids = derive_ids(kept)
     tables = []
-    for name, entry in kept.items():
-        keys = (*root, name)
-        if not isinstance(entry, dict):
-            raise Problem(keys, "expected an object with `command` or `url`")
-        warnings = [] if ids[name] == name else [f'"{name}" is called "{ids[name]}" here, a name that all hosts accept']
-        tables.append(Table(ids[name], keys, _normalised(entry, keys, warnings), tuple(warnings)))
+    for name, (at, entry) in kept.items():
+        keys = (*root, at)
+        with findings.gathered():
+            if not isinstance(entry, dict):
+                raise Problem(keys, "expected an object with `command` or `url`")
+            if ids[name] != name:
+                findings.doubt(keys, f'"{name}" is called "{ids[name]}" here, a name that all hosts accept')
+            tables.append(_Entry(entry, keys, host, findings).table(ids[name]))
     return tables
 
 
-def _decode(text: str) -> Any:
-    """JSON with comments and trailing commas; blanked, so that lines and columns stay."""
-    plain = _TOKEN.sub(lambda match: match[0] if match[0][0] == '"' else re.sub(r"[^\n]", " ", match[0]), text)
-    plain = _TRAILING.sub(lambda match: match[0] if match[0][0] == '"' else " ", plain)
-    try:
-        return json.loads(plain)
-    except json.JSONDecodeError as error:
-        raise Problem((), f"is not JSON at column {error.colno}: {error.msg}", line=error.lineno) from None
-    except RecursionError:
-        raise Problem((), "is not JSON anyone wrote: it is nested too deeply") from None
-
-
-def _entries(document: Any) -> tuple[Keys, dict[str, Any]]:
-    """The mapping of server names to entries, and the keys that lead to it."""
-    if isinstance(document, dict):
+def _entries(tree: Any) -> tuple[Keys, dict[str, tuple[str, Any]]]:
+    """The keys that lead to the servers; by name, the key of each there, and the entry."""
+    if isinstance(tree, dict):
         for key in ROOTS:
-            found = document.get(key)
+            found = tree.get(key)
+            if isinstance(found, list) and key == "mcpServers":  # Continue
+                return (key,), dict(_named(found, key))
             if not isinstance(found, dict):
                 continue
             if key == "mcp" and isinstance(found.get("servers"), dict):  # VS Code's settings.json
-                return (key, "servers"), found["servers"]
-            return (key,), found
-        if document and all(_looks_like_entry(value) for value in document.values()):
-            return (), document
+                return (key, "servers"), _by_key(found["servers"])
+            return (key,), _by_key(found)
+        if tree and all(_looks_like_entry(value) for value in tree.values()):
+            return (), _by_key(tree)
     raise Problem((), 'holds no servers: expected {"mcpServers": {"NAME": {"command": ...}}}')
+
+
+def _by_key(entries: dict[str, Any]) -> dict[str, tuple[str, Any]]:
+    return {name: (name, entry) for name, entry in entries.items()}
+
+
+def _named(entries: list[Any], root: str) -> Iterator[tuple[str, tuple[str, Any]]]:
+    seen = set()
+    for at, entry in enumerate(entries):
+        name = entry.get("name") if isinstance(entry, dict) else None
+        if not isinstance(name, str):
+            raise Problem((root, str(at)), "expected a server with a `name`")
+        if name in seen:
+            raise Problem((root, str(at), "name"), f'"{name}" is the name of another server of this list')
+        seen.add(name)
+        yield name, (str(at), entry)
 
 
 def _looks_like_entry(value: Any) -> bool:
     return isinstance(value, dict) and any(key in value for key in (*SPELLINGS["command"], *SPELLINGS["url"]))
 
 
-def _is_ourselves(entry: Any) -> bool:
-    """Whether a host's entry starts the hub: it would become its own upstream."""
+def _is_passed_over(found: tuple[str, Any]) -> bool:
+    """Whether it is no server to reach: a part of the host itself, or the hub, which would be its own upstream."""
+    entry = found[1]
     if not isinstance(entry, dict):
         return False
-    command, args = entry.get("command"), entry.get("args")
+    if entry.get("type") in NOT_SERVERS or (entry.get("source") == "extension" and not _looks_like_entry(entry)):
+        return True
+    command, args = entry.get("command") or entry.get("cmd"), entry.get("args")
     argv = command if isinstance(command, list) else [command, *(args if isinstance(args, list) else [])]
     return len(argv) > 1 and str(argv[0]).rpartition("/")[2] == "hubd" and argv[1] in ("connect", "serve")
 
 
-def _normalised(entry: dict[str, Any], keys: Keys, warnings: list[str]) -> dict[str, Any]:
-    """The entry by our names; `warnings` gets what is lost."""
-    values: dict[str, Any] = {}
-    for ours, spellings in SPELLINGS.items():
-        given = [spelling for spelling in spellings if entry.get(spelling) is not None]
-        if len(given) > 1:
-            raise Problem((*keys, given[1]), f"says the same as `{given[0]}`; keep one of them")
-        if given:
-            values[ours] = entry[given[0]]
-    if "command" not in values and "url" not in values:
-        _refuse_bare(entry, keys)
-    _split_command(values, keys)
-    for setting in ("env", "headers"):
-        if isinstance(values.get(setting), dict):
-            values[setting] = {name: _text(value) for name, value in values[setting].items()}
-    _choose_transport(entry, values, keys)
-    if entry.get("disabled") is True or entry.get("enabled") is False:
-        values["disabled"] = True
-    if entry.get("envFile"):
-        warnings.append(f'"{keys[-1]}": envFile is not read; write its variables under env')
-    values.update((key, value) for key, value in entry.items() if key in OWN)
-    assert values.keys() <= set(UpstreamConfig.__struct_fields__)
-    return values
+def _host(path: Path, root: Keys, entries: dict[str, tuple[str, Any]]) -> str:
+    """Whose file it is, as far as that changes what it means; "" if it does not say."""
+    by_root = {"mcp": "opencode", "extensions": "goose", "mcp_servers": "codex"}
+    if len(root) == 1 and root[0] in by_root:
+        return by_root[root[0]]
+    place = f"{path.parent.name}/{path.stem}".lower()
+    for host in ("gemini", "cline", "roo"):
+        if host in place:
+            return host
+    is_gemini = any(isinstance(entry, dict) and any(key in entry for key in _GEMINI) for _, entry in entries.values())
+    return "gemini" if is_gemini else ""
 
 
-def _refuse_bare(entry: dict[str, Any], keys: Keys) -> None:
-    near = next((key for key in entry if get_close_matches(key, ("command", "url", "serverUrl", "httpUrl"))), None)
-    hint = "" if near is None else f'; is "{near}" meant to be one of them?'
-    raise Problem(keys if near is None else (*keys, near), f"a server has `command` or `url`{hint}")
+# --- one entry --------------------------------------------------------------------------------------------------------
 
 
-def _split_command(values: dict[str, Any], keys: Keys) -> None:
-    """Some hosts write command and arguments as one list (OpenCode), or all three in one object (older Zed)."""
-    command = values.get("command")
-    if isinstance(command, dict):
-        values["command"] = command.get("path")
-        values["args"] = command.get("args", [])
-        values.setdefault("env", command.get("env") or {})
-    elif isinstance(command, list):
-        if not command:
-            raise Problem((*keys, "command"), "is empty; name the program to start")
-        rest = values.get("args", [])
-        values["command"] = command[0]
-        values["args"] = command[1:] + (rest if isinstance(rest, list) else [rest])
+class _Entry:
+    """Turns one entry into a table."""
+
+    def __init__(self, entry: dict[str, Any], keys: Keys, host: str, findings: Findings) -> None:
+        self._entry = entry
+        self._keys = keys
+        self._host = host
+        self._findings = findings
+        self._values: dict[str, Any] = {}
+        self._spelled: dict[str, str] = {}
+
+    def table(self, name: str) -> Table:
+        """The entry by our names.
+
+        Raises:
+            Problem: something in it makes no sense.
+        """
+        entry, values = self._entry, self._values
+        self._rename()
+        if "command" not in values and "url" not in values:
+            self._refuse_bare()
+        self._split_command()
+        self._add_headers()
+        self._choose_transport()
+        self._choose_timeouts()
+        for setting in ("env", "headers"):
+            if isinstance(values.get(setting), dict):
+                values[setting] = {name: _text(value) for name, value in values[setting].items()}
+        if entry.get("disabled") is True or entry.get("enabled") is False:
+            self._set("disabled", True, "disabled" if entry.get("disabled") is True else "enabled")
+        values.update((key, value) for key, value in entry.items() if key in OWN)
+        values.update((key, _with_our_variables(values[key], self._host)) for key in _TEXTS if key in values)
+        self._mention_what_is_lost()
+        env_file = next((entry[key] for key in ("envFile", "env_file") if isinstance(entry.get(key), str)), None)
+        env_file = env_file and _with_our_variables(env_file, self._host)
+        env_vars = tuple(self._env_vars())
+        if env_file or env_vars:
+            self._spelled.setdefault("env", "envFile" if "envFile" in entry else "env_vars")
+        assert values.keys() <= set(UpstreamConfig.__struct_fields__)
+        return Table(name, self._keys, values, self._spelled, env_file or None, env_vars)
+
+    def _set(self, setting: str, value: Any, spelling: str) -> None:
+        self._values[setting] = value
+        if spelling != setting:
+            self._spelled[setting] = spelling
+
+    def _rename(self) -> None:
+        for ours, spellings in SPELLINGS.items():
+            given = [spelling for spelling in spellings if self._entry.get(spelling) is not None]
+            if len(given) > 1:
+                raise Problem((*self._keys, given[1]), f"says the same as `{given[0]}`; keep one of them")
+            if given:
+                self._set(ours, self._entry[given[0]], given[0])
+
+    def _refuse_bare(self) -> None:
+        words = ("command", "url", "serverUrl", "httpUrl")
+        near = next((key for key in self._entry if key not in HOSTS_OWN and get_close_matches(key, words)), None)
+        hint = "" if near is None else f'; is "{near}" meant to be one of them?'
+        raise Problem((*self._keys, near) if near else self._keys, f"a server has `command` or `url`{hint}")
+
+    def _split_command(self) -> None:
+        """Some hosts write command and arguments as one list (OpenCode), or all three in one object (older Zed)."""
+        values, command = self._values, self._values.get("command")
+        if isinstance(command, dict):
+            values["command"] = command.get("path")
+            values["args"] = command.get("args", [])
+            values.setdefault("env", command.get("env") or {})
+        elif isinstance(command, list):
+            if not command:
+                raise Problem((*self._keys, "command"), "is empty; name the program to start")
+            rest = values.get("args", [])
+            values["command"] = command[0]
+            values["args"] = command[1:] + (rest if isinstance(rest, list) else [rest])
+
+    def _add_headers(self) -> None:
+        """Headers that hosts write elsewhere: Continue below `requestOptions`, Codex by the names of variables."""
+        entry = self._entry
+        added: dict[str, Any] = {}
+        options = entry.get("requestOptions")
+        if isinstance(options, dict) and isinstance(options.get("headers"), dict):
+            added |= options["headers"]
+        if isinstance(named := entry.get("env_http_headers"), dict):
+            added |= {name: f"${{{variable}}}" for name, variable in named.items()}
+        if isinstance(variable := entry.get("bearer_token_env_var"), str):
+            added["Authorization"] = f"Bearer ${{{variable}}}"
+        if added and "url" in self._values:
+            given = self._values.get("headers", {})
+            self._values["headers"] = {**given, **added} if isinstance(given, dict) else given
+
+    def _env_vars(self) -> Iterator[str]:
+        """Variables of the environment that a program may have: names (Codex, Goose), or objects with one."""
+        for key in ("env_vars", "env_keys"):
+            names = self._entry.get(key)
+            for item in names if isinstance(names, list) else ():
+                name = item.get("name") if isinstance(item, dict) else item
+                if not isinstance(name, str) or not name:
+                    raise Problem((*self._keys, key), "expected names of variables")
+                yield name
+
+    def _choose_transport(self) -> None:
+        """From the entry's type. When a command and a URL are both there, the type decides."""
+        entry, values = self._entry, self._values
+        spelled = next((key for key in ("type", "transport", "transportType") if isinstance(entry.get(key), str)), None)
+        if spelled is None:
+            return
+        transport = TRANSPORTS.get(re.sub(r"[-_ ]", "", entry[spelled].lower()))
+        if transport is None:
+            text = f'"{entry[spelled]}" is not supported; write "stdio", "http" or "sse"'
+            raise Problem((*self._keys, spelled), text)
+        if "command" in values and "url" in values:
+            for setting in ("url", "headers") if transport == "stdio" else ("command", "args", "env", "cwd"):
+                values.pop(setting, None)
+        if "url" in values and transport != "stdio":
+            self._set("transport", transport, spelled)
+
+    def _choose_timeouts(self) -> None:
+        found: dict[str, float] = {}
+        for key, ours, unit in (
+            ("startup_timeout_sec", "start", 1.0),
+            ("startup_timeout_ms", "start", 0.001),
+            ("tool_timeout_sec", "call", 1.0),
+            ("connectionTimeout", "start", 0.001),
+        ):
+            if _is_duration(value := self._entry.get(key)):
+                found[ours] = value * unit
+                self._spelled["timeouts"] = key
+        if _is_duration(value := self._entry.get("timeout")):
+            if (scale := self._scale(value)) is None:
+                text = f"is passed over: {value:g} may be seconds or milliseconds;"
+                self._findings.doubt((*self._keys, "timeout"), f'{text} write "timeouts": {{"call": SECONDS}}')
+            else:
+                found["list" if self._host == "opencode" else "call"] = value * scale
+                self._spelled["timeouts"] = "timeout"
+        if found and "timeouts" not in self._entry:
+            self._values["timeouts"] = found
+
+    def _scale(self, value: float) -> float | None:
+        """Seconds per unit: the host's, else what the figure can only mean."""
+        if self._host in MILLISECONDS:
+            return 0.001
+        if self._host in SECONDS or value < 1000:
+            return 1.0
+        return 0.001 if value >= 10_000 else None
+
+    def _mention_what_is_lost(self) -> None:
+        for key, value in self._entry.items():
+            if key in FILTERS:
+                if value and value != ["*"]:
+                    self._findings.doubt((*self._keys, key), "is passed over: hubd offers all tools of a server")
+            elif key not in HOSTS_OWN and key not in OWN and not any(key in known for known in SPELLINGS.values()):
+                near = get_close_matches(
+                    key, [*(word for known in SPELLINGS.values() for word in known), *OWN], 1, 0.75
+                )
+                if near and key != "disabled":
+                    self._findings.doubt((*self._keys, key), f'is passed over; did you mean "{near[0]}"?')
+
+
+def _is_duration(value: Any) -> TypeGuard[float]:
+    return isinstance(value, int | float) and not isinstance(value, bool) and value > 0
 
 
 def _text(value: Any) -> Any:
@@ -158,16 +344,20 @@ def _text(value: Any) -> Any:
     return json.dumps(value) if isinstance(value, bool | int | float) else value
 
 
-def _choose_transport(entry: dict[str, Any], values: dict[str, Any], keys: Keys) -> None:
-    """Set `transport` from the entry's type. When a command and a URL are both there, the type decides."""
-    spelled = next((key for key in ("type", "transport", "transportType") if isinstance(entry.get(key), str)), None)
-    if spelled is None:
-        return
-    transport = TRANSPORTS.get(re.sub(r"[-_ ]", "", entry[spelled].lower()))
-    if transport is None:
-        raise Problem((*keys, spelled), f'"{entry[spelled]}" is not supported; write "stdio", "http" or "sse"')
-    if "command" in values and "url" in values:
-        for setting in ("url", "headers") if transport == "stdio" else ("command", "args", "env", "cwd"):
-            values.pop(setting, None)
-    if "url" in values and transport != "stdio":
-        values["transport"] = transport
+_SECRETS = re.compile(r"\$\{\{\s*secrets\.([A-Za-z_][A-Za-z0-9_]*)\s*\}\}")
+_BRACES = re.compile(r"(?<!\$)\{(env|file):([^{}]*)\}")
+_DOLLAR = re.compile(r"\$([A-Z_][A-Z0-9_]*)")
+
+
+def _with_our_variables(value: Any, host: str) -> Any:
+    """`value` with a host's way of naming variables replaced by ours, in all its strings."""
+    if isinstance(value, dict):
+        return {name: _with_our_variables(item, host) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_with_our_variables(item, host) for item in value]
+    if not isinstance(value, str):
+        return value
+    value = _SECRETS.sub(r"${\1}", value)
+    if host == "opencode":
+        return _BRACES.sub(r"${\1:\2}", value)
+    return _DOLLAR.sub(r"${\1}", value) if host == "gemini" else value

@@ -38,6 +38,12 @@ class ConfigError(Exception):
         super().__init__(text)
         self.remarks = tuple(remarks)
         """All that is wrong, where files are to blame; the text says the first."""
+        self.warnings: tuple[Remark, ...] = ()
+        """As `Loaded.warnings`."""
+        self.files: tuple[Path, ...] = ()
+        """As `Loaded.files`: a change of any of these may mend it."""
+        self.directories: tuple[Path, ...] = ()
+        """As `Loaded.directories`."""
 
     @classmethod
     def of(cls, remarks: Sequence[Remark]) -> "ConfigError":

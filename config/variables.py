@@ -1,21 +1,27 @@
 """`${VAR}`, `${VAR:-default}`, `${env:VAR}`, `${file:path}` in configuration values. `$${` stands for a plain `${`.
 
+Beside the environment there are the names that editors provide: `${userHome}`, `${/}`, and in files of a project
+`${workspaceFolder}`.
+
 An unset variable without a default is an error, never an empty string: a server started with an empty token fails in
 ways that are hard to understand. As in a shell, the default is also used for a variable that is set but empty.
 """
 
+import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
-
-from msgspec import Struct
 
 from config.source import read_plain
 
 MAX_FILE_BYTES: Final = 1 << 16
 _REFERENCE = re.compile(r"\$\$\{|\$\{(?P<inner>[^{}]*)\}|\$\{")
 _VARIABLE = re.compile(r"(?:env:)?(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>.*))?", re.S)
+_LINE = re.compile(
+    r"(?P<name>[A-Za-z_][A-Za-z0-9_.-]*)\s*=\s*"
+    r"(?:(?P<quote>[\"'])(?P<quoted>.*)(?P=quote)\s*(?:#.*)?|(?P<plain>.*))"
+)
 FORMS: Final = "${VAR}, ${VAR:-default}, ${env:VAR} or ${file:path}"
 
 
@@ -23,12 +29,18 @@ class Unresolved(Exception):
     """A reference that leads nowhere. The text says which, and what to do."""
 
 
-class Variables(Struct, frozen=True):
-    """What references may refer to."""
+class Variables:
+    """What references may refer to, and which files they led to."""
 
-    environ: Mapping[str, str]
-    directory: Path
-    """What relative paths in `${file:path}` are relative to: the configuration file's own directory."""
+    def __init__(self, environ: Mapping[str, str], directory: Path, *, project: Path | None = None) -> None:
+        self.environ = environ
+        self.directory = directory
+        """What relative paths in `${file:path}` are relative to: the configuration file's own directory."""
+        self.files: dict[Path, bytes] = {}
+        """What was read, and what could not be, which has no content."""
+        self._provided = {"userHome": os.path.expanduser("~"), "/": "/", "pathSeparator": "/"}
+        if project is not None:
+            self._provided |= {"workspaceFolder": str(project), "workspaceFolderBasename": project.name}
 
     def expand(self, text: str) -> str:
         """`text` with every reference replaced; what comes in is not looked at again.
@@ -48,9 +60,11 @@ class Variables(Struct, frozen=True):
             raise Unresolved("`${` has no `}`; write `$${` for a plain `${`")
         if inner.startswith("file:"):
             return self._file(inner.removeprefix("file:"))
+        if inner in self._provided and inner not in self.environ:
+            return self._provided[inner]
         found = _VARIABLE.fullmatch(inner)
-        if found is None:
-            raise Unresolved(f"`${{{inner}}}` means nothing here: write {FORMS}")
+        if found is None or inner.startswith("workspaceFolder"):
+            raise Unresolved(_meaningless(inner))
         value = self.environ.get(found["name"])
         default = found["default"]
         if default is not None:
@@ -64,15 +78,54 @@ class Variables(Struct, frozen=True):
         return value
 
     def _file(self, name: str) -> str:
-        path = self.directory / Path(name).expanduser()
+        text = self._text(name, f"${{file:{name}}}")
+        return text.rstrip("\r\n")
+
+    def env_file(self, name: str) -> dict[str, str]:
+        """The variables of a file of KEY=VALUE lines; `name` may hold references itself.
+
+        Raises:
+            Unresolved: it cannot be read, or a line is not of that form.
+        """
+        name = self.expand(name)
+        found: dict[str, str] = {}
+        for number, line in enumerate(self._text(name, name).splitlines(), 1):
+            line = line.strip().removeprefix("export ").strip()
+            if not line or line.startswith("#"):
+                continue
+            if (match := _LINE.fullmatch(line)) is None:
+                raise Unresolved(f"line {number} of {self._path(name)} is not of the form KEY=VALUE")
+            value = match["quoted"] if match["quoted"] is not None else re.sub(r"(^|\s)#.*", "", match["plain"]).strip()
+            found[match["name"]] = value.replace("\\n", "\n") if match["quote"] == '"' else value
+        return found
+
+    def _path(self, name: str) -> Path:
+        return self.directory / os.path.expanduser(name)
+
+    def _text(self, name: str, shown: str) -> str:
+        path = self._path(name)
+        self.files[path] = b""
         try:
             data, _ = read_plain(path, MAX_FILE_BYTES + 1)
         except (OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) else error
-            raise Unresolved(f"cannot read {path} for ${{file:{name}}}: {reason}") from None
+            raise Unresolved(f"cannot read {path} for {shown}: {reason}") from None
+        self.files[path] = data
         if len(data) > MAX_FILE_BYTES:
-            raise Unresolved(f"${{file:{name}}} is larger than {MAX_FILE_BYTES // 1024} KB: {path}")
+            raise Unresolved(f"{shown} is larger than {MAX_FILE_BYTES // 1024} KB: {path}")
         try:
-            return data.decode().rstrip("\r\n")
+            return data.decode()
         except UnicodeDecodeError:
-            raise Unresolved(f"${{file:{name}}} is not UTF-8 text: {path}") from None
+            raise Unresolved(f"{shown} is not UTF-8 text: {path}") from None
+
+
+def _meaningless(inner: str) -> str:
+    kind = inner.partition(":")[0]
+    if kind == "input":
+        return (
+            f"`${{{inner}}}` is a value that an editor asks for, and hubd cannot ask: put it into an environment "
+            "variable or a file, and write ${VAR} or ${file:path}"
+        )
+    if kind.startswith("workspaceFolder"):
+        return f"`${{{inner}}}` has a meaning only in the files of a project, .hubd.toml and .mcp.json: write a path"
+    return f"`${{{inner}}}` means nothing here: write {FORMS}"

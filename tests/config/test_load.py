@@ -1,14 +1,22 @@
 """From a file to a `HubConfig`, and from a wrong file to a sentence that helps."""
 
 import contextlib
-import logging
 import os
 from pathlib import Path
 
 import pytest
 
-from config.load import find_config, load
+from config.layers import load_all
+from config.load import find_config
 from config.schema import ConfigError, HubConfig, Secret, Timeouts, UpstreamConfig
+
+
+def load(path: Path, environ: dict[str, str]) -> HubConfig:
+    return load_all(path, environ).config
+
+
+def warnings(path: Path) -> list[str]:
+    return [str(each).removeprefix(str(path)) for each in load_all(path, {}).warnings]
 
 
 @pytest.fixture
@@ -95,9 +103,10 @@ def test_no_file_is_a_hub_without_upstreams():
     assert load(None, {}) == HubConfig()
 
 
-def test_a_file_without_upstreams_is_served_with_a_warning(file, caplog):
-    assert load(file('listen = "127.0.0.1:0"'), {}).upstreams == {}
-    assert "names no upstreams" in caplog.text
+def test_a_file_without_upstreams_is_served_with_a_warning(file):
+    path = file('listen = "127.0.0.1:0"')
+    assert load(path, {}).upstreams == {}
+    assert warnings(path) == [": names no upstreams; add [upstreams.NAME] with `command` or `url`"]
 
 
 def test_relative_paths_are_relative_to_the_file(file, tmp_path, monkeypatch):
@@ -165,7 +174,9 @@ def test_variables_are_replaced_where_they_are_allowed(file, tmp_path):
         ("${env:NOPE}", "the variable NOPE is not set"),
         ("${file:absent}", "cannot read"),
         ("${file:.}", "it is not a plain file"),
-        ("${input:token}", "write ${VAR}, ${VAR:-default}, ${env:VAR} or ${file:path}"),
+        ("${input:token}", "an editor asks for, and hubd cannot ask: put it into an environment variable or a file"),
+        ("${config:token}", "write ${VAR}, ${VAR:-default}, ${env:VAR} or ${file:path}"),
+        ("${workspaceFolder}/x", "has a meaning only in the files of a project"),
         ("${A B}", "means nothing here"),
         ("${A", "has no `}`"),
     ],
@@ -198,14 +209,8 @@ def test_a_disabled_upstream_needs_no_variables(file):
 # --- what is refused --------------------------------------------------------------------------------------------------
 
 WRONG = [
-    ('listen = "127.0.0.1:1"\nlisen = 1', ", line 2: lisen: there is no such setting; did you mean \"listen\"?"),
-    ('[mcpServers.a]\ncommand = "x"', ', line 1: mcpServers: there is no such setting; did you mean "upstreams"?'),
-    ('[upstreams.a]\ncomand = "x"', ', line 2: upstreams.a.comand: there is no such setting; did you mean "command"?'),
-    ('[upstreams.a]\nurl = "http://h"\n\ntype = "http"', ', line 4: upstreams.a.type: there is no such setting; did'),
-    ('[upstreams.a]\nurl = "http://h"\ntimeouts = { calls = 1 }', ", line 3: upstreams.a.timeouts.calls: there is no"),
-    ("[upstreams.a]\nzzzz = 1", "known are: across_principals, aliases, apps, args,"),
-    ('[upstreams.a]\ncommand = "x"\npark_ttl_s = 5', "3: upstreams.a.park_ttl_s: is a setting of the whole hub"),
-    ('session_mode = "shared"', "1: session_mode: is a setting of one upstream: write it below"),
+    ('[upstreams.a]\ncomand = "x"', ', line 2: upstreams.a.comand: an upstream has either `command`'),
+    ('[upstreams.a]\ncomand = "x"', 'and here is neither; is this meant to be "command"?'),
     ('[upstreams.a]\ncommand = "x"\nsession_mode = "per-host"', '3: upstreams.a.session_mode: must be one of "auto",'),
     ('[upstreams.a]\ncommand = "x"\nroots = "hosts"', 'roots: must be one of "auto", "none", "host", or a list'),
     ('[upstreams.a]\ncommand = "x"\nroots = true', 'roots: must be one of "auto", "none", "host", or a list'),
@@ -257,6 +262,64 @@ WRONG = [
 ]  # fmt: skip
 
 
+UNKNOWN = "is passed over: there is no such setting; "
+DOUBTFUL = [
+    ('listen = "127.0.0.1:1"\nlisen = 1', 2, "lisen", UNKNOWN + 'did you mean "listen"?'),
+    ('[mcpServers.a]\ncommand = "x"\n[upstreams.a]\nurl = "http://h"', 1, "mcpServers", 'did you mean "upstreams"?'),
+    ('listen = "127.0.0.1:1"\n[mcp_servers.a]\ncommand = "x"', 2, "mcp_servers", 'did you mean "upstreams"?'),
+    ('[upstreams.a]\ncommand = "x"\ncomand = "x"', 3, "upstreams.a.comand", UNKNOWN + 'did you mean "command"?'),
+    ('[upstreams.a]\nurl = "http://h"\n\ntype = "http"', 4, "upstreams.a.type", 'did you mean "transport"?'),
+    ('[upstreams.a]\nurl = "http://h"\ntimeouts = { calls = 1 }', 3, "upstreams.a.timeouts.calls", 'mean "call"?'),
+    ('[upstreams.a]\nurl = "http://h"\n[upstreams.a.restart]\nzzzz = 1', 4, "upstreams.a.restart.zzzz", "known are:"),
+    ('[upstreams.a]\ncommand = "x"\npark_ttl_s = 5', 3, "upstreams.a.park_ttl_s", "it is a setting of the whole hub"),
+    ('session_mode = "shared"', 1, "session_mode", "it is a setting of one upstream; write it below [upstreams.NAME]"),
+]  # fmt: skip
+
+
+@pytest.mark.covers("F-C-02")
+@pytest.mark.parametrize(("text", "line", "key", "expected"), DOUBTFUL)
+def test_an_unknown_setting_is_passed_over_with_a_warning(file, text, line, key, expected):
+    [warning, *_] = warnings(file(text))
+    assert warning.startswith(f", line {line}: {key}: is passed over: ")
+    assert expected in warning
+
+
+def test_all_that_is_wrong_is_found(file):
+    path = file("""
+        listen = 1
+        page_size = -1
+        upstreams.three = 3
+        [upstreams.one]
+        command = "x"
+        era = "late"
+        args = "y"
+        unknown = 1
+        env = { A = 1, B = "${NOPE}" }
+        [upstreams.two]
+        url = "ftp://h"
+        timeouts = { call = 0 }
+        [upstreams."4 u"]
+        command = ""
+    """)
+    with pytest.raises(ConfigError, match=r"\(10 more problems: see `hubd validate`\)") as caught:
+        load(path, {})
+    assert {(remark.line, ".".join(remark.keys)) for remark in caught.value.remarks} == {
+        (2, "listen"),
+        (3, "page_size"),
+        (4, "upstreams.three"),
+        (7, "upstreams.one.era"),
+        (8, "upstreams.one.args"),
+        (10, "upstreams.one.env.A"),
+        (10, "upstreams.one.env.B"),
+        (12, "upstreams.two.url"),
+        (13, "upstreams.two.timeouts.call"),
+        (14, "upstreams.4 u"),
+        (15, "upstreams.4 u.command"),
+    }
+    assert [remark.line for remark in caught.value.warnings] == [9]
+    assert {remark.file for remark in caught.value.remarks} == {path}
+
+
 @pytest.mark.covers("F-C-01")
 @pytest.mark.parametrize(("text", "expected"), WRONG)
 def test_what_is_wrong_is_said_with_line_and_remedy(file, text, expected):
@@ -275,9 +338,10 @@ def test_problems_and_reprs_do_not_show_secrets(file):
 
 
 @pytest.mark.parametrize("name", ["time_server", "sequential-thinking", "Everything", "up0"])
-def test_unusual_names_work_with_a_warning(file, name, caplog):
-    assert list(load(file(f'[upstreams.{name}]\ncommand = "x"'), {}).upstreams) == [name]
-    assert bool(caplog.records) == (name != "up0")
+def test_unusual_names_work_with_a_warning(file, name):
+    path = file(f'[upstreams.{name}]\ncommand = "x"')
+    assert list(load(path, {}).upstreams) == [name]
+    assert bool(warnings(path)) == (name != "up0")
 
 
 # --- the file itself --------------------------------------------------------------------------------------------------
@@ -317,8 +381,7 @@ def test_a_file_that_others_can_change_is_refused(file, tmp_path):
     assert f"others may write it, and it decides which commands hubd runs; run `chmod go-w {path}`" in refusal(path)
     path.chmod(0o644)
     tmp_path.chmod(0o777)
-    with pytest.raises(ConfigError, match=rf"{tmp_path}: others may write it"):
-        load(path, {})
+    assert f": others may write its directory {tmp_path}, and it decides" in refusal(path)
     tmp_path.chmod(0o1777)  # as /tmp: others may add files there, and not replace ours
     load(path, {})
 
@@ -343,8 +406,9 @@ def test_the_file_that_is_looked_for(tmp_path, monkeypatch):
         load(own, {})
 
 
-def test_warnings_name_the_file(file, caplog):
-    caplog.set_level(logging.WARNING)
-    path = file('{"mcpServers": {"My_Server": {"command": "x"}}}', "servers.json")
+def test_warnings_name_the_place(file):
+    path = file('{"mcpServers": {\n"My_Server": {"command": "x"}}}', "servers.json")
     assert list(load(path, {}).upstreams) == ["my-server"]
-    assert f'{path}: "My_Server" is called "my-server" here' in caplog.text
+    [warning] = load_all(path, {}).warnings
+    assert (warning.file, warning.line, warning.keys) == (path, 2, ("mcpServers", "My_Server"))
+    assert '"My_Server" is called "my-server" here' in warning.text

@@ -5,10 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from config.load import load
-from config.mcpservers import parse
+from config.document import parse
+from config.layers import load_all
+from config.mcpservers import Table, servers
 from config.schema import ConfigError, Secret, UpstreamConfig
-from config.source import Problem
+from config.source import Findings
 
 HOSTS = {
     "claude": '{"mcpServers": {"s": {"command": "npx", "args": ["-y", "x"], "env": {"K": "v"}}}}',
@@ -27,10 +28,17 @@ HOSTS = {
 }  # fmt: skip
 
 
+def found(text: str, name: str = "servers.json") -> tuple[list[Table], Findings]:
+    findings = Findings(Path(name))
+    document = parse(text, Path(name))
+    findings.line = document.line
+    return servers(document.tree, findings), findings
+
+
 def read(tmp_path: Path, text: str) -> dict[str, UpstreamConfig]:
     path = tmp_path / "servers.json"
     path.write_text(text)
-    return load(path, {"SET": "value"}).upstreams
+    return load_all(path, {"SET": "value"}).config.upstreams
 
 
 @pytest.mark.parametrize("host", HOSTS)
@@ -60,7 +68,7 @@ def test_a_url_in_every_host_s_form(tmp_path, entry, transport):
 
 
 def test_what_only_hosts_understand_is_passed_over(tmp_path):
-    entry = '{"command": "x", "alwaysAllow": ["a"], "timeout": 60000, "trust": true, "disabledTools": [], "gallery": 1}'
+    entry = '{"command": "x", "alwaysAllow": ["a"], "disabledTools": [], "gallery": 1, "unheard": 1}'
     expected = UpstreamConfig(command="x", cwd=str(tmp_path))
     assert read(tmp_path, f'{{"mcpServers": {{"s": {entry}}}, "theme": "dark"}}') == {"s": expected}
 
@@ -98,9 +106,9 @@ def test_names_become_legal_ids_that_do_not_meet():
         "Sequential-Thinking",
     ]
     text = json.dumps({name: {"command": "x"} for name in names})
-    ids = [table.name for table in parse(text)]
+    ids = [table.name for table in found(text)[0]]
     assert ids == ["my-server-7115", "my-server-b129", "my-server", "s3d", "modelcontextprot", "s", "sequential-think"]
-    assert ids == [table.name for table in parse(text)]
+    assert ids == [table.name for table in found(text)[0]]
 
 
 def test_the_hub_s_own_entry_is_left_out():
@@ -109,7 +117,7 @@ def test_the_hub_s_own_entry_is_left_out():
         "hub2": {"command": ["hubd", "connect"]},
         "other": {"command": "hubdx", "args": ["connect"]}
     }}"""
-    assert [table.name for table in parse(text)] == ["other"]
+    assert [table.name for table in found(text)[0]] == ["other"]
 
 
 @pytest.mark.covers("F-C-01")
@@ -138,16 +146,42 @@ def test_what_is_wrong_is_said(tmp_path, text, expected):
 
 
 def test_comments_are_blanked_and_strings_are_not():
-    [table] = parse('{"s": {"command": "http://x//y", "args": ["/* no */", "a,]", "\\"// \\\\"],}} // end')
+    [[table], _] = found('{"s": {"command": "http://x//y", "args": ["/* no */", "a,]", "\\"// \\\\"],}} // end')
     assert table.values == {"command": "http://x//y", "args": ["/* no */", "a,]", '"// \\']}
 
 
-def test_a_file_env_is_not_read_and_said_so():
-    [table] = parse('{"s": {"command": "x", "envFile": ".env"}}')
-    assert "envFile is not read" in table.warnings[0]
+def test_a_problem_carries_the_keys_and_the_line_of_the_file():
+    _, findings = found('{"mcpServers": {\n"My_Server": {\n"type": "carrier pigeon", "url": "x"}}}')
+    [problem] = findings.problems
+    assert (problem.keys, problem.line) == (("mcpServers", "My_Server", "type"), 3)
 
 
-def test_a_problem_carries_the_keys_of_the_file():
-    with pytest.raises(Problem) as caught:
-        parse('{"mcpServers": {"My_Server": {"type": "carrier pigeon", "url": "x"}}}')
-    assert caught.value.keys == ("mcpServers", "My_Server", "type")
+@pytest.mark.parametrize(
+    ("entry", "key", "text"),
+    [
+        ('"agrs": []', "agrs", 'did you mean "args"?'),
+        ('"tool_timeout": {}', "tool_timeout", 'did you mean "tool_timeouts"?'),
+        ('"disabledTools": ["rm"]', "disabledTools", "hubd offers all tools of a server"),
+        ('"tools": ["a"]', "tools", "hubd offers all tools of a server"),
+        ('"timeout": 5000', "timeout", '5000 may be seconds or milliseconds; write "timeouts": {"call": SECONDS}'),
+    ],
+)
+def test_what_is_lost_is_said(entry, key, text):
+    _, findings = found(f'{{"s": {{"command": "x",\n{entry}}}}}')
+    [doubt] = findings.doubts
+    assert (doubt.keys, doubt.line) == (("s", key), 2)
+    assert doubt.text.startswith("is passed over")
+    assert doubt.text.endswith(text)
+
+
+@pytest.mark.parametrize(
+    ("value", "seconds"), [("30", 30.0), ("999", 999.0), ("60000", 60.0), ("true", None), ('"5"', None), ("-1", None)]
+)
+def test_a_timeout_is_read_where_its_unit_is_clear(value, seconds):
+    [[table], _] = found(f'{{"s": {{"command": "x", "timeout": {value}}}}}')
+    assert table.values.get("timeouts") == (None if seconds is None else {"call": seconds})
+
+
+def test_tables_do_not_show_their_values():
+    [[table], _] = found('{"s": {"command": "x", "env": {"A": "c4n4ry"}}}')
+    assert repr(table) == "<Table s: command, env>"
