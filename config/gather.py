@@ -43,11 +43,11 @@ class Gathered(Struct, frozen=True, kw_only=True):
     """About no single file."""
 
 
-def gather(named: Path | None, environ: Mapping[str, str]) -> Gathered:
+def gather(named: Path | None, environ: Mapping[str, str], texts: Mapping[Path, str] = {}) -> Gathered:
     """Read the file that was named, or the user's own, and all that belong to it. Blocks; never raises."""
     found = find_config(named)
     path = Path(os.path.abspath((found or config_file()).expanduser()))
-    main = read_source(path, Layer.USER, environ, is_main=True) if found else None
+    main = read_source(path, Layer.USER, environ, is_main=True, text=texts.get(path)) if found else None
     sources = [] if main is None else [main]
     findings = Findings(path)
     directories: list[Path] = []
@@ -59,7 +59,7 @@ def gather(named: Path | None, environ: Mapping[str, str]) -> Gathered:
         for each, layer in ((user, Layer.USER), (imported, Layer.IMPORTED)):
             fresh = [file for file in dict.fromkeys(each) if file not in seen]
             seen.update(fresh)
-            sources += [read_source(file, layer, environ) for file in fresh]
+            sources += [read_source(file, layer, environ, text=texts.get(file)) for file in fresh]
     return Gathered(
         main=main,
         sources=tuple(sources),

@@ -49,15 +49,15 @@ class Loaded(Struct, frozen=True, kw_only=True):
     """Those of `files` that were there. None: nothing is configured."""
 
 
-def load_all(named: Path | None, environ: Mapping[str, str]) -> Loaded:
+def load_all(named: Path | None, environ: Mapping[str, str], *, texts: Mapping[Path, str] = {}) -> Loaded:
     """Read the file that was named, or the user's own `hubd.toml`, and everything that belongs to it (see `gather`).
 
-    Blocks, so call it in a thread where that matters.
+    Blocks, so call it in a thread where that matters. `texts` stand in for what those files hold (see `edit`).
 
     Raises:
         ConfigError: with all problems, each with file, line and key, and what to write instead.
     """
-    gathered = gather(named, environ)
+    gathered = gather(named, environ, texts)
     config, origins = assemble(gathered)
     problems = [
         *gathered.findings.problems,

@@ -62,13 +62,22 @@ def find_config(named: Path | None) -> Path | None:
 
 
 def read_source(
-    path: Path, layer: Layer, environ: Mapping[str, str], *, is_main: bool = False, project: Path | None = None
+    path: Path,
+    layer: Layer,
+    environ: Mapping[str, str],
+    *,
+    is_main: bool = False,
+    project: Path | None = None,
+    text: str | None = None,
 ) -> Source:
-    """Read one file: TOML, or JSON or YAML if it is called so. `project`: the folder whose project file it is."""
+    """Read one file: TOML, or JSON or YAML if it is called so.
+
+    `project`: the folder whose project file it is; `text`: what is read in place of what it holds.
+    """
     source = Source(path, layer, Variables(environ, path.parent, project=project), is_main=is_main)
     findings = source.findings
     with findings.gathered():
-        document = parse(read(path), path)
+        document = parse(read(path) if text is None else text, path)
         findings.line = document.line
         tree = document.tree
         is_toml = isinstance(tree, dict) and path.suffix not in mcpservers.SUFFIXES
