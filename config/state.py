@@ -43,6 +43,10 @@ class Memory:
         """The value, or None."""
         return self._sections.get(section, {}).get(key)
 
+    def keys(self, section: str) -> list[str]:
+        """What there is a value of in a section, the oldest first."""
+        return list(self._sections.get(section, ()))
+
     def put(self, section: str, key: str, value: object) -> None:
         """Remember `value` from now on; on disk after the next `save`. None forgets."""
         values = self._sections.setdefault(section, {})

@@ -118,6 +118,7 @@ class Catalog:
         self._scoped: dict[str, Catalog] = {}
         self._emitters: dict[str, Change] = {}
         self._instructions: str | None = None
+        self._digests: dict[Kind, str] = {}
         self._routes: dict[Kind, dict[str, Route]] = {}
         self._hidden: dict[tuple[Kind, str], frozenset[str]] = {}
         """Per kind and upstream, the visible names that another upstream had first."""
@@ -285,6 +286,18 @@ class Catalog:
     def differs(self, other: "Catalog", kind: Kind) -> bool:
         """Whether hosts see another list than in `other`."""
         return self._seen(kind) != other._seen(kind)
+
+    def digest(self, kind: Kind) -> str:
+        """What tells, in any run of the hub, whether hosts see another list: what `differs` says within one."""
+        digest = self._digests.get(kind)
+        if digest is None:
+            found = sha256()
+            for name, *shown in self._seen(kind):
+                found.update(encode(name))
+                for each in shown:
+                    found.update(encode(each))
+            digest = self._digests[kind] = found.hexdigest()[:32]
+        return digest
 
     def _seen(self, kind: Kind) -> list[Sequence[object]]:
         lists = [

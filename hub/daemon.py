@@ -25,7 +25,16 @@ from msgspec import Struct, structs
 
 from config.check import check_hub, split_listen
 from config.layers import Loaded, load_all
-from config.paths import catalogue_dir, control_path, key_path, lock_path, socket_path, state_path, token_path
+from config.paths import (
+    catalogue_dir,
+    control_path,
+    key_path,
+    lock_path,
+    sessions_path,
+    socket_path,
+    state_path,
+    token_path,
+)
 from config.schema import DEFAULT_LISTEN, ConfigError, HubConfig, UpstreamConfig
 from config.source import Problem
 from config.state import Memory
@@ -39,7 +48,8 @@ from hub.hub import OPEN_DOOR, Hub
 from hub.lines import LineServer
 from hub.link.exchange import OWNER, Identity
 from hub.process import Watch, keep_to_itself
-from hub.seal import Sealer, load_keys
+from hub.revival import Revival
+from hub.seal import Sealer, Signer, load_keys
 from hub.sockets import AlreadyRunning, bind_unix, take_lock
 from upstreams.last_known import LastKnown
 from upstreams.lifecycle import State
@@ -198,8 +208,10 @@ class _Daemon:
             origins=config.allowed_origins,
             token=None if config.auth == "none" else read_or_make_token(token_path()),
         )
-        self._hub = Hub(config, memory, Sealer(load_keys(key_path())), last_known=_last_known())
-        self._endpoint = Endpoint(access, self._hub.router, self._hub.downstreams)
+        keys = load_keys(key_path())
+        self._hub = Hub(config, memory, Sealer(keys), last_known=_last_known())
+        revival = Revival(Signer(keys), Memory(sessions_path()), time.time)  # noqa: TID251  # ids outlive this process
+        self._endpoint = Endpoint(access, self._hub.router, self._hub.downstreams, revival)
         self._http = HttpServer(self._endpoint.handle, self._endpoint.guard)
         self._lines = LineServer(self._hub)
         self._watch = Watch()

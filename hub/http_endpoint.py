@@ -33,6 +33,7 @@ from hub.http_session import HttpSession, HttpSessions
 from hub.link.exchange import Caller, Identity, Overloaded
 from hub.registry import Downstreams, Router
 from hub.relay import HostExchange
+from hub.revival import Revival
 from hub.serving import answer, overloaded
 from hub.wire.jsonrpc import (
     Message,
@@ -72,9 +73,10 @@ class Access(Protocol):
 class Endpoint:
     """All of MCP over HTTP. `handle` answers one request; `run` must be running beside it; `guard` sees heads first."""
 
-    def __init__(self, access: Access, router: Router, hosts: Downstreams) -> None:
+    def __init__(self, access: Access, router: Router, hosts: Downstreams, revival: Revival) -> None:
         self.guard = access.guard
-        self.sessions = HttpSessions(router, hosts)
+        self.sessions = HttpSessions(router, hosts, revival)
+        self._revival = revival
         self._access = access
         self._router = router
         self._hosts = hosts
@@ -89,12 +91,26 @@ class Endpoint:
         self.sessions.stop_listening()
 
     async def run(self) -> None:
-        """Upkeep, for ever: open the streams of slow answers, end silent sessions. One task for all of them."""
+        """Upkeep, for ever: open the streams of slow answers, end silent sessions, keep what outlives the hub.
+
+        Cancellation: what is unsaved is saved; blocks briefly.
+        """
+        try:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self.sessions.run)
+                nursery.start_soon(self._revival.run)
+                await self._keep_up()
+        finally:
+            self.sessions.note_lists()
+            self._revival.save()
+
+    async def _keep_up(self) -> None:
         next_upkeep = trio.current_time()
         while True:
             await trio.sleep(TICK_S)
             now = trio.current_time()
             self._open_slow(now)
+            self.sessions.note_lists()
             if now >= next_upkeep:
                 next_upkeep = now + UPKEEP_S
                 self.sessions.expire(now)

@@ -1,20 +1,27 @@
 """Sessions of legacy hosts over HTTP: minted at `initialize`, bound to who made them, ended by DELETE or by silence.
 
 A session id is a name, not a credential (T-36, SEC-06): a request must also come from the same identity and to the same
-endpoint, or the session does not exist for it.
+endpoint, or the session does not exist for it. One that an earlier run of the hub minted is revived (`hub.revival`):
+what its host has agreed on, set and subscribed to is as before. Its streams are gone, and so are the requests that were
+running: hosts send them again, or do not, as they see fit.
 """
 
-from secrets import token_urlsafe
+from collections.abc import Mapping
 from typing import Final
 
 import trio
+from msgspec import Raw
 
 from hub.http_server import HttpResponse
-from hub.link.exchange import Identity
+from hub.link.exchange import Caller, Identity
 from hub.registry import Downstream, Downstreams, Router
-from hub.relay import keep_untold
+from hub.relay import HostExchange, keep_untold
 from hub.resume import Archive, EventStream
-from hub.wire.mcp import L4
+from hub.revival import Past, Revival
+from hub.serving import answer
+from hub.wire.jsonrpc import Reply, Request, Result, encode_notification, raw
+from hub.wire.mcp import L4, LIST_CHANGED, SUBSCRIBE, UPDATED
+from upstreams.place import Flag
 
 MAX_SESSIONS: Final = 2000
 MAX_SESSIONS_OF_PRINCIPAL: Final = 1500
@@ -23,6 +30,9 @@ SPARE_S: Final = 60.0
 """How long a session must have been silent before it may give way to a new one of its principal."""
 MAX_LISTENERS: Final = 8
 """GET streams of one session; the oldest gives way, since it is likely the one whose end was not noticed."""
+
+RESUBSCRIBE_S: Final = (1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0, 120.0)
+"""How long to wait, again and again, before a lost subscription is asked for once more."""
 
 _ANSWERS, _NOTICES = "a", "n"
 """How the names of streams that answer a POST, and of those opened by a GET, begin."""
@@ -33,10 +43,19 @@ class HttpSession(Downstream):
 
     transport = "http"
 
-    def __init__(self, id: str, identity: Identity, scope: str | None, hosts: Downstreams, archive: Archive) -> None:
-        super().__init__(id, identity, scope, hosts)
+    def __init__(
+        self, identity: Identity, scope: str | None, hosts: Downstreams, archive: Archive, revival: Revival
+    ) -> None:
+        super().__init__("", identity, scope, hosts)
         self.streams: dict[str, EventStream] = {}
         self._archive = archive
+        self._revival = revival
+        self._known = Past("", "")
+        self._life = ""
+        """In the names of streams: those of a revived session are others than those it had before (T-29)."""
+        self._watched: dict[str, None] = {}
+        """What it is subscribed to, or is about to be again."""
+        self._restoring = trio.CancelScope()
         self._listening: list[EventStream] = []
         self._untold: dict[str, bytes] = {}
         self._opened = 0
@@ -49,9 +68,74 @@ class HttpSession(Downstream):
 
     def _new_stream(self, prefix: str) -> EventStream:
         self._opened += 1
-        stream = EventStream(f"{prefix}{self._opened}", primed=self.version == L4)
+        stream = EventStream(f"{prefix}{self._life}{self._opened}", primed=self.version == L4)
         self.streams[stream.name] = stream
         return stream
+
+    # --- what outlives the hub
+
+    def name(self) -> None:
+        """Give it its id, after the handshake."""
+        assert self.caller is not None
+        self._known = self._revival.mint(
+            self.identity, self.scope, self.version, self.caller.capabilities, self.client_info
+        )
+        self.id = self._known.id
+
+    def revive(self, past: Past) -> None:
+        """Be the session that it was in an earlier run; `restore` does what takes time."""
+        self._known, self.id = past, past.id
+        self._life = f"{self._revival.run_id}."
+        self.version = past.version
+        self.caller = Caller(
+            self.identity, past.version, past.capabilities, past.level, self.conversation, lasting=True
+        )
+        self.client_info = raw(past.info)
+        self.open = True
+        self._watched = dict.fromkeys(past.uris)
+        self._keep()
+
+    async def restore(self, router: Router) -> None:
+        """Subscribe again to what it was subscribed to. Tell it what may have changed meanwhile (N-8, N-17)."""
+        with self._restoring:
+            await router.settled.wait()
+            shown = router.digests(self.scope)
+            for method, kinds in LIST_CHANGED.items():
+                if any(self._known.lists.get(kind.value) != shown[kind.value] for kind in kinds):
+                    self.tell(method, encode_notification(method, {}))
+            async with trio.open_nursery() as nursery:
+                for uri in self._watched:
+                    nursery.start_soon(self._subscribe_again, uri, router)
+
+    async def _subscribe_again(self, uri: str, router: Router) -> None:
+        assert self.caller is not None
+        exchange = HostExchange(self.caller, lambda message, *, vital=False: None, scope=self.view, host=self)
+        params = {"uri": raw(uri)}
+        for pause_s in RESUBSCRIBE_S:
+            reply = await answer(router, Request(0, SUBSCRIBE, params), exchange, trio.CancelScope())
+            if isinstance(reply, Result):
+                self.tell(f"updated {uri}", encode_notification(UPDATED, params))
+                return
+            await trio.sleep(pause_s)
+            if uri not in self._watched:
+                return
+        self.watches(uri, on=False)
+
+    def watches(self, uri: str, *, on: bool) -> None:
+        if on:
+            self._watched[uri] = None
+        else:
+            self._watched.pop(uri, None)
+        self._keep()
+
+    def set_level(self, router: Router, params: Mapping[str, Raw]) -> Reply:
+        reply = super().set_level(router, params)
+        self._keep()
+        return reply
+
+    def _keep(self) -> None:
+        if not self._closed:
+            self._revival.keep(self._known, self.log_level, list(self._watched))
 
     # --- streams that answer a POST
 
@@ -145,6 +229,8 @@ class HttpSession(Downstream):
     def close(self) -> None:
         """End it: running requests are cancelled, streams ended, nothing kept (F-H-21)."""
         self._closed = True
+        self._revival.end(self._known)
+        self._restoring.cancel()
         self.cancel_all()
         for stream in list(self.streams.values()):
             stream.finish()
@@ -152,13 +238,18 @@ class HttpSession(Downstream):
 
 
 class HttpSessions:
-    """All sessions of an endpoint."""
+    """All sessions of an endpoint. `run` must be running beside it."""
 
-    def __init__(self, router: Router, hosts: Downstreams) -> None:
+    def __init__(self, router: Router, hosts: Downstreams, revival: Revival) -> None:
         self.archive = Archive()
         self._router = router
         self._hosts = hosts
+        self._revival = revival
         self._sessions: dict[str, HttpSession] = {}
+        self._scopes: set[str | None] = set()
+        """The endpoints there were sessions of."""
+        self._unrestored: list[HttpSession] = []
+        self._revived = Flag()
 
     def __repr__(self) -> str:
         return f"<HttpSessions [{len(self._sessions)} open]>"
@@ -170,11 +261,23 @@ class HttpSessions:
         """A session that has still to `initialize`, and is then to be `add`ed; None: there are too many."""
         if not self._has_room(identity.principal) and not self._make_room(identity.principal):
             return None
-        return HttpSession(token_urlsafe(24), identity, scope, self._hosts, self.archive)
+        return HttpSession(identity, scope, self._hosts, self.archive, self._revival)
 
     def add(self, session: HttpSession) -> None:
+        """Take a session in, after its handshake."""
+        session.name()
         self._sessions[session.id] = session
         self._hosts.add(session)
+        self._scopes.add(session.scope)
+
+    async def run(self) -> None:
+        """Restore sessions that were revived, for ever."""
+        async with trio.open_nursery() as nursery:
+            while True:
+                await self._revived.take()
+                sessions, self._unrestored = self._unrestored, []
+                for session in sessions:
+                    nursery.start_soon(session.restore, self._router)
 
     def _has_room(self, principal: str) -> bool:
         if len(self._sessions) >= MAX_SESSIONS:
@@ -200,9 +303,33 @@ class HttpSessions:
     def find(self, id: str, identity: Identity, scope: str | None) -> HttpSession | None:
         """The session, if it is one of this identity at this endpoint; a foreign one is like one that never was."""
         session = self._sessions.get(id)
-        if session is None or session.identity != identity or session.scope != scope:
+        if session is None:
+            return self._revive(id, identity, scope)
+        if session.identity != identity or session.scope != scope:
             return None
         return session
+
+    def _revive(self, id: str, identity: Identity, scope: str | None) -> HttpSession | None:
+        past = self._revival.find(id, identity, scope)
+        session = None if past is None else self.mint(identity, scope)
+        if past is None or session is None:
+            return None
+        session.revive(past)
+        self._sessions[id] = session
+        self._hosts.add(session)
+        self._scopes.add(scope)
+        self._unrestored.append(session)
+        self._revived.set()
+        if past.level is not None:
+            self._router.log_level_changed()
+        session.at_work()
+        return session
+
+    def note_lists(self) -> None:
+        """Keep what hosts are shown now: it tells the next run what they may have missed."""
+        if self._router.settled.is_set():
+            for scope in self._scopes:
+                self._revival.note_lists(scope, self._router.digests(scope))
 
     def close(self, session: HttpSession) -> None:
         """End a session, and say so."""
@@ -223,3 +350,4 @@ class HttpSessions:
             else:
                 session.tell_untold()
         self.archive.expire(now)
+        self._revival.forget()

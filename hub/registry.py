@@ -68,6 +68,11 @@ class Router(Protocol):
 
     def knows_scope(self, name: str) -> bool: ...
 
+    settled: trio.Event
+    """Set once lists are answered."""
+
+    def digests(self, scope: str | None) -> dict[str, str]: ...
+
     def mirrors(self, tool: str, scope: str | None) -> tuple[Mirror, ...]: ...
 
     def log_level_changed(self) -> None: ...
@@ -240,6 +245,9 @@ class Downstream:
         if wants_log(self.log_level, peek_str(params.get("level"))):
             self.tell(MESSAGE, encode_notification(MESSAGE, params))
 
+    def watches(self, uri: str, *, on: bool) -> None:
+        """As `hub.relay.Told.watches`: nothing to this host, whose subscriptions end with its connection."""
+
     # --- the handshake, and what it allows
 
     def initialize(self, router: Router, params: dict[str, Raw]) -> Result:
@@ -323,13 +331,14 @@ class Downstream:
             return
         elif message.method == INITIALIZED:
             self.open = True
-            self._at_work()
+            self.at_work()
         elif message.method == ROOTS_CHANGED:
             self.asking.roots_changed()
             router.roots_changed(self.tenant)
-            self._at_work()
+            self.at_work()
 
-    def _at_work(self) -> None:
+    def at_work(self) -> None:
+        """It may be at work in a project now."""
         if self._hosts.workplaces is not None:
             self._hosts.workplaces.opened(self)
 

@@ -54,6 +54,10 @@ class Told(Protocol):
         """Pass on a log message that belongs to none of its requests, if it wants that level now. Never blocks."""
         ...
 
+    def watches(self, uri: str, *, on: bool) -> None:
+        """It has subscribed to a resource, or does not want to be told of it any more."""
+        ...
+
     async def ask(self, question: Question, send: Send) -> Reply:
         """As `Asked.ask`."""
         ...

@@ -111,6 +111,11 @@ class Router:
         """Whether `/mcp/<name>` exists."""
         return name in self.upstreams or name in self.catalog.projects
 
+    def digests(self, scope: str | None) -> dict[str, str]:
+        """By kind, what tells whether the lists of an endpoint are those of another run of the hub."""
+        catalog = self._catalog(scope)
+        return {kind.value: catalog.digest(kind) for kind in Kind}
+
     def mirrors(self, tool: str, scope: str | None) -> tuple[Mirror, ...]:
         """The arguments of a tool that modern hosts repeat in headers (H-9)."""
         return self._catalog(scope).mirrors(tool)

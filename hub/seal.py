@@ -2,8 +2,11 @@
 
 `v1.<kid>.<base64url(nonce || AES-256-GCM ciphertext)>`, the purpose as associated data, so that a value sealed for one
 use opens for no other (bridging.md 2). The previous key is still accepted after a rotation.
+
+What is no secret of the hub's is signed instead (`Signer`), which takes nothing but the standard library.
 """
 
+import hmac
 import os
 import secrets
 from base64 import urlsafe_b64decode, urlsafe_b64encode
@@ -77,6 +80,43 @@ class Sealer:
 
     def __repr__(self) -> str:
         return f"<Sealer {self._kid}, {len(self._keys)} keys>"
+
+
+class Signer:
+    """Signs what hosts carry for the hub and may read, but not change: `v1.<kid>.<base64url(value)>.<HMAC-SHA256>`."""
+
+    def __init__(self, keys: Keys | bytes) -> None:
+        current, previous = keys if isinstance(keys, Keys) else Keys(keys)
+        self._keys = {_kid(key): hmac.digest(key, b"hubd-sign", "sha256") for key in (previous, current) if key}
+        self._kid = _kid(current)
+
+    def __repr__(self) -> str:
+        return f"<Signer {self._kid}, {len(self._keys)} keys>"
+
+    def sign(self, purpose: str, value: bytes, bound: bytes = b"") -> str:
+        """`value` as ASCII text that is safe in headers and URLs; good only for `purpose`, and together with `bound`,
+        which is not in it."""
+        text = f"v1.{self._kid}.{urlsafe_b64encode(value).rstrip(b'=').decode()}"
+        return f"{text}.{self._mac(self._kid, purpose, text, bound)}"
+
+    def open(self, purpose: str, text: str, bound: bytes = b"") -> bytes:
+        """What was signed for `purpose` and with `bound`.
+
+        Raises:
+            SealBroken: for anything but exactly what `sign` returned.
+        """
+        signed, _, mac = text.rpartition(".")
+        version, kid, body = (*signed.split("."), "", "")[:3]
+        if version != "v1" or kid not in self._keys or text.count(".") != 3 or not text.isascii():
+            raise SealBroken("Not signed by this hub, or with a key that has been replaced")
+        # The text is compared, not what it stands for: a value has one spelling only.
+        if not hmac.compare_digest(self._mac(kid, purpose, signed, bound), mac):
+            raise SealBroken("Changed on the way, or signed for another use")
+        return urlsafe_b64decode(body + "=" * (-len(body) % 4))
+
+    def _mac(self, kid: str, purpose: str, text: str, bound: bytes) -> str:
+        signed = f"{purpose}\0{text}\0".encode() + bound
+        return urlsafe_b64encode(hmac.digest(self._keys[kid], signed, "sha256")).rstrip(b"=").decode()
 
 
 def load_keys(path: Path | None, *, rotate: bool = False) -> Keys:

@@ -86,13 +86,17 @@ class Subscriptions:
         finally:
             if uri not in session.held:
                 session.unwatch(uri)
-        return NOTHING if refusal is None else self._refusal(refusal, uri, exchange)
+        if refusal is not None:
+            return self._refusal(refusal, uri, exchange)
+        told.watches(uri, on=True)
+        return NOTHING
 
     async def unsubscribe(self, request: Request, exchange: HostExchange) -> Reply:
         """Answer `resources/unsubscribe`. What is not subscribed to is just as good; the upstream hears of it later."""
         uri, told = _legacy_request(request, exchange)
         if told is None:
             return _no_method(request)
+        told.watches(uri, on=False)
         session = self._sessions.get(exchange.caller.tenant)
         if session is not None:
             session.unwatch(uri)

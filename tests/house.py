@@ -17,7 +17,7 @@ from typing import Any
 import trio
 import trio.testing
 from fakes import FakeUpstream, opener
-from http_fakes import Answered, Host, Open
+from http_fakes import Answered, Host, Open, make_revival
 from schemas import Invalid, validate
 
 from config.schema import HubConfig, UpstreamConfig
@@ -26,6 +26,7 @@ from hub.downstream import serve_lines
 from hub.http_endpoint import Endpoint
 from hub.hub import Hub
 from hub.link.exchange import Identity
+from hub.revival import Revival
 from hub.seal import Sealer
 from hub.wire.headers import encode_header
 from hub.wire.jsonrpc import Failure
@@ -480,11 +481,11 @@ HOSTS: dict[str, type[JudgedHost]] = {"lines": LineHost, "http": HttpHost}
 class House:
     """A running hub and everyone around it."""
 
-    def __init__(self, fakes: dict[str, FakeUpstream], nursery: trio.Nursery, hub: Hub) -> None:
+    def __init__(self, fakes: dict[str, FakeUpstream], nursery: trio.Nursery, hub: Hub, revival: Revival) -> None:
         self.fakes = fakes
         self.nursery = nursery
         self.hub = hub
-        self.endpoint = Endpoint(Open(), hub.router, hub.downstreams)
+        self.endpoint = Endpoint(Open(), hub.router, hub.downstreams, revival)
         self.hosts: list[JudgedHost] = []
 
     async def host(
@@ -569,6 +570,7 @@ async def a_house(
     upstreams: dict[str, dict[str, Any]] | None = None,
     memory: Memory | None = None,
     last_known: LastKnown | None = None,
+    revival: Revival | None = None,
     **config: Any,
 ) -> AsyncIterator[House]:
     """A running hub over `fakes`; `upstreams` holds settings of some of them, `config` those of the hub."""
@@ -578,7 +580,7 @@ async def a_house(
     hub = Hub(whole, memory or Memory(None), Sealer(b"k" * 32), open_session=opener(fakes), last_known=last_known)
     async with trio.open_nursery() as nursery:
         await nursery.start(hub.run)
-        house = House(fakes, nursery, hub)
+        house = House(fakes, nursery, hub, revival or make_revival())
         nursery.start_soon(house.endpoint.run)
         yield house
         await trio.testing.wait_all_tasks_blocked()

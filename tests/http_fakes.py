@@ -5,6 +5,7 @@ endpoint and judges every message it gets by the official schema.
 """
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -12,12 +13,15 @@ import trio
 from msgspec import Raw
 from schemas import validate
 
+from config.state import Memory
 from hub.access import Denied
 from hub.http_endpoint import Endpoint
 from hub.http_server import HttpRequest
 from hub.link.exchange import Identity, Question, Tenant
 from hub.registry import Downstreams
 from hub.relay import HostExchange
+from hub.revival import Revival
+from hub.seal import Signer
 from hub.wire.http import SseParser
 from hub.wire.jsonrpc import Failure, RemoteProtocolError, Reply, Request, Result, encode, peek_object, peek_str, raw
 from hub.wire.legacy import negotiate
@@ -29,9 +33,12 @@ from hub.wire.mcp import (
     METHOD_NOT_FOUND,
     MODERN,
     NAMED_BY,
+    SUBSCRIBE,
     TOOLS_CALL,
+    UNSUBSCRIBE,
     VERSION_KEY,
     Era,
+    Kind,
 )
 
 ALICE = Identity("token:alice", "desk")
@@ -54,6 +61,16 @@ class Scripted:
         self.questions: dict[str, Question] = {}
         """What tools ask, by name."""
         self.replies: dict[str, Reply] = {}
+        self.settled = trio.Event()
+        self.settled.set()
+        self.lists = {kind.value: "as ever" for kind in Kind}
+        """Digests of what it lists."""
+        self.subscribed: list[str] = []
+        """What hosts subscribed to, or unsubscribed from, in order."""
+        self.unwatchable: set[str] = set()
+
+    def digests(self, scope: str | None) -> dict[str, str]:
+        return self.lists
 
     def mirrors(self, tool: str, scope: str | None) -> tuple[()]:
         return ()
@@ -81,6 +98,13 @@ class Scripted:
     async def dispatch(self, request: Request, exchange: HostExchange) -> Reply:
         self.seen.append((exchange, request))
         if request.method == "ping" and exchange.caller.era is Era.LEGACY:
+            return Result(Raw(b"{}"))
+        if request.method in (SUBSCRIBE, UNSUBSCRIBE) and exchange.host is not None:
+            uri = peek_str(request.params.get("uri")) or ""
+            if uri in self.unwatchable:
+                return Failure(-32002, "Resource not found")
+            exchange.host.told.watches(uri, on=request.method == SUBSCRIBE)
+            self.subscribed.append(uri)
             return Result(Raw(b"{}"))
         if request.method != TOOLS_CALL:
             return Failure(METHOD_NOT_FOUND, f"Method not found: {request.method}")
@@ -332,5 +356,10 @@ def call(name: str, id: int | str = 1, *, token: object = None) -> dict[str, Any
     return {"jsonrpc": "2.0", "id": id, "method": TOOLS_CALL, "params": params}
 
 
-def make_endpoint(router: Scripted) -> Endpoint:
-    return Endpoint(Open(), router, Downstreams())
+def make_endpoint(router: Scripted, revival: Revival | None = None) -> Endpoint:
+    return Endpoint(Open(), router, Downstreams(), revival or make_revival())
+
+
+def make_revival(path: Path | None = None, wall: Callable[[], float] = lambda: 1e9) -> Revival:
+    """One run of a hub that keeps its sessions in `path`; all have one key."""
+    return Revival(Signer(b"k" * 32), Memory(path), wall)

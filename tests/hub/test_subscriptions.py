@@ -57,6 +57,7 @@ class Session:
 
     def __init__(self):
         self.told_of = []
+        self.watching = []
 
     @property
     def told(self):
@@ -64,6 +65,9 @@ class Session:
 
     def tell(self, subject, message):
         self.told_of.append((subject, json.loads(message)))
+
+    def watches(self, uri, *, on):
+        self.watching.append((uri, on))
 
 
 class World:

@@ -1,0 +1,236 @@
+"""How legacy sessions over HTTP outlive the daemon (bridging.md 10.1, F-D-03).
+
+The id of a session says what its handshake agreed on, signed: a hub that does not know the id, since an earlier run of
+it made it, makes the session anew from what it says. The id is bound to who asked for it and at which endpoint; for
+anybody else it is as good as none (F-H-14). What came after the handshake is in a journal, since it is rare: the log
+level, the subscriptions, which sessions are over, and what the lists were that hosts have seen.
+
+    handshake --mint--> id
+    journal:  kept    session -> when it began, its level and subscriptions, the run in which it lived last
+              over    session -> when it began; a session that has ended stays ended
+              lists   run -> endpoint -> digests of its lists
+
+A session older than `LIFE_S` is not revived, and so everything in the journal is forgotten some day. A journal that
+cannot be written costs what is in it and nothing else (F-D-05).
+"""
+
+import logging
+import secrets
+from collections.abc import Callable
+from typing import Any, Final
+
+import msgspec
+import trio
+from msgspec import Raw, Struct, field
+
+from config.state import Memory
+from hub.link.exchange import Identity
+from hub.seal import SealBroken, Signer
+from hub.wire.jsonrpc import peek_object, peek_str
+from hub.wire.mcp import LEGACY_VERSIONS
+from upstreams.place import Flag
+
+log = logging.getLogger("hubd")
+
+LIFE_S: Final = 24 * 3600.0
+"""How long after its handshake a session can be revived."""
+MAX_ID: Final = 2_048
+"""Characters; a host with so many capabilities that its id were longer gets one that means nothing, once."""
+MAX_SHOWN: Final = 100
+"""Characters of a host's name that are kept."""
+MAX_OVER: Final = 4_096
+MAX_URIS: Final = 256
+"""Subscriptions of one session that are kept."""
+MAX_KEPT_CHARS: Final = 1 << 20
+"""Of the URIs of all sessions."""
+MAX_RUNS: Final = 8
+SAVE_AFTER_S: Final = 0.5
+RETRY_S: Final = 30.0
+
+_PURPOSE: Final = "session"
+
+
+class _Handshake(Struct, array_like=True, frozen=True):
+    """What is in an id."""
+
+    run: str
+    name: str
+    minted: int
+    version: str
+    capabilities: dict[str, Raw]
+    info: dict[str, str]
+
+
+class _Kept(Struct, array_like=True, frozen=True):
+    minted: int
+    run: str
+    level: str | None = None
+    uris: list[str] = field(default_factory=list)
+
+
+class Past(Struct, frozen=True):
+    """A session as it is known."""
+
+    id: str
+    name: str
+    """Short for the id; "": it cannot be revived."""
+    minted: int = 0
+    """Seconds of the time of day."""
+    version: str = ""
+    capabilities: dict[str, Raw] = {}
+    info: dict[str, str] = {}
+    level: str | None = None
+    uris: tuple[str, ...] = ()
+    lists: dict[str, str] = {}
+    """Digests of the lists its host may have seen; nothing: nobody knows which."""
+
+
+class Revival:
+    """Makes ids, and knows again those of earlier runs.
+
+    `wall` is the time of day in seconds. `run` must be running; `save` is for the end.
+    """
+
+    def __init__(self, signer: Signer, journal: Memory, wall: Callable[[], float]) -> None:
+        self.run_id = secrets.token_hex(4)
+        self._signer = signer
+        self._journal = journal
+        self._wall = wall
+        self._chars = 0
+        """Of all URIs in the journal."""
+        for name in journal.keys("kept"):
+            self._chars += sum(map(len, kept.uris)) if (kept := self._kept(name)) else 0
+        self._changed = Flag()
+        journal.on_change = self._changed.set
+
+    def __repr__(self) -> str:
+        return f"<Revival {self.run_id}, {len(self._journal.keys('kept'))} sessions kept>"
+
+    # --- ids
+
+    def mint(
+        self, identity: Identity, scope: str | None, version: str, capabilities: dict[str, Raw], client_info: Raw
+    ) -> Past:
+        """A new session, after its handshake."""
+        shown = peek_object(client_info)
+        names = {key: (peek_str(shown.get(key)) or "")[:MAX_SHOWN] for key in ("name", "title", "version")}
+        info = {key: text for key, text in names.items() if text}
+        name, minted = secrets.token_urlsafe(16), int(self._wall())
+        handshake = _Handshake(self.run_id, name, minted, version, capabilities, info)
+        id = self._signer.sign(_PURPOSE, msgspec.json.encode(handshake), _bound(identity, scope))
+        if len(id) > MAX_ID:
+            return Past(secrets.token_urlsafe(32), "")
+        return Past(id, name, minted)
+
+    def find(self, id: str, identity: Identity, scope: str | None) -> Past | None:
+        """A session of an earlier run that is to go on; None: there is none that could."""
+        if len(id) > MAX_ID:
+            return None
+        try:
+            found = msgspec.json.decode(self._signer.open(_PURPOSE, id, _bound(identity, scope)), type=_Handshake)
+        except (SealBroken, msgspec.DecodeError):
+            return None
+        if found.run == self.run_id or not self._is_young(found.minted) or found.version not in LEGACY_VERSIONS:
+            return None
+        if self._journal.get("over", found.name) is not None or found.minted <= self._floor():
+            return None
+        kept = self._kept(found.name) or _Kept(found.minted, found.run)
+        return Past(
+            id,
+            found.name,
+            found.minted,
+            found.version,
+            found.capabilities,
+            found.info,
+            kept.level,
+            tuple(kept.uris),
+            self._lists(kept.run).get(scope or "", {}),
+        )
+
+    def _is_young(self, minted: int) -> bool:
+        return abs(self._wall() - minted) < LIFE_S
+
+    def _floor(self) -> int:
+        """Sessions that began before are not revived: it is not known any more whether they are over."""
+        return _read(self._journal.get("floor", "minted"), int) or 0
+
+    # --- the journal
+
+    def keep(self, past: Past, level: str | None, uris: list[str]) -> None:
+        """Remember what a living session has set beyond its handshake."""
+        if past.name:
+            self._drop(past.name)
+            chars = sum(map(len, uris[:MAX_URIS]))
+            kept_uris = uris[:MAX_URIS] if self._chars + chars <= MAX_KEPT_CHARS else []
+            kept = _Kept(past.minted, self.run_id, level, kept_uris)
+            self._journal.put("kept", past.name, msgspec.to_builtins(kept))
+            self._chars += sum(map(len, kept_uris))
+
+    def _drop(self, name: str) -> None:
+        kept = self._kept(name)
+        self._chars -= sum(map(len, kept.uris)) if kept else 0
+        self._journal.put("kept", name, None)
+
+    def end(self, past: Past) -> None:
+        """A session is over for good."""
+        if not past.name:
+            return
+        self._drop(past.name)
+        over = {name: _read(self._journal.get("over", name), int) or 0 for name in self._journal.keys("over")}
+        if len(over) >= MAX_OVER:
+            oldest = min(over, key=over.__getitem__)
+            self._journal.put("floor", "minted", max(self._floor(), over[oldest]))
+            self._journal.put("over", oldest, None)
+        self._journal.put("over", past.name, past.minted)
+
+    def note_lists(self, scope: str | None, digests: dict[str, str]) -> None:
+        """Remember what the hosts of an endpoint are shown, or have been told of."""
+        mine = self._lists(self.run_id)
+        if mine.get(scope or "") != digests:
+            self._journal.put("lists", self.run_id, {**mine, scope or "": digests})
+
+    def _lists(self, run: str) -> dict[str, dict[str, str]]:
+        return _read(self._journal.get("lists", run), dict[str, dict[str, str]]) or {}
+
+    def _kept(self, name: str) -> _Kept | None:
+        kept: _Kept | None = _read(self._journal.get("kept", name), _Kept)
+        return kept
+
+    def forget(self) -> None:
+        """Drop what is too old to matter, and the lists of runs long ago."""
+        for name in self._journal.keys("kept"):
+            kept = self._kept(name)
+            if kept is None or not self._is_young(kept.minted):
+                self._drop(name)
+        for name in self._journal.keys("over"):
+            if not self._is_young(_read(self._journal.get("over", name), int) or 0):
+                self._journal.put("over", name, None)
+        runs = [run for run in self._journal.keys("lists") if run != self.run_id]
+        for run in runs[: max(0, len(runs) - MAX_RUNS)]:
+            self._journal.put("lists", run, None)
+
+    async def run(self) -> None:
+        """Save what changes, for ever."""
+        while True:
+            with trio.move_on_after(RETRY_S):
+                await self._changed.take()
+            await trio.sleep(SAVE_AFTER_S)
+            draft = self._journal.draft()
+            if draft is not None:
+                await trio.to_thread.run_sync(self._journal.write, draft)
+
+    def save(self) -> None:
+        """Save at once what is unsaved. Blocks; never raises."""
+        self._journal.save()
+
+
+def _bound(identity: Identity, scope: str | None) -> bytes:
+    return msgspec.json.encode((identity.principal, identity.host, scope))
+
+
+def _read(value: object, type: Any) -> Any:
+    """A value of the journal; None: it is none, or another than we would write."""
+    try:
+        return None if value is None else msgspec.convert(value, type)
+    except msgspec.ValidationError:
+        return None
