@@ -66,8 +66,11 @@ def read_file(path: Path) -> bytes | None:
     return data
 
 
-def replace_file(path: Path, data: bytes, *, was: bytes | None, now: datetime, backups: Path) -> Path | None:
-    """Let `path` hold `data`; blocks for two fsyncs. The backup in the directory `backups`, None if there was no file.
+def replace_file(
+    path: Path, data: bytes, *, was: bytes | None, now: datetime | None = None, backups: Path | None = None
+) -> Path | None:
+    """Let `path` hold `data`; blocks for some fsyncs. Where the backup is: in the directory `backups`, if one is named
+    and there was a file; `now` is in its name.
 
     `was` is what the caller read from it, None for no file. A new file is made for this user alone (0600), its
     directories too.
@@ -132,10 +135,11 @@ def _write(new: Path, data: bytes, *, like: Path | None) -> None:
         os.fsync(descriptor)
 
 
-def _backed_up(path: Path, was: bytes | None, now: datetime, backups: Path) -> Path | None:
-    """A copy of the file as `NAME.DATE` (UTC), and the oldest copies gone."""
-    if was is None:
+def _backed_up(path: Path, was: bytes | None, now: datetime | None, backups: Path | None) -> Path | None:
+    """A copy of the file as `NAME.DATE`, and the oldest copies gone."""
+    if was is None or backups is None:
         return None
+    assert now is not None
     backups.mkdir(mode=0o700, parents=True, exist_ok=True)
     name = str(path.absolute()).strip("/").replace("/", "%")[-150:]
     backup = backups / f"{name}.{now:%Y%m%dT%H%M%S.%f}"

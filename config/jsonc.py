@@ -8,7 +8,6 @@ the last member or none. Pure; `config.hostfile` checks every change by reading 
 import json
 import re
 from collections.abc import Sequence
-from json.decoder import scanstring
 from typing import Any, Final
 
 from msgspec import Struct
@@ -17,9 +16,10 @@ from config.textedit import Edit, Refused, line_start, newline
 
 BOM: Final = "\ufeff"
 _BLANK = re.compile(r"(?:[ \t\r\n]+|//[^\n]*|/\*.*?\*/)*", re.S)
-_SAME_LINE = re.compile(r"(?:[ \t]+|/\*[^\n]*?\*/)*(?://[^\r\n]*)?(?=[ \t]*\r?\n)")
+_SAME_LINE = re.compile(r"(?:[ \t]+|/\*(?:[^*\n]|\*(?!/))*\*/)*(?://[^\r\n]*)?(?=[ \t]*\r?\n)")
 """Comments behind something, up to the end of its line."""
 _ATOM = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?|true|false|null")
+_DECODER = json.JSONDecoder()
 _INDENT = re.compile(r"[ \t]*")
 
 
@@ -104,11 +104,10 @@ def _value(text: str, at: int) -> Node:
 
 def _string(text: str, at: int) -> tuple[str, int]:
     try:
-        return scanstring(text, at + 1)
-    except ValueError as error:
-        raise _unreadable(
-            text, getattr(error, "pos", at), "a string that is not closed, or holds what none may"
-        ) from None
+        value, end = _DECODER.raw_decode(text, at)
+    except json.JSONDecodeError as error:
+        raise _unreadable(text, error.pos, "a string that is not closed, or holds what none may") from None
+    return str(value), end
 
 
 def _array(text: str, start: int) -> Node:

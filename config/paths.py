@@ -87,6 +87,16 @@ def sessions_path() -> Path:
     return state_dir() / "sessions.json"
 
 
+def backup_dir() -> Path:
+    """Files as they were before hubd edited them."""
+    return state_dir() / "backups"
+
+
+def installed_path() -> Path:
+    """What `config.installed` put into files of hosts."""
+    return state_dir() / "installed.json"
+
+
 def _socket(name: str) -> Path:
     path = runtime_dir() / name
     if len(os.fsencode(path)) > MAX_SOCKET_BYTES:

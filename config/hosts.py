@@ -1,0 +1,250 @@
+"""The hosts of this machine: which there are, where their files of MCP servers lie, and how our entry looks in them.
+
+All facts are data, in `hosts.toml` beside this module; here they are only read and applied to a home directory.
+"""
+
+import os
+import re
+import shutil
+import sys
+import tomllib
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+from msgspec import Struct
+
+from config.hostfile import Format, Shape
+
+KEY: Final = "hub"
+"""The name of our entry in every host."""
+_VARIABLE = re.compile(r"\$\{([A-Z_]+):-([^}]*)\}")
+
+
+class Editor(Struct, frozen=True, forbid_unknown_fields=True):
+    """An editor whose extensions are hosts; where it keeps the user's data."""
+
+    title: str
+    linux: str
+    macos: str
+
+
+class Host(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """One program that starts MCP servers; the fields are described in `hosts.toml`."""
+
+    id: str
+    title: str
+    clients: tuple[str, ...] = ()
+    format: Format
+    root: tuple[str, ...]
+    listed: bool = False
+    linux: tuple[str, ...]
+    macos: tuple[str, ...]
+    project: tuple[str, ...] = ()
+    local: tuple[str, ...] = ()
+    signs: tuple[str, ...] = ()
+    editors: tuple[str, ...] = ()
+    program: str | None = None
+    stdio: dict[str, Any]
+    http: dict[str, Any] | None = None
+    off: dict[str, bool] = {}
+    variables: str = ""
+    skeleton: str = ""
+    note: str = ""
+
+    @property
+    def shape(self) -> Shape:
+        return Shape(self.format, self.root, self.listed)
+
+
+class Place(Struct, frozen=True):
+    """One file of a host."""
+
+    host: Host
+    path: Path
+    title: str
+    """The host, and the editor or project it is in."""
+    project: Path | None = None
+    shape: Shape | None = None
+    """How servers are kept there, if not as the host usually does."""
+
+    @property
+    def kept(self) -> Shape:
+        return self.shape or self.host.shape
+
+
+class Machine(Struct, frozen=True):
+    """Whose hosts are meant."""
+
+    home: Path
+    environ: Mapping[str, str]
+    macos: bool = False
+
+    @classmethod
+    def this(cls) -> "Machine":
+        """The machine and the user that this process runs for."""
+        return cls(Path.home(), os.environ, sys.platform == "darwin")
+
+    def path(self, text: str, editor: str = "") -> Path:
+        """A path of `hosts.toml` here. Variables must name absolute directories, others are passed over."""
+        text = text.replace("{editor}", editor)
+        text = _VARIABLE.sub(lambda found: self._directory(found[1]) or found[2], text)
+        return self.home / text[2:] if text.startswith("~/") else Path(text)
+
+    def _directory(self, variable: str) -> str | None:
+        value = self.environ.get(variable, "").rstrip("/")
+        return value if value.startswith("/") else None
+
+
+@cache
+def all_hosts() -> dict[str, Host]:
+    """Every host that is known, by id, in the order of the file."""
+    tables = _data()["hosts"]
+    return {id: msgspec.convert({"id": id, **table}, Host) for id, table in tables.items()}
+
+
+@cache
+def _editors() -> dict[str, Editor]:
+    return msgspec.convert(_data()["editors"], dict[str, Editor])
+
+
+def _data() -> dict[str, Any]:
+    return tomllib.loads(Path(__file__).with_name("hosts.toml").read_text())
+
+
+def user_places(host: Host, machine: Machine) -> list[Place]:
+    """The user's files of `host` on `machine`, whether they exist or not: one, or one for each editor that is there."""
+    texts = machine_texts(host, machine)
+    if not host.editors:
+        return [Place(host, _first(machine.path(text) for text in texts), host.title)]
+    return [
+        Place(host, _first(machine.path(text, directory) for text in texts), _titled(host, title))
+        for title, directory in _editor_directories(host, machine)
+    ]
+
+
+def every_user_file(host: Host, machine: Machine) -> list[Place]:
+    """The user's files that exist; a host may read several."""
+    directories = _editor_directories(host, machine) if host.editors else [("", "")]
+    return [
+        Place(host, path, _titled(host, title))
+        for title, directory in directories
+        for text in machine_texts(host, machine)
+        if (path := machine.path(text, directory)).exists()
+    ]
+
+
+def machine_texts(host: Host, machine: Machine) -> tuple[str, ...]:
+    """The paths of the user's file as `hosts.toml` has them for this kind of machine."""
+    return host.macos if machine.macos else host.linux
+
+
+def project_place(host: Host, project: Path) -> Place | None:
+    """The file to write in a project; None: the host has none."""
+    paths = [project / text for text in host.project if "*" not in text]
+    return Place(host, _first(iter(paths)), f"{host.title} in {project}", project) if paths else None
+
+
+def project_files(host: Host, project: Path, machine: Machine) -> list[Place]:
+    """All that is there for one project, in the project itself and in the user's file."""
+    title = f"{host.title} in {project}"
+    found = [
+        path for text in host.project for path in (sorted(project.glob(text)) if "*" in text else [project / text])
+    ]
+    places = [Place(host, path, title, project) for path in dict.fromkeys(found) if path.is_file()]
+    if host.local:
+        shape = Shape(host.format, tuple(name.replace("{project}", str(project)) for name in host.local))
+        places += [Place(host, each.path, title, project, shape) for each in every_user_file(host, machine)]
+    return places
+
+
+def is_found(host: Host, machine: Machine) -> bool:
+    """Whether the host seems to be on this machine."""
+    if host.editors:
+        return bool(_editor_directories(host, machine))
+    if host.program is not None and shutil.which(host.program, path=machine.environ.get("PATH", "")):
+        return True
+    return any(machine.path(text).exists() for text in (*host.signs, *machine_texts(host, machine)))
+
+
+def _editor_directories(host: Host, machine: Machine) -> list[tuple[str, str]]:
+    """Titles and user directories of the editors that are there; with a sign of the host in them, if it leaves one."""
+    found = []
+    for id in host.editors:
+        editor = _editors()[id]
+        directory = machine.path(editor.macos if machine.macos else editor.linux)
+        signs = host.signs or ("{editor}",)
+        if any(machine.path(sign, str(directory)).exists() for sign in signs):
+            found.append((editor.title, str(directory)))
+    return found
+
+
+def _titled(host: Host, editor: str) -> str:
+    """An extension is in an editor; VS Code itself is one."""
+    if not editor:
+        return host.title
+    return f"{host.title} in {editor}" if host.signs else editor
+
+
+def _first(paths: Any) -> Path:
+    """The first that exists, else the first."""
+    paths = list(paths)
+    first: Path = next((path for path in paths if path.exists()), paths[0])
+    return first
+
+
+# --- our entry --------------------------------------------------------------------------------------------------------
+
+
+def stdio_entry(host: Host, hubd: str) -> dict[str, Any]:
+    """The entry that starts `hubd connect` for `host`."""
+    values = {"command": hubd, "args": ["connect", "--host", host.id], "name": KEY}
+    entry: dict[str, Any] = _filled(host.stdio, values)
+    return entry
+
+
+def http_entry(host: Host, url: str, token: str | None) -> dict[str, Any] | None:
+    """The entry that reaches the hub at `url`; None: the host takes no URLs. Without a token there is no header."""
+    if host.http is None:
+        return None
+    values = {"url": url, "authorization": None if token is None else f"Bearer {token}", "name": KEY}
+    entry: dict[str, Any] = _filled(host.http, values)
+    return entry
+
+
+def command_of(entry: Any) -> list[str]:
+    """The program and the arguments that an entry starts; empty if it starts none."""
+    if not isinstance(entry, dict):
+        return []
+    command: Any = entry.get("command") or entry.get("cmd")
+    rest: Any = entry.get("args")
+    if isinstance(command, dict):  # older Zed
+        command, rest = command.get("path"), command.get("args")
+    words = [*(command if isinstance(command, list) else [command]), *(rest if isinstance(rest, list) else [])]
+    return [str(word) for word in words] if words[0] else []
+
+
+def url_of(entry: Any) -> str | None:
+    """The URL that an entry reaches."""
+    found = [entry.get(key) for key in ("url", "serverUrl", "httpUrl", "uri")] if isinstance(entry, dict) else []
+    return next((url for url in found if isinstance(url, str)), None)
+
+
+def starts_hubd(entry: Any) -> bool:
+    """Whether an entry is one of ours, by what it starts."""
+    words = command_of(entry)
+    return len(words) > 1 and words[0].rpartition("/")[2] == "hubd" and words[1] == "connect"
+
+
+def _filled(template: Any, values: Mapping[str, Any]) -> Any:
+    if isinstance(template, dict):
+        filled = {key: _filled(each, values) for key, each in template.items()}
+        return {key: each for key, each in filled.items() if each not in (None, {}) or template[key] == {}}
+    if isinstance(template, list):
+        parts = [_filled(each, values) for each in template]
+        return [word for part in parts for word in (part if isinstance(part, list) else [part])]
+    if isinstance(template, str) and template.startswith("{"):
+        return values[template[1:-1]]
+    return template

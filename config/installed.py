@@ -1,0 +1,290 @@
+"""Our entry in the files of hosts: putting it in, and taking it out again so that nothing of it is left.
+
+What was put in is remembered: the text, what stood there before, and whether the file was ours. If the text is still
+there, it is cut out verbatim, and whatever else was edited since stays as it is. If it is not, the entry alone is taken
+out, and only if it is one of ours. `plan_*` decide and change nothing; `carry_out` writes.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Mapping
+from contextlib import suppress
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Final, Literal
+
+import msgspec
+from msgspec import Struct
+
+from config import hostfile, jsonc
+from config.edits import EditError, read_file, remove_file, replace_file
+from config.hosts import KEY, Host, Place, starts_hubd, url_of
+from config.textedit import Edit, Refused
+
+FORMAT: Final = 1
+PROGRAM_PATIENCE_S: Final = 60
+
+Did = Literal["added", "updated", "unchanged", "removed", "absent", "refused"]
+
+
+class Record(Struct, frozen=True):
+    """What was put into one file."""
+
+    host: str
+    entry: dict[str, Any]
+    old: str = ""
+    new: str = ""
+    """The text that took the place of `old`."""
+    made_file: bool = False
+    made_root: bool = False
+    """There was no mapping of servers before."""
+    made_directories: tuple[str, ...] = ()
+
+
+class Plan(Struct, frozen=True):
+    """What is to be done about one file, and what will be remembered then."""
+
+    place: Place
+    did: Did
+    why: str = ""
+    before: bytes | None = None
+    after: bytes | None = None
+    """The file as it is to be; None: not at all."""
+    record: Record | None = None
+    program: tuple[tuple[str, ...], ...] = ()
+    """Commands to run instead of writing the file."""
+
+    @property
+    def changes(self) -> bool:
+        return self.did in ("added", "updated", "removed")
+
+
+class Records:
+    """What is remembered of all files: one small file (0600), by path. Entries may hold the token."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._records: dict[str, Record] = {}
+        data = read_file(path)
+        if data is not None:
+            with suppress(
+                msgspec.DecodeError, UnicodeDecodeError
+            ):  # forgotten: entries are still found by what they are
+                self._records = msgspec.json.decode(data, type=_File).files
+
+    def get(self, path: Path) -> Record | None:
+        """What was put into the file at `path`."""
+        return self._records.get(str(path))
+
+    def put(self, path: Path, record: Record | None) -> None:
+        """Remember it at once; None forgets.
+
+        Raises:
+            EditError: that cannot be written.
+        """
+        was = read_file(self._path)
+        if record is None:
+            self._records.pop(str(path), None)
+        else:
+            self._records[str(path)] = record
+        data = msgspec.json.format(msgspec.json.encode(_File(FORMAT, self._records)), indent=1)
+        if data != was:
+            replace_file(self._path, data, was=was)
+
+
+class _File(Struct, frozen=True):
+    format: int
+    files: dict[str, Record]
+
+
+# --- decisions --------------------------------------------------------------------------------------------------------
+
+
+def plan_install(place: Place, entry: dict[str, Any], records: Records, program: str | None = None) -> Plan:
+    """Our entry in one file. `program`: the path of the host's own program, if that is to do it.
+
+    Raises:
+        EditError: the file cannot be read.
+    """
+    before, record = read_file(place.path), records.get(place.path)
+    try:
+        text = place.host.skeleton.lstrip() if before is None else _decoded(before)
+        existing = hostfile.entries(place.kept, text).get(KEY)
+        if existing == entry:
+            return Plan(place, "unchanged", before=before, after=before, record=record)
+        if existing is not None and not is_ours(existing, record):
+            raise Refused(f'it has an entry "{KEY}" that does not start hubd; give it another name')
+        if program is not None:
+            return _by_program(place, entry, program, existing is not None, before)
+        base = text if existing is None else _undone(place, text, record)
+        edit = hostfile.insert(place.kept, base, KEY, entry)
+        fresh = existing is None or record is None
+        new = Record(
+            host=place.host.id,
+            entry=entry,
+            old=edit.old,
+            new=edit.new,
+            made_file=before is None if fresh else record is not None and record.made_file,
+            made_root=_has_no_root(place, base) if fresh else record is not None and record.made_root,
+            made_directories=_missing(place.path) if fresh else record.made_directories if record else (),
+        )
+        did: Did = "added" if existing is None else "updated"
+        return Plan(place, did, before=before, after=edit.apply(base).encode(), record=new)
+    except Refused as refused:
+        return Plan(place, "refused", why=str(refused), before=before, after=before, record=record)
+
+
+def plan_uninstall(place: Place, records: Records, program: str | None = None) -> Plan:
+    """One file without our entry, and without what else came with it.
+
+    Raises:
+        EditError: the file cannot be read.
+    """
+    before, record = read_file(place.path), records.get(place.path)
+    if before is None:
+        return Plan(place, "absent")
+    try:
+        text = _decoded(before)
+        existing = hostfile.entries(place.kept, text).get(KEY)
+        if existing is None:
+            return Plan(place, "absent", before=before, after=before)
+        if not is_ours(existing, record):
+            raise Refused(f'its entry "{KEY}" does not start hubd, so it is left alone')
+        if program is not None and (record is None or not record.new):
+            command = (program, "mcp", "remove", "-s", "user", KEY)
+            return Plan(place, "removed", before=before, after=before, program=(command,), record=record)
+        after = _undone(place, text, record)
+        if record is not None and record.made_file and after.strip() in ("", "{}", place.host.skeleton.strip()):
+            return Plan(place, "removed", before=before, record=record)
+        return Plan(place, "removed", before=before, after=after.encode(), record=record)
+    except Refused as refused:
+        return Plan(place, "refused", why=str(refused), before=before, after=before, record=record)
+
+
+def text_at(path: Path) -> str:
+    """The text of a host's file; none if there is no file.
+
+    Raises:
+        EditError: it cannot be read.
+        Refused: it is not UTF-8.
+    """
+    return _decoded(read_file(path) or b"")
+
+
+def is_ours(entry: Any, record: Record | None) -> bool:
+    """Whether an entry starts hubd, or is what we put there, or reaches what that reached."""
+    if starts_hubd(entry):
+        return True
+    if record is None:
+        return False
+    url = url_of(record.entry)
+    return entry == record.entry or (url is not None and url_of(entry) == url)
+
+
+def _by_program(place: Place, entry: dict[str, Any], program: str, there: bool, before: bytes | None) -> Plan:
+    """Claude Code's file is live state, so its own program changes it."""
+    remove = (program, "mcp", "remove", "-s", "user", KEY)
+    add = (program, "mcp", "add-json", "-s", "user", KEY, json.dumps(entry))
+    commands = (remove, add) if there else (add,)
+    record = Record(host=place.host.id, entry=entry)
+    return Plan(place, "updated" if there else "added", before=before, after=before, record=record, program=commands)
+
+
+def _undone(place: Place, text: str, record: Record | None) -> str:
+    """`text` without our entry: verbatim as it came if that is still there, else the entry alone.
+
+    Raises:
+        Refused: neither can be done for certain.
+    """
+    shape = place.kept
+    meant = hostfile.without(shape, hostfile.read(shape, text), KEY)
+    at = text.find(record.new) if record is not None and record.new else -1
+    while record is not None and at >= 0:
+        candidate = Edit(at, record.new, record.old).apply(text)
+        with suppress(Refused):
+            if hostfile.plain(shape, hostfile.read(shape, candidate)) == meant:
+                return candidate
+        at = text.find(record.new, at + 1)
+    left = hostfile.remove(shape, text, KEY).apply(text)
+    if record is not None and record.made_root and shape.format == "json" and not hostfile.entries(shape, left):
+        with suppress(Refused):
+            without_root = jsonc.remove(left, shape.root[:-1], shape.root[-1]).apply(left)
+            if hostfile.plain(shape, jsonc.read(without_root)) == meant:
+                return without_root
+    return left
+
+
+def _decoded(data: bytes) -> str:
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        raise Refused("is not UTF-8 text") from None
+
+
+def _has_no_root(place: Place, text: str) -> bool:
+    document = hostfile.read(place.kept, text)
+    for name in place.kept.root:
+        document = document.get(name) if isinstance(document, dict) else None
+    return document is None
+
+
+def _missing(path: Path) -> tuple[str, ...]:
+    """The directories that will have to be made for `path`, the outermost first."""
+    return tuple(str(parent) for parent in reversed(path.parents) if not parent.exists())
+
+
+# --- deeds ------------------------------------------------------------------------------------------------------------
+
+
+def carry_out(plan: Plan, records: Records, *, now: datetime, backups: Path, environ: Mapping[str, str]) -> Path | None:
+    """Do what was planned, and remember it; the backup, if one was made.
+
+    Raises:
+        EditError: the file was changed meanwhile, or something cannot be written, or the host's program refused.
+    """
+    path, backup = plan.place.path, None
+    if not plan.changes:
+        if plan.did == "absent":
+            records.put(path, None)
+        return None
+    if plan.program:
+        for command in plan.program:
+            _run(command, environ)
+    elif plan.after is None:
+        assert plan.before is not None
+        backup = remove_file(path, was=plan.before, now=now, backups=backups)
+        for directory in reversed(plan.record.made_directories if plan.record else ()):
+            with suppress(OSError):  # something else is in it by now
+                os.rmdir(directory)
+    else:
+        backup = replace_file(path, plan.after, was=plan.before, now=now, backups=backups)
+    records.put(path, None if plan.did == "removed" else plan.record)
+    return backup
+
+
+def _run(command: tuple[str, ...], environ: Mapping[str, str]) -> None:
+    """Run a host's program; what it says is shown only if it fails."""
+    name = Path(command[0]).name
+    try:
+        done = subprocess.run(
+            command,
+            env=dict(environ),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=PROGRAM_PATIENCE_S,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        reason = error.strerror if isinstance(error, OSError) else f"no answer within {PROGRAM_PATIENCE_S} s"
+        raise EditError(f"`{name} mcp` cannot be run: {reason}; nothing was changed") from None
+    if done.returncode:
+        said = done.stdout.decode(errors="replace").strip()[:300]
+        raise EditError(f"`{' '.join((name, *command[1:6]))}` failed: {said or f'exit code {done.returncode}'}")
+
+
+def own_program(host: Host, environ: Mapping[str, str]) -> str | None:
+    """The host's own program for changing its entries, if it has one and it is on PATH."""
+    return shutil.which(host.program, path=environ.get("PATH", "")) if host.program else None

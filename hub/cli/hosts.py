@@ -1,0 +1,301 @@
+"""Commands about the hosts of this machine: put the hub into their files, take it out, take over their servers."""
+
+import argparse
+import difflib
+import os
+import shlex
+import shutil
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hub.cli.base import EX_FAILED, EX_OK, UsageError, add, failed
+
+if TYPE_CHECKING:
+    from config.hosts import Host, Machine, Place
+    from config.installed import Plan, Records
+
+
+def add_commands(commands: Any) -> None:
+    """`install` and `uninstall`."""
+    install = add(
+        commands, "install", _install, "put the hub into the configuration of hosts; without a name, list them"
+    )
+    _add_choice(install)
+    install.add_argument("--http", action="store_true", help="with the hub's URL and token, for hosts that take URLs")
+    uninstall = add(commands, "uninstall", _uninstall, "take the hub out of the configuration of hosts")
+    _add_choice(uninstall)
+
+
+def _add_choice(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("hosts", metavar="HOST", nargs="*", help="such as claude-desktop, cursor, codex")
+    parser.add_argument("--all", action="store_true", help="all hosts that are found on this machine")
+    parser.add_argument("--project", type=Path, metavar="DIR", help="the hosts' files in this project, not the user's")
+    parser.add_argument("--dry-run", action="store_true", help="show what would be changed, and change nothing")
+
+
+# --- install and uninstall --------------------------------------------------------------------------------------------
+
+
+def _install(options: argparse.Namespace) -> int:
+    from config import hosts
+    from config.installed import own_program, plan_install
+
+    machine = hosts.Machine.this()
+    if not options.hosts and not options.all:
+        return _list(machine)
+    hubd, url = own_command(), _address() if options.http else None
+    code, without_urls = EX_OK, []
+
+    def plan(place: "Place", records: "Records") -> "Plan":
+        entry = hosts.stdio_entry(place.host, hubd)
+        if url is not None:
+            by_url = hosts.http_entry(place.host, *url)
+            if by_url is None:
+                without_urls.append(place.title)
+            entry = by_url or entry
+        program = None if place.project else own_program(place.host, machine.environ)
+        return plan_install(place, entry, records, program)
+
+    code = _carry_out(options, machine, _chosen(options, machine), plan)
+    for title in without_urls:
+        print(f"note: {title} takes no URLs, so it starts `hubd connect`", file=sys.stderr)
+    if url is not None and url[1] is not None and not options.dry_run:
+        print(
+            "note: these files now hold the hub's token: keep them to yourself, and out of repositories",
+            file=sys.stderr,
+        )
+    return code
+
+
+def _uninstall(options: argparse.Namespace) -> int:
+    from config.hosts import Machine
+    from config.installed import own_program, plan_uninstall
+
+    machine = Machine.this()
+    if not options.hosts and not options.all:
+        raise UsageError("name hosts, or write --all; `hubd install` lists them")
+
+    def plan(place: "Place", records: "Records") -> "Plan":
+        return plan_uninstall(place, records, None if place.project else own_program(place.host, machine.environ))
+
+    return _carry_out(options, machine, _chosen(options, machine), plan)
+
+
+def _carry_out(
+    options: argparse.Namespace,
+    machine: "Machine",
+    places: Sequence["Place"],
+    plan: Callable[["Place", "Records"], "Plan"],
+) -> int:
+    """Decide for each file and do it, one after the other; what fails for one does not keep the others from it."""
+    from config.edits import EditError, locked
+    from config.installed import Records, carry_out
+    from config.paths import backup_dir, installed_path, state_dir
+
+    code = EX_OK
+    with locked(state_dir()):
+        records = Records(installed_path())
+        for place in places:
+            try:
+                planned = plan(place, records)
+                if planned.did == "refused":
+                    code = _refused(planned, options)
+                elif options.dry_run:
+                    _show(planned)
+                else:
+                    backup = carry_out(
+                        planned, records, now=datetime.now(UTC), backups=backup_dir(), environ=machine.environ
+                    )
+                    print(_said(planned, backup))
+            except EditError as error:
+                code = failed(EX_FAILED, f"{place.title}: {error}")
+    return code
+
+
+def _refused(planned: "Plan", options: argparse.Namespace) -> int:
+    from config import hostfile, hosts
+
+    failed(EX_FAILED, f"{planned.place.title}: {planned.place.path}: {planned.why}; it was left as it is")
+    if options.command is _install:
+        snippet = hostfile.snippet(planned.place.kept, hosts.KEY, hosts.stdio_entry(planned.place.host, own_command()))
+        print(f"To add the hub by hand, put this there:\n\n{snippet}\n", file=sys.stderr)
+    return EX_FAILED
+
+
+def _said(planned: "Plan", backup: Path | None) -> str:
+    place = planned.place
+    words = {
+        "added": "added to",
+        "updated": "updated in",
+        "unchanged": "is already in",
+        "removed": "removed from",
+        "absent": "is not in",
+    }
+    text = f"{place.title}: {words[planned.did]} {place.path}"
+    if backup is not None:
+        text += f" (the old file is {backup})"
+    return f"{text}; {place.host.note}" if planned.changes and place.host.note else text
+
+
+def _show(planned: "Plan") -> None:
+    """What would be done, as a diff."""
+    if not planned.changes:
+        print(_said(planned, None))
+    for command in planned.program:
+        print(f"would run: {_masked_words(command)}")
+    if planned.changes and not planned.program:
+        for line in diff(planned.place, planned.before or b"", planned.after or b""):
+            print(line)
+
+
+def _masked_words(command: Sequence[str]) -> str:
+    import json
+
+    from config.secrecy import masked, secrets_in
+
+    text = shlex.join(command)
+    for word in command:
+        if word.startswith("{"):
+            text = masked(text, list(secrets_in(json.loads(word))))
+    return text
+
+
+def diff(place: "Place", before: bytes, after: bytes) -> Iterator[str]:
+    """A unified diff without secrets, line by line."""
+    from config import hostfile
+    from config.secrecy import masked, secrets_in
+    from hub.wire.clean import printable
+
+    texts = [data.decode() for data in (before, after)]
+    secrets = [secret for text in texts for secret in secrets_in(hostfile.read(place.kept, text))]
+    old, new = (text.splitlines() for text in texts)
+    for line in difflib.unified_diff(old, new, str(place.path), str(place.path), lineterm=""):
+        yield printable(masked(line, secrets))
+
+
+def _list(machine: "Machine") -> int:
+    """The hosts that are here, and whether they have the hub."""
+    from config import hosts
+    from config.installed import Records
+    from config.paths import installed_path
+    from hub.show import table
+
+    records = Records(installed_path())
+    rows = [
+        (host.id, place.title, _state(place, records), place.path)
+        for host in hosts.all_hosts().values()
+        if hosts.is_found(host, machine)
+        for place in hosts.user_places(host, machine)
+    ]
+    if not rows:
+        print("No hosts are found on this machine. These are known: " + ", ".join(hosts.all_hosts()))
+        return EX_OK
+    print("\n".join(table(("NAME", "HOST", "HUB", "FILE"), rows)))
+    print("\nRun `hubd install NAME...` or `hubd install --all`; --dry-run shows the changes first.")
+    return EX_OK
+
+
+def _state(place: "Place", records: "Records") -> str:
+    from config import hosts
+    from config.edits import EditError
+    from config.hostfile import entries
+    from config.installed import is_ours, text_at
+    from config.textedit import Refused
+
+    try:
+        entry = entries(place.kept, text_at(place.path)).get(hosts.KEY)
+    except (EditError, Refused):
+        return "unreadable"
+    return "no" if entry is None else "yes" if is_ours(entry, records.get(place.path)) else "another one"
+
+
+# --- what is meant ----------------------------------------------------------------------------------------------------
+
+
+def _chosen(options: argparse.Namespace, machine: "Machine") -> list["Place"]:
+    """The files of the hosts that were named, or that are here; each file once.
+
+    Raises:
+        UsageError: there is no such host, or nothing of it here.
+    """
+    from config import hosts
+
+    places: list[Place] = []
+    for host in chosen_hosts(options, machine):
+        if options.project is not None:
+            project = options.project.expanduser().absolute()
+            if not project.is_dir():
+                raise UsageError(f"--project: there is no directory {project}")
+            place = hosts.project_place(host, project)
+            if place is None and options.hosts:
+                raise UsageError(f"{host.title} has no file for projects")
+            found = [] if place is None else [place]
+        else:
+            found = hosts.user_places(host, machine)
+            if not found and options.hosts:
+                raise UsageError(f"{host.title} is an extension, and is found in no editor of this machine")
+        places += [each for each in found if each.path not in {place.path for place in places}]
+    if not places:
+        raise UsageError("no hosts are found on this machine; name one to install the hub for it anyway")
+    return places
+
+
+def chosen_hosts(options: argparse.Namespace, machine: "Machine") -> list["Host"]:
+    """The hosts that were named, else those that are here.
+
+    Raises:
+        UsageError: there is no such host.
+    """
+    from difflib import get_close_matches
+
+    from config import hosts
+
+    known = hosts.all_hosts()
+    for name in options.hosts:
+        if name not in known:
+            near = get_close_matches(name, known, 1)
+            hint = f"did you mean {near[0]}?" if near else f"known are: {', '.join(known)}"
+            raise UsageError(f"there is no host {name}; {hint}")
+    if options.hosts:
+        return [known[name] for name in dict.fromkeys(options.hosts)]
+    return [host for host in known.values() if hosts.is_found(host, machine)]
+
+
+def own_command() -> str:
+    """The absolute path by which hosts are to start hubd: the one on PATH if that is this program, since it outlives
+    updates; else this program's own.
+
+    Raises:
+        UsageError: it cannot be found.
+    """
+    beside = Path(sys.executable).with_name("hubd")
+    started = Path(sys.argv[0]) if os.sep in sys.argv[0] and Path(sys.argv[0]).name == "hubd" else beside
+    found = shutil.which("hubd")
+    if found is not None and os.path.isabs(found) and (not started.exists() or os.path.samefile(found, started)):
+        return found
+    if not started.exists():
+        raise UsageError("cannot find the command hubd: put its directory on PATH and run this again")
+    return str(started.absolute())
+
+
+def _address() -> tuple[str, str | None]:
+    """The URL of the hub and its token, by its configuration; None: it asks for none.
+
+    Raises:
+        UsageError: the configuration leaves the port to the kernel.
+        ConfigError: the configuration cannot be used.
+    """
+    from config.check import split_listen
+    from config.layers import load_all
+    from config.paths import token_path
+    from hub.access import read_or_make_token
+
+    config = load_all(None, os.environ).config
+    host, port = split_listen(config.listen)
+    if port == 0:
+        raise UsageError('--http needs a fixed port: write listen = "127.0.0.1:8765" in hubd.toml')
+    name = f"[{host}]" if ":" in host else host
+    return f"http://{name}:{port}/mcp", None if config.auth == "none" else read_or_make_token(token_path())
