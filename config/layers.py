@@ -57,7 +57,15 @@ def load_all(named: Path | None, environ: Mapping[str, str], *, texts: Mapping[P
     Raises:
         ConfigError: with all problems, each with file, line and key, and what to write instead.
     """
-    gathered = gather(named, environ, texts)
+    return loaded(gather(named, environ, texts))
+
+
+def loaded(gathered: Gathered) -> Loaded:
+    """What the files make.
+
+    Raises:
+        ConfigError: as `load_all`.
+    """
     config, origins = assemble(gathered)
     problems = [
         *gathered.findings.problems,
@@ -105,6 +113,10 @@ class Stack(Struct, frozen=True):
     used: tuple[Entry, ...]
     """The first that defines the upstream, and before it those that add to that."""
     shadowed: tuple[Entry, ...]
+
+    def defines(self) -> bool:
+        """Whether any entry has `command` or `url`."""
+        return self.used[-1].defines()
 
     def value(self, setting: str) -> Any:
         """What the files say of a setting, as they say it; None: nothing."""
@@ -156,9 +168,10 @@ def _stack(name: str, entries: list[Entry]) -> Stack:
 
 
 def _of_layer(name: str, layer: Layer, entries: list[Entry]) -> Iterator[Entry]:
-    """At most one entry of a layer, or two of which the first adds to the second."""
+    """At most one entry of a layer, or two of which the first adds to the second. A project's files have an order."""
     here = [entry for entry in entries if entry.source.layer is layer]
-    if len(here) == 2 and here[0].source.is_main and not here[0].defines() and here[1].defines():
+    adds = len(here) == 2 and here[0].source.is_main and not here[0].defines() and here[1].defines()
+    if adds or layer is Layer.PROJECT:
         yield from here
         return
     yield from here[:1]
@@ -202,7 +215,7 @@ def upstream_of(stack: Stack, below: UpstreamConfig | None = None) -> UpstreamCo
         values = resolved(entry.source, entry.table, is_disabled=is_disabled)
         values, upstream = fit(values, UpstreamConfig, entry.source.findings, entry.table.place)
         merged = _merged(merged, values)
-    if below is not None and not stack.used[-1].defines():
+    if below is not None and not stack.defines():
         merged = _merged(_values(below), merged)
     if len(stack.used) > 1 or below is not None:
         upstream = convert(merged, UpstreamConfig)

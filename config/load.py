@@ -45,6 +45,7 @@ class Source:
         self.variables = variables
         self.tables: list[Table] = []
         self.settings: dict[str, Any] = {}
+        self.text = ""
 
     def __repr__(self) -> str:
         return f"<Source {self.path} ({self.layer.value}): {', '.join(table.name for table in self.tables)}>"
@@ -77,7 +78,8 @@ def read_source(
     source = Source(path, layer, Variables(environ, path.parent, project=project), is_main=is_main)
     findings = source.findings
     with findings.gathered():
-        document = parse(read(path) if text is None else text, path)
+        source.text = read(path) if text is None else text
+        document = parse(source.text, path)
         findings.line = document.line
         tree = document.tree
         is_toml = isinstance(tree, dict) and path.suffix not in mcpservers.SUFFIXES

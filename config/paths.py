@@ -97,6 +97,11 @@ def installed_path() -> Path:
     return state_dir() / "installed.json"
 
 
+def trust_path() -> Path:
+    """Which project files the user allowed."""
+    return state_dir() / "trust.json"
+
+
 def _socket(name: str) -> Path:
     path = runtime_dir() / name
     if len(os.fsencode(path)) > MAX_SOCKET_BYTES:

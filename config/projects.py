@@ -1,0 +1,117 @@
+"""The files of a project: upstreams for hosts that work in its folder, on top of the user's own.
+
+    .hubd.toml     [upstreams.NAME], as in hubd.toml
+    .mcp.json      as Claude Code and others have it; `.hubd.toml` wins where both name an upstream
+
+A file that came with a checkout starts programs, so nothing of it counts until the user allowed exactly its content
+(`trust`). What a hub does: `find_project` for the root of a host, `load_project`, `Trust.is_allowed`, and then show
+that host `base.upstreams | project.upstreams`.
+"""
+
+import os
+import stat
+from collections.abc import Mapping
+from hashlib import sha256
+from pathlib import Path
+from typing import Final
+
+from msgspec import Struct
+
+from config.layers import Layer, Origin, Stack, check_names, origins_of, stacks, upstream_of
+from config.load import Source, read_source
+from config.schema import ConfigError, HubConfig, Remark, UpstreamConfig
+from config.source import Keys
+
+PROJECT_FILES: Final = (".hubd.toml", ".mcp.json")
+"""The first wins."""
+
+
+class Project(Struct, frozen=True, kw_only=True):
+    """What the files of one folder say, checked together with what the user has."""
+
+    root: Path
+    files: tuple[Path, ...]
+    """A change of any of these, or that one comes to be, may change the project."""
+    digest: str
+    """Of all content below `root` that counts: the project's files, and files of variables that they name there."""
+    upstreams: dict[str, UpstreamConfig]
+    """Those the project names, in its order: new ones, and in place of the user's."""
+    origins: Mapping[Keys, Origin]
+    warnings: tuple[Remark, ...]
+
+
+def find_project(directory: Path, home: Path) -> Path | None:
+    """The folder at or above `directory` that holds project files; links are followed.
+
+    Neither the home directory nor the root of the file system is a project, and nothing is looked for at or above them,
+    nor at or above a directory that belongs to someone else or to everyone, like /tmp.
+    """
+    here, end = Path(os.path.realpath(directory)), Path(os.path.realpath(home))
+    for each in (here, *here.parents):
+        if each in (end, each.parent):
+            return None
+        try:
+            found = each.stat()
+        except OSError:
+            return None
+        is_everyone_s = found.st_mode & stat.S_ISVTX and found.st_mode & stat.S_IWOTH
+        if found.st_uid not in (0, os.geteuid()) or is_everyone_s:
+            return None
+        if any(os.path.lexists(each / name) for name in PROJECT_FILES):
+            return each
+    return None
+
+
+def read_project(root: Path, environ: Mapping[str, str]) -> list[Source]:
+    """Those of the project's files that are there. Blocks; never raises."""
+    paths = [root / name for name in PROJECT_FILES]
+    return [read_source(path, Layer.PROJECT, environ, project=root) for path in paths if os.path.lexists(path)]
+
+
+def load_project(root: Path, environ: Mapping[str, str], base: HubConfig) -> Project:
+    """Read and check the files of `root`. Blocks. An entry without `command` or `url` adds to that of `base`.
+
+    Raises:
+        ConfigError: with all problems, each with file, line and key, and what to write instead.
+    """
+    sources = read_project(root, environ)
+    found = stacks(sources)
+    upstreams = {name: _upstream(name, stack, base) for name, stack in found.items()}
+    others = {name: upstream for name, upstream in base.upstreams.items() if name not in upstreams}
+    check_names(found, others | upstreams)
+    if problems := [each for source in sources for each in source.findings.problems]:
+        raise ConfigError.of(problems)
+    own = tuple(root / name for name in PROJECT_FILES)
+    return Project(
+        root=root,
+        files=tuple(dict.fromkeys((*own, *(path for source in sources for path in source.variables.files)))),
+        digest=_digest(root, sources),
+        upstreams=upstreams,
+        origins={keys: origin for name, stack in found.items() for keys, origin in origins_of(name, stack)},
+        warnings=tuple(doubt for source in sources for doubt in source.findings.doubts),
+    )
+
+
+def _upstream(name: str, stack: Stack, base: HubConfig) -> UpstreamConfig:
+    below = base.upstreams.get(name)
+    if below is not None and below.disabled and not stack.defines() and stack.value("disabled") is False:
+        text = (
+            f'"{name}" is disabled in your own configuration, which a project cannot change: give it a command or url'
+        )
+        stack.wrong(("disabled",), text)
+    return upstream_of(stack, below)
+
+
+def _digest(root: Path, sources: list[Source]) -> str:
+    content = {source.path: source.text.encode() for source in sources}
+    for source in sources:
+        content |= {path: data for path, data in source.variables.files.items() if _is_below(path, root)}
+    digest = sha256()
+    for path, data in sorted(content.items()):
+        for part in (os.fsencode(os.path.relpath(path, root)), data):
+            digest.update(b"%d:%b" % (len(part), part))
+    return digest.hexdigest()
+
+
+def _is_below(path: Path, root: Path) -> bool:
+    return Path(os.path.realpath(path)).is_relative_to(root) or Path(os.path.normpath(path)).is_relative_to(root)
