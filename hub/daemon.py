@@ -47,7 +47,7 @@ from hub.http_server import HttpServer
 from hub.hub import OPEN_DOOR, Hub
 from hub.lines import LineServer
 from hub.link.exchange import OWNER, Identity
-from hub.process import Watch, keep_to_itself
+from hub.process import Faults, Watch, keep_to_itself
 from hub.revival import Revival
 from hub.seal import Sealer, Signer, load_keys
 from hub.sockets import AlreadyRunning, bind_unix, take_lock
@@ -189,7 +189,7 @@ async def serve_daemon(config: HubConfig) -> None:
 async def sweep() -> None:
     """Kill what hubs of this user left behind that were killed themselves (F-D-03)."""
     if left := await trio.to_thread.run_sync(kill_orphans):
-        log.warning("killed %d processes that a hub had left behind when it was killed itself", left)
+        log.warning("ended what a hub had left behind when it was killed itself (%d in all)", left)
 
 
 def _last_known() -> LastKnown:
@@ -318,12 +318,14 @@ class _Controls:
     def __init__(self, hub: Hub, watch: Watch) -> None:
         self._hub = hub
         self._watch = watch
+        self._faults = Faults()
+        logging.getLogger().addHandler(self._faults)
         self.tools = hub.tools
         self.call = hub.call
         self.restart = hub.restart
 
     async def status(self) -> dict[str, object]:
-        return {**await self._hub.status(), "loop": self._watch.facts()}
+        return {**await self._hub.status(), "loop": self._watch.facts(), "faults": self._faults.count}
 
     async def stop(self) -> None:
         os.kill(os.getpid(), signal.SIGTERM)

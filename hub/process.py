@@ -45,6 +45,18 @@ def keep_to_itself() -> None:
         ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
 
 
+class Faults(logging.Handler):
+    """Counts the faults of the hub's own: records with a traceback, which the walls around calls and the like make."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.ERROR)
+        self.count = 0
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.exc_info:
+            self.count += 1
+
+
 class Watch:
     """Notices when the event loop stands still for `blocked_s`: then no host is served (F-D-12).
 

@@ -1,8 +1,10 @@
 """One request of an attached host, from taking it on to its answer."""
 
 import logging
+from secrets import token_hex
 
 import trio
+from msgspec import Raw
 
 from hub.link.exchange import Caller, Overloaded
 from hub.registry import Downstream, Router
@@ -16,18 +18,24 @@ log = logging.getLogger("hubd.host")
 async def answer(router: Router, request: Request, exchange: HostExchange, scope: trio.CancelScope) -> Reply | None:
     """Have `request` answered within `scope`; None: it was cancelled, and gets no answer (P-10).
 
-    A wall: what goes wrong in here fails this request and nothing else.
+    A wall: what goes wrong in here fails this request and nothing else. The answer carries a `ref`, under which the log
+    says all (F-D-13).
     """
     exchange.begin()
     try:
         with scope:
             return await router.dispatch(request, exchange)
     except Exception:
-        log.exception("cannot answer %s", request.method)
-        return Failure(INTERNAL_ERROR, "The hub failed to answer this request; its log says why")
+        ref = token_hex(4)
+        log.exception("cannot answer %s (ref %s)", request.method, ref)
+        return Failure(INTERNAL_ERROR, f"The hub failed to answer this request; its log says why at {ref}", _at(ref))
     finally:
         exchange.end()
     return None
+
+
+def _at(ref: str) -> Raw:
+    return raw({"ref": ref, "executed": "unknown", "retryable": False})
 
 
 def start(host: Downstream, router: Router, request: Request, caller: Caller) -> trio.CancelScope | Reply:

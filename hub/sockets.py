@@ -76,7 +76,7 @@ def bind_unix(path: Path) -> socket.socket:
         ConfigError: something that is not ours is there, or the directory takes no sockets.
     """
     _refuse_unless_stale(path)
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    draft = path.with_name(f".{os.getpid()}")  # no longer than the name, since a socket's path may not be long
     draft.unlink(missing_ok=True)
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:

@@ -1,0 +1,261 @@
+"""The daemon when things go wrong: nothing outlives it, of many there is one, and it says what it did about it."""
+
+import contextlib
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import psutil
+import pytest
+from attached import DEMO, INITIALIZE, children, ended, hubd, ready, upstream
+from processes import HUBD, own_directories, running, running_hub
+
+
+def pid_in(file):
+    return psutil.Process(int(file.read_text()))
+
+
+def leaving(file, *how):
+    """A server whose tool `leave` leaves a grandchild behind."""
+    return upstream("scripted", {"on": {"tools/call:leave": [["fork", str(file), *how], ["serve"]]}})
+
+
+def leave(host):
+    host.ask(5, "tools/call", {"name": "scripted__leave"})
+    assert "result" in host.receive()
+
+
+@contextlib.contextmanager
+def on_stdio(directory, config):
+    """`hubd serve --stdio`, and a function to ask it."""
+    env = own_directories(directory)
+    (file := directory / "stdio.toml").write_text(config)
+    with running([HUBD, "serve", "--stdio", "--config", file], directory / "stdio.log", env=env) as process:
+
+        def ask(id, method, params):
+            process.write(json.dumps({"jsonrpc": "2.0", "id": id, "method": method, "params": params}).encode() + b"\n")
+            process.wait_for(rf'"id":{id}\b')
+
+        ask(0, "initialize", INITIALIZE)
+        ask(1, "tools/list", {})
+        yield process, ask
+
+
+# --- nothing outlives the hub -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.covers("F-P-20", "I-8", "F-D-01")
+@pytest.mark.parametrize("how", [(False, False), (True, False), (True, True)], ids=["group", "session", "bare"])
+def test_a_hub_that_is_stopped_leaves_nothing_whatever_its_children_did(tmp_path, how):
+    with running_hub(tmp_path, leaving(file := tmp_path / "pid", *how)) as hub, ready(hub) as host:
+        leave(host)
+        grandchild = pid_in(file)
+        assert grandchild.ppid() == hub.process.pid, "it was adopted"
+        left = children(hub)
+        assert grandchild in left
+        os.kill(hub.process.pid, signal.SIGTERM)
+        assert hub.process.exit_code() == 0
+        assert not any(psutil.pid_exists(process.pid) for process in left)
+
+
+@pytest.mark.covers("F-P-20", "I-12")
+def test_what_was_adopted_is_reaped_while_the_hub_runs(tmp_path):
+    with running_hub(tmp_path, leaving(file := tmp_path / "pid", True, True, True)) as hub, ready(hub) as host:
+        for _ in range(5):
+            leave(host)
+            assert not pid_in_any_state(file)
+        assert [process.status() for process in children(hub)].count(psutil.STATUS_ZOMBIE) == 0
+
+
+def pid_in_any_state(file):
+    """Whether it is still there after a moment."""
+    with contextlib.suppress(ProcessLookupError):
+        pidfd = os.pidfd_open(int(file.read_text()))
+        with contextlib.closing(os.fdopen(pidfd)):
+            assert select.select([pidfd], [], [], 20)[0]
+        while psutil.pid_exists(int(file.read_text())):
+            pass  # it is being reaped
+    return False
+
+
+@pytest.mark.covers("F-D-03", "M-05", "I-8")
+@pytest.mark.parametrize("next_one", ["serve", "serve --stdio"])
+@pytest.mark.parametrize("setsid", [False, True])
+def test_whatever_a_killed_hub_left_is_gone_after_any_hub_s_start(tmp_path, next_one, setsid):
+    """The killed one was on stdio, and nobody remembers it."""
+    with on_stdio(tmp_path, leaving(file := tmp_path / "pid", setsid)) as (process, ask):
+        ask(5, "tools/call", {"name": "scripted__leave"})
+        left = psutil.Process(process.pid).children(recursive=True)
+        assert pid_in(file) in left
+        os.kill(process.pid, signal.SIGKILL)
+        process.exit_code()
+        assert pid_in(file).is_running()
+        if next_one == "serve":
+            with running_hub(tmp_path / "e", DEMO):
+                assert ended(left)
+        else:
+            with on_stdio(tmp_path, DEMO):
+                assert ended(left)
+
+
+@pytest.mark.covers("F-D-03", "I-8")
+def test_a_start_leaves_the_children_of_living_hubs_alone(tmp_path):
+    with running_hub(tmp_path / "a", DEMO) as hub, ready(hub), on_stdio(tmp_path, DEMO) as (process, _):
+        kept = [*children(hub), *psutil.Process(process.pid).children(recursive=True)]
+        assert len(kept) >= 2
+        with running_hub(tmp_path / "b", DEMO) as another, ready(another):
+            assert all(process.is_running() and process.status() != psutil.STATUS_ZOMBIE for process in kept)
+        assert hubd(hub, "call", "demo__add", "a=2", "b=40").stdout.strip() == "2 + 40 = 42"
+
+
+# --- faults of its own ------------------------------------------------------------------------------------------------
+
+BROKEN = """if True:
+    import sys, trio
+    from hub import daemon
+    where, stdio, *arguments = sys.argv[1:]
+
+    class Broken(daemon.Hub):
+        async def run(self, *, task_status=trio.TASK_STATUS_IGNORED):
+            if where == "start":
+                raise ZeroDivisionError("a bug")
+            async with trio.open_nursery() as nursery:
+                await nursery.start(super().run)
+                await self.supervisor.settled.wait()
+                if where == "settled":
+                    raise ZeroDivisionError("a bug")
+                task_status.started()
+                await trio.sleep(0.2)
+                if where == "group":
+                    nursery.start_soon(trio.sleep, "a bug")
+                    nursery.start_soon(trio.sleep, "another")
+                else:
+                    raise trio.TrioInternalError("a bug of trio's")
+
+    daemon.Hub = Broken
+    from pathlib import Path
+    options = daemon.ServeOptions(config=Path(arguments[0]), listen="127.0.0.1:0", stdio=bool(stdio))
+    sys.exit(daemon.run_serve(options))
+"""
+
+
+@pytest.mark.covers("F-D-14", "I-8")
+@pytest.mark.parametrize("where", ["start", "settled", "group", "internal"])
+@pytest.mark.parametrize("stdio", ["", "stdio"])
+def test_a_fault_that_nothing_can_deal_with_stops_the_hub_in_order(tmp_path, where, stdio):
+    script = {"start": [["fork", str(tmp_path / "pid"), True, True]]}
+    (config := tmp_path / "hubd.toml").write_text(upstream("scripted", script))
+    env = own_directories(tmp_path)
+    argv = [sys.executable, "-I", "-c", BROKEN, where, stdio, config]
+    with running(argv, tmp_path / "log", env=env) as process:
+        assert process.exit_code() == 70
+        assert "because of a fault of its own" in process.tail()
+    if where != "start":
+        assert not psutil.pid_exists(int((tmp_path / "pid").read_text()))
+    assert not list(Path(env["XDG_RUNTIME_DIR"]).rglob("*.sock"))
+
+
+@pytest.mark.covers("F-D-12", "F-D-13")
+def test_status_tells_of_faults_and_of_standing_still(tmp_path):
+    with running_hub(tmp_path, DEMO) as hub:
+        status = json.loads(hubd(hub, "status", "--json").stdout)
+        assert status["loop"].keys() == {"blocked", "longestS"}
+        assert status["faults"] == 0
+
+
+# --- of many there is one ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.covers("F-D-09")
+def test_of_twenty_daemons_that_start_at_once_one_stays(tmp_path):
+    env = own_directories(tmp_path)
+    (config := tmp_path / "hubd.toml").write_text("[upstreams]\n")
+    argv = [str(part) for part in (HUBD, "serve", "--config", config, "--listen", "127.0.0.1:0")]
+    pipe = subprocess.PIPE
+    racers = [subprocess.Popen(argv, env=env, stdout=pipe, stderr=pipe, text=True) for _ in range(20)]
+    try:
+        said: dict[int, str] = {}
+        first = threading.Event()
+        readers = [threading.Thread(target=_first_line, args=(racer, said, first)) for racer in racers]
+        for reader in readers:
+            reader.start()
+        assert first.wait(60)
+        [winner] = [racer for racer in racers if said.get(racer.pid)]
+        losers = [racer for racer in racers if racer is not winner]
+        assert [racer.wait(60) for racer in losers] == [75] * 19
+        assert all(f"already running (process {winner.pid})" in racer.stderr.read() for racer in losers)
+        assert winner.poll() is None
+        winner.terminate()
+        assert winner.wait(30) == 0
+    finally:
+        for racer in racers:
+            racer.kill()
+        for reader in readers:
+            reader.join(30)
+        for racer in racers:
+            racer.communicate()
+
+
+def _first_line(racer, said, first):
+    if line := racer.stdout.readline():
+        said[racer.pid] = line
+        first.set()
+
+
+@pytest.mark.covers("F-D-09", "F-H-23")
+def test_twenty_shims_that_start_at_once_share_one_daemon_and_its_upstreams(tmp_path):
+    env = own_directories(tmp_path)
+    config = Path(env["XDG_CONFIG_HOME"], "hubd")
+    config.mkdir(mode=0o700)
+    (config / "hubd.toml").write_text('listen = "127.0.0.1:0"\n' + DEMO)
+    ask = [
+        {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": INITIALIZE},
+        {
+            "jsonrpc": "2.0",
+            "id": 2,
+            "method": "tools/call",
+            "params": {"name": "demo__add", "arguments": {"a": 2, "b": 40}},
+        },
+    ]
+    pipe = subprocess.PIPE
+    shims = [
+        subprocess.Popen([HUBD, "connect"], env=env, stdin=pipe, stdout=pipe, stderr=pipe, text=True) for _ in range(20)
+    ]
+    lock = Path(env["XDG_RUNTIME_DIR"], "hubd", "hubd.lock")
+    try:
+        for shim in shims:
+            shim.stdin.write("".join(json.dumps(each) + "\n" for each in ask))
+            shim.stdin.flush()
+        for shim in shims:
+            answers = {message["id"]: message for message in map(json.loads, [shim.stdout.readline() for _ in ask])}
+            assert answers[2]["result"]["content"][0]["text"] == "2 + 40 = 42"
+        daemon = psutil.Process(int(lock.read_text()))
+        family = [daemon, *daemon.children(recursive=True)]
+        marked = [process for process in psutil.process_iter() if _belongs_to(process, env)]
+        daemons = [process for process in marked if "serve" in _argv(process)]
+        demos = [process for process in marked if "upstreams.demo" in _argv(process)]
+        assert daemons == [daemon]
+        assert len(demos) == 1
+        assert demos[0] in family
+    finally:
+        for shim in shims:
+            shim.communicate(timeout=30)
+        subprocess.run([HUBD, "stop"], env=env, capture_output=True, timeout=60, check=False)
+    assert ended(family)
+
+
+def _argv(process):
+    with contextlib.suppress(psutil.Error):
+        return process.cmdline()
+    return []
+
+
+def _belongs_to(process, env):
+    with contextlib.suppress(psutil.Error):
+        return process.environ().get("HOME") == env["HOME"]
+    return False
