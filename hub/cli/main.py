@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from config.schema import ConfigError
-from hub.cli import running, service
+from hub.cli import editing, hosts, running, service
 from hub.cli.base import EX_CONFIG, EX_FAILED, EX_INTERRUPTED, EX_UNAVAILABLE, EX_USAGE, UsageError, failed
 from hub.control_client import ControlFailed, HubNotRunning
 
-FAMILIES: Final = (running, service)
+FAMILIES: Final = (running, editing, service, hosts)
 """Modules that `add_commands`, in the order of the help."""
 
 EPILOG: Final = """exit codes:
@@ -31,7 +31,8 @@ files:
 
 def main(arguments: Sequence[str]) -> int:
     """Run one command; the exit code. Never raises for what a user can cause."""
-    options = _parser().parse_args(arguments)
+    arguments, words = editing.apart(arguments)
+    options = _parser().parse_args(arguments, argparse.Namespace(words=words))
     command: Callable[[argparse.Namespace], int] = options.command
     try:
         code = command(options)

@@ -1,0 +1,248 @@
+"""Changes of hubd's own configuration: which file a change belongs into, and whether everything would still be sound.
+
+A `Draft` holds the texts that files would have. Nothing is written until `save`, and what would be wrong then is found
+by loading the whole configuration with the drafts in the place of the files. How a text is changed so that everything
+around it stays byte for byte is the business of `hostfile`, how a file is replaced that of `edits`.
+"""
+
+import os
+import re
+import tomllib
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from difflib import get_close_matches
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+from msgspec import Struct
+
+from config import hostfile
+from config.document import JSON_SUFFIXES, YAML_SUFFIXES, parse
+from config.edits import EditError, read_file, replace_file
+from config.gather import gather
+from config.hostfile import Shape
+from config.layers import Entry, Stack, load_all, stacks
+from config.load import Layer, Source
+from config.names import is_usable, suggest_id
+from config.paths import config_file
+from config.schema import ConfigError, Remark
+from config.source import Keys
+from config.textedit import Edit, Refused
+
+OWN: Final = Shape("toml", ("upstreams",))
+_PLAIN = re.compile(r"[ \t]*disabled[ \t]*=[ \t]*true[ \t]*\r?\n")
+NEW_FILE: Final = """\
+#:schema ./hubd.schema.json
+# The configuration of hubd. `hubd add` and `hubd edit` change it, and so may you: a hub that runs takes it up at once.
+# With what `hubd schema` prints in the file that is named above, editors complete and check it.
+"""
+
+
+class Saved(Struct, frozen=True):
+    """A file that was changed."""
+
+    path: Path
+    backup: Path | None
+    """None: the file is new."""
+
+
+class Draft:
+    """The configuration as it would be."""
+
+    def __init__(self, named: Path | None, environ: Mapping[str, str]) -> None:
+        self.main = Path(os.path.abspath((named or config_file()).expanduser()))
+        self._environ = environ
+        gathered = gather(self.main if os.path.lexists(self.main) else None, environ)
+        self._main_source = gathered.main
+        self.upstreams = stacks(gathered.sources)
+        self._was: dict[Path, bytes | None] = {}
+        self._texts: dict[Path, str] = {}
+
+    # --- changes ------------------------------------------------------------------------------------------------------
+
+    def add(self, name: str, values: dict[str, Any]) -> None:
+        """A new upstream, in the main file.
+
+        Raises:
+            EditError: the name cannot be one or is taken, or the file cannot be edited for certain.
+        """
+        if not is_usable(name):
+            raise EditError(
+                f'"{name}" cannot name a server: use lower-case words joined by single dashes, at most 16 characters, '
+                f'for instance "{suggest_id(name)}"'
+            )
+        if name in self.upstreams:
+            raise EditError(f'there is a server "{name}" already, in {_place(self.upstreams[name].used[-1])}')
+        self._edit(self._own_main(), lambda text: hostfile.insert(OWN, text, name, values), name)
+
+    def remove(self, name: str) -> Entry | None:
+        """Everything that makes up an upstream, wherever it stands; what comes to light beneath it.
+
+        Raises:
+            EditError: there is none, or a file cannot be edited for certain.
+        """
+        stack = self._stack(name)
+        for entry in reversed(stack.used):  # what remains in between is refused by a hub that watches, not misread
+            self._edit(entry.source.path, partial(_removed, *_shape(entry)), name)
+        return stack.shadowed[0] if stack.shadowed else None
+
+    def switch(self, name: str, *, disabled: bool) -> bool:
+        """Turn an upstream off or on; whether it was not so already.
+
+        In the file that says so, or that defines it; for one that is a host's or was imported, in the main file.
+
+        Raises:
+            EditError: there is none, or a file cannot be edited for certain.
+        """
+        stack = self._stack(name)
+        if (stack.value("disabled") is True) == disabled:
+            return False
+        entry: Entry | None = stack.holder(("disabled",))
+        if entry is None or entry.source.layer is not Layer.USER or not _is_ours(entry.source):
+            entry = next((each for each in stack.used if each.source.is_main and _is_ours(each.source)), None)
+        if entry is None:
+            self._edit(self._own_main(), lambda text: hostfile.insert(OWN, text, name, {"disabled": disabled}), name)
+        elif not disabled and (undone := self._enabled(entry, stack)) is not None:
+            self._edit(entry.source.path, lambda text: undone, name)
+        else:
+            _, key = _shape(entry)
+            self._edit(entry.source.path, lambda text: hostfile.assign(OWN, text, key, "disabled", disabled), name)
+        return True
+
+    def _enabled(self, entry: Entry, stack: Stack) -> Edit | None:
+        """What `hubd disable` once wrote taken back, if the file has just that and it is enough."""
+        below = stack.used[stack.used.index(entry) + 1 :]
+        if any("disabled" in each.table.values for each in below):
+            return None
+        _, key = _shape(entry)
+        text = self._begin(entry.source.path)
+        if entry.table.values == {"disabled": True}:
+            return hostfile.remove(OWN, text, key)
+        return _without_line(text, entry.table.place(("disabled",)))
+
+    def replace(self, text: str) -> None:
+        """A whole new text of the main file."""
+        self._begin(self.main)
+        self._texts[self.main] = text
+
+    def text(self) -> str:
+        """The main file as it is, or as a new one begins."""
+        return self._begin(self.main)
+
+    # --- and what becomes of them -------------------------------------------------------------------------------------
+
+    def problems(self) -> list[Remark]:
+        """What would be wrong and is not wrong now, with the lines of the draft."""
+        known = {(each.file, each.keys, each.text) for each in self._load({})}
+        found = self._load(self._texts)
+        return [each for each in found if (each.file, each.keys, each.text) not in known]
+
+    def problems_of_main(self) -> list[Remark]:
+        """What would be wrong in the main file, or else what `problems` says."""
+        return [each for each in self._load(self._texts) if each.file == self.main] or self.problems()
+
+    def doubts(self, name: str) -> list[Remark]:
+        """What would work, and probably not as meant, of this upstream."""
+        try:
+            loaded = load_all(self.main, self._environ, texts=self._texts)
+        except ConfigError:
+            return []
+        return [each for each in loaded.warnings if name in each.keys]
+
+    def save(self, now: datetime, backups: Path) -> list[Saved]:
+        """Put the changed files in place.
+
+        Raises:
+            EditError: one was changed meanwhile or cannot be written; those before it stay changed.
+        """
+        saved = []
+        for path, text in self._texts.items():
+            data, was = text.encode(), self._was[path]
+            if data != was:
+                saved.append(Saved(path, replace_file(path, data, was=was, now=now, backups=backups)))
+        return saved
+
+    # ------------------------------------------------------------------------------------------------------------------
+
+    def _stack(self, name: str) -> Stack:
+        if name in self.upstreams:
+            return self.upstreams[name]
+        near = get_close_matches(name, self.upstreams, 1)
+        hint = f'did you mean "{near[0]}"?' if near else f"there are: {', '.join(self.upstreams) or 'none'}"
+        raise EditError(f'there is no server "{name}"; {hint}')
+
+    def _own_main(self) -> Path:
+        """The main file, which must be ours to be written.
+
+        Raises:
+            EditError: it is a host's.
+        """
+        if self._main_source is not None and not _is_ours(self._main_source):
+            raise EditError(f"{self.main} is the file of a host and not a hubd.toml: change it there, or by hand")
+        return self.main
+
+    def _begin(self, path: Path) -> str:
+        """The draft of a file, which starts as what it holds."""
+        if path not in self._texts:
+            self._was[path] = was = read_file(path)
+            try:
+                self._texts[path] = NEW_FILE if was is None else was.decode()
+            except UnicodeDecodeError:
+                raise EditError(f"{path}: is not UTF-8 text; save it as UTF-8") from None
+        return self._texts[path]
+
+    def _edit(self, path: Path, change: Callable[[str], Edit], name: str) -> None:
+        text = self._begin(path)
+        try:
+            self._texts[path] = change(text).apply(text)
+        except Refused as error:
+            raise EditError(f"{path}: {name}: {error}; change it by hand: `hubd edit`, or any editor") from None
+        if not self._texts[path].strip():  # which would mean a truncated file (F-C-03)
+            self._texts[path] = NEW_FILE if path == self.main else "# No servers are left here.\n"
+
+    def _load(self, texts: Mapping[Path, str]) -> list[Remark]:
+        try:
+            load_all(self.main, self._environ, texts=texts)
+        except ConfigError as error:
+            return list(error.remarks) or [Remark(self.main, None, (), str(error))]
+        return []
+
+
+def _is_ours(source: Source) -> bool:
+    """Whether it is a file of upstreams in our own form."""
+    return source.path.suffix not in (*JSON_SUFFIXES, *YAML_SUFFIXES) and not source.is_dialect
+
+
+def _shape(entry: Entry) -> tuple[Shape, str]:
+    """How the file keeps its servers, and what it calls this one."""
+    *root, key = entry.table.place(())
+    suffix = entry.source.path.suffix
+    is_yaml = suffix in YAML_SUFFIXES
+    return Shape("json" if suffix in JSON_SUFFIXES else "yaml" if is_yaml else "toml", tuple(root)), key
+
+
+def _removed(shape: Shape, key: str, text: str) -> Edit:
+    return hostfile.remove(shape, text, key)
+
+
+def _place(entry: Entry) -> str:
+    origin = entry.origin(())
+    return f"{origin.file}, line {origin.line}" if origin.line else str(origin.file)
+
+
+def _without_line(text: str, keys: Keys) -> Edit | None:
+    """The line `disabled = true` cut out; None, if the file says it in another way."""
+    if text.startswith("\ufeff"):
+        return None
+    number = parse(text, Path("hubd.toml")).line(keys)
+    lines = [f"{line}\n" for line in text.split("\n")]
+    if number is None or number == len(lines) or not _PLAIN.fullmatch(lines[number - 1]):
+        return None
+    edit = Edit(sum(map(len, lines[: number - 1])), lines[number - 1], "")
+    meant = tomllib.loads(text)
+    table = meant
+    for key in keys[:-1]:
+        table = table[key]
+    del table[keys[-1]]
+    return edit if tomllib.loads(edit.apply(text)) == meant else None

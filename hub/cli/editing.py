@@ -1,0 +1,333 @@
+"""Commands that change the configuration: `add`, `remove`, `enable`, `disable`, `edit`.
+
+They work whether or not a hub runs, and tell it nothing: it watches its files. A change that would break the
+configuration is refused before anything is written.
+"""
+
+import argparse
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+import tomllib
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from hub.cli.base import EX_CONFIG, EX_FAILED, EX_OK, UsageError, add, client, failed
+from hub.control_client import HubNotRunning
+
+if TYPE_CHECKING:
+    from config.edit import Draft
+    from config.schema import Remark
+
+EDITORS: Final = ("sensible-editor", "editor", "nano", "vi")
+"""Tried when neither $VISUAL nor $EDITOR names one."""
+_SECRET_NAME = re.compile(
+    r"token|secret|passw|pwd|api[-_]?key|access[-_]?key|private[-_]?key|authorization|cookie|credential", re.I
+)
+_SECRET = re.compile(
+    r"\b(sk|pk|rk)[-_][A-Za-z0-9_-]{16}|\bgh[a-z]_[A-Za-z0-9]{20}|\bgithub_pat_|\bglpat-|\bxox[a-z]-|\bAKIA[0-9A-Z]{12}"
+    r"|\beyJ[A-Za-z0-9_-]{10}|\bBearer \S{8}|[?&](api[-_]?key|key|token|secret)=[^&]{8}",
+    re.I,
+)
+_EPILOG: Final = """examples:
+  hubd add files -- npx -y @modelcontextprotocol/server-filesystem /home/me/notes
+  hubd add github --url https://example.com/mcp --header 'Authorization=Bearer ${GITHUB_TOKEN}'
+  hubd add db --env 'DATABASE_URL=${file:~/.secrets/db-url}' --set timeouts.call=600 -- db-mcp
+"""
+
+
+def add_commands(commands: Any) -> None:
+    """`add`, `remove`, `enable`, `disable`, `edit`."""
+    new = add(commands, "add", _add, "add a server to the configuration")
+    new.usage = "hubd add NAME [options] -- COMMAND [ARGUMENT ...]\n       hubd add NAME [options] --url URL"
+    new.epilog = f"{_EPILOG}\n{new.epilog}"
+    new.add_argument("name", metavar="NAME", help="lower-case words joined by single dashes")
+    new.add_argument("--url", metavar="URL", help="a server to open, in place of a command to run")
+    new.add_argument("--env", metavar="KEY=VALUE", action="append", default=[], help="a variable for the command")
+    new.add_argument("--header", metavar="KEY=VALUE", action="append", default=[], help="a header for the URL")
+    new.add_argument("--cwd", metavar="DIRECTORY", help="where the command runs")
+    new.add_argument("--disabled", action="store_true", help="known, not started")
+    new.add_argument(
+        "--set",
+        metavar="KEY=VALUE",
+        action="append",
+        default=[],
+        help="any other setting, as in --set timeouts.call=600",
+    )
+    remove = add(commands, "remove", _remove, "remove a server from the configuration")
+    enable = add(commands, "enable", _enable, "turn a server of the configuration on")
+    disable = add(commands, "disable", _disable, "turn a server off and keep its settings")
+    for each in (remove, enable, disable):
+        each.add_argument("name", metavar="NAME", help="the server's name as `hubd status` shows it")
+    edit = add(commands, "edit", _edit, "edit hubd.toml with $VISUAL or $EDITOR; saved when it is right")
+    for each in (new, remove, enable, disable, edit):
+        each.add_argument("--config", type=Path, metavar="FILE", help="the hubd.toml, if it is not the usual one")
+
+
+def apart(arguments: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
+    """The command line, and what follows `--` of `hubd add`: a command line of its own, whose options are not ours."""
+    if arguments[:1] != ["add"] or "--" not in arguments:
+        return arguments, ()
+    at = list(arguments).index("--")
+    return arguments[:at], arguments[at + 1 :]
+
+
+# --- add --------------------------------------------------------------------------------------------------------------
+
+
+def _add(options: argparse.Namespace) -> int:
+    values = _values(options)
+
+    def change(draft: "Draft") -> str:
+        draft.add(options.name, values)
+        return f"added {options.name}"
+
+    return _changed(options, change, _warnings(options.name, values))
+
+
+def _values(options: argparse.Namespace) -> dict[str, Any]:
+    """The settings of the new server, in the order in which they are written.
+
+    Raises:
+        UsageError: they make no sense.
+    """
+    if bool(options.words) == (options.url is not None):
+        raise UsageError("say either which command to run, after `--`, or which URL to open, with --url")
+    values: dict[str, Any] = {}
+    if options.words:
+        values["command"], *arguments = options.words
+        values |= {"args": arguments} if arguments else {}
+    else:
+        values["url"] = options.url
+    for setting, pairs in (("env", options.env), ("headers", options.header)):
+        if pairs:
+            values[setting] = dict(_pair(pair, setting) for pair in pairs)
+    if options.cwd is not None:
+        values["cwd"] = os.path.abspath(os.path.expanduser(options.cwd))
+    if options.disabled:
+        values["disabled"] = True
+    for pair in options.set:
+        path, text = _pair(pair, "set")
+        _refuse_unknown(path.split(".")[0])
+        _set(values, path, text)
+    return values
+
+
+def _refuse_unknown(setting: str) -> None:
+    from difflib import get_close_matches
+
+    from config.schema import UpstreamConfig
+
+    known = UpstreamConfig.__struct_fields__
+    if setting not in known:
+        near = get_close_matches(setting, known, 1)
+        hint = f'did you mean "{near[0]}"?' if near else f"there are: {', '.join(sorted(known))}"
+        raise UsageError(f'--set: there is no setting "{setting}"; {hint}')
+
+
+def _pair(text: str, setting: str) -> tuple[str, str]:
+    """Key and value; a header may be written with a colon, too."""
+    found = re.fullmatch(r"([^=:]+)[=:]\s*(.*)" if setting == "headers" else r"([^=]+)=(.*)", text, re.S)
+    if found is None:
+        option = {"headers": "header"}.get(setting, setting)
+        raise UsageError(f"--{option} takes KEY=VALUE")
+    return found[1].strip(), found[2]
+
+
+def _set(values: dict[str, Any], path: str, text: str) -> None:
+    *above, last = path.split(".")
+    for key in above:
+        values = values.setdefault(key, {})
+        if not isinstance(values, dict):
+            raise UsageError(f"--set {path}: {key} has a value already")
+    if last in values:
+        raise UsageError(f"--set {path}: it has a value already")
+    values[last] = _typed(text)
+
+
+def _typed(text: str) -> Any:
+    """The value that TOML reads there, or else the text itself."""
+    try:
+        value = tomllib.loads(f"value = {text}")
+    except tomllib.TOMLDecodeError:
+        return text
+    plain = isinstance(value.get("value"), bool | int | float | str | list | dict)
+    return value["value"] if plain and len(value) == 1 else text
+
+
+def _warnings(name: str, values: dict[str, Any]) -> list[str]:
+    """What is doubtful about a new server beyond what the configuration itself says. Shows no values (SEC-61)."""
+    found = []
+    for setting in ("env", "headers"):
+        for key, value in values.get(setting, {}).items():
+            if "${" not in value and value and (_SECRET_NAME.search(key) or _SECRET.search(value)):
+                variable = re.sub(r"\W+", "_", key if setting == "env" else f"{name}_token").upper()
+                scheme = "Bearer " if value.startswith("Bearer ") else ""
+                found.append(
+                    f"{setting}.{key} looks like a secret and now stands in the file as it is; better write "
+                    f"'{scheme}${{{variable}}}' (a variable of the hub's environment) "
+                    f"or '{scheme}${{file:~/.secrets/{variable.lower()}}}'"
+                )
+    texts = [values.get("url", ""), *values.get("args", [])]
+    if any("${" not in text and _SECRET.search(text) for text in texts):
+        where = "url" if "url" in values else "args"
+        found.append(f"{where} seems to hold a secret; better write ${{VAR}} or ${{file:path}} in its place")
+    command = values.get("command")
+    if command and "${" not in command and "/" not in command and shutil.which(command) is None:
+        found.append(f"there is no command {command} on the PATH of this shell")
+    return found
+
+
+# --- remove, enable, disable ------------------------------------------------------------------------------------------
+
+
+def _remove(options: argparse.Namespace) -> int:
+    def change(draft: "Draft") -> str:
+        beneath = draft.remove(options.name)
+        rest = f"; what {beneath.source.path} says of it holds now" if beneath is not None else ""
+        return f"removed {options.name}{rest}"
+
+    return _changed(options, change)
+
+
+def _enable(options: argparse.Namespace) -> int:
+    return _switch(options, disabled=False)
+
+
+def _disable(options: argparse.Namespace) -> int:
+    return _switch(options, disabled=True)
+
+
+def _switch(options: argparse.Namespace, *, disabled: bool) -> int:
+    word = "disabled" if disabled else "enabled"
+
+    def change(draft: "Draft") -> str:
+        return (
+            f"{word} {options.name}" if draft.switch(options.name, disabled=disabled) else f"{options.name} is {word}"
+        )
+
+    return _changed(options, change)
+
+
+# --- edit -------------------------------------------------------------------------------------------------------------
+
+
+def _edit(options: argparse.Namespace) -> int:
+    from config.edit import Draft
+    from config.edits import EditError
+
+    editor = _editor()
+    draft = Draft(options.config, os.environ)
+    folder = Path(tempfile.mkdtemp(prefix="hubd-edit-"))
+    copy = folder / draft.main.name
+    try:
+        was = draft.text()
+        copy.write_bytes(was.encode())
+        while problems := _edited(editor, copy, draft):
+            _show(problems)
+            if not _again():
+                return failed(EX_CONFIG, f"{draft.main} was left as it is; your text is in {copy}")
+        if draft.text() == was:
+            print(f"nothing changed in {draft.main}")
+        else:
+            _save(draft, "edited")
+    except EditError as error:
+        return failed(EX_FAILED, f"{error}. Your text is in {copy}")
+    shutil.rmtree(folder)
+    return EX_OK
+
+
+def _edited(editor: list[str], copy: Path, draft: "Draft") -> "Sequence[Remark]":
+    """Have a person edit the copy; what is wrong with the draft now.
+
+    Raises:
+        EditError: the editor failed, or what it saved is no text.
+    """
+    from config.edits import EditError
+
+    try:
+        code = subprocess.run([*editor, str(copy)], check=False).returncode
+    except OSError as error:
+        raise EditError(f"cannot start the editor {editor[0]}: {error.strerror}") from None
+    if code != 0:
+        raise EditError(f"the editor ended with code {code}, and {draft.main} was left as it is")
+    try:
+        draft.replace(copy.read_bytes().decode())
+    except UnicodeDecodeError:
+        raise EditError(f"what was saved is not UTF-8 text, and {draft.main} was left as it is") from None
+    return draft.problems_of_main()
+
+
+def _editor() -> list[str]:
+    for variable in ("VISUAL", "EDITOR"):
+        if words := shlex.split(os.environ.get(variable, "")):
+            return words
+    for name in EDITORS:
+        if shutil.which(name):
+            return [name]
+    raise UsageError("there is no editor here: name one in VISUAL or EDITOR")
+
+
+def _again() -> bool:
+    """Whether to go on editing; nobody who could be asked does not."""
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return False
+    print("edit it again? [Y/n] ", end="", file=sys.stderr, flush=True)
+    return sys.stdin.readline().strip().lower() in ("", "y", "yes")
+
+
+def _show(problems: "Sequence[Remark]") -> None:
+    for problem in problems:
+        print(f"hubd: {problem}", file=sys.stderr)
+
+
+# --- what all of them do ----------------------------------------------------------------------------------------------
+
+
+def _changed(options: argparse.Namespace, change: "Callable[[Draft], str]", warnings: Sequence[str] = ()) -> int:
+    """Make one change, unless it would break something."""
+    from config.edit import Draft
+    from config.edits import EditError, locked
+    from config.paths import state_dir
+
+    try:
+        with locked(state_dir()):
+            draft = Draft(options.config, os.environ)
+            done = change(draft)
+            if problems := draft.problems():
+                _show(problems)
+                return failed(EX_CONFIG, "that would be no configuration a hub can use; nothing was changed")
+            for warning in (*draft.doubts(options.name), *warnings):
+                print(f"warning: {warning}", file=sys.stderr)
+            _save(draft, done)
+    except EditError as error:
+        return failed(EX_FAILED, str(error))
+    return EX_OK
+
+
+def _save(draft: "Draft", done: str) -> None:
+    """Put a draft in place, and say what that means."""
+    from config.paths import state_dir
+
+    saved = draft.save(datetime.now(UTC), state_dir() / "backups")
+    for each in saved:
+        print(f"{done}: {each.path}" + (f" (before: {each.backup})" if each.backup else " (new)"))
+    if not saved:
+        print(f"{done} already; nothing was changed")
+    else:
+        print(_taken_up())
+
+
+def _taken_up() -> str:
+    try:
+        with client():
+            pass
+    except HubNotRunning:
+        return "no hub is running; the next one reads it"
+    return "the hub that runs takes it up by itself; `hubd status` shows it"
