@@ -1,7 +1,7 @@
 """The control socket's server: newline JSON-RPC, for `hubd status` and its like. `hub.control_client` is the other end.
 
     status -> object    tools -> array    call {name, arguments} -> the tool's result
-    restart {name} -> {}    stop -> {}
+    restart {name} -> {}    reload -> what came of it    stop -> {}
 
 It is a 0600 unix socket in a 0700 directory, and the peer's uid is checked as well. A request runs in a task of its
 own; when the peer leaves, what it asked for is cancelled.
@@ -60,6 +60,10 @@ class Controls(Protocol):
         Raises:
             HubError: it cannot be.
         """
+        ...
+
+    async def reload(self) -> dict[str, object]:
+        """Read the configuration again; what came of it."""
         ...
 
     async def stop(self) -> None: ...
@@ -172,6 +176,10 @@ async def _restart(params: dict[str, Raw], controls: Controls) -> Reply:
     return Result(EMPTY)
 
 
+async def _reload(params: dict[str, Raw], controls: Controls) -> Reply:
+    return Result(raw(await controls.reload()))
+
+
 async def _stop(params: dict[str, Raw], controls: Controls) -> Reply:
     await controls.stop()
     return Result(EMPTY)
@@ -184,5 +192,6 @@ _HANDLERS: Final[dict[str, Callable[[dict[str, Raw], Controls], Awaitable[Reply]
     "tools": _tools,
     "call": _call,
     "restart": _restart,
+    "reload": _reload,
     "stop": _stop,
 }

@@ -67,6 +67,10 @@ class ControlClient:
         """Start an upstream anew, without waiting for it."""
         self._request("restart", {"name": name}, ANSWER_S)
 
+    def reload(self) -> dict[str, Any]:
+        """Have the configuration read again; what came of it."""
+        return cast(dict[str, Any], self._request("reload", {}, ANSWER_S))
+
     def stop(self) -> None:
         """Stop the daemon; returns when it has ended."""
         self._request("stop", {}, ANSWER_S)

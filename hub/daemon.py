@@ -17,13 +17,15 @@ import sys
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 import trio
 from msgspec import Struct, structs
 
-from config.check import check_hub, split_listen
+from config.check import check_hub
+from config.diff import Difference
 from config.layers import Loaded, load_all
 from config.paths import (
     catalogue_dir,
@@ -33,24 +35,23 @@ from config.paths import (
     sessions_path,
     socket_path,
     state_path,
-    token_path,
 )
-from config.schema import DEFAULT_LISTEN, ConfigError, HubConfig, UpstreamConfig
+from config.schema import ConfigError, HubConfig, UpstreamConfig
 from config.source import Problem
 from config.state import Memory
 from hub import logs, systemd
-from hub.access import Access, read_or_make_token
 from hub.control import serve_control
 from hub.downstream import serve_lines
-from hub.http_endpoint import Endpoint
-from hub.http_server import HttpServer
+from hub.front import CannotListen, Front, listen
 from hub.hub import OPEN_DOOR, Hub
 from hub.lines import LineServer
 from hub.link.exchange import OWNER, Identity
 from hub.process import Faults, Watch, keep_to_itself
+from hub.reload import Reloader
 from hub.revival import Revival
 from hub.seal import Sealer, Signer, load_keys
 from hub.sockets import AlreadyRunning, bind_unix, take_lock
+from hub.starter import log_path
 from upstreams.last_known import LastKnown
 from upstreams.lifecycle import State
 from upstreams.orphans import THIS_HUB, adopt, kill_adopted, kill_marked, kill_orphans
@@ -75,18 +76,18 @@ class ServeOptions(Struct, frozen=True, kw_only=True):
     stdio: bool = False
 
 
-class CannotListen(Exception):
-    """The configured address cannot be had. The text says which and why."""
-
-
 def run_serve(options: ServeOptions) -> int:
     """Run the hub until it is told to stop; the exit code."""
     logs.configure()
     keep_to_itself()
     try:
-        config = configuration(options).config
+        loaded = configuration(options)
+        for warning in loaded.warnings:
+            log.warning("%s", warning)
+        if not loaded.sources:
+            log.info("no configuration found: serving the demo; `hubd --help` says where a hubd.toml is looked for")
         serve = serve_stdio if options.stdio else serve_daemon
-        trio.run(serve, config)
+        trio.run(serve, loaded, partial(configuration, options))
     except ConfigError as error:
         return _failed(EX_CONFIG, error)
     except AlreadyRunning as error:
@@ -103,19 +104,13 @@ def run_serve(options: ServeOptions) -> int:
 
 
 def configuration(options: ServeOptions) -> Loaded:
-    """The configuration to serve: that of the files, else the demo's; the command line wins over both. Logs warnings.
+    """The configuration to serve: that of the files, else the demo's; the command line wins over both. Blocks.
 
     Raises:
         ConfigError: the file cannot be used.
     """
     loaded = load_all(options.config, os.environ)
-    for warning in loaded.warnings:
-        log.warning("%s", warning)
     config = loaded.config if loaded.sources else demo_config()
-    if not loaded.sources:
-        log.info(
-            "no configuration found: serving the demo upstream; `hubd --help` says where a hubd.toml is looked for"
-        )
     changes = {"listen": options.listen, "auth": options.auth}
     config = structs.replace(config, **{name: value for name, value in changes.items() if value is not None})
     return structs.replace(loaded, config=_checked(config))
@@ -139,9 +134,9 @@ def demo_config() -> HubConfig:
 # --- in the foreground, as one stdio server ---------------------------------------------------------------------------
 
 
-async def serve_stdio(config: HubConfig) -> None:
+async def serve_stdio(loaded: Loaded, read: Callable[[], Loaded]) -> None:
     """`hubd serve --stdio`: one host on standard input and output; ends when that host has gone."""
-    hub = Hub(config, Memory(state_path()), Sealer(load_keys(None)), last_known=_last_known())
+    hub = Hub(loaded.config, Memory(state_path()), Sealer(load_keys(None)), last_known=_last_known())
     stdio = trio.StapledStream(trio.lowlevel.FdStream(os.dup(1)), trio.lowlevel.FdStream(os.dup(0)))
     with _signals() as signals:
         await sweep()
@@ -149,8 +144,14 @@ async def serve_stdio(config: HubConfig) -> None:
             await life.start(adopt)
             life.start_soon(Watch().run)
             async with trio.open_nursery() as nursery:
-                life.start_soon(_obey, signals, nursery.cancel_scope.cancel, _nothing)
+                life.start_soon(_obey, signals, nursery.cancel_scope.cancel, _nothing, _nothing)
                 await nursery.start(hub.run)
+
+                async def apply(changed: Loaded, found: Difference) -> None:
+                    await hub.prepare(changed.config)
+                    hub.apply(changed.config)
+
+                nursery.start_soon(Reloader(loaded, read, apply, wall=_wall).run)
                 await serve_lines(stdio, Identity(OWNER, "stdio"), hub.router, hub.downstreams, transport="stdio")
                 nursery.cancel_scope.cancel()
             life.cancel_scope.cancel()
@@ -159,7 +160,7 @@ async def serve_stdio(config: HubConfig) -> None:
 # --- as the daemon ----------------------------------------------------------------------------------------------------
 
 
-async def serve_daemon(config: HubConfig) -> None:
+async def serve_daemon(loaded: Loaded, read: Callable[[], Loaded]) -> None:
     """Listen on the unix sockets and on `config.listen` until a signal comes, then drain and stop.
 
     Raises:
@@ -167,12 +168,14 @@ async def serve_daemon(config: HubConfig) -> None:
         CannotListen: the TCP address is taken or not ours.
         ConfigError: a socket was handed over by the service manager that does not fit.
     """
+    config = loaded.config
     handed = systemd.Handover(systemd.listeners())
-    with take_lock(lock_path()), _signals() as signals:
+    with take_lock(lock_path()), _signals(signal.SIGHUP, signal.SIGUSR1) as signals:
         tcp, given, given_control = handed.tcp(), handed.unix(socket_path()), handed.unix(control_path())
         handed.refuse()
+        movable = tcp is None
         if tcp is None:
-            tcp = _listen(config.listen)
+            tcp = listen(config.listen)
         else:
             _checked(structs.replace(config, listen=_address(tcp)))  # who may be let in there (SEC-01)
         memory = Memory(state_path())
@@ -181,8 +184,11 @@ async def serve_daemon(config: HubConfig) -> None:
             _unix_listener(socket_path(), given) as lines,
             _unix_listener(control_path(), given_control) as control,
         ):
-            daemon = _Daemon(config, tcp, memory)
-            await daemon.run(signals, tcp, lines, control)
+            keys = load_keys(key_path())
+            hub = Hub(config, memory, Sealer(keys), last_known=_last_known())
+            revival = Revival(Signer(keys), Memory(sessions_path()), _wall)
+            daemon = _Daemon(hub, Front(hub, config, tcp, revival, movable=movable), loaded, read)
+            await daemon.run(signals, lines, control)
     log.info("stopped")
 
 
@@ -193,27 +199,22 @@ async def sweep() -> None:
 
 
 def _last_known() -> LastKnown:
-    return LastKnown(catalogue_dir(), wall=time.time)  # noqa: TID251  # files are dated
+    return LastKnown(catalogue_dir(), wall=_wall)
+
+
+_wall = time.time  # noqa: TID251  # for what is kept, or shown to people
 
 
 class _Daemon:
     """A hub with its listeners."""
 
-    def __init__(self, config: HubConfig, tcp: socket.socket, memory: Memory) -> None:
-        self._config = config
-        self._host, self._port = tcp.getsockname()[:2]
-        access = Access(
-            port=self._port,
-            hosts=config.allowed_hosts,
-            origins=config.allowed_origins,
-            token=None if config.auth == "none" else read_or_make_token(token_path()),
+    def __init__(self, hub: Hub, front: Front, loaded: Loaded, read: Callable[[], Loaded]) -> None:
+        self._hub = hub
+        self._front = front
+        self._reloader = Reloader(
+            loaded, read, self._apply, wall=_wall, pending=lambda: front.pending, around=self._reloading
         )
-        keys = load_keys(key_path())
-        self._hub = Hub(config, memory, Sealer(keys), last_known=_last_known())
-        revival = Revival(Signer(keys), Memory(sessions_path()), time.time)  # noqa: TID251  # ids outlive this process
-        self._endpoint = Endpoint(access, self._hub.router, self._hub.downstreams, revival)
-        self._http = HttpServer(self._endpoint.handle, self._endpoint.guard)
-        self._lines = LineServer(self._hub)
+        self._lines = LineServer(hub)
         self._watch = Watch()
         self._asked = trio.Event()
         self._patience = trio.CancelScope()
@@ -221,7 +222,6 @@ class _Daemon:
     async def run(
         self,
         signals: AsyncIterator[int],
-        tcp: socket.socket,
         lines: trio.SocketListener,
         control: trio.SocketListener,
     ) -> None:
@@ -229,25 +229,53 @@ class _Daemon:
         async with trio.open_nursery() as life:
             await life.start(adopt)
             life.start_soon(self._watch.run)
-            life.start_soon(_obey, signals, self._asked.set, self._patience.cancel)
+            life.start_soon(_obey, signals, self._asked.set, self._patience.cancel, self._reloader.request)
             life.start_soon(systemd.pulse, self._summary)
             async with trio.open_nursery() as nursery:
                 await nursery.start(self._hub.run)
-                nursery.start_soon(self._endpoint.run)
-                listener = trio.SocketListener(trio.socket.from_stdlib_socket(tcp))
-                await nursery.start(self._http.serve, [listener])
+                await nursery.start(self._front.run)
                 await nursery.start(self._lines.serve, lines)
-                await nursery.start(serve_control, control, _Controls(self._hub, self._watch))
-                announce(self._host, self._port, self._config)
+                await nursery.start(serve_control, control, _Controls(self._hub, self._watch, self._reloader))
+                announce(*self._front.address, self._hub.config)
                 systemd.notify("READY=1", f"STATUS={self._summary()}")
-                await self._asked.wait()
-                systemd.stopping(self._config.drain_s + STOP_S)
-                log.info("stopping: waiting up to %.0f s for running calls", self._config.drain_s)
-                self._patience.deadline = trio.current_time() + self._config.drain_s
+                await self._reload_until_asked()
+                drain_s = self._hub.config.drain_s
+                systemd.stopping(drain_s + STOP_S)
+                log.info("stopping: waiting up to %.0f s for running calls", drain_s)
+                self._patience.deadline = trio.current_time() + drain_s
                 with self._patience:
                     await self._drain()
                 nursery.cancel_scope.cancel()
             life.cancel_scope.cancel()
+
+    async def _reload_until_asked(self) -> None:
+        """Follow the configuration until the hub is to stop."""
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._reloader.run)
+            await self._asked.wait()
+            nursery.cancel_scope.cancel()
+
+    async def _apply(self, loaded: Loaded, found: Difference) -> None:
+        """Make everything what `loaded` says.
+
+        Raises:
+            ConfigError: something of it cannot be had; nothing is changed.
+        """
+        config = loaded.config
+        try:
+            tcp = self._front.prepare(config)
+        except (CannotListen, OSError) as error:
+            raise ConfigError(str(error)) from None
+        await self._hub.prepare(config)
+        self._hub.apply(config)
+        await self._front.apply(config, tcp)
+        if tcp is not None:
+            announce(*self._front.address, config)
+
+    @asynccontextmanager
+    async def _reloading(self) -> AsyncIterator[None]:
+        """Around every reload that was asked for, or changes something."""
+        yield
 
     def _summary(self) -> str:
         """What the service manager shows of this hub."""
@@ -257,44 +285,14 @@ class _Daemon:
 
     async def _drain(self) -> None:
         async with trio.open_nursery() as nursery:
-            self._endpoint.drain()
             self._hub.router.subscriptions.end()
-            nursery.start_soon(self._http.drain)
+            nursery.start_soon(self._front.drain)
             nursery.start_soon(self._lines.drain)
-
-
-def _listen(address: str) -> socket.socket:
-    """A listener at `address`. If nobody chose it and it is taken, any other: hosts on the unix socket need none."""
-    try:
-        return _listen_tcp(address)
-    except CannotListen as error:
-        if address != DEFAULT_LISTEN:
-            raise
-        log.warning("%s. Taking a free port for now; name one with `listen` in hubd.toml", error)
-        return _listen_tcp("127.0.0.1:0")
 
 
 def _address(tcp: socket.socket) -> str:
     host, port = tcp.getsockname()[:2]
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-
-
-def _listen_tcp(address: str) -> socket.socket:
-    host, port = split_listen(address)
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM)
-    try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind((host, port))
-        listener.listen(1024)
-        listener.setblocking(False)
-    except OSError as error:
-        listener.close()
-        raise CannotListen(
-            f"cannot listen on {address}: {os.strerror(error.errno or 0)}; "
-            "stop what uses it, or choose another with --listen HOST:PORT (port 0: any free one)"
-        ) from None
-    return listener
 
 
 @asynccontextmanager
@@ -315,9 +313,10 @@ async def _unix_listener(path: Path, given: socket.socket | None) -> AsyncIterat
 class _Controls:
     """What the control socket may ask of this daemon."""
 
-    def __init__(self, hub: Hub, watch: Watch) -> None:
+    def __init__(self, hub: Hub, watch: Watch, reloader: Reloader) -> None:
         self._hub = hub
         self._watch = watch
+        self._reloader = reloader
         self._faults = Faults()
         logging.getLogger().addHandler(self._faults)
         self.tools = hub.tools
@@ -325,26 +324,44 @@ class _Controls:
         self.restart = hub.restart
 
     async def status(self) -> dict[str, object]:
-        return {**await self._hub.status(), "loop": self._watch.facts(), "faults": self._faults.count}
+        more = {"config": self._reloader.status(), "loop": self._watch.facts(), "faults": self._faults.count}
+        return {**await self._hub.status(), **more}
+
+    async def reload(self) -> dict[str, object]:
+        return (await self._reloader.reload()).to_dict()
 
     async def stop(self) -> None:
         os.kill(os.getpid(), signal.SIGTERM)
 
 
+STOPS: Final = (signal.SIGTERM, signal.SIGINT)
+
+
 @contextmanager
-def _signals() -> Iterator[AsyncIterator[int]]:
-    """The signals that stop a hub. Those that come when it has stopped, and only has to exit, change nothing."""
-    for number in (signal.SIGTERM, signal.SIGINT):
+def _signals(*others: signal.Signals) -> Iterator[AsyncIterator[int]]:
+    """The signals that stop a hub, and others. Those that come before it can obey, or after, change nothing."""
+    for number in (*STOPS, *others):
         signal.signal(number, signal.SIG_IGN)
-    with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+    with trio.open_signal_receiver(*STOPS, *others) as signals:
         yield signals
 
 
-async def _obey(signals: AsyncIterator[int], stop: Callable[[], None], hurry: Callable[[], None]) -> None:
-    """The first signal stops in order. The second one ends the waiting: children are killed at once (F-D-02)."""
-    await anext(signals)
-    stop()
-    await anext(signals)
+async def _obey(
+    signals: AsyncIterator[int], stop: Callable[[], None], hurry: Callable[[], None], reload: Callable[[], None]
+) -> None:
+    """The first signal stops in order. The second one ends the waiting: children are killed at once (F-D-02). But
+    SIGHUP reads the configuration again, and SIGUSR1 begins a new log file (F-D-04)."""
+    stops = 0
+    async for number in signals:
+        if number == signal.SIGHUP:
+            reload()
+        elif number == signal.SIGUSR1:
+            log.info("log reopened" if logs.reopen(log_path()) else "SIGUSR1: the log is no file of this hub's")
+        else:
+            stops += 1
+            if stops == 2:
+                break
+            stop()
     log.warning("stopping at once: children are killed, running calls end")
     hurry()
     await trio.to_thread.run_sync(kill_marked, THIS_HUB)

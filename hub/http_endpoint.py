@@ -86,6 +86,11 @@ class Endpoint:
     def __repr__(self) -> str:
         return f"<Endpoint {self.sessions!r}, {self.sessions.archive!r}, {len(self._soon)} answers pending>"
 
+    def admit_by(self, access: Access) -> None:
+        """Let another one say who may come in."""
+        self.guard = access.guard
+        self._access = access
+
     def drain(self) -> None:
         """End the streams of GETs, which would never end by themselves; running requests go on."""
         self.sessions.stop_listening()

@@ -53,6 +53,12 @@ class HttpServer:
         counts = f"{len(shared.connections)} connections, {shared.running} running, {len(shared.streams)} streams"
         return f"<HttpServer {state}, {counts}>"
 
+    def admit_by(self, guard: Guard) -> None:
+        """Let another guard see heads from now on, on connections that are open, too."""
+        self._guard = guard
+        if self._shared is not None:
+            self._shared.guard = guard
+
     @property
     def accept_failures(self) -> int:
         """How often no connection could be accepted, though one was there."""

@@ -224,12 +224,23 @@ class Hub:
             "uptimeS": round(trio.current_time() - self.started_at, 1),
             "settled": self.router.settled.is_set(),
             "upstreams": [
-                {**to_builtins(upstream.status()), "parked": self.carrier.parking.parked(name)}
+                {
+                    **to_builtins(upstream.status()),
+                    "parked": self.carrier.parking.parked(name),
+                    "stale_config": self._stale(name),
+                }
                 for name, upstream in self.supervisor.upstreams.items()
             ],
             "hosts": self.downstreams.status(),
             "warnings": [*self._warnings, *filter(None, [self.last_known.problem]), *self.router.catalog.warnings],
         }
+
+    def _stale(self, name: str) -> str | None:
+        """Why an upstream goes on as it was configured before; None: it does not."""
+        candidate = self.supervisor.stale(name)
+        if candidate is None:
+            return None
+        return candidate.status().last_error or "with its new settings it is not ready yet"
 
     async def tools(self) -> list[object]:
         """The merged tools as a host of the newest legacy revision sees them."""

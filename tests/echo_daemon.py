@@ -73,6 +73,9 @@ class Controls:
         if name != "demo":
             raise UpstreamUnavailable(f"There is no upstream {name}; there are: demo")
 
+    async def reload(self) -> dict[str, object]:
+        return {"changed": False, "summary": "nothing changed", "pending": [], "problem": None}
+
     async def stop(self) -> None:
         self.stopped.set()
 

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from hub.cli.base import EX_FAILED, EX_OK, UsageError, add, as_json, client, failed
+from hub.cli.base import EX_CONFIG, EX_FAILED, EX_OK, UsageError, add, as_json, client, failed
 from hub.control_client import ControlClient
 
 # --- the commands' arguments ------------------------------------------------------------------------------------------
@@ -21,6 +21,7 @@ def add_commands(commands: Any) -> None:
     _add_call(commands)
     restart = add(commands, "restart", _restart, "start one upstream anew and find out again what it speaks", json=True)
     restart.add_argument("name", metavar="NAME", help="the upstream's name as `hubd status` shows it")
+    add(commands, "reload", _reload, "read the configuration again and say what changed", json=True)
     add(commands, "token", _token, "the bearer token of the HTTP listener", json=True)
     add(commands, "stop", _stop, "stop the hub and wait until it has ended", json=True)
     add(commands, "version", version, "the version", json=True)
@@ -122,6 +123,20 @@ def _restart(options: argparse.Namespace) -> int:
     print(
         as_json({"restarting": options.name}) if options.json else f"{options.name} is starting anew; see `hubd status`"
     )
+    return EX_OK
+
+
+def _reload(options: argparse.Namespace) -> int:
+    with client() as hub:
+        outcome = hub.reload()
+    if options.json:
+        print(as_json(outcome))
+    elif outcome["problem"] is None:
+        print(outcome["summary"])
+        for setting in outcome["pending"]:
+            print(f"{setting} takes effect at the next start")
+    if outcome["problem"] is not None:
+        return failed(EX_CONFIG, f"nothing is changed: {outcome['problem']}")
     return EX_OK
 
 

@@ -1,0 +1,169 @@
+"""Notices that what configuration files say may have changed, however that came about.
+
+    an event in a directory -> a moment of quiet -> look at all files -> other contents than last time? -> say so
+
+Directories are watched, never files, for the watch of a file dies with the first editor that replaces it: those of
+every path and of what it leads to, of every link on the way (Kubernetes swaps one), and their parents, since a
+directory can be replaced as well. What was seen is compared by content, so that whatever else happens there says
+nothing; and it is looked at every `POLL_S` anyway, for file systems that tell nobody anything.
+"""
+
+import hashlib
+import logging
+import os
+import stat
+import threading
+from collections.abc import Callable, Iterable
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+import trio
+from watchfiles._rust_notify import RustNotify  # documented: watchfiles.helpmanual.io/api/rust_backend
+
+from config.source import MAX_BYTES, read_plain
+
+log = logging.getLogger("hubd.config")
+
+STEP_MS: Final = 100
+"""How often it is looked whether something happened. A second look that finds nothing more ends the waiting."""
+DEBOUNCE_MS: Final = 250
+"""How long to wait at most for things to calm down."""
+POLL_S: Final = 30.0
+POLL_ALONE_S: Final = 2.0
+"""If nothing can be watched."""
+SUFFIXES: Final = (".toml", ".json", ".jsonc")
+MAX_LINKS: Final = 40
+
+Lookouts = dict[str, tuple[int, int]]
+"""Directories to watch, and which they are."""
+
+
+class Watcher:
+    """Calls `changed` in the task of `run`, whenever there are other contents than before."""
+
+    def __init__(self, changed: Callable[[], None]) -> None:
+        self._changed = changed
+        self._files: tuple[Path, ...] = ()
+        self._directories: tuple[Path, ...] = ()
+        self._seen: bytes | None = None
+        self._stop = threading.Event()
+
+    def __repr__(self) -> str:
+        return f"<Watcher of {len(self._files)} files and {len(self._directories)} directories>"
+
+    def aim(self, files: Iterable[Path], directories: Iterable[Path]) -> None:
+        """Watch these from now on: files, there or not, and directories for files that may come.
+
+        If that is news it counts as a change: they may have become something else since they were read.
+        """
+        files, directories = tuple(files), tuple(directories)
+        if (files, directories) != (self._files, self._directories):
+            self._files, self._directories = files, directories
+            self._seen = None
+            self._stop.set()
+
+    async def run(self) -> None:
+        """Watch, for ever. Cancellation takes effect at once; a thread may be there for another moment."""
+        while True:
+            self._stop = threading.Event()
+            try:
+                await self._watch(self._stop)
+            finally:
+                self._stop.set()
+
+    async def _watch(self, stop: threading.Event) -> None:
+        """Until something else is to be watched, or another directory is where one was."""
+        inspect = partial(_inspect, self._files, self._directories)
+        _, lookouts = await trio.to_thread.run_sync(inspect)
+        notify = await trio.to_thread.run_sync(_open, lookouts)
+        while True:
+            seen, now_there = await trio.to_thread.run_sync(inspect)
+            if stop.is_set():
+                return
+            if seen != self._seen:
+                self._seen = seen
+                self._changed()
+            if now_there != lookouts:
+                return
+            if notify is None:
+                await trio.sleep(POLL_ALONE_S)
+            else:
+                wait = partial(notify.watch, DEBOUNCE_MS, STEP_MS, int(POLL_S * 1000), stop)
+                await trio.to_thread.run_sync(wait, abandon_on_cancel=True, limiter=trio.CapacityLimiter(1))
+
+
+def _open(lookouts: Lookouts) -> RustNotify | None:
+    try:
+        return RustNotify([*lookouts], False, False, 0, False, True)
+    except OSError as error:  # too many watches of this user, say
+        log.warning("cannot watch configuration files (%s); they are looked at every %g s", error, POLL_ALONE_S)
+        return None
+
+
+# --- looking, in a thread ---------------------------------------------------------------------------------------------
+
+
+def _inspect(files: Iterable[Path], directories: Iterable[Path]) -> tuple[bytes, Lookouts]:
+    """A digest of all there is to read, and where to watch for changes of it."""
+    digest = hashlib.sha256()
+    found: set[str] = set()
+    for path in dict.fromkeys([*files, *(entry for directory in directories for entry in _entries(directory))]):
+        digest.update(os.fsencode(path) + b"\0" + _content(path))
+        _look_out(path, found)
+    for directory in directories:
+        _look_out(directory / "any", found)
+    return digest.digest(), {path: key for path in sorted(found) if (key := _key(path)) is not None}
+
+
+def _entries(directory: Path) -> list[Path]:
+    try:
+        return [directory / name for name in sorted(os.listdir(directory)) if name.endswith(SUFFIXES)]
+    except OSError:
+        return []
+
+
+def _content(path: Path) -> bytes:
+    """What a file says, or why it says nothing."""
+    try:
+        data, _ = read_plain(path, MAX_BYTES + 1)
+    except OSError as error:
+        return b"error %d" % (error.errno or 0)
+    return b"file " + hashlib.sha256(data).digest()
+
+
+def _look_out(path: Path, found: set[str]) -> None:
+    """Add the directories in which something happens when `path` becomes another file."""
+    directory, rest = "/", os.path.abspath(path).split("/")[:0:-1]
+    links = 0
+    while rest:
+        name = rest.pop()
+        if name in ("", "."):
+            continue
+        if name == "..":
+            directory = os.path.dirname(directory)
+            continue
+        step = os.path.join(directory, name)
+        try:
+            is_link = stat.S_ISLNK(os.lstat(step).st_mode)
+            target = os.readlink(step) if is_link and links < MAX_LINKS else ""
+        except OSError:
+            break  # it would have to be made here
+        if target:
+            links += 1
+            found.add(directory)
+            rest += target.split("/")[::-1]
+            directory = "/" if target.startswith("/") else directory
+        elif rest:
+            directory = step
+    found |= {directory, os.path.dirname(directory)}
+
+
+def _key(directory: str) -> tuple[int, int] | None:
+    """Which directory it is; None: none that could be watched."""
+    try:
+        facts = os.stat(directory)
+    except OSError:
+        return None
+    watchable = stat.S_ISDIR(facts.st_mode) and os.access(directory, os.R_OK | os.X_OK)
+    return (facts.st_dev, facts.st_ino) if watchable else None

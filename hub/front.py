@@ -1,0 +1,180 @@
+"""The HTTP listener of a hub: where it is, who may come in there, and its moves to another address.
+
+A move binds the new address first. The old one takes no more connections; those it has may finish what they asked for.
+"""
+
+import logging
+import os
+import socket
+from typing import Final
+
+import trio
+
+from config.check import split_listen
+from config.paths import token_path
+from config.schema import DEFAULT_LISTEN, HubConfig
+from hub.access import Access, read_or_make_token
+from hub.http_endpoint import Endpoint
+from hub.http_server import HttpServer
+from hub.hub import Hub
+from hub.revival import Revival
+
+log = logging.getLogger("hubd")
+
+BACKLOG: Final = 1024
+
+
+class CannotListen(Exception):
+    """The configured address cannot be had. The text says which and why."""
+
+
+class Front:
+    """HTTP for the hosts of `hub`, at `tcp` and, if it is `movable`, wherever it is moved to. `run` must be running."""
+
+    def __init__(
+        self, hub: Hub, config: HubConfig, tcp: socket.socket, revival: Revival, *, movable: bool = True
+    ) -> None:
+        self._listen = config.listen
+        self._movable = movable
+        self._token = token_of(config)
+        self._site = _Site(tcp)
+        self._leaving: list[_Site] = []
+        self._config = config
+        self.endpoint = Endpoint(self._access(self._site), hub.router, hub.downstreams, revival)
+        self._nursery: trio.Nursery
+
+    def __repr__(self) -> str:
+        return f"<Front {self._site!r}, {len(self._leaving)} leaving>"
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Where it listens."""
+        return self._site.host, self._site.port
+
+    @property
+    def pending(self) -> tuple[str, ...]:
+        """Settings that are not in effect yet."""
+        return ("listen",) if self._config.listen != self._listen else ()
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Serve until cancelled."""
+        async with trio.open_nursery() as self._nursery:
+            self._nursery.start_soon(self.endpoint.run)
+            await self._open(self._site)
+            task_status.started()
+
+    async def drain(self) -> None:
+        """Take no more connections; return when what runs has ended."""
+        self.endpoint.drain()
+        async with trio.open_nursery() as nursery:
+            for site in (self._site, *self._leaving):
+                nursery.start_soon(site.http.drain)
+
+    # --- another configuration ----------------------------------------------------------------------------------------
+
+    def prepare(self, config: HubConfig) -> socket.socket | None:
+        """Bind what `config` wants and is not bound; None: nothing, or it cannot be had before this one is given up.
+
+        Raises:
+            CannotListen: somebody else has it.
+            ConfigError: there is no token to be had.
+        """
+        self._token = token_of(config)
+        if config.listen == self._listen or not self._movable:
+            return None
+        try:
+            return listen_tcp(config.listen)
+        except CannotListen:
+            if split_listen(config.listen)[1] == self._site.port:
+                return None  # it is us
+            raise
+
+    async def apply(self, config: HubConfig, tcp: socket.socket | None) -> None:
+        """Let in whom `config` lets in, and move to `tcp`, which `prepare` has bound."""
+        self._config = config
+        if tcp is not None:
+            old, self._site, self._listen = self._site, _Site(tcp), config.listen
+            await self._open(self._site)
+            self._leaving.append(old)
+            self._nursery.start_soon(self._close, old, config.drain_s)
+        for site in (self._site, *self._leaving):
+            access = self._access(site)
+            site.http.admit_by(access.guard)
+        self.endpoint.admit_by(self._access(self._site))
+
+    def _access(self, site: "_Site") -> Access:
+        config = self._config
+        token = None if config.auth == "none" else self._token
+        return Access(port=site.port, hosts=config.allowed_hosts, origins=config.allowed_origins, token=token)
+
+    async def _open(self, site: "_Site") -> None:
+        site.http = HttpServer(self.endpoint.handle, self._access(site).guard)
+        await self._nursery.start(site.run)
+
+    async def _close(self, site: "_Site", patience_s: float) -> None:
+        with trio.move_on_after(patience_s):
+            await site.http.drain()
+        site.scope.cancel()
+        self._leaving.remove(site)
+
+
+class _Site:
+    """One address, and the server there."""
+
+    http: HttpServer
+
+    def __init__(self, tcp: socket.socket) -> None:
+        self.host, self.port = tcp.getsockname()[:2]
+        self.scope = trio.CancelScope()
+        self._tcp = tcp
+
+    def __repr__(self) -> str:
+        return f"<{self.host} port {self.port}>"
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        listener = trio.SocketListener(trio.socket.from_stdlib_socket(self._tcp))
+        with self.scope:
+            await self.http.serve([listener], task_status=task_status)
+
+
+def token_of(config: HubConfig) -> str | None:
+    """What hosts have to show; None: nothing."""
+    return None if config.auth == "none" else read_or_make_token(token_path())
+
+
+def listen(address: str) -> socket.socket:
+    """A listener at `address`. If nobody chose it and it is taken, any other: hosts on the unix socket need none.
+
+    Raises:
+        CannotListen: it cannot be had.
+    """
+    try:
+        return listen_tcp(address)
+    except CannotListen as error:
+        if address != DEFAULT_LISTEN:
+            raise
+        log.warning("%s. Taking a free port for now; name one with `listen` in hubd.toml", error)
+        return listen_tcp("127.0.0.1:0")
+
+
+def listen_tcp(address: str) -> socket.socket:
+    """A listener at `address`.
+
+    Raises:
+        CannotListen: it cannot be had.
+    """
+    host, port = split_listen(address)
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((host, port))
+        listener.listen(BACKLOG)
+        listener.setblocking(False)
+    except OSError as error:
+        listener.close()
+        raise CannotListen(
+            f"cannot listen on {address}: {os.strerror(error.errno or 0)}; "
+            "stop what uses it, or choose another with --listen HOST:PORT (port 0: any free one)"
+        ) from None
+    return listener
