@@ -95,7 +95,7 @@ def read_source(
 
 def _tables(tree: dict[str, Any], findings: Findings) -> tuple[list[Table], dict[str, Any]]:
     """The upstreams of a hubd.toml, and its other settings."""
-    settings = dict(tree)
+    settings = {key: value for key, value in tree.items() if key != "$schema"}  # for editors
     tables = settings.pop("upstreams", {})
     if not isinstance(tables, dict):
         raise Problem(("upstreams",), "expected tables: write [upstreams.NAME]")
@@ -114,7 +114,7 @@ def _refuse_settings(source: Source) -> None:
         if key in HUB:
             text = "is a setting of the whole hub, and this file may only name upstreams; move it to hubd.toml"
             source.findings.wrong((key,), text)
-        elif key != "$schema":
+        else:
             source.findings.doubt((key,), "is passed over: this file may only hold [upstreams.NAME]")
     source.settings = {}
 

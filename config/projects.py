@@ -10,7 +10,7 @@ that host `base.upstreams | project.upstreams`.
 
 import os
 import stat
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
 from typing import Final
@@ -68,13 +68,17 @@ def read_project(root: Path, environ: Mapping[str, str]) -> list[Source]:
     return [read_source(path, Layer.PROJECT, environ, project=root) for path in paths if os.path.lexists(path)]
 
 
-def load_project(root: Path, environ: Mapping[str, str], base: HubConfig) -> Project:
+def load_project(
+    root: Path, environ: Mapping[str, str], base: HubConfig, *, sources: Sequence[Source] | None = None
+) -> Project:
     """Read and check the files of `root`. Blocks. An entry without `command` or `url` adds to that of `base`.
+
+    `sources` are what `read_project` found, so that what is shown to the user and what is allowed are the same.
 
     Raises:
         ConfigError: with all problems, each with file, line and key, and what to write instead.
     """
-    sources = read_project(root, environ)
+    sources = read_project(root, environ) if sources is None else sources
     found = stacks(sources)
     upstreams = {name: _upstream(name, stack, base) for name, stack in found.items()}
     others = {name: upstream for name, upstream in base.upstreams.items() if name not in upstreams}
@@ -102,7 +106,7 @@ def _upstream(name: str, stack: Stack, base: HubConfig) -> UpstreamConfig:
     return upstream_of(stack, below)
 
 
-def _digest(root: Path, sources: list[Source]) -> str:
+def _digest(root: Path, sources: Sequence[Source]) -> str:
     content = {source.path: source.text.encode() for source in sources}
     for source in sources:
         content |= {path: data for path, data in source.variables.files.items() if _is_below(path, root)}

@@ -1,9 +1,10 @@
 """What a configuration says, as frozen structs. Reading files is `config.load`'s work.
 
-Units are in the names; defaults are those of the decisions (D-10, D-15). Unknown keys are refused with the nearest
-known one, which `config.load` adds to the message.
+Units are in the names; defaults are those of the decisions (D-10, D-15). Each setting has a docstring, which is its
+description in the JSON Schema that `hubd schema` prints (see `describe`).
 """
 
+import json
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -28,7 +29,17 @@ class Remark(Struct, frozen=True):
 
 def dotted(keys: Sequence[str]) -> str:
     """Keys as TOML writes them."""
-    return ".".join(key if re.fullmatch(r"[A-Za-z0-9_-]+", key) else f'"{key}"' for key in keys)
+    return ".".join(key if re.fullmatch(r"[A-Za-z0-9_-]+", key) else quoted(key) for key in keys)
+
+
+def quoted(text: str) -> str:
+    """Text as TOML writes it, on one line and without what a terminal would obey."""
+    quoted = json.dumps(text, ensure_ascii=False)
+    return quoted if quoted.isprintable() else "".join(c if c.isprintable() else _escaped(c) for c in quoted)
+
+
+def _escaped(character: str) -> str:
+    return f"\\u{ord(character):04x}" if ord(character) < 1 << 16 else f"\\U{ord(character):08x}"
 
 
 class ConfigError(Exception):
@@ -102,20 +113,25 @@ class UpstreamConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     """One MCP server: a command to run (stdio) or a URL (Streamable HTTP, or HTTP+SSE)."""
 
     command: str | None = None
+    """The program to start: a name that is looked for in PATH, or a path, relative to `cwd`."""
     args: tuple[str, ...] = ()
+    """What the program is given; `${VAR}`, `${VAR:-default}` and `${file:path}` are replaced, as in all texts here."""
     env: dict[str, Secret] = {}
+    """Variables for the program, beside the few that every program needs (PATH, HOME, ...)."""
     cwd: str | None = None
-    """Where the command runs: relative to the configuration file, and its directory unless said. `config.load` makes it
-    absolute, so that it does not depend on who started the daemon."""
+    """Where the program runs: relative to the configuration file, and its directory unless said."""
     url: str | None = None
+    """The address of a server that runs already."""
     headers: dict[str, Secret] = {}
+    """Sent with each request to `url`."""
     transport: Literal["auto", "stdio", "http", "sse"] = "auto"
     """`http` is Streamable HTTP, `sse` the deprecated HTTP+SSE of 2024-11-05; `auto` finds out."""
     prefix: str | None = None
-    """Server id in visible names; None: the table's name; "": bare names (one upstream only)."""
+    """Server id in visible names, the table's name unless said; "": bare names (one upstream only)."""
     aliases: tuple[str, ...] = ()
     """Names it had before, by which its tools and prompts can still be called."""
     era: Literal["auto", "legacy", "modern"] = "auto"
+    """The protocol it speaks. `legacy`: up to 2025-11-25, with a handshake; `modern`: 2026-07-28; `auto` finds out."""
     locality: Literal["auto", "local", "remote"] = "auto"
     """Whether its `file:` URIs mean files of this machine; `auto`: as its command or URL lets expect."""
     apps: bool = False
@@ -133,6 +149,7 @@ class UpstreamConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     tasks: Literal["absorb", "off"] = "absorb"
     """`absorb`: hosts that know no tasks wait while the hub polls; `off`: it is not told that there may be tasks."""
     disabled: bool = False
+    """It is listed in `hubd status` and never started."""
     start: Literal["eager", "lazy"] = "eager"
     """`lazy`: once it is known what it offers, it is started by the first call that needs it."""
     idle_stop_s: float = 0.0
@@ -140,9 +157,11 @@ class UpstreamConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     ping_s: float = 60.0
     """How often a session of the handshake era is pinged while nothing else happens on it; 0: never."""
     restart: Restart = Restart()
+    """What follows when it ends or cannot be started."""
     replace: Literal["auto", "start-first", "stop-first"] = "auto"
     """When its settings change: whether the new one is started before the old one stops. `auto`: over HTTP."""
     timeouts: Timeouts = Timeouts()
+    """How many seconds it may take."""
     tool_timeouts: dict[str, float] = {}
     """Seconds per upstream tool name, in place of `timeouts.call`."""
 
@@ -154,9 +173,11 @@ class HubConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Everything: how the hub listens, and its upstreams in configuration order."""
 
     listen: str = DEFAULT_LISTEN
+    """HOST:PORT of Streamable HTTP; port 0 takes any free one."""
     behind_tls_proxy: bool = False
     """A trusted proxy ends TLS before `listen`; without saying so no address beyond loopback is taken (SEC-01)."""
     auth: Literal["token", "none"] = "token"
+    """What HTTP asks for: the bearer token that `hubd token` shows, or nothing, which is allowed on loopback only."""
     allowed_hosts: tuple[str, ...] = ()
     """Further `Host` values, beside the loopback names with the bound port."""
     allowed_origins: tuple[str, ...] = ()
@@ -181,3 +202,4 @@ class HubConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     include: tuple[str, ...] = ()
     """Further files, as paths or globs relative to this file; TOML or JSON, upstreams only."""
     upstreams: dict[str, UpstreamConfig] = field(default_factory=dict)
+    """The MCP servers by name: lower-case words joined by single dashes, at most 16 characters."""

@@ -1,0 +1,216 @@
+"""What a configuration says after all files were read, and who says what: for `hubd config` and `hubd trust`.
+
+Values are shown as files have them, before variables are replaced, so that `${TOKEN}` stays `${TOKEN}`. What stands
+in a file in plain text and may be a secret is masked: values of `env` and `headers`, queries of URLs, arguments that
+look like it (SEC-61).
+"""
+
+import math
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+from urllib.parse import urlsplit, urlunsplit
+
+import msgspec
+from msgspec import Struct
+
+from config.gather import Gathered
+from config.layers import Origin, Stack, stacks
+from config.schema import HubConfig, UpstreamConfig, dotted, quoted
+from config.source import Keys
+
+MASK: Final = "***"
+_REFERENCE = re.compile(r"\$\{(?:env:)?[A-Za-z_][A-Za-z0-9_]*\}|\$\{file:[^{}]*\}")
+_HARMLESS = re.compile(r"(?i:(?:bearer|basic|token|apikey)\s*)?")
+_SECRET_NAME = re.compile(r"(?i)token|secret|passw|api[-_]?key|apikey|auth|credential|private[-_]?key|bearer")
+_SECRET_SHAPE = re.compile(r"(?:sk-|gh[pousr]_|github_pat_|xox[a-z]-|glpat-|AKIA|eyJ)[A-Za-z0-9_\-.]{8,}")
+_OPTION = re.compile(r"(?P<name>-{1,2}[A-Za-z][\w.-]*|[A-Z_][A-Z0-9_]*)=(?P<value>.*)", re.S)
+
+
+class Setting(Struct, frozen=True):
+    """One value and who says it."""
+
+    keys: Keys
+    value: Any
+    """As it may be shown."""
+    origin: Origin | None
+    """None: the default."""
+
+
+class Shown(Struct, frozen=True, kw_only=True):
+    """One upstream as it holds, and what of it does not count."""
+
+    name: str
+    origin: Origin
+    settings: tuple[Setting, ...]
+    notes: tuple[str, ...]
+    """What else it gets its environment from."""
+    shadowed: tuple[Origin, ...]
+
+
+def hub_settings(gathered: Gathered, *, defaults: bool) -> list[Setting]:
+    """The hub's own settings in the order of the schema; `defaults`: those that nobody mentions, too."""
+    main = gathered.main
+    found = []
+    for field in msgspec.structs.fields(HubConfig):
+        if field.name == "upstreams":
+            continue
+        keys = (field.name,)
+        if main is not None and field.name in main.settings:
+            origin = Origin(main.path, main.findings.line(keys), main.layer)
+            found.append(Setting(keys, main.settings[field.name], origin))
+        elif defaults:
+            found.append(Setting(keys, _plain(field.default), None))
+    return found
+
+
+def upstreams(gathered: Gathered, *, defaults: bool) -> list[Shown]:
+    """All upstreams in their order; `defaults`: with the settings that nobody mentions."""
+    return [shown(name, stack, defaults=defaults) for name, stack in stacks(gathered.sources).items()]
+
+
+def shown(name: str, stack: Stack, *, defaults: bool = False, foreign: bool = False) -> Shown:
+    """One upstream as it may be shown. `foreign`: it is somebody else's, and the user is to judge its environment."""
+    settings: list[Setting] = []
+    for field in msgspec.structs.fields(UpstreamConfig):
+        said = list(_said(field.name, stack, foreign))
+        settings += said
+        default = None if field.default is msgspec.NODEFAULT else field.default
+        if isinstance(default, Struct) and defaults:
+            mentioned = {setting.keys for setting in said}
+            rest = ((field.name, key) for key in default.__struct_fields__)
+            settings += [Setting(keys, getattr(default, keys[1]), None) for keys in rest if keys not in mentioned]
+        elif defaults and not said and default is not None and field.name not in ("args", "env", "headers", "cwd"):
+            settings.append(Setting((field.name,), _plain(default), None))
+    return Shown(
+        name=name,
+        origin=stack.used[-1].origin(()),
+        settings=tuple(settings),
+        notes=tuple(_notes(stack)),
+        shadowed=tuple(entry.origin(()) for entry in stack.shadowed),
+    )
+
+
+def _notes(stack: Stack) -> Iterator[str]:
+    for entry in stack.used:
+        if entry.table.env_file:
+            yield f"env: also the variables of the file {quoted(entry.table.env_file)}"
+        if entry.table.env_vars:
+            yield f"env: also {', '.join(map(quoted, entry.table.env_vars))} of the environment of hubd"
+
+
+def _said(setting: str, stack: Stack, foreign: bool) -> Iterator[Setting]:
+    """What files say of a setting: tables key by key, each by the entry that wins."""
+    saying = [entry for entry in stack.used if setting in entry.table.values]
+    if not saying:
+        return
+    if not isinstance(saying[0].table.values[setting], dict):
+        yield Setting((setting,), masked(setting, saying[0].table.values[setting]), saying[0].origin((setting,)))
+        return
+    seen: set[str] = set()
+    for entry in saying:
+        values = entry.table.values[setting]
+        for key, value in values.items() if isinstance(values, dict) else ():
+            if key not in seen:
+                seen.add(key)
+                is_open = foreign and setting == "env" and not _SECRET_NAME.search(key)
+                seen_value = _SECRET_SHAPE.sub(MASK, str(value)) if is_open else masked(setting, value)
+                yield Setting((setting, key), seen_value, entry.origin((setting, key)))
+
+
+def _plain(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else value
+
+
+# --- masking ----------------------------------------------------------------------------------------------------------
+
+
+def masked(setting: str, value: Any) -> Any:
+    """`value` of a setting as it may be shown."""
+    if setting in ("env", "headers"):
+        return value if isinstance(value, str) and _HARMLESS.fullmatch(_REFERENCE.sub("", value)) else MASK
+    if setting == "url" and isinstance(value, str):
+        return _masked_url(value)
+    if setting == "args" and isinstance(value, list):
+        return list(_masked_arguments(value))
+    if setting == "command" and isinstance(value, str):
+        return _SECRET_SHAPE.sub(MASK, value)
+    return value
+
+
+def _masked_arguments(arguments: Iterable[Any]) -> Iterator[Any]:
+    follows = False  # the name of a secret
+    for argument in arguments:
+        text = argument if isinstance(argument, str) else str(argument)
+        if follows and not text.startswith("-"):
+            yield text if not _REFERENCE.sub("", text) else MASK
+        elif (option := _OPTION.fullmatch(text)) and _SECRET_NAME.search(option["name"]):
+            value = option["value"] if not _REFERENCE.sub("", option["value"]) else MASK
+            yield f"{option['name']}={value}"
+        elif "://" in text:
+            yield _masked_url(text)
+        else:
+            yield _SECRET_SHAPE.sub(MASK, text)
+        follows = text.startswith("-") and "=" not in text and bool(_SECRET_NAME.search(text))
+
+
+def _masked_url(url: str) -> str:
+    try:
+        parts = urlsplit(url)
+        netloc = f"{MASK}@{parts.netloc.rpartition('@')[2]}" if "@" in parts.netloc else parts.netloc
+    except ValueError:
+        return MASK
+    query = re.sub(
+        r"=([^&]*)", lambda match: "=" + (match[1] if not _REFERENCE.sub("", match[1]) else MASK), parts.query
+    )
+    if parts.query and "=" not in parts.query:
+        query = MASK
+    return _SECRET_SHAPE.sub(MASK, urlunsplit((parts.scheme, netloc, parts.path, query, "")))
+
+
+# --- as TOML ----------------------------------------------------------------------------------------------------------
+
+
+def as_toml(value: Any) -> str:
+    """A value as TOML writes it."""
+    match value:
+        case bool():
+            return "true" if value else "false"
+        case float():
+            return str(value) if math.isfinite(value) else str(value).removesuffix("inity")
+        case int():
+            return str(value)
+        case list() | tuple():
+            return f"[{', '.join(as_toml(each) for each in value)}]"
+        case dict():
+            return f"{{ {', '.join(f'{dotted((key,))} = {as_toml(each)}' for key, each in value.items())} }}"
+        case _:
+            return quoted(str(value))
+
+
+def lines(hub: Iterable[Setting], each: Iterable[Shown]) -> Iterator[str]:
+    """The whole as TOML, with a comment at each value that says where it comes from."""
+    yield from _aligned([(_assignment(setting), _whence(setting.origin)) for setting in hub])
+    for upstream in each:
+        yield ""
+        table = (f"[upstreams.{dotted((upstream.name,))}]", _whence(upstream.origin))
+        yield from _aligned([table, *((_assignment(one), _whence(one.origin)) for one in upstream.settings)])
+        yield from (f"# {note}" for note in upstream.notes)
+        for origin in upstream.shadowed:
+            yield f"# does not count: {_whence(origin)}"
+
+
+def _assignment(setting: Setting) -> str:
+    return f"{dotted(setting.keys)} = {as_toml(setting.value)}"
+
+
+def _whence(origin: Origin | None) -> str:
+    if origin is None:
+        return "default"
+    line = "" if origin.line is None else f":{origin.line}"
+    return f"{origin.layer.value} {origin.file}{line}"
+
+
+def _aligned(rows: list[tuple[str, str]]) -> Iterator[str]:
+    width = max((len(left) for left, _ in rows if len(left) <= 60), default=0)
+    yield from (f"{left.ljust(width)}  # {right}" for left, right in rows)

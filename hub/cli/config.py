@@ -1,0 +1,240 @@
+"""Commands about the configuration as files have it: show it, check it, describe it, trust a project's.
+
+None of them needs a running hub.
+"""
+
+import argparse
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hub.cli.base import EX_CONFIG, EX_FAILED, EX_OK, UsageError, add, as_json, failed
+
+if TYPE_CHECKING:
+    from config.effective import Setting, Shown
+    from config.layers import Origin
+    from config.projects import Project
+    from config.schema import HubConfig, Remark
+
+
+def add_commands(commands: Any) -> None:
+    """`config`, `validate`, `schema`, `trust` and `untrust`."""
+    config = add(commands, "config", _config, "what the configuration says, and which file says it", json=True)
+    config.add_argument("--effective", action="store_true", help="with the defaults of what no file mentions")
+    _add_file(config)
+    config.add_argument(
+        "--project", type=Path, metavar="DIR", help="as hosts that work in DIR see it; else the current directory"
+    )
+    validate = add(commands, "validate", _validate, "check the configuration, or one file, and say all that is wrong")
+    validate.add_argument("file", type=Path, metavar="FILE", nargs="?", help="a hubd.toml, or any host's file")
+    validate.add_argument("--json", action="store_true", help="print JSON")
+    schema = add(commands, "schema", _schema, "the JSON Schema of hubd.toml, for editors")
+    schema.add_argument("--project", action="store_true", help="of a project's .hubd.toml")
+    trust = add(commands, "trust", _trust, "allow what the files of a project start, as they are now")
+    trust.add_argument("--yes", action="store_true", help="do not ask")
+    untrust = add(commands, "untrust", _untrust, "allow nothing of a project any more")
+    for command in (trust, untrust):
+        command.add_argument("directory", type=Path, metavar="DIR", nargs="?", help="else the current directory")
+
+
+def _add_file(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--config", type=Path, metavar="FILE", help="in place of the user's own hubd.toml")
+
+
+# --- what it says -----------------------------------------------------------------------------------------------------
+
+
+def _config(options: argparse.Namespace) -> int:
+    from config.effective import hub_settings, lines, upstreams
+    from config.gather import gather
+    from config.layers import loaded
+
+    gathered = gather(options.config, os.environ)
+    base = loaded(gathered)
+    project, sources = _project_of(options.project, base.config)
+    allowed = bool(sources)
+    if allowed:
+        from msgspec import structs
+
+        gathered = structs.replace(gathered, sources=(*sources, *gathered.sources))
+    hub = hub_settings(gathered, defaults=options.effective)
+    found = upstreams(gathered, defaults=options.effective)
+    warnings = [*base.warnings, *(project.warnings if project and allowed else ())]
+    if options.json:
+        print(as_json(_as_object(gathered.sources, hub, found, warnings, project, allowed)))
+        return EX_OK
+    for source in gathered.sources:
+        print(f"# {source.layer.value}: {source.path}")
+    if not gathered.sources:
+        print(f"# no file: {gathered.files[0]} is not there")
+    if project is not None and not allowed:
+        print(f"# the project {project.root} is not allowed, so it does not count; see `hubd trust`")
+    for line in lines(hub, found):
+        print(line)
+    _say(warnings)
+    return EX_OK
+
+
+def _project_of(named: Path | None, base: "HubConfig") -> tuple["Project | None", tuple[Any, ...]]:
+    """The project of a folder, and its sources if the user allowed them."""
+    from config.paths import trust_path
+    from config.projects import find_project, load_project, read_project
+    from config.trust import Trust
+
+    root = find_project(named or Path.cwd(), Path.home())
+    if root is None:
+        if named is not None:
+            raise UsageError(f"--project: neither {named} nor a folder above it has a .hubd.toml or .mcp.json")
+        return None, ()
+    sources = read_project(root, os.environ)
+    project = load_project(root, os.environ, base, sources=sources)
+    return project, tuple(sources) if Trust(trust_path()).is_allowed(project) else ()
+
+
+def _as_object(
+    sources: Any, hub: "list[Setting]", found: "list[Shown]", warnings: "list[Remark]", project: Any, allowed: bool
+) -> dict[str, Any]:
+    return {
+        "files": [{"path": str(source.path), "layer": source.layer.value} for source in sources],
+        "project": None if project is None else {"root": str(project.root), "allowed": allowed},
+        "settings": [_setting(setting) for setting in hub],
+        "upstreams": [
+            {
+                "name": upstream.name,
+                **_origin(upstream.origin),
+                "settings": [_setting(setting) for setting in upstream.settings],
+                "shadowed": [_origin(origin) for origin in upstream.shadowed],
+            }
+            for upstream in found
+        ],
+        "warnings": [_remark(warning) for warning in warnings],
+    }
+
+
+def _setting(setting: "Setting") -> dict[str, Any]:
+    return {"key": list(setting.keys), "value": setting.value, **_origin(setting.origin)}
+
+
+def _origin(origin: "Origin | None") -> dict[str, Any]:
+    if origin is None:
+        return {"layer": "default"}
+    return {"layer": origin.layer.value, "file": str(origin.file), "line": origin.line}
+
+
+def _remark(remark: "Remark") -> dict[str, Any]:
+    return {"file": str(remark.file), "line": remark.line, "key": list(remark.keys), "text": remark.text}
+
+
+def _say(warnings: "list[Remark]") -> None:
+    for warning in warnings:
+        print(f"hubd: warning: {warning}", file=sys.stderr)
+
+
+# --- whether it can be used -------------------------------------------------------------------------------------------
+
+
+def _validate(options: argparse.Namespace) -> int:
+    from config.gather import gather
+    from config.layers import load_all
+    from config.projects import PROJECT_FILES, load_project
+    from config.schema import ConfigError
+
+    file: Path | None = options.file
+    if file is not None and Path(os.path.abspath(file)) in gather(None, os.environ).files:
+        file = None  # a part is judged by its place in the whole
+    problems, warnings, names = [], [], []
+    try:
+        if file is not None and file.name in PROJECT_FILES:
+            base = load_all(None, os.environ).config
+            project = load_project(Path(os.path.abspath(file)).parent, os.environ, base)
+            names, warnings = list(project.upstreams), list(project.warnings)
+        else:
+            loaded = load_all(file, os.environ)
+            names, warnings = list(loaded.config.upstreams), list(loaded.warnings)
+    except ConfigError as error:
+        problems, warnings = list(error.remarks), list(error.warnings)
+        if not problems:
+            raise
+    if options.json:
+        found = {"problems": [_remark(each) for each in problems], "warnings": [_remark(each) for each in warnings]}
+        print(as_json({"sound": not problems, **found}))
+    else:
+        for problem in problems:
+            print(f"hubd: {problem}", file=sys.stderr)
+        _say(warnings)
+        if not problems:
+            print(f"sound: {len(names)} {'upstream' if len(names) == 1 else 'upstreams'}")
+    return EX_CONFIG if problems else EX_OK
+
+
+def _schema(options: argparse.Namespace) -> int:
+    from config.describe import schema
+
+    print(as_json(schema(project=options.project)))
+    return EX_OK
+
+
+# --- projects ---------------------------------------------------------------------------------------------------------
+
+
+def _trust(options: argparse.Namespace) -> int:
+    from config.layers import load_all
+    from config.paths import trust_path
+    from config.projects import load_project, read_project
+    from config.trust import Trust
+
+    root = _root(options.directory)
+    sources = read_project(root, os.environ)
+    project = load_project(root, os.environ, load_all(None, os.environ).config, sources=sources)
+    trust = Trust(trust_path())
+    if trust.is_allowed(project):
+        print(f"{root} is allowed already, as it is now")
+        return EX_OK
+    for line in _what_it_does(project, sources):
+        print(line)
+    _say(list(project.warnings))
+    if not options.yes and not _confirmed(f"Allow this for hosts that work in {root}? [y/N] "):
+        return failed(EX_FAILED, "nothing was allowed")
+    trust.allow(project)
+    print(f"allowed; a change of {' or '.join(path.name for path in project.files[:2])} needs to be allowed anew")
+    return EX_OK
+
+
+def _what_it_does(project: "Project", sources: Any) -> list[str]:
+    from config.effective import lines, shown
+    from config.layers import stacks
+
+    found = stacks(sources)
+    text = [f"{project.root} names these upstreams, which hosts that work there would use:"]
+    text += lines((), [shown(name, stack, foreign=True) for name, stack in found.items()])
+    return [*text, ""]
+
+
+def _confirmed(question: str) -> bool:
+    if not sys.stdin.isatty():
+        raise UsageError("nobody can be asked here: look at what it starts, and say --yes")
+    return input(question).strip().lower() in ("y", "yes")
+
+
+def _untrust(options: argparse.Namespace) -> int:
+    from config.paths import trust_path
+    from config.trust import Trust
+
+    named = Path(os.path.realpath(options.directory or Path.cwd()))
+    trust = Trust(trust_path())
+    for root in (named, *named.parents):
+        if trust.deny(root):
+            print(f"nothing of {root} is allowed any more")
+            return EX_OK
+    return failed(EX_FAILED, f"nothing of {named} was allowed")
+
+
+def _root(named: Path | None) -> Path:
+    from config.projects import find_project
+
+    directory = named or Path.cwd()
+    root = find_project(directory, Path.home())
+    if root is None:
+        raise UsageError(f"neither {directory} nor a folder above it has a .hubd.toml or .mcp.json of yours")
+    return root
