@@ -275,7 +275,8 @@ class _Daemon:
     @asynccontextmanager
     async def _reloading(self) -> AsyncIterator[None]:
         """Around every reload that was asked for, or changes something."""
-        yield
+        with systemd.reloading():
+            yield
 
     def _summary(self) -> str:
         """What the service manager shows of this hub."""

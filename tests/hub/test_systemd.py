@@ -283,7 +283,15 @@ def test_a_socket_that_no_host_would_find_is_refused(tmp_path):
         assert process.exit_code() == 78
 
 
-@pytest.mark.covers("F-D-01", "F-D-12")
+def assert_reloaded(manager):
+    """The manager hears of one reload, from beginning to end."""
+    first, second = manager.hear("RELOADING=1")[-1]
+    assert first == "RELOADING=1"
+    assert second.removeprefix("MONOTONIC_USEC=").isdigit()
+    assert not any("RELOADING=1" in lines for lines in manager.hear("READY=1"))
+
+
+@pytest.mark.covers("F-D-01", "F-D-04", "F-D-12")
 def test_a_life_as_the_manager_hears_it(tmp_path):
     env = own_directories(tmp_path)
     (file := tmp_path / "hubd.toml").write_text(DEMO + "\n")
@@ -295,6 +303,13 @@ def test_a_life_as_the_manager_hears_it(tmp_path):
             assert any(line.startswith("STATUS=") for line in until_ready[-1])
             manager.hear("STATUS=1 of 1 upstreams connected, 0 hosts")
             assert manager.hear("WATCHDOG=1")
+            assert process.signalled(signal.SIGHUP) is None
+            assert_reloaded(manager)
+            file.write_text(f"{DEMO}\n[upstreams.more]\ncommand = 'true'\n")
+            assert_reloaded(manager)
+            file.write_text("nonsense")
+            assert process.signalled(signal.SIGHUP) is None
+            assert_reloaded(manager)
             assert process.signalled(signal.SIGTERM, patience_s=30) == 0
             stopping = manager.hear("STOPPING=1")[-1]
             assert f"EXTEND_TIMEOUT_USEC={60 * 1_000_000}" in stopping
