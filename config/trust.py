@@ -33,6 +33,10 @@ class Trust:
         """Whether the user allowed exactly what `project` says now."""
         return self._read().get(str(project.root)) == project.digest
 
+    def allows_any(self) -> bool:
+        """Whether the user allowed anything at all."""
+        return bool(self._read())
+
     def allow(self, project: Project) -> None:
         """Allow what `project` says now, in place of what was allowed for its root before.
 

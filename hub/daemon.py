@@ -35,10 +35,12 @@ from config.paths import (
     sessions_path,
     socket_path,
     state_path,
+    trust_path,
 )
 from config.schema import ConfigError, HubConfig, UpstreamConfig
 from config.source import Problem
 from config.state import Memory
+from config.trust import Trust
 from hub import logs, systemd
 from hub.control import serve_control
 from hub.downstream import serve_lines
@@ -47,6 +49,7 @@ from hub.hub import OPEN_DOOR, Hub
 from hub.lines import LineServer
 from hub.link.exchange import OWNER, Identity
 from hub.process import Faults, Watch, keep_to_itself
+from hub.projects import Allowed, Projects
 from hub.reload import Reloader
 from hub.revival import Revival
 from hub.seal import Sealer, Signer, load_keys
@@ -185,7 +188,7 @@ async def serve_daemon(loaded: Loaded, read: Callable[[], Loaded]) -> None:
             _unix_listener(control_path(), given_control) as control,
         ):
             keys = load_keys(key_path())
-            hub = Hub(config, memory, Sealer(keys), last_known=_last_known())
+            hub = Hub(config, memory, Sealer(keys), last_known=_last_known(), projects=_projects)
             revival = Revival(Signer(keys), Memory(sessions_path()), _wall)
             daemon = _Daemon(hub, Front(hub, config, tcp, revival, movable=movable), loaded, read)
             await daemon.run(signals, lines, control)
@@ -200,6 +203,11 @@ async def sweep() -> None:
 
 def _last_known() -> LastKnown:
     return LastKnown(catalogue_dir(), wall=_wall)
+
+
+def _projects(hub: Hub) -> Projects:
+    allowed = Allowed(Trust(trust_path()), os.environ, Path(os.path.expanduser("~")))
+    return Projects(hub, allowed, trust_path())
 
 
 _wall = time.time  # noqa: TID251  # for what is kept, or shown to people

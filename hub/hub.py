@@ -5,6 +5,7 @@
 
 import logging
 import time
+from collections.abc import Callable
 from functools import partial
 from math import inf
 from typing import Final
@@ -12,7 +13,7 @@ from typing import Final
 import trio
 from msgspec import UNSET, Raw, to_builtins
 
-from config.schema import HubConfig
+from config.schema import HubConfig, UpstreamConfig
 from config.state import Memory
 from hub.bridge.carry import Carrier
 from hub.bridge.parking import Parking
@@ -23,6 +24,7 @@ from hub.downstream import Downstreams
 from hub.link.exchange import OWNER, Caller, Identity, UpstreamUnavailable
 from hub.naming import Claims
 from hub.notify import LogLevels, Notifier
+from hub.projects import Live, Projects
 from hub.relay import HostExchange, release_progress, remind_hosts
 from hub.router import Router
 from hub.seal import Sealer
@@ -57,6 +59,7 @@ class Hub:
         *,
         open_session: Opener = open_session,
         last_known: LastKnown | None = None,
+        projects: Callable[["Hub"], Projects] | None = None,
     ) -> None:
         self.config = config
         self.memory = memory
@@ -86,6 +89,10 @@ class Hub:
         catalog = merge((), self.rules, self.claims)
         self.router = Router(catalog, self.supervisor.upstreams, self.levels, self._refresh, self.carrier)
         self.notifier = Notifier(self._merge, self.router, self.downstreams, self.router.subscriptions)
+        self.projects = None if projects is None else projects(self)
+        if self.projects is not None:
+            self.downstreams.workplaces = self.projects
+            self.router.reporting = self.projects.reporting
         self.started_at = 0.0
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
@@ -95,6 +102,8 @@ class Hub:
             async with trio.open_nursery() as nursery:
                 await nursery.start(self.supervisor.run, self.config.upstreams)
                 await nursery.start(self.carrier.run)
+                if self.projects is not None:
+                    await nursery.start(self.projects.run)
                 nursery.start_soon(self.notifier.run)
                 nursery.start_soon(self.levels.run)
                 self._settle_if_known()
@@ -185,7 +194,20 @@ class Hub:
         )
         if self.claims.changed:
             self._unsaved.set()
+        if self.projects is not None:
+            self.projects.add_views(catalog, previous, self._view)
         return catalog
+
+    def _view(self, live: Live, previous: Catalog | None) -> Catalog:
+        """What hosts at work in a project see."""
+        return merge(
+            [upstream.snapshot for upstream in self.supervisor.upstreams.values()],
+            live.rules(self.rules),
+            live.claims,
+            sealer=self.sealer,
+            previous=previous,
+            now_ms=int(trio.current_time() * 1000),
+        )
 
     def _apply_level(self, level: str | None) -> None:
         self.supervisor.set_log_level(level)
@@ -194,7 +216,17 @@ class Hub:
 
     async def prepare(self, config: HubConfig) -> None:
         """Read what `apply` needs to know."""
-        await self.supervisor.prepare(config.upstreams)
+        await self.supervisor.prepare(self._with_projects(config))
+
+    def _with_projects(self, config: HubConfig) -> dict[str, UpstreamConfig]:
+        """All that runs."""
+        return config.upstreams if self.projects is None else config.upstreams | self.projects.configs
+
+    async def apply_projects(self) -> None:
+        """As `hub.projects.Running.apply_projects`."""
+        await self.prepare(self.config)
+        self.supervisor.apply(self._with_projects(self.config))
+        self.notifier.rebuild()
 
     def apply(self, config: HubConfig) -> None:
         """Make this hub what `config` says, and disturb only what differs. How hosts come in is not its affair."""
@@ -206,7 +238,7 @@ class Hub:
         if config.synthetic_progress_s != old.synthetic_progress_s:
             self._reminders.cancel()
         self.supervisor.drain_s = config.drain_s
-        self.supervisor.apply(config.upstreams)
+        self.supervisor.apply(self._with_projects(config))
         for rule in rules.upstreams:
             if rule.name not in config.upstreams:
                 self.router.removed(rule)
@@ -214,6 +246,8 @@ class Hub:
             self.notifier.changed(name)
         if self.notifier.dirty or rules != self.rules:
             self.notifier.rebuild()
+        if self.projects is not None:
+            self.projects.changed.set()
 
     # --- what the control socket offers -------------------------------------------------------------------------------
 
@@ -232,7 +266,8 @@ class Hub:
                 for name, upstream in self.supervisor.upstreams.items()
             ],
             "hosts": self.downstreams.status(),
-            "warnings": [*self._warnings, *filter(None, [self.last_known.problem]), *self.router.catalog.warnings],
+            "projects": [] if self.projects is None else self.projects.status(),
+            "warnings": self._all_warnings(),
         }
 
     def _stale(self, name: str) -> str | None:
@@ -241,6 +276,10 @@ class Hub:
         if candidate is None:
             return None
         return candidate.status().last_error or "with its new settings it is not ready yet"
+
+    def _all_warnings(self) -> list[str]:
+        own = [*self._warnings, *filter(None, [self.last_known.problem]), *self.router.catalog.warnings]
+        return own if self.projects is None else [*self.projects.warnings, *own]
 
     async def tools(self) -> list[object]:
         """The merged tools as a host of the newest legacy revision sees them."""

@@ -84,6 +84,8 @@ class Router:
         self.catalog = catalog
         self.upstreams = upstreams
         self.settled = trio.Event()
+        self.reporting: Mapping[str | None, trio.Event] = {}
+        """By endpoint: what its lists wait for, beside `settled`."""
         self._levels = levels
         self._refresh = refresh
         self._carrier = carrier
@@ -191,6 +193,8 @@ class Router:
     def _lister(self, kind: Kind) -> Callable[[Request, HostExchange], Awaitable[Reply]]:
         async def list_(request: Request, exchange: HostExchange) -> Reply:
             await self.settled.wait()
+            if exchange.scope in self.reporting:
+                await self.reporting[exchange.scope].wait()
             for upstream in self.upstreams.values():  # one that never connected has nothing that a call could ask for
                 upstream.nudge()
             cursor = request.params.get("cursor")
