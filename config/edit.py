@@ -5,10 +5,11 @@ by loading the whole configuration with the drafts in the place of the files. Ho
 around it stays byte for byte is the business of `hostfile`, how a file is replaced that of `edits`.
 """
 
+import json
 import os
-import re
 import tomllib
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from datetime import datetime
 from difflib import get_close_matches
 from functools import partial
@@ -27,15 +28,15 @@ from config.load import Layer, Source
 from config.names import is_usable, suggest_id
 from config.paths import config_file
 from config.schema import ConfigError, Remark
-from config.source import Keys
-from config.textedit import Edit, Refused
+from config.source import Keys, Problem
+from config.textedit import Edit, Refused, newline
 
 OWN: Final = Shape("toml", ("upstreams",))
-_PLAIN = re.compile(r"[ \t]*disabled[ \t]*=[ \t]*true[ \t]*\r?\n")
-NEW_FILE: Final = """\
-#:schema ./hubd.schema.json
+SCHEMA_FILE: Final = "hubd.schema.json"
+NEW_FILE: Final = f"""\
+#:schema ./{SCHEMA_FILE}
 # The configuration of hubd. `hubd add` and `hubd edit` change it, and so may you: a hub that runs takes it up at once.
-# With what `hubd schema` prints in the file that is named above, editors complete and check it.
+# By the file that is named above, which is what `hubd schema` prints, editors complete and check this one.
 """
 
 
@@ -107,7 +108,15 @@ class Draft:
             self._edit(entry.source.path, lambda text: undone, name)
         else:
             _, key = _shape(entry)
-            self._edit(entry.source.path, lambda text: hostfile.assign(OWN, text, key, "disabled", disabled), name)
+            line = f"disabled = {str(disabled).lower()}"
+            self._edit(
+                entry.source.path,
+                lambda text: (
+                    _with_line(text, entry.table.place(()), line, "disabled", disabled)
+                    or hostfile.assign(OWN, text, key, "disabled", disabled)
+                ),
+                name,
+            )
         return True
 
     def _enabled(self, entry: Entry, stack: Stack) -> Edit | None:
@@ -118,8 +127,9 @@ class Draft:
         _, key = _shape(entry)
         text = self._begin(entry.source.path)
         if entry.table.values == {"disabled": True}:
-            return hostfile.remove(OWN, text, key)
-        return _without_line(text, entry.table.place(("disabled",)))
+            with suppress(Refused):
+                return hostfile.remove(OWN, text, key)
+        return _without_line(text, entry.table.place(()), "disabled = true", "disabled")
 
     def replace(self, text: str) -> None:
         """A whole new text of the main file."""
@@ -161,6 +171,8 @@ class Draft:
             data, was = text.encode(), self._was[path]
             if data != was:
                 saved.append(Saved(path, replace_file(path, data, was=was, now=now, backups=backups)))
+        if f"#:schema ./{SCHEMA_FILE}\n" in self._texts.get(self.main, ""):
+            publish_schema(self.main.with_name(SCHEMA_FILE))
         return saved
 
     # ------------------------------------------------------------------------------------------------------------------
@@ -202,11 +214,23 @@ class Draft:
             self._texts[path] = NEW_FILE if path == self.main else "# No servers are left here.\n"
 
     def _load(self, texts: Mapping[Path, str]) -> list[Remark]:
+        if empty := [path for path, text in texts.items() if not text.strip()]:
+            return [Remark(path, None, (), "is empty, which no hub takes for a configuration") for path in empty]
         try:
             load_all(self.main, self._environ, texts=texts)
         except ConfigError as error:
             return list(error.remarks) or [Remark(self.main, None, (), str(error))]
         return []
+
+
+def publish_schema(path: Path) -> None:
+    """Let editors know what a hubd.toml may hold; a file that cannot be written only costs them that."""
+    from config.describe import schema
+
+    with suppress(OSError):
+        text = json.dumps(schema(), indent=2, ensure_ascii=False) + "\n"
+        if not path.exists() or path.read_text(encoding="utf-8", errors="replace") != text:
+            path.write_text(text, encoding="utf-8")
 
 
 def _is_ours(source: Source) -> bool:
@@ -231,18 +255,53 @@ def _place(entry: Entry) -> str:
     return f"{origin.file}, line {origin.line}" if origin.line else str(origin.file)
 
 
-def _without_line(text: str, keys: Keys) -> Edit | None:
-    """The line `disabled = true` cut out; None, if the file says it in another way."""
-    if text.startswith("\ufeff"):
+# --- single lines -----------------------------------------------------------------------------------------------------
+# tomlkit moves blank lines about where a setting is new; these leave everything else alone, or do nothing.
+
+
+def _with_line(text: str, keys: Keys, line: str, setting: str, value: Any) -> Edit | None:
+    """The setting put below the header of its table; None, if it is there already or the table has no header."""
+    number = _line_of(text, keys)
+    if number is None:
         return None
-    number = parse(text, Path("hubd.toml")).line(keys)
-    lines = [f"{line}\n" for line in text.split("\n")]
-    if number is None or number == len(lines) or not _PLAIN.fullmatch(lines[number - 1]):
+    header = text.split("\n")[number - 1]
+    indent = header[: len(header) - len(header.lstrip())]
+    at = sum(len(each) + 1 for each in text.split("\n")[:number])
+    new = f"{indent}{line}{newline(text)}"
+    edit = Edit(at, "", new) if at <= len(text) else Edit(len(text), "", newline(text) + new)
+    return _if_meant(text, edit, keys, setting, value)
+
+
+def _without_line(text: str, keys: Keys, line: str, setting: str) -> Edit | None:
+    """Exactly this line cut out of its table; None, if the file says it in another way."""
+    number = _line_of(text, (*keys, setting))
+    lines = text.split("\n")
+    if number is None or number == len(lines) or lines[number - 1].strip() != line:
         return None
-    edit = Edit(sum(map(len, lines[: number - 1])), lines[number - 1], "")
+    edit = Edit(sum(len(each) + 1 for each in lines[: number - 1]), f"{lines[number - 1]}\n", "")
+    return _if_meant(text, edit, keys, setting, None)
+
+
+def _line_of(text: str, keys: Keys) -> int | None:
+    try:
+        return parse(text, Path("hubd.toml")).line(keys)
+    except Problem:
+        return None
+
+
+def _if_meant(text: str, edit: Edit, keys: Keys, setting: str, value: Any) -> Edit | None:
+    """The edit, if it lets that setting of the table be `value` (None: not be there) and nothing else change."""
     meant = tomllib.loads(text)
     table = meant
-    for key in keys[:-1]:
+    for key in keys:
         table = table[key]
-    del table[keys[-1]]
-    return edit if tomllib.loads(edit.apply(text)) == meant else None
+    if value is None:
+        del table[setting]
+    elif setting in table:
+        return None
+    else:
+        table[setting] = value
+    try:
+        return edit if tomllib.loads(edit.apply(text)) == meant else None
+    except tomllib.TOMLDecodeError:
+        return None

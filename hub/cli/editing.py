@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from hub.cli.base import EX_CONFIG, EX_FAILED, EX_OK, UsageError, add, client, failed
-from hub.control_client import HubNotRunning
+from hub.control_client import ControlFailed, HubNotRunning
 
 if TYPE_CHECKING:
     from config.edit import Draft
@@ -318,16 +318,17 @@ def _save(draft: "Draft", done: str) -> None:
     saved = draft.save(datetime.now(UTC), state_dir() / "backups")
     for each in saved:
         print(f"{done}: {each.path}" + (f" (before: {each.backup})" if each.backup else " (new)"))
-    if not saved:
-        print(f"{done} already; nothing was changed")
-    else:
-        print(_taken_up())
+    print(_taken_up([each.path for each in saved]) if saved else f"{done} already; nothing was changed")
 
 
-def _taken_up() -> str:
+def _taken_up(changed: Sequence[Path]) -> str:
+    """What a hub that runs makes of it."""
     try:
-        with client():
-            pass
-    except HubNotRunning:
+        with client() as hub:
+            config = hub.status().get("config", {})
+    except (HubNotRunning, ControlFailed):
         return "no hub is running; the next one reads it"
+    read = config.get("files") or []
+    if read and not any(os.path.samefile(one, other) for one in changed for other in read if os.path.exists(other)):
+        return f"the hub that runs reads other files: {', '.join(read)}"
     return "the hub that runs takes it up by itself; `hubd status` shows it"

@@ -1,0 +1,291 @@
+"""`hubd add`, `remove`, `enable`, `disable` and `edit` as commands, in a home of their own."""
+
+import json
+import os
+import pty
+import shlex
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+from processes import HUBD, own_directories, running_hub
+
+from config.describe import schema
+
+DEMO = "[upstreams.demo]\ncommand = 'true'\n"
+PATIENCE = 100
+"""How often a hub is asked until it has read its files."""
+SECRET = "ghp_0123456789abcdefghijABCDEFGHIJ"
+
+
+class Home:
+    """A user's directories, and commands that run there."""
+
+    def __init__(self, directory):
+        self.env = own_directories(directory)
+        self.file = Path(self.env["XDG_CONFIG_HOME"], "hubd", "hubd.toml")
+        self.backups = Path(self.env["XDG_STATE_HOME"], "hubd", "backups")
+
+    def write(self, text):
+        self.file.parent.mkdir(mode=0o700, exist_ok=True)
+        self.file.write_text(text)
+
+    def run(self, *arguments, code=0, **env):
+        """Everything a command says."""
+        done = subprocess.run(
+            [HUBD, *arguments],
+            env=self.env | env,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert done.returncode == code, done.stdout + done.stderr
+        assert "Traceback" not in done.stderr
+        return done.stdout + done.stderr
+
+    def upstreams(self):
+        return tomllib.loads(self.file.read_text()).get("upstreams", {})
+
+
+@pytest.fixture
+def home(tmp_path):
+    return Home(tmp_path)
+
+
+# --- add --------------------------------------------------------------------------------------------------------------
+
+
+def test_add_a_command(home):
+    said = home.run(
+        *("add", "files", "--env", "A=b=c", "--env", "B=${HOME}", "--cwd", "~/x", "--disabled"),
+        *(
+            "--set",
+            "timeouts.call=600",
+            "--set",
+            "era=modern",
+            "--set",
+            'aliases=["old"]',
+            "--",
+            "sh",
+            "-c",
+            "x -- y",
+            "--env",
+        ),
+    )
+    assert f"added files: {home.file} (new)\nno hub is running; the next one reads it\n" in said
+    assert home.upstreams() == {
+        "files": {
+            "command": "sh",
+            "args": ["-c", "x -- y", "--env"],
+            "env": {"A": "b=c", "B": "${HOME}"},
+            "cwd": f"{home.env['HOME']}/x",
+            "disabled": True,
+            "timeouts": {"call": 600},
+            "era": "modern",
+            "aliases": ["old"],
+        }
+    }
+    assert home.file.read_text().startswith("#:schema ./hubd.schema.json\n")
+    assert json.loads(home.file.with_name("hubd.schema.json").read_text()) == schema()
+    assert home.file.stat().st_mode & 0o777 == 0o600
+    assert home.file.parent.stat().st_mode & 0o777 == 0o700
+
+
+def test_add_a_url(home):
+    home.write(f"# mine\n{DEMO}")
+    said = home.run("add", "there", "--header", "X-A: b", "--header", "X-B=c:d", "--url", "https://example.com/mcp?a=b")
+    assert home.upstreams()["there"] == {"url": "https://example.com/mcp?a=b", "headers": {"X-A": "b", "X-B": "c:d"}}
+    assert home.file.read_text().startswith(f"# mine\n{DEMO}")
+    [backup] = home.backups.iterdir()
+    assert f"(before: {backup})" in said
+    assert backup.read_text() == f"# mine\n{DEMO}"
+    assert "warning" not in said
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "expected"),
+    [
+        (["x"], 2, "after `--`, or which URL"),
+        (["x", "--url", "https://example.com", "--", "y"], 2, "after `--`, or which URL"),
+        (["x", "--"], 2, "after `--`, or which URL"),
+        (["x", "--env", "A", "--", "y"], 2, "--env takes KEY=VALUE"),
+        (["x", "--header", "A", "--url", "https://example.com"], 2, "--header takes KEY=VALUE"),
+        (["x", "--set", "timeout=5", "--", "y"], 2, 'no setting "timeout"; did you mean "timeouts"?'),
+        (["x", "--set", "timeouts=5", "--set", "timeouts.call=5", "--", "y"], 2, "timeouts has a value already"),
+        (["x", "--set", "era=modern", "--set", "era=auto", "--", "y"], 2, "era: it has a value already"),
+        (["My_Server!", "--", "y"], 1, 'for instance "my-server"'),
+        (["demo", "--", "y"], 1, "already, in"),
+        (["x", "--url", "nonsense"], 78, 'upstreams.x.url: expected an address such as "https://example.com/mcp"'),
+        (["x", "--env", "A=${NOT_SET_ANYWHERE}", "--", "y"], 78, "the variable NOT_SET_ANYWHERE is not set"),
+        (["x", "--set", "era=soon", "--", "y"], 78, 'must be one of "auto", "legacy", "modern"'),
+    ],
+)
+def test_what_makes_no_sense_changes_nothing(home, arguments, code, expected):
+    home.write(DEMO)
+    assert expected in home.run("add", *arguments, code=code)
+    assert home.file.read_text() == DEMO
+    assert not home.backups.exists()
+
+
+@pytest.mark.covers("SEC-61")
+@pytest.mark.parametrize(
+    ("arguments", "advice"),
+    [
+        (["--env", f"GITHUB_PAT={SECRET}", "--", "sh"], "better write '${GITHUB_PAT}'"),
+        (["--env", "MY_API_KEY=hunter2", "--", "sh"], "'${file:~/.secrets/my_api_key}'"),
+        (["--header", f"Authorization=Bearer {SECRET}", "--url", "https://e.com"], "'Bearer ${X_TOKEN}'"),
+        (["--url", f"https://e.com/?api_key={SECRET}"], "url seems to hold a secret"),
+        (["--", "sh", "--token", SECRET], "args seems to hold a secret"),
+    ],
+)
+def test_a_secret_in_the_file_is_warned_of_and_not_repeated(home, arguments, advice):
+    said = home.run("add", "x", *arguments)
+    assert advice in said
+    assert SECRET not in said
+    assert "hunter2" not in said
+
+
+def test_variables_are_no_secrets(home):
+    said = home.run("add", "x", "--header", "Authorization=Bearer ${T}", "--url", "https://e.com", T="x")
+    assert "warning" not in said
+
+
+def test_a_command_that_is_not_there_and_a_name_that_could_be_better_are_warned_of(home):
+    said = home.run("add", "with_underscore", "--", "no-such-command")
+    assert "warning: there is no command no-such-command on the PATH" in said
+    assert '"with_underscore" works, but' in said
+    assert "with_underscore" in home.upstreams()
+
+
+# --- remove, enable, disable ------------------------------------------------------------------------------------------
+
+
+def test_a_server_comes_is_turned_off_and_on_and_goes(home):
+    home.write(f"# mine\n{DEMO}")
+    before = home.file.read_text()
+    home.run("add", "x", "--", "sh")
+    added = home.file.read_text()
+    assert f"disabled x: {home.file}" in home.run("disable", "x")
+    assert home.upstreams()["x"] == {"command": "sh", "disabled": True}
+    assert home.run("disable", "x") == "x is disabled already; nothing was changed\n"
+    assert f"enabled x: {home.file}" in home.run("enable", "x")
+    assert home.file.read_text() == added
+    assert f"removed x: {home.file}" in home.run("remove", "x")
+    assert home.file.read_text() == before
+    assert 'there is no server "x"; there are: demo' in home.run("remove", "x", code=1)
+    assert 'did you mean "demo"?' in home.run("enable", "dmo", code=1)
+
+
+def test_another_file_by_its_name(home, tmp_path):
+    (file := tmp_path / "own.toml").write_text(DEMO)
+    home.run("add", "x", "--config", file, "--", "sh")
+    assert set(tomllib.loads(file.read_text())["upstreams"]) == {"demo", "x"}
+    assert not home.file.exists()
+
+
+def test_the_hub_that_runs_is_mentioned(home, tmp_path):
+    with running_hub(tmp_path, DEMO) as hub:
+        assert "the hub that runs takes it up by itself" in home.run("disable", "demo", "--config", hub.config)
+        assert f"the hub that runs reads other files: {hub.config}" in home.run("add", "x", "--", "sh")
+
+
+def test_a_hub_takes_up_what_was_added_and_removed(home, tmp_path):
+    with running_hub(tmp_path, DEMO) as hub:
+
+        def known():
+            return {each["name"] for each in json.loads(home.run("status", "--json"))["upstreams"]}
+
+        home.run("add", "x", "--config", hub.config, "--disabled", "--", "sh")
+        assert any("x" in known() for _ in range(PATIENCE))
+        home.run("remove", "x", "--config", hub.config)
+        assert any("x" not in known() for _ in range(PATIENCE))
+
+
+def test_two_at_once_both_count(home):
+    argvs = [[HUBD, "add", f"s{number}", "--", "sh"] for number in range(6)]
+    racers = [subprocess.Popen(argv, env=home.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE) for argv in argvs]
+    for racer in racers:
+        racer.communicate(timeout=60)
+    assert [racer.returncode for racer in racers] == [0] * 6
+    assert set(home.upstreams()) == {f"s{number}" for number in range(6)}
+
+
+# --- edit -------------------------------------------------------------------------------------------------------------
+
+
+def editor(tmp_path, *texts):
+    """An editor that saves these texts, one each time it is started; a text of None: it fails."""
+    (script := tmp_path / "my editor.py").write_text(
+        "import pathlib, sys\n"
+        f"texts = {texts!r}\n"
+        "count = pathlib.Path(sys.argv[0] + '.count')\n"
+        "at = len(count.read_text()) if count.exists() else 0\n"
+        "count.write_text('x' * (at + 1))\n"
+        "assert pathlib.Path(sys.argv[-1]).stat().st_mode\n"
+        "if texts[at] is None: sys.exit(3)\n"
+        "if texts[at] != '': pathlib.Path(sys.argv[-1]).write_bytes(texts[at].encode('latin-1'))\n"
+    )
+    return f"{shlex.quote(sys.executable)} {shlex.quote(str(script))}"
+
+
+def test_edit_saves_what_is_right(home, tmp_path):
+    home.write(DEMO)
+    said = home.run("edit", VISUAL=editor(tmp_path, f"{DEMO}# more\n"), EDITOR="false")
+    assert f"edited: {home.file} (before: " in said
+    assert home.file.read_text() == f"{DEMO}# more\n"
+
+
+def test_edit_begins_a_file_that_is_not_there(home, tmp_path):
+    assert f"nothing changed in {home.file}" in home.run("edit", EDITOR=editor(tmp_path, ""))
+    assert not home.file.exists()
+    assert "(new)" in home.run("edit", EDITOR=editor(tmp_path, DEMO, DEMO))
+
+
+@pytest.mark.covers("F-C-02", "I-7")
+@pytest.mark.parametrize(
+    ("text", "code", "expected"),
+    [
+        ("[upstreams.demo]\ncmmand = 'x'\n", 78, "hubd.toml, line 2: upstreams.demo"),
+        ("[upstreams", 78, "line 1: is not TOML"),
+        (" \n", 78, "is empty"),
+        ("# \xff\n", 1, "is not UTF-8 text"),
+        (None, 1, "the editor ended with code 3"),
+    ],
+)
+def test_edit_keeps_what_is_wrong_out(home, tmp_path, text, code, expected):
+    home.write(DEMO)
+    said = home.run("edit", code=code, EDITOR=editor(tmp_path, text))
+    assert expected in said
+    assert home.file.read_text() == DEMO
+    copy = Path(said.rstrip().removesuffix(".").split(" is in ")[-1])
+    assert copy.name == "hubd.toml"
+    assert copy.read_bytes() == (DEMO if text is None else text).encode("latin-1")
+    assert copy.parent.stat().st_mode & 0o777 == 0o700
+
+
+def test_an_editor_that_cannot_be_started(home):
+    assert "cannot start the editor /no/such" in home.run("edit", code=1, EDITOR="/no/such --thing")
+
+
+def test_a_person_may_edit_again(home, tmp_path):
+    home.write(DEMO)
+    host, ours = pty.openpty()
+    try:
+        env = home.env | {"EDITOR": editor(tmp_path, "[upstreams", f"{DEMO}# right\n")}
+        edit = subprocess.Popen([HUBD, "edit"], env=env, stdin=ours, stderr=ours, stdout=subprocess.PIPE, text=True)
+        asked = b""
+        while b"edit it again? [Y/n]" not in asked:
+            asked += os.read(host, 4096)
+        assert b"is not TOML" in asked
+        os.write(host, b"\n")
+        said, _ = edit.communicate(timeout=60)
+    finally:
+        os.close(host)
+        os.close(ours)
+    assert edit.returncode == 0
+    assert f"edited: {home.file}" in said
+    assert home.file.read_text() == f"{DEMO}# right\n"
