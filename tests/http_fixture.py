@@ -42,6 +42,7 @@ class Ear:
         self.wants_progress = wants_progress
         self.kinds: list[Kind] = []
         self.logs: list[Any] = []
+        self.notes: list[str] = []
         self.steps: list[Any] = []
         self.endings = 0
         self.forgettings = 0
@@ -82,6 +83,9 @@ class Ear:
             self._hear()
             raise
         return self.answer if isinstance(self.answer, Failure) else Result(raw(self.answer))
+
+    def note(self, text: str) -> None:
+        self.notes.append(text)
 
     def asked(self) -> None:
         self.events.append("asked")

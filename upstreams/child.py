@@ -17,7 +17,7 @@ import resource
 import signal
 import subprocess
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -26,6 +26,7 @@ import trio
 from config.schema import UpstreamConfig
 from hub.link.exchange import UpstreamUnavailable
 from hub.wire.clean import printable
+from upstreams.mask import Mask
 from upstreams.orphans import MARKER, THIS_HUB, kill_marked, mark_of, waited_for
 
 log = logging.getLogger(__name__)
@@ -59,8 +60,14 @@ spawn = subprocess.Popen
 class Child:
     """One running process. Whoever made it awaits `stop`, however it ended."""
 
-    def __init__(self, config: UpstreamConfig, name: str, environ: Mapping[str, str]) -> None:
-        """Start it.
+    def __init__(
+        self,
+        config: UpstreamConfig,
+        name: str,
+        environ: Mapping[str, str],
+        hear: Callable[[str, int], None] | None = None,
+    ) -> None:
+        """Start it. `hear` is called with every line of its stderr, printable and without secrets, and its pid.
 
         Raises:
             UpstreamUnavailable: it cannot be started.
@@ -94,7 +101,7 @@ class Child:
             self._abandon()
             raise UpstreamUnavailable(cannot_start(name, config, error), upstream=name) from None
         self.stdin, self.stdout, self.stderr = map(trio.lowlevel.FdStream, pipes)
-        self.said = Said(name)
+        self.said = Said(name, Mask(config), lambda line: hear(line, self.pid) if hear else None)
         self.gone = trio.Event()
         """Set by `watch` once the process has exited."""
 
@@ -122,17 +129,17 @@ class Child:
         while data := await _receive(self.stderr):
             self.said.feed(data, trio.current_time())
 
+    @property
+    def exit_code(self) -> int | None:
+        """Of the process; negative: it was killed by that signal. None while it runs."""
+        return self._popen.returncode
+
     def ending(self) -> str:
         """How it ended, as a clause; "" while it runs. Only once it was reaped."""
         code = self._popen.returncode
         if code is None:
             return ""
-        if code >= 0:
-            return f"exited with status {code}"
-        try:
-            return f"was killed by {signal.Signals(-code).name}"
-        except ValueError:
-            return f"was killed by signal {-code}"
+        return f"exited with status {code}" if code >= 0 else f"was killed by {signal_name(-code)}"
 
     async def stop(self) -> None:
         """End the process and everything it started; reap it; close its pipes. Takes at most some 10 seconds.
@@ -182,11 +189,23 @@ class Child:
         drained.set()
 
 
+def signal_name(number: int) -> str:
+    """`SIGKILL`, or `signal 35` of those without a name."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
 class Said:
     """What a process said on stderr: its last lines, and the log, neither of which it can flood (F-P-23)."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(
+        self, name: str, mask: Callable[[str], str] = str, hear: Callable[[str], object] = lambda line: None
+    ) -> None:
         self._name = name
+        self._mask = mask
+        self._hear = hear
         self._partial = b""
         self._lines: deque[str] = deque(maxlen=STDERR_LINES)
         self._budget = float(STDERR_BURST)
@@ -204,7 +223,7 @@ class Said:
                 self._take(line)
 
     def _take(self, line: bytes) -> None:
-        text = printable(line[:STDERR_LINE_CHARS].decode(errors="replace"))
+        text = printable(self._mask(line[:STDERR_LINE_CHARS].decode(errors="replace")))
         self._lines.append(text)
         self._budget -= len(line)
         if self._budget < 0:
@@ -215,10 +234,11 @@ class Said:
             log.info("%s: %d lines of its stderr were dropped", self._name, self.dropped_lines)
             self.dropped_lines = 0
         log.info("%s: %s", self._name, text)
+        self._hear(text)
 
     def tail(self, lines: int = 8) -> str:
         """The last lines, the unfinished one included."""
-        last = printable(self._partial.decode(errors="replace"))
+        last = printable(self._mask(self._partial.decode(errors="replace")))
         return "\n".join([*self._lines, *([last] if last else [])][-lines:])
 
 

@@ -54,6 +54,10 @@ class Elders:
         self._active = wanted and self._memory.get(ONE_ERA, self._key) is not True
         self.pool.sharing = sharing_of(self._config, Era.LEGACY, transport, self.pool.is_interactive)
 
+    def rest(self) -> None:
+        """The upstream is stopped for a while; `begin` follows when it is connected again."""
+        self._active = False
+
     def serve(self, caller: Caller) -> bool:
         """Whether `caller` is to have a session of the handshake era."""
         return self._active and caller.era is Era.LEGACY and can_be_asked(caller.capabilities)

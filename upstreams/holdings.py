@@ -90,6 +90,10 @@ class Holdings:
         held = sum(len(household.held) for household in self._households.values())
         return f"<Holdings at {self._name}: {held} of {len(self._households)} hosts>"
 
+    def __bool__(self) -> bool:
+        """Whether anything is held."""
+        return bool(self._households)
+
     async def watch(self, uri: str, holder: Holder) -> Failure | None:
         """Watch `uri` for `holder`; None once the upstream agreed, else why it did not.
 

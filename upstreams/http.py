@@ -88,6 +88,14 @@ class WebSession:
     def pid(self) -> None:
         return None
 
+    @property
+    def is_pinged(self) -> bool:
+        return self._conversation is not None and self._conversation.is_pinged
+
+    @property
+    def silent_s(self) -> float | None:
+        return None if self._conversation is None else self._conversation.silent_s
+
     def _open(self) -> Conversation:
         if self._conversation is None:
             raise UpstreamUnavailable(f"{self._name} is not connected", upstream=self._name)

@@ -22,6 +22,7 @@ from hub.link.exchange import (
     HubError,
     Overloaded,
     UpstreamLost,
+    UpstreamProtocolError,
     UpstreamUnavailable,
 )
 from hub.link.peer import last_words
@@ -46,7 +47,6 @@ from upstreams.questions import Answering, Questions
 from upstreams.running import Running
 from upstreams.session import COMMON, SessionEvents, Terms
 
-PING_S: Final = 60.0
 PING_ANSWER_S: Final = 15.0
 RENEWAL_S: Final = 20.0
 """For a new handshake; as long as a first one has by default."""
@@ -92,7 +92,8 @@ class LegacyHttp(HttpConversation):
         self._answering: dict[RequestId, trio.CancelScope] = {}
         """The requests of the upstream that are being answered."""
         self._asked_at = 0.0
-        self._checking = False
+        self._silent_since: float | None = None
+        """When the first ping was sent that was not answered, if nothing was since."""
 
     @classmethod
     async def open(cls, poster: Poster, events: SessionEvents, terms: Terms = COMMON) -> "LegacyHttp":
@@ -177,13 +178,16 @@ class LegacyHttp(HttpConversation):
         self._asked_at = trio.current_time()
         life = self.life
         try:
-            return await self._ask(body, id, take, resend=resend)
+            reply = await self._ask(body, id, take, resend=resend)
+            if self._silent_since is not None:
+                self._silent_since = None
+            return reply
         except SessionUnknown:
             if life.id is None:
                 raise
         except StatusError as error:
             if error.status == 400 and self._nursery is not None:  # many servers say that of a session they forgot
-                self._nursery.start_soon(self._check)
+                self._nursery.start_soon(self.check)
             raise
         await self.renew(life)
         return await self._ask(body, id, take, resend=resend)
@@ -298,24 +302,35 @@ class LegacyHttp(HttpConversation):
 
     async def keep_alive(self) -> None:
         """Ping a server that has nothing to do, to learn whether it still knows us (bridging.md 9.1)."""
-        if not self.running and trio.current_time() - self._asked_at >= PING_S:
-            await self._check()
+        if self.is_pinged and not self.running and trio.current_time() - self._asked_at >= self.terms.ping_s:
+            await self.check()
 
-    async def _check(self) -> None:
-        """Ask whether the session is still good; end it if not."""
-        if self._checking:
-            return
-        self._checking = True
-        with trio.move_on_after(PING_ANSWER_S) as scope:
+    @property
+    def is_pinged(self) -> bool:
+        return self.terms.ping_s > 0
+
+    @property
+    def silent_s(self) -> float | None:
+        return None if self._silent_since is None else round(trio.current_time() - self._silent_since, 1)
+
+    async def probe(self) -> None:
+        """Ping. That there is no answer, or a strange one, is only noted: it may serve calls (F-P-28)."""
+        asked_at, before = trio.current_time(), self._silent_since
+        with trio.move_on_after(PING_ANSWER_S):
             try:
                 await self.request(PING, {})
-            except Overloaded as error:  # it has other worries, and may still know the session
+            except StatusError as error:
+                if error.status >= 500:
+                    log.debug("%s answers no ping now: %s", self.name, error)
+                else:
+                    self.end(error)
+            except (Overloaded, UpstreamLost, UpstreamProtocolError) as error:  # it may still know the session
                 log.debug("%s answers no ping now: %s", self.name, error)
-            except HubError as error:
-                self.end(error)
-        self._checking = False
-        if scope.cancelled_caught:
-            self.lost("it does not answer a ping")
+            return
+        self._silent_since = asked_at if before is None else before
+        if before is None:
+            self.events.note("does not answer pings; its session is kept")
+            log.warning("%s does not answer a ping; its session is kept", self.name)
 
     async def finish(self) -> None:
         """End the session at the server too (T-34), unless it is gone anyway."""

@@ -7,12 +7,23 @@ else happens: withdrawals, answers to questions of the upstream, the standing st
 
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Final
 
 import trio
 from msgspec import Raw
 
-from hub.link.exchange import DeadlineExceeded, Exchange, HubError, Operation, UpstreamLost, UpstreamUnavailable
+from hub.link.exchange import (
+    DeadlineExceeded,
+    Exchange,
+    HubError,
+    Operation,
+    Overloaded,
+    UpstreamLost,
+    UpstreamProtocolError,
+    UpstreamUnauthorized,
+    UpstreamUnavailable,
+)
 from hub.wire.jsonrpc import Notification, Reply, Request
 from hub.wire.legacy import ServerFacts
 from hub.wire.mcp import (
@@ -48,6 +59,9 @@ from upstreams.task_tokens import TaskTokens
 RESENDABLE: Final = frozenset({*LIST_METHOD.values(), RESOURCES_READ, PROMPTS_GET, COMPLETE, PING, DISCOVER})
 """Requests that may be sent twice (faults.md 4.3)."""
 SWEEP_S: Final = 30.0
+PROBE_S: Final = 15.0
+MAX_FAULTS: Final = 5
+"""Calls in a row that may be answered with nonsense, or with a status that is none of MCP's."""
 LAST_WORDS_S: Final = 2.0
 
 log = logging.getLogger(__name__)
@@ -75,6 +89,10 @@ class HttpConversation:
         self._nursery: trio.Nursery | None = None
         self._ended = trio.Event()
         self._end: HubError | None = None
+        self._faults = 0
+        """Calls in a row that were answered with something that is no answer."""
+        self._checking = False
+        self._suspected_at = float("-inf")
         self.tokens = TaskTokens()
 
     def __repr__(self) -> str:
@@ -105,6 +123,8 @@ class HttpConversation:
         try:
             with running.scope:
                 reply = await self.send(id, operation.method, params, take)
+                if self._faults:
+                    self._faults = 0
                 if "task" in params:
                     self.tokens.began(reply, id)
                 return reply
@@ -114,6 +134,12 @@ class HttpConversation:
         except UpstreamUnavailable as error:
             self.end(error)
             raise
+        except UpstreamUnauthorized as error:
+            self._suspect(error)
+            raise
+        except UpstreamProtocolError as error:
+            self._count_fault(error)
+            raise
         finally:
             del self.running[id]
             if operation.method == TASKS_RESULT:
@@ -121,6 +147,8 @@ class HttpConversation:
             if running.questions:
                 running.withdraw()
         self.withdraw(id, "The time is up")
+        if self.silent_s is not None:
+            self.lost("it answers neither pings nor calls")
         raise DeadlineExceeded(f"{self.name} did not answer in time; whether it acted is unknown", upstream=self.name)
 
     async def request(self, method: str, params: dict[str, Raw]) -> Reply:
@@ -139,6 +167,51 @@ class HttpConversation:
         except UpstreamUnavailable as error:
             self.end(error)
             raise
+
+    def _count_fault(self, error: HubError) -> None:
+        """After several in a row, give the session up; the next ones come at longer and longer intervals (F-R-06)."""
+        self._faults += 1
+        if self._faults >= MAX_FAULTS:
+            self.lost(f"{MAX_FAULTS} calls in a row failed; the last: {error}")
+
+    def _suspect(self, error: UpstreamUnauthorized) -> None:
+        """A call was refused for its credentials: find out whether everything is, so that it shows (F-R-01). Access
+        that is denied to somebody who is known (403) says nothing of other calls."""
+        due = trio.current_time() >= self._suspected_at + SWEEP_S
+        if due and error.kind == UpstreamUnauthorized.kind and self._nursery is not None:
+            self._suspected_at = trio.current_time()
+            self._nursery.start_soon(self.check)
+
+    async def check(self) -> None:
+        """Find out whether the session is still good; end it if not."""
+        if self._checking:
+            return
+        self._checking = True
+        try:
+            await self.probe()
+        except (UpstreamUnavailable, UpstreamUnauthorized) as error:
+            self.end(error)
+        finally:
+            self._checking = False
+
+    async def probe(self) -> None:
+        """Ask something that a server of any use answers; end the session if it says that it has none.
+
+        Raises:
+            UpstreamUnavailable, UpstreamUnauthorized: there is no way to it.
+        """
+        with suppress(UpstreamProtocolError, UpstreamLost, Overloaded), trio.move_on_after(PROBE_S):
+            await self.request(DISCOVER, {})
+
+    @property
+    def is_pinged(self) -> bool:
+        """As `Session.is_pinged`."""
+        return False
+
+    @property
+    def silent_s(self) -> float | None:
+        """As `Session.silent_s`."""
+        return None
 
     async def listen(self, params: dict[str, Raw], hear: Callable[[Notification], None]) -> Reply:
         """As `Session.listen`. A legacy server says all of that on its standing stream."""
@@ -256,7 +329,7 @@ class HttpConversation:
 
     async def _attend(self) -> None:
         while not self._ended.is_set():
-            with trio.move_on_after(SWEEP_S):
+            with trio.move_on_after(min(SWEEP_S, self.terms.ping_s or SWEEP_S)):
                 await self._ended.wait()
                 return
             self.poster.client.sweep()

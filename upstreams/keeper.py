@@ -1,6 +1,7 @@
 """One upstream, kept running: an attempt, a session while it lasts, a pause, the next attempt (D-10).
 
     keep:  attempt -> (session: opened -> upkeep until it ends) -> pause, or wait until wanted -> attempt ...
+           and, if nobody has needed it for `idle_stop_s`, from any of these: stop -> wait until wanted -> attempt ...
 
 While the main session is open its upkeep reads the lists, again whenever the upstream says that they changed. A flood
 of changes costs one walk at a time and one that follows (F-P-15). Sessions that some hosts have for themselves are
@@ -16,7 +17,7 @@ import trio
 
 from hub.link.exchange import HubError
 from hub.wire.mcp import Era, Kind
-from upstreams.lifecycle import Event
+from upstreams.lifecycle import Event, State
 from upstreams.listening import keep_watching
 from upstreams.lists import Listing, walk
 from upstreams.upstream import Upstream
@@ -54,9 +55,7 @@ class Keeper:
                         await nursery.start(pool.run)
                     nursery.start_soon(upstream.holdings.run)
                     await self._keep_running()
-            upstream.lost()
-            upstream.backoff.reset()
-            upstream.move(Event.RESTART)
+            upstream.restarted()
 
     def restart(self) -> None:
         """Start over at once, whatever it is doing."""
@@ -65,22 +64,36 @@ class Keeper:
 
     async def _keep_running(self) -> None:
         upstream = self.upstream
+        if upstream.is_dormant:
+            log.info("%s is lazy, and what it offers is known: the first call starts it", upstream.name)
+            self._on_settled()
+            await upstream.wanted.wait()
         while True:
             upstream.move(Event.START)
             error = await Tenure(upstream, self._on_settled).run(self._slots)
+            if upstream.state is State.IDLE:
+                await upstream.wanted.wait()
+                continue
             pause_s = upstream.failed(error)
             self._report(pause_s)
             self._on_settled()
             if pause_s is None:
-                upstream.wanted = trio.Event()
                 await upstream.wanted.wait()
-            else:
-                await trio.sleep(pause_s)
+            elif await self._is_unused_during(pause_s):
+                upstream.rest()
+                await upstream.wanted.wait()
+
+    async def _is_unused_during(self, pause_s: float) -> bool:
+        """Wait so long before the next attempt; whether there need not be one, since nobody has needed it for long."""
+        with trio.move_on_after(pause_s):
+            await unused(self.upstream)
+            return True
+        return False
 
     def _report(self, pause_s: float | None) -> None:
         upstream = self.upstream
         then = "it is tried again when a call needs it" if pause_s is None else f"next attempt in {pause_s:.1f} s"
-        why = (upstream.last_error or "").partition("\n")[0]
+        why = (upstream.chronicle.last_error or "").partition("\n")[0]
         log.warning("%s is %s: %s (%s)", upstream.name, upstream.state.value, why, then)
 
 
@@ -102,7 +115,13 @@ class Tenure:
     def _opened(self, nursery: trio.Nursery) -> None:
         self._upstream.opened(self._place)
         nursery.start_soon(self._keep_lists)
+        nursery.start_soon(self._stop_when_unused)
         nursery.start_soon(keep_watching, self._place.session, self._place.watches, self._upstream)
+
+    async def _stop_when_unused(self) -> None:
+        await unused(self._upstream)
+        self._upstream.rest()
+        self._place.scope.cancel()
 
     # --- lists --------------------------------------------------------------------------------------------------------
 
@@ -121,6 +140,7 @@ class Tenure:
             found = await self._read(kinds)
             degraded = (self._degraded[kind] for kind in Kind if kind in self._degraded)
             changed = upstream.take_lists(self._place.session.facts, found, degraded)
+            upstream.known = upstream.known or not self._unread
             self._pace.walked(trio.current_time(), changed)
             for read in due.values():
                 read.set()
@@ -155,6 +175,18 @@ class Tenure:
         self._degraded[kind] = problem
         if not problem:
             del self._degraded[kind]
+
+
+async def unused(upstream: Upstream) -> None:
+    """Wait until nobody has needed an upstream for its `idle_stop_s`, and what it offers is known; for ever, if it has
+    none."""
+    while True:
+        idle_s, now = upstream.config.idle_stop_s, trio.current_time()
+        due = upstream.needed_until + idle_s if idle_s and upstream.known else inf
+        if due <= now:
+            return
+        with trio.move_on_at(due):
+            await upstream.adjusted.take()
 
 
 class Pace:

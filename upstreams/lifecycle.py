@@ -1,17 +1,17 @@
-r"""The life of one upstream as a table, and when to try again (D-10). Pure: time and chance are arguments.
+"""The life of one upstream as a table, and when to try again (D-10). Pure: time and chance are arguments.
 
-    IDLE --START--> CONNECTING --OPENED--> CONNECTED
-                         \                  |     ^
-                          \              LOST     OPENED
-                           \                v     |
-                            +--LOST--> RECONNECTING --GAVE_UP--> FAILED --START--> RECONNECTING
+    python -m upstreams.lifecycle         prints the table as a state diagram (the README's is this one)
 
-An upstream is `CONNECTING` until its first session opens or fails and `RECONNECTING` from then on, between attempts and
-during them. After `ATTEMPTS` attempts in a row that failed it is `FAILED`: then nothing is tried until a call needs it,
-and no more than once in `FAILED_PAUSE_S`. `UNAUTHORIZED` is `FAILED` for want of credentials. `DISABLED`, by
-configuration, is left by nothing. `RESTART` (by command) starts over from everywhere else.
+An upstream is `CONNECTING` until its first session opens or fails, and `RECONNECTING` from then on, between attempts
+and during them. After `restart.attempts` attempts in a row that failed it is `FAILED`: nothing is tried until a call
+needs it, and then once in `FAILED_PAUSE_S` (half open: one attempt that fails leads back at once). `UNAUTHORIZED` is
+`FAILED` for want of credentials. `IDLE` is one that nobody needs: it is lazy and was not called yet, or was stopped
+after `idle_stop_s`; it costs nothing and the first call starts it. `DISABLED`, by configuration, is left by nothing but
+another configuration, which makes another upstream. `RESTART`, by command, starts over from everywhere else.
 """
 
+import sys
+from collections import deque
 from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import Final
@@ -24,6 +24,9 @@ ATTEMPTS: Final = 5
 FAILED_PAUSE_S: Final = 30.0
 HEALTHY_S: Final = 60.0
 """A session that lasted this long was a good one: the next pause is short again."""
+LOOP_ENDS: Final = 3
+LOOP_WINDOW_S: Final = 300.0
+"""An upstream that ended, or could not be started, so often within so long is in a crash loop."""
 
 
 class State(Enum):
@@ -49,29 +52,48 @@ class Event(Enum):
     GAVE_UP = "gave up"
     REFUSED = "refused"
     """The credentials are not good enough."""
+    UNUSED = "unused"
+    """Nobody has needed it for `idle_stop_s`."""
     RESTART = "restart"
 
 
 _COMMANDS: Final = {Event.RESTART: State.CONNECTING}
 _ENDS: Final = {Event.LOST: State.RECONNECTING, Event.GAVE_UP: State.FAILED, Event.REFUSED: State.UNAUTHORIZED}
+_REST: Final = {Event.UNUSED: State.IDLE}
 
 TRANSITIONS: Final[Mapping[State, Mapping[Event, State]]] = {
     State.IDLE: {Event.START: State.CONNECTING, **_COMMANDS},
     State.CONNECTING: {Event.START: State.CONNECTING, Event.OPENED: State.CONNECTED, **_ENDS, **_COMMANDS},
-    State.CONNECTED: {**_ENDS, **_COMMANDS},
-    State.RECONNECTING: {Event.START: State.RECONNECTING, Event.OPENED: State.CONNECTED, **_ENDS, **_COMMANDS},
+    State.CONNECTED: {**_ENDS, **_REST, **_COMMANDS},
+    State.RECONNECTING: {Event.START: State.RECONNECTING, Event.OPENED: State.CONNECTED, **_ENDS, **_REST, **_COMMANDS},
     State.FAILED: {Event.START: State.RECONNECTING, **_COMMANDS},
     State.UNAUTHORIZED: {Event.START: State.RECONNECTING, **_COMMANDS},
     State.DISABLED: {},
 }
+FIRST: Final = (State.IDLE, State.DISABLED)
+"""Where an upstream begins."""
+
+
+def diagram() -> str:
+    """The table as a Mermaid state diagram. What leads back to where it was is left out, and so are `restart`s but one:
+    they are in every row that has any."""
+    lines = ["stateDiagram-v2", *(f"    [*] --> {state.value}" for state in FIRST)]
+    for state, row in TRANSITIONS.items():
+        for event, to in row.items():
+            if to is not state and event is not Event.RESTART:
+                lines.append(f"    {state.value} --> {to.value}: {event.value}")
+    named = [state.value for state, row in TRANSITIONS.items() if Event.RESTART in row]
+    lines += [f"    note right of {State.CONNECTING.value}", f"        {Event.RESTART.value} leads here from:"]
+    lines += [f"        {', '.join(named)}", "    end note"]
+    return "\n".join(lines)
 
 
 class Backoff:
-    """When to try again. `jitter` returns a number from -1 to 1."""
+    """When to try again. `jitter` returns a number from -1 to 1; `attempts` 0 never gives up."""
 
     def __init__(self, jitter: Callable[[], float], *, attempts: int = ATTEMPTS) -> None:
         self._jitter = jitter
-        self._attempts = attempts
+        self.attempts = attempts
         self.reset()
 
     def __repr__(self) -> str:
@@ -101,7 +123,7 @@ class Backoff:
         elif now - self._opened_at >= HEALTHY_S:
             self._pause_s = FIRST_PAUSE_S
         self._opened_at = None
-        if self._attempts and self.failures >= self._attempts:
+        if self.attempts and self.failures >= self.attempts:
             return None
         pause_s = self._pause_s * (1 + JITTER * self._jitter())
         self._pause_s = min(self._pause_s * 2, LONGEST_PAUSE_S)
@@ -110,3 +132,25 @@ class Backoff:
     def retry_in_s(self, now: float) -> float:
         """Given up: how long until a call may cause another attempt; 0 for now."""
         return max(0.0, self._failed_at + FAILED_PAUSE_S - now)
+
+
+class Ends:
+    """When it ended by itself lately, or could not be started; what a command or the hub ended is not counted."""
+
+    def __init__(self) -> None:
+        self._at: deque[float] = deque(maxlen=100)
+
+    def __repr__(self) -> str:
+        return f"<Ends {list(self._at)}>"
+
+    def note(self, now: float) -> None:
+        """It ended."""
+        self._at.append(now)
+
+    def lately(self, now: float) -> int:
+        """How often within `LOOP_WINDOW_S`; `LOOP_ENDS` and more is a crash loop."""
+        return sum(at > now - LOOP_WINDOW_S for at in self._at)
+
+
+if __name__ == "__main__":
+    sys.stdout.write(diagram() + "\n")

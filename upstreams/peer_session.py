@@ -60,7 +60,6 @@ MAX_IN_FLIGHT: Final = 320
 """Calls with one session at a time (faults.md 3.2: 64 and a queue of 256; the queue is the upstream's own)."""
 SILENT_TIMEOUTS: Final = 3
 """Calls, one after the other, that ran out of time while nothing was heard, until a session is given up (F-P-04)."""
-PING_IDLE_S: Final = 60.0
 PING_ANSWER_S: Final = 15.0
 
 
@@ -94,6 +93,8 @@ class PeerSession:
         """When the last of them was."""
         self._heard_then = 0
         self._fault = ""
+        self._unanswered: tuple[int, float] | None = None
+        """How many messages had come when a ping was not answered, and when that was sent."""
         self._scope = trio.CancelScope()
         """Of the subclass's `run`: cancelled when the session is given up."""
 
@@ -139,17 +140,31 @@ class PeerSession:
         Over HTTP+SSE this finds out that the server forgot us. That a ping is not answered is only noted: one that
         serves calls is never stopped for it (F-P-28).
         """
-        if self._era is Era.MODERN:
+        if not self.is_pinged:
             await trio.sleep_forever()
-        answers = True
         while True:
             heard = self.peer.messages
-            await trio.sleep(PING_IDLE_S)
-            if self.peer.messages != heard or self._running:
-                continue
-            answered_before, answers = answers, await self._answers_ping()
-            if answered_before and not answers:
-                log.warning("%s does not answer a ping; it is left running", self.name)
+            await trio.sleep(self.terms.ping_s)
+            if self.peer.messages == heard and not self._running:
+                sent_at = trio.current_time()
+                if await self._answers_ping():
+                    self._unanswered = None
+                elif self.silent_s is None:
+                    self._unanswered = self.peer.messages, sent_at
+                    self.events.note("does not answer pings; it is left running")
+                    log.warning("%s does not answer a ping; it is left running", self.name)
+
+    @property
+    def is_pinged(self) -> bool:
+        """As `Session.is_pinged`."""
+        return self._era is Era.LEGACY and self.terms.ping_s > 0
+
+    @property
+    def silent_s(self) -> float | None:
+        """As `Session.silent_s`."""
+        if self._unanswered is None or self._unanswered[0] != self.peer.messages:
+            return None
+        return round(trio.current_time() - self._unanswered[1], 1)
 
     async def _answers_ping(self) -> bool:
         """Whether it answers at all; that it knows no ping is an answer too."""

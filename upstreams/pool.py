@@ -67,6 +67,9 @@ class _Events:
     def __init__(self, upstream: UpstreamEvents, place: Place, ended: Callable[[], None]) -> None:
         self.changed = upstream.changed
         self.log = upstream.log
+        self.said = upstream.said
+        self.exited = upstream.exited
+        self.note = upstream.note
         self.updated = place.watches.updated
         self.forgotten = place.watches.reset
         self.asked = upstream.asked
@@ -383,8 +386,10 @@ class Pool:
             self._why_not = str(error)
             self.refused_with = error
             log.log(self.severity, "%s: no further session could be opened: %s", self._name, error)
+            self._events.note(f"no further session could be opened: {error}")
         elif error is not None:
             log.info("%s: the session of one host ended: %s", self._name, error)
+            self._events.note(f"the session of one host ended: {error}")
 
     def _opened(self, place: Place, nursery: trio.Nursery) -> None:
         self._backoff.reset()
@@ -395,6 +400,7 @@ class Pool:
         if not _is_welcoming(place.terms):
             self._ready(place)
         log.info("%s: one more session is open, %d in all", self._name, len(self))
+        self._events.note(f"one more session is open, {len(self)} in all")
 
     async def _expire(self, place: Place) -> None:
         """Close the session when no call has used it for `timeouts.session_idle`, and nothing is watched over it."""

@@ -49,10 +49,27 @@ class Terms(Struct, frozen=True):
     hosts work."""
     roots: tuple[str, ...] | None = None
     """URIs that answer `roots/list` whoever asks; None: those of the host (G-11)."""
+    ping_s: float = 60.0
+    """How long nothing may be heard in a session of the handshake era until it is pinged; 0: never."""
 
 
 COMMON: Final = Terms()
 """The terms of a session that is nobody's in particular."""
+
+
+class Exit(Struct, frozen=True):
+    """How a process ended."""
+
+    pid: int
+    how: str
+    """As a clause: `exited with status 1`."""
+    code: int | None
+    """Of an exit; None: it was killed."""
+    signal: str | None
+    by_itself: bool
+    """Nobody here had told it to."""
+    said: tuple[str, ...]
+    """The last lines of its stderr."""
 
 
 class UpstreamEvents(Protocol):
@@ -64,6 +81,18 @@ class UpstreamEvents(Protocol):
 
     def log(self, params: dict[str, Raw]) -> None:
         """A `notifications/message` that cannot be attributed to one host: for the hub's own log."""
+        ...
+
+    def said(self, line: str, pid: int) -> None:
+        """A line on the stderr of its process, without secrets or control characters."""
+        ...
+
+    def exited(self, exit: Exit) -> None:
+        """Its process has ended."""
+        ...
+
+    def note(self, text: str) -> None:
+        """Something became of one of its sessions, for whoever reads `hubd logs`."""
         ...
 
     def asked(self) -> None:
@@ -122,6 +151,16 @@ class Session(Protocol):
     @property
     def pid(self) -> int | None:
         """Of the process, if it is one of ours."""
+        ...
+
+    @property
+    def is_pinged(self) -> bool:
+        """Whether pings tell if it is well: not in the modern era, nor if it is configured otherwise."""
+        ...
+
+    @property
+    def silent_s(self) -> float | None:
+        """How long it has left pings unanswered, in seconds; None: it has not, or was heard of since."""
         ...
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:

@@ -59,6 +59,7 @@ def terms_of(config: UpstreamConfig, capabilities: Mapping[str, Raw] | None = No
         absorbs_tasks=config.tasks == "absorb",
         tells_roots=config.roots in ("auto", "host"),
         roots=roots,
+        ping_s=config.ping_s,
     )
 
 

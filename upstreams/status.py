@@ -7,6 +7,8 @@ from msgspec import Struct
 from config.check import is_loopback
 from config.schema import UpstreamConfig
 from hub.wire.mcp import Freshness, Kind, Snapshot
+from upstreams.chronicle import Trouble
+from upstreams.session import Session
 
 
 class Counts(Struct, frozen=True):
@@ -18,7 +20,7 @@ class Counts(Struct, frozen=True):
     templates: int
 
 
-class UpstreamStatus(Struct, frozen=True, kw_only=True):
+class UpstreamStatus(Trouble, frozen=True, kw_only=True):
     """What `hubd status` shows of one upstream."""
 
     name: str
@@ -28,8 +30,12 @@ class UpstreamStatus(Struct, frozen=True, kw_only=True):
     transport: str
     pid: int | None
     counts: Counts
-    last_error: str | None
-    restarts: int
+    failures: int
+    """Attempts in a row that failed."""
+    health: str | None
+    """`ok` or `silent`; None: it is not connected, or there is nothing to tell by."""
+    silent_s: float | None
+    """How long it has left pings unanswered."""
     in_flight: int
     degraded: tuple[str, ...]
     sessions: int
@@ -37,6 +43,15 @@ class UpstreamStatus(Struct, frozen=True, kw_only=True):
     """Who shares them."""
     unattributed: int
     """Questions refused because nobody can tell which host they are for."""
+
+
+def health(session: Session | None, silent_s: float | None) -> str | None:
+    """What can be told from pings, or from its process: informational, nothing is ever ended for it (F-P-28)."""
+    if session is None:
+        return None
+    if silent_s is not None:
+        return "silent"
+    return "ok" if session.pid is not None or session.is_pinged else None
 
 
 class LogBudget:

@@ -17,13 +17,15 @@ from hub.link.exchange import HubError, UpstreamLost, UpstreamProtocolError, Ups
 from hub.link.peer import BadPeer
 from hub.wire.jsonrpc import RemoteProtocolError
 from hub.wire.mcp import Era
-from upstreams.child import Child
+from upstreams.child import Child, signal_name
 from upstreams.peer_session import PeerSession
 from upstreams.probe import about, expected_era, remember, shake_hands
-from upstreams.session import COMMON, EraMemory, Session, SessionEvents, Terms
+from upstreams.session import COMMON, EraMemory, Exit, Session, SessionEvents, Terms
 
 LAST_READ_S: Final = 0.2
 """How long to read on after the process has exited or closed its input (M-01)."""
+EXIT_LINES: Final = 4
+"""Of its stderr, that are shown with how it ended."""
 EXIT_DELAY_S: Final = 0.1
 """How long an exit may take to show after stdout was closed."""
 
@@ -61,7 +63,7 @@ class StdioSession(PeerSession):
 
     async def _live(self, expected: Era | None, task_status: trio.TaskStatus[None]) -> None:
         """One process, from its start to its end."""
-        child = Child(self._config, self.name, os.environ)
+        child = Child(self._config, self.name, os.environ, self.events.said)
         self.pid = child.pid
         refused: HubError | None = None
         exited = False
@@ -75,8 +77,10 @@ class StdioSession(PeerSession):
                     self._scope.cancel()
             exited = child.gone.is_set()
         finally:
+            by_itself = child.gone.is_set()
             await child.stop()
             self.pid = None
+            self._tell_exit(child, by_itself)
         raise self._reason(child, refused, exited)
 
     def _connect(self, child: Child, nursery: trio.Nursery) -> None:
@@ -119,6 +123,15 @@ class StdioSession(PeerSession):
         await ending.wait()
         await trio.sleep(LAST_READ_S)
         self._scope.cancel()
+
+    def _tell_exit(self, child: Child, by_itself: bool) -> None:
+        code = child.exit_code
+        if code is None:
+            return
+        killed = signal_name(-code) if code < 0 else None
+        said = tuple(child.said.tail(EXIT_LINES).splitlines())
+        how = child.ending() if by_itself else f"stopped: {child.ending()}"
+        self.events.exited(Exit(child.pid, how, code if code >= 0 else None, killed, by_itself, said))
 
     def _reason(self, child: Child, refused: HubError | None, exited: bool) -> HubError:
         """Why the session is over, with the last words of the process as a note, which is for status only."""

@@ -29,15 +29,25 @@ from hub.link.exchange import (
 from hub.wire.jsonrpc import Failure, Reply, peek_str
 from hub.wire.legacy import ServerFacts
 from hub.wire.mcp import TOOLS_CALL, Era, Kind, Snapshot, era_of
+from upstreams.chronicle import Chronicle
 from upstreams.elders import Elders
 from upstreams.elicited import Elicitations
 from upstreams.holdings import Holdings
+from upstreams.journal import Journal
 from upstreams.lifecycle import TRANSITIONS, Backoff, Event, State
 from upstreams.lists import Listing
 from upstreams.place import Flag, Place
 from upstreams.pool import Memory, Opener, Pool
-from upstreams.session import CallTimeouts, Session
-from upstreams.status import Counts, LogBudget, UpstreamStatus, configured_transport, empty_snapshot, is_local
+from upstreams.session import CallTimeouts, Exit, Session
+from upstreams.status import (
+    Counts,
+    LogBudget,
+    UpstreamStatus,
+    configured_transport,
+    empty_snapshot,
+    health,
+    is_local,
+)
 from upstreams.watches import Holder
 
 log = logging.getLogger(__name__)
@@ -50,7 +60,6 @@ SEVERITY: Final = {
 }
 LOGS_PER_S: Final = 20
 LOG_CHARS: Final = 2_000
-LAST_ERROR_CHARS: Final = 4_000
 TELL_REFUSED_S: Final = 60.0
 REFRESH_WAIT_S: Final = 1.5
 """How long it may take to make sure that a list is what it was (bridging.md 13)."""
@@ -68,6 +77,7 @@ class Upstream:
         open_session: Opener,
         slots: trio.Semaphore,
         last_known: Snapshot | None = None,
+        journal: Journal | None = None,
     ) -> None:
         self.name = name
         self.config = config
@@ -84,9 +94,12 @@ class Upstream:
         """What it offers, or offered last; it stays while the upstream is away."""
         self.remembered = last_known is not None
         """Whether it was known from an earlier run what it offers, when this one began."""
-        self.backoff = Backoff(lambda: random.uniform(-1, 1))
-        self.last_error: str | None = None
-        self.restarts = 0
+        self.known = self.remembered
+        """Whether `snapshot` is what it offers, as far as anybody can know."""
+        self.backoff = Backoff(lambda: random.uniform(-1, 1), attempts=config.restart.attempts)
+        self.chronicle = Chronicle(config, journal or Journal(lambda: 0.0), trio.current_time())
+        self.note = self.chronicle.note
+        self.said = self.chronicle.said
         self.in_flight = 0
         self.listed = False
         """Whether its lists have been read since it was last connected."""
@@ -98,11 +111,16 @@ class Upstream:
         self.refused = 0
         """Questions of which nobody can tell whose they are."""
         self._on_change = on_change
-        self._was_open = False
+        self._waiting = 0
+        """Calls that wait for it."""
+        self._needed_at = trio.current_time()
+        """When it was last needed, as far as no session knows."""
         self._timeouts = CallTimeouts(config.timeouts.call, config.timeouts.call_total)
         self._news = trio.Event()
         self.wanted = trio.Event()
-        """Set by a call that finds the upstream not trying."""
+        """Set by a call that finds the upstream not trying, or idle."""
+        self.adjusted = Flag()
+        """Settings that apply while it runs are others now."""
         self._logged = LogBudget(LOGS_PER_S)
         self._told_refused = float("-inf")
         self.retired = False
@@ -174,6 +192,8 @@ class Upstream:
         try:
             if (place := self.pool.find(exchange.caller)) is None and self.pool.main is None:
                 place = await self._wait_for_main(exchange.caller)
+                if self.elders.serve(exchange.caller):  # which was not known before
+                    place = await self.elders.find(exchange) or place
             return place or await self.pool.open(exchange)
         except UpstreamUnavailable:  # nothing was sent
             if self.successor is None:
@@ -195,20 +215,28 @@ class Upstream:
     async def _wait_for_main(self, caller: Caller) -> Place | None:
         """Wait for a main session, or that of `caller`; the latter."""
         start_s = self.config.timeouts.start
-        with trio.move_on_after(start_s):
-            while (place := self.pool.find(caller)) is None and self.pool.main is None:
-                self._refuse_if_hopeless()
-                await self._news.wait()
-            return place
+        self._waiting += 1
+        try:
+            with trio.move_on_after(start_s):
+                while (place := self.pool.find(caller)) is None and self.pool.main is None:
+                    self._refuse_if_hopeless()
+                    await self._news.wait()
+                return place
+        finally:
+            self._waiting -= 1
+            self._needed_at = trio.current_time()
         raise self._unavailable(f"{self.name} did not become ready within {start_s:g} seconds")
 
     def _refuse_if_hopeless(self) -> None:
-        """Raise, unless the upstream is being started; from `failed`, ask for an attempt if one is due (D-10)."""
+        """Raise, unless the upstream is being started; have an idle one started, and from `failed` an attempt made if
+        one is due (D-10)."""
         if self.retired:
             text = f"{self.name} was removed from the hub's configuration; list what there is, and use something else"
             raise UpstreamUnavailable(text, upstream=self.name)
         if self.state is State.DISABLED:
             raise UpstreamUnavailable(f"{self.name} is disabled in the hub's configuration", upstream=self.name)
+        if self.state is State.IDLE:
+            self.wanted.set()
         if self.state in (State.FAILED, State.UNAUTHORIZED):
             wait_s = self.backoff.retry_in_s(trio.current_time())
             if wait_s > 0:
@@ -267,6 +295,10 @@ class Upstream:
         """Take over settings that need no other session (`config.diff.SHOWN`, `LIMITS`)."""
         self.config = config
         self._timeouts = CallTimeouts(config.timeouts.call, config.timeouts.call_total)
+        self.backoff.attempts = config.restart.attempts
+        self.adjusted.set()
+        if config.start == "eager" and not config.idle_stop_s:
+            self.wanted.set()
         self.pool.adjust(config)
         self.elders.adjust(config)
         if self.snapshot.local != is_local(config):
@@ -336,14 +368,15 @@ class Upstream:
     def move(self, event: Event) -> None:
         """Change state by the table."""
         before, self.state = self.state, TRANSITIONS[self.state][event]
+        if event is Event.START:
+            self.chronicle.attempted()
         if self.state is not before:
+            self.chronicle.moved(trio.current_time())
             log.debug("%s: %s to %s", self.name, before.value, self.state.value)
         self._tell()
 
     def opened(self, main: Place) -> None:
         """The main session is ready."""
-        self.restarts += self._was_open
-        self._was_open = True
         self.backoff.opened(trio.current_time())
         self.listed = False
         self.pool.main_opened(main)
@@ -359,27 +392,67 @@ class Upstream:
         )
         self.move(Event.OPENED)
         self.changed(tuple(Kind))
+        self.chronicle.opened(f"{facts.version} over {session.transport}", session.pid)
         log.info("%s is connected: %s over %s", self.name, facts.version, session.transport)
 
     def lost(self) -> None:
         """The main session carries no more calls."""
         if self.pool.main is not None:
+            self._needed_at = max(self._needed_at, self.pool.main.idle_since)
             self.pool.main_lost()
             self.move(Event.LOST)
+
+    def restarted(self) -> None:
+        """It starts over by command."""
+        self.lost()
+        self.backoff.reset()
+        self.chronicle.restarted()
+        self.move(Event.RESTART)
+
+    def rest(self) -> None:
+        """Nobody needs it: its main session is to be closed, and the next call sets `wanted`."""
+        idle_s = self.config.idle_stop_s
+        log.info("%s is stopped: nobody has needed it for %g s", self.name, idle_s)
+        self.wanted = trio.Event()
+        if self.pool.main is not None:
+            self.pool.main_lost()
+        self.elders.rest()
+        self.chronicle.rests(idle_s)
+        self.move(Event.UNUSED)
+
+    @property
+    def needed_until(self) -> float:
+        """When it was last needed, or will be for certain: now, while a call, a subscription or a host's own session is
+        with it. That it is read what it offers, and that it is pinged, does not count."""
+        now, main = trio.current_time(), self.pool.main
+        held = main is not None and main.holders
+        if self.in_flight or self._waiting or held or self.holdings or any(pool.places for pool in self.pools):
+            return now
+        return self._needed_at if main is None else max(self._needed_at, main.idle_since, main.needed_until)
+
+    @property
+    def is_dormant(self) -> bool:
+        """Whether it need not be started before a call needs it: it is lazy, and what it offers is known."""
+        return self.state is State.IDLE and self.config.start == "lazy" and self.known
 
     def failed(self, error: HubError | None) -> float | None:
         """A session ended, or could not be opened: seconds until the next attempt, None for when it is wanted."""
         self.lost()
-        if error is not None:
-            self.last_error = "\n".join([str(error), *getattr(error, "__notes__", ())])[:LAST_ERROR_CHARS]
-        pause_s = self.backoff.failed(trio.current_time())
+        now = trio.current_time()
+        self.chronicle.failed(error, now)
+        pause_s = self.backoff.failed(now)
+        event = Event.LOST
         if isinstance(error, UpstreamUnauthorized):
-            self.move(Event.REFUSED)
+            event = Event.REFUSED
+        elif pause_s is None or isinstance(error, UpstreamVersionError):
+            event = Event.GAVE_UP
+        if event is not Event.LOST or pause_s is None:
+            self.wanted = trio.Event()
+            self.move(event)
+            self.chronicle.gave_up(self.state)
             return None
-        if pause_s is None or isinstance(error, UpstreamVersionError):
-            self.move(Event.GAVE_UP)
-            return None
-        self.move(Event.LOST)
+        self.chronicle.pauses(pause_s, now)
+        self.move(event)
         return pause_s
 
     def take_lists(self, facts: ServerFacts, found: Mapping[Kind, Listing], degraded: Iterable[str]) -> bool:
@@ -429,12 +502,16 @@ class Upstream:
             await self.stale[kind].wait()
 
     def log(self, params: dict[str, Raw]) -> None:
-        """As `UpstreamEvents.log`: into the hub's own log, so many per second."""
+        """As `UpstreamEvents.log`: into the hub's own log and the journal, so many per second."""
         if not self._logged.take(trio.current_time()):
             return
-        level = SEVERITY.get(peek_str(params.get("level")) or "", logging.ERROR)
-        text = bytes(params.get("data", b"")).decode(errors="replace")[:LOG_CHARS]
-        log.log(level, "%s: %s", peek_str(params.get("logger")), text)
+        level = peek_str(params.get("level")) or ""
+        text = self.chronicle.logged(level, bytes(params.get("data", b"")).decode(errors="replace")[:LOG_CHARS])
+        log.log(SEVERITY.get(level, logging.ERROR), "%s: %s", peek_str(params.get("logger")), text)
+
+    def exited(self, exit: Exit) -> None:
+        """As `UpstreamEvents.exited`."""
+        self.chronicle.exited(exit, trio.current_time())
 
     def asked(self) -> None:
         """As `UpstreamEvents.asked`."""
@@ -460,10 +537,22 @@ class Upstream:
     # --- for others to see --------------------------------------------------------------------------------------------
 
     @property
+    def last_error(self) -> str | None:
+        """Why it is away, or was, with the last words of its process."""
+        return self.chronicle.last_error
+
+    @property
+    def has_reported(self) -> bool:
+        """Whether it is known what it offers, or that it cannot be had."""
+        return self.listed or self.remembered or self.last_error is not None or self.state is State.DISABLED
+
+    @property
     def settling(self) -> bool:
         """Whether its lists may soon be others than `snapshot` says."""
         if self.state is State.CONNECTED:
             return not self.listed
+        if self.state is State.IDLE and self.known:
+            return False
         return self.state not in (State.DISABLED, State.UNAUTHORIZED)
 
     def expect(self, session: str, caller: Caller, for_s: float) -> None:
@@ -503,6 +592,8 @@ class Upstream:
         """For `hubd status`."""
         session = self._session
         lists = self.snapshot.lists
+        silent_s = session.silent_s if session else None
+        trouble = self.chronicle.trouble(self.state, trio.current_time())
         return UpstreamStatus(
             name=self.name,
             state=self.state.value,
@@ -511,8 +602,10 @@ class Upstream:
             transport=session.transport if session else configured_transport(self.config),
             pid=session.pid if session else None,
             counts=Counts(*(len(lists.get(kind, ())) for kind in Kind)),
-            last_error=self.last_error,
-            restarts=self.restarts,
+            **structs.asdict(trouble),
+            failures=self.backoff.failures,
+            health=health(session, silent_s),
+            silent_s=silent_s,
             in_flight=self.in_flight,
             degraded=self.snapshot.degraded,
             sessions=sum(map(len, self.pools)),

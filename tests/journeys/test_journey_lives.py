@@ -105,7 +105,7 @@ async def test_an_upstream_that_dies_during_a_call_fails_it_and_comes_back(pair,
         error = await host.error("prompts/get", {"name": "files__die"})
         assert (error["code"], error["data"]["hub"]) == (-32603, "upstream_lost")
         await host.call("files__echo")
-        assert house.hub.supervisor.upstreams["files"].restarts == 2
+        assert house.hub.supervisor.upstreams["files"].status().restarts == 2
         assert host.of("notifications/tools/list_changed") == []
 
 

@@ -14,12 +14,13 @@ from hub.link.exchange import (
     ResultTooLarge,
     UpstreamLost,
     UpstreamProtocolError,
+    UpstreamUnauthorized,
     UpstreamUnavailable,
 )
 from hub.wire.jsonrpc import raw
 from hub.wire.mcp import Kind
 from upstreams.http_legacy import MAX_QUESTIONS
-from upstreams.session import CallTimeouts
+from upstreams.session import CallTimeouts, Terms
 
 
 @pytest.mark.covers("T-34")
@@ -497,7 +498,8 @@ async def test_an_idle_server_is_pinged(autojump_clock: trio.abc.Clock) -> None:
         assert it.peer.methods().count("initialize") == 2, "the ping found out that the session is gone"
 
 
-async def test_a_server_that_does_not_answer_a_ping_is_given_up(autojump_clock: trio.abc.Clock) -> None:
+@pytest.mark.covers("F-P-28")
+async def test_a_server_that_answers_calls_but_no_ping_is_not_given_up(autojump_clock: trio.abc.Clock) -> None:
     script = Script()
 
     async def hang(request: PeerRequest, talk: Talk) -> None:
@@ -505,7 +507,96 @@ async def test_a_server_that_does_not_answer_a_ping_is_given_up(autojump_clock: 
 
     script.on["ping"] = hang
     async with running(script) as it:
-        assert "does not answer a ping" in str(await it.end())
+        assert it.session.is_pinged
+        await trio.sleep(300)
+        assert it.peer.methods().count("ping") > 2
+        assert it.session.silent_s == pytest.approx(210, abs=35)
+        assert it.ear.notes == ["does not answer pings; its session is kept"]
+        assert await it.call() == TEXT
+        assert it.session.silent_s is None
+        assert not it.over
+        assert it.peer.methods().count("initialize") == 1
+
+
+@pytest.mark.covers("F-R-09", "F-P-04")
+async def test_a_server_that_answers_neither_pings_nor_calls_is_given_up(autojump_clock: trio.abc.Clock) -> None:
+    script = Script()
+
+    async def hang(request: PeerRequest, talk: Talk) -> None:
+        await talk.hang()
+
+    script.on |= {"ping": hang, "tools/call": hang}
+    async with running(script) as it:
+        await trio.sleep(120)
+        with pytest.raises(DeadlineExceeded):
+            await it.call()
+        assert "neither pings nor calls" in str(await it.end())
+
+
+async def test_without_ping_s_nothing_is_pinged(autojump_clock: trio.abc.Clock) -> None:
+    script = Script()
+    async with running(script, terms=Terms(ping_s=0)) as it:
+        await trio.sleep(1000)
+        assert not it.session.is_pinged
+        assert it.peer.methods().count("ping") == 0
+
+
+@pytest.mark.covers("F-R-06")
+async def test_a_server_that_answers_five_calls_in_a_row_with_nonsense_is_given_up() -> None:
+    script = Script()
+    script.on["tools/call"] = answering(status=500)
+    async with running(script) as it:
+        for _ in range(4):
+            with pytest.raises(UpstreamProtocolError):
+                await it.call()
+        del script.on["tools/call"]
+        assert await it.call() == TEXT
+        script.on["tools/call"] = answering(body=b"<html>", Content_Type="text/html")
+        for _ in range(5):
+            assert not it.over
+            with pytest.raises(UpstreamProtocolError):
+                await it.call()
+        assert "5 calls in a row failed" in str(await it.end())
+
+
+@pytest.mark.covers("F-R-01")
+@pytest.mark.parametrize("all_of_it", [True, False])
+async def test_credentials_that_are_refused_for_everything_end_the_session(all_of_it: bool) -> None:
+    script = Script()
+    script.on["tools/call"] = answering(status=401)
+    if all_of_it:
+        script.on["ping"] = answering(status=401)
+    async with running(script) as it:
+        failures = []
+
+        async def one() -> None:
+            with pytest.raises(UpstreamUnauthorized) as caught:
+                await it.call()
+            failures.append(caught.value)
+
+        async with trio.open_nursery() as nursery:
+            for _ in range(50):
+                nursery.start_soon(one)
+        assert all(failure.executed is Executed.NO for failure in failures)
+        await it.peer.until(lambda: it.peer.methods().count("ping") == 1)
+        assert it.peer.methods().count("tools/call") == 50, "none of them was repeated"
+        if all_of_it:
+            assert isinstance(await it.end(), UpstreamUnauthorized)
+        else:
+            del script.on["tools/call"]
+            assert await it.call() == TEXT
+
+
+@pytest.mark.covers("F-R-03")
+async def test_access_that_is_denied_says_nothing_of_the_session() -> None:
+    script = Script()
+    script.on["tools/call"] = answering(status=403)
+    async with running(script) as it:
+        with pytest.raises(UpstreamUnauthorized):
+            await it.call()
+        del script.on["tools/call"]
+        assert await it.call() == TEXT
+        assert it.peer.methods().count("ping") == 0
 
 
 @pytest.mark.covers("F-R-05")

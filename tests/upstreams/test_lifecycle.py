@@ -1,5 +1,9 @@
 """The table of states, and the arithmetic of trying again."""
 
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,10 +14,14 @@ from upstreams.lifecycle import (
     HEALTHY_S,
     JITTER,
     LONGEST_PAUSE_S,
+    LOOP_ENDS,
+    LOOP_WINDOW_S,
     TRANSITIONS,
     Backoff,
+    Ends,
     Event,
     State,
+    diagram,
 )
 
 
@@ -23,9 +31,37 @@ def test_every_state_has_a_row_and_all_but_disabled_can_be_restarted():
         assert row.get(Event.RESTART) is (None if state is State.DISABLED else State.CONNECTING)
 
 
-def test_every_state_but_the_first_ones_can_be_reached():
+def test_every_state_but_disabled_can_be_reached():
     reached = {to for row in TRANSITIONS.values() for to in row.values()}
-    assert reached == set(State) - {State.IDLE, State.DISABLED}
+    assert reached == set(State) - {State.DISABLED}
+
+
+def test_only_what_runs_or_waits_for_its_next_attempt_can_come_to_rest():
+    resting = {state for state, row in TRANSITIONS.items() if row.get(Event.UNUSED) is State.IDLE}
+    assert resting == {State.CONNECTED, State.RECONNECTING}
+
+
+def test_what_has_come_to_rest_starts_as_if_it_were_new():
+    assert TRANSITIONS[State.IDLE] == {Event.START: State.CONNECTING, Event.RESTART: State.CONNECTING}
+
+
+def test_the_diagram_of_the_readme_is_that_of_the_table():
+    text = (Path(__file__).parent.parent.parent / "README.md").read_text(encoding="utf-8")
+    between = text.partition("<!-- lifecycle -->\n")[2].partition("<!-- /lifecycle -->")[0]
+    assert between == f"```mermaid\n{diagram()}\n```\n"
+
+
+def test_the_diagram_is_printed():
+    done = subprocess.run([sys.executable, "-m", "upstreams.lifecycle"], capture_output=True, text=True, check=True)
+    assert done.stdout == diagram() + "\n"
+
+
+def test_every_change_of_state_is_in_the_diagram():
+    lines = diagram().splitlines()
+    for state, row in TRANSITIONS.items():
+        for event, to in row.items():
+            drawn = f"    {state.value} --> {to.value}: {event.value}" in lines
+            assert drawn is (to is not state and event is not Event.RESTART)
 
 
 @pytest.mark.parametrize("end", [Event.LOST, Event.GAVE_UP, Event.REFUSED])
@@ -44,6 +80,8 @@ def test_pauses_double_up_to_the_longest_then_it_gives_up():
     backoff = Backoff(lambda: 0.0)
     assert [backoff.failed(at) for at in range(ATTEMPTS)] == [1, 2, 4, 8, None]
     assert repr(backoff) == "<Backoff 5 failed in a row, next pause 16 s>"
+    once = Backoff(lambda: 0.0, attempts=1)
+    assert once.failed(0) is None
     forever = Backoff(lambda: 0.0, attempts=0)
     assert [forever.failed(0) for _ in range(8)] == [1, 2, 4, 8, 16, 30, 30, 30]
 
@@ -84,6 +122,30 @@ def test_once_given_up_a_call_may_try_again_after_a_while():
     assert backoff.retry_in_s(100) == FAILED_PAUSE_S
     assert backoff.retry_in_s(110) == FAILED_PAUSE_S - 10
     assert backoff.retry_in_s(1000) == 0
+
+
+@pytest.mark.covers("F-P-01", "F-P-27")
+def test_a_half_open_attempt_that_fails_leads_back_at_once():
+    backoff = Backoff(lambda: 0.0, attempts=2)
+    assert [backoff.failed(0), backoff.failed(1)] == [1, None]
+    assert backoff.failed(100) is None
+    assert backoff.retry_in_s(101) == FAILED_PAUSE_S - 1
+    backoff.opened(200)
+    assert backoff.failed(201) is not None
+
+
+@pytest.mark.covers("F-P-27")
+def test_what_ended_often_within_minutes_is_a_crash_loop():
+    ends = Ends()
+    for at in range(LOOP_ENDS):
+        ends.note(at * 10)
+    assert ends.lately(LOOP_ENDS * 10) == LOOP_ENDS
+    assert ends.lately(LOOP_WINDOW_S + 5) == LOOP_ENDS - 1
+    assert ends.lately(2 * LOOP_WINDOW_S) == 0
+    for at in range(1000):
+        ends.note(at / 10)
+    assert ends.lately(100) == 100
+    assert repr(Ends()) == "<Ends []>"
 
 
 @given(st.lists(st.tuples(st.booleans(), st.floats(0, 200), st.floats(-1, 1)), max_size=30))

@@ -20,8 +20,8 @@ from hub.link.exchange import (
 )
 from hub.wire.jsonrpc import Failure, Result, raw
 from hub.wire.mcp import L2, L4, MODERN, Kind
-from upstreams.peer_session import MAX_IN_FLIGHT, PING_IDLE_S, SILENT_TIMEOUTS
-from upstreams.session import CallTimeouts
+from upstreams.peer_session import MAX_IN_FLIGHT, SILENT_TIMEOUTS
+from upstreams.session import COMMON, CallTimeouts
 
 TIMEOUTS = CallTimeouts(idle_s=10, total_s=60)
 
@@ -45,6 +45,9 @@ class Open:
 
     def log(self, params):
         self.logs.append({name: json.loads(bytes(value)) for name, value in params.items()})
+
+    def note(self, text):
+        self.notes = [*getattr(self, "notes", ()), text]
 
     def asked(self):
         self.said.append("asked")
@@ -233,11 +236,11 @@ async def test_a_call_that_times_out_while_others_are_answered_says_nothing_of_t
 @pytest.mark.parametrize(("version", "pings"), [(L4, 1), (MODERN, 0)])
 async def test_a_legacy_upstream_is_pinged_when_nothing_was_heard_of_it(nursery, autojump_clock, version, pings):
     up = await opened(nursery, version=version)
-    await trio.sleep(PING_IDLE_S / 2)
+    await trio.sleep(COMMON.ping_s / 2)
     await up.call("echo")
-    await trio.sleep(PING_IDLE_S)
+    await trio.sleep(COMMON.ping_s)
     assert up.fake.conversation.of("ping") == []
-    await trio.sleep(PING_IDLE_S / 2 + 1)
+    await trio.sleep(COMMON.ping_s / 2 + 1)
     assert len(up.fake.conversation.of("ping")) == pings
     assert up.fake.complaints == []
 
@@ -246,7 +249,7 @@ async def test_a_legacy_upstream_is_pinged_when_nothing_was_heard_of_it(nursery,
 async def test_one_that_answers_no_ping_is_left_alone(nursery, autojump_clock, caplog):
     up = await opened(nursery)
     up.fake.on["ping"] = lambda message, to: None
-    await trio.sleep(10 * PING_IDLE_S)
+    await trio.sleep(10 * COMMON.ping_s)
     assert len(up.fake.conversation.of("ping")) > SILENT_TIMEOUTS
     assert caplog.text.count("up does not answer a ping; it is left running") == 1
     assert isinstance(await up.call("echo"), Result)

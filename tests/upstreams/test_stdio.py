@@ -11,7 +11,7 @@ import pytest
 import trio
 from fakes import FakeHost
 
-from config.schema import Timeouts, UpstreamConfig
+from config.schema import Secret, Timeouts, UpstreamConfig
 from config.state import Memory
 from hub.link.channel import MAX_LINE_BYTES
 from hub.link.exchange import (
@@ -28,7 +28,7 @@ from hub.wire.jsonrpc import Result, peek_str, raw
 from hub.wire.mcp import L2, L4, MODERN, Kind
 from upstreams.lists import walk
 from upstreams.probe import config_key
-from upstreams.session import COMMON, CallTimeouts, Terms
+from upstreams.session import COMMON, CallTimeouts, Exit, Terms
 from upstreams.stdio import DiedInHandshake, StdioSession
 
 SCRIPTED = Path(__file__).parent.parent / "scripted.py"
@@ -47,6 +47,8 @@ class Running:
         self.ended_at = None
         self.over = trio.Event()
         self.kinds = []
+        self.lines = []
+        self.exits = []
 
     def forgotten(self): ...
 
@@ -56,6 +58,14 @@ class Running:
     def log(self, params): ...
 
     def asked(self): ...
+
+    def note(self, text): ...
+
+    def said(self, line, pid):
+        self.lines.append((line, pid))
+
+    def exited(self, exit):
+        self.exits.append(exit)
 
     def unattributed(self, method): ...
 
@@ -229,7 +239,7 @@ async def test_a_process_that_hangs_in_the_handshake_is_killed(nursery):
 
 
 async def test_a_command_that_does_not_exist(nursery):
-    session = StdioSession(UpstreamConfig(command="no-such-command-anywhere"), "up", None, Memory(None))
+    session = StdioSession(UpstreamConfig(command="no-such-command-anywhere"), "up", Running({}), Memory(None))
     with pytest.raises(UpstreamUnavailable, match="was not found"):
         await nursery.start(session.run)
 
@@ -239,16 +249,45 @@ async def test_a_command_that_does_not_exist(nursery):
 
 @pytest.mark.covers("F-P-02")
 @pytest.mark.parametrize(
-    ("steps", "how"),
-    [([["exit", 3]], "exited with status 3"), ([["kill", signal.SIGSEGV.value]], "was killed by SIGSEGV")],
+    ("steps", "how", "code", "killed"),
+    [
+        ([["exit", 3]], "exited with status 3", 3, None),
+        ([["kill", signal.SIGSEGV.value]], "was killed by SIGSEGV", None, "SIGSEGV"),
+    ],
 )
-async def test_a_process_that_dies_in_mid_call(nursery, steps, how):
+async def test_a_process_that_dies_in_mid_call(nursery, steps, how, code, killed):
     up = await running(nursery, {"on": {"tools/call:die": steps}})
+    pid = up.session.pid
     reply = await up.call("die")
     assert isinstance(reply, UpstreamLost)
     assert reply.executed is Executed.UNKNOWN
     await up.over.wait()
     assert str(up.error) == f"up {how}"
+    assert up.exits == [Exit(pid, how, code, killed, True, ())]
+
+
+@pytest.mark.covers("F-P-23", "SEC-61", "I-9")
+async def test_what_it_says_is_heard_without_secrets(nursery, caplog):
+    caplog.set_level("INFO")
+    script = {
+        "on": {"tools/call:die": [["stderr", "token is s3cret-value\nand \x1b[31m\nunfinished s3cret"], ["exit", 1]]}
+    }
+    up = await running(nursery, script, env={"TOKEN": Secret("s3cret-value"), "SHORT": Secret("s3cret")})
+    pid = up.session.pid
+    await up.call("die")
+    await up.over.wait()
+    assert up.lines == [("token is ***", pid), ("and \\x1b[31m", pid)]
+    assert up.exits[0].said == ("token is ***", "and \\x1b[31m", "unfinished ***")
+    assert "s3cret" not in caplog.text + str(up.error.__notes__)
+
+
+async def test_a_process_that_was_stopped_did_not_end_by_itself(nursery):
+    up = await running(nursery, {})
+    up.session.give_up("is not needed")
+    await up.over.wait()
+    [exit] = up.exits
+    assert (exit.by_itself, exit.code) == (False, 0)
+    assert exit.how == "stopped: exited with status 0"
 
 
 @pytest.mark.covers("F-P-02", "F-P-20", "M-01", "I-8")
