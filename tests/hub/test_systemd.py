@@ -254,6 +254,38 @@ def test_a_shim_starts_the_hub_by_its_socket(tmp_path):
     path.unlink()
 
 
+@contextlib.contextmanager
+def served(listener, env, file):
+    """A hub that is handed this listener."""
+    script = f'LISTEN_PID=$$ LISTEN_FDS=1 exec "$@" 3<&{listener.fileno()}'
+    argv = ["bash", "-c", script, "-", HUBD, "serve", "--config", file, "--listen", "127.0.0.1:0"]
+    hub = subprocess.Popen(argv, env=env, pass_fds=[listener.fileno()], stdout=subprocess.DEVNULL)
+    try:
+        yield hub
+    finally:
+        hub.terminate()
+        assert hub.wait(60) == 0
+
+
+def test_connections_made_while_no_hub_runs_wait_for_the_next(tmp_path):
+    env = own_directories(tmp_path)
+    (file := tmp_path / "hubd.toml").write_text(DEMO)
+    path = socket_of(tmp_path)
+    path.parent.mkdir(mode=0o700)
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(path))
+        path.chmod(0o600)
+        listener.listen()
+        for id in (1, 2):
+            with socket.socket(socket.AF_UNIX) as host:
+                host.settimeout(60)
+                host.connect(str(path))
+                ask = {"jsonrpc": "2.0", "id": id, "method": "initialize", "params": INITIALIZE}
+                host.sendall(b'{"hubd":1}\n' + json.dumps(ask).encode() + b"\n")
+                with served(listener, env, file):
+                    assert json.loads(host.makefile("rb").readline())["id"] == id
+
+
 @needs_systemd
 def test_http_may_start_it_too(tmp_path):
     port = free_port()
