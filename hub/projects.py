@@ -168,10 +168,13 @@ class Projects:
         async with trio.open_nursery() as self._nursery:
             self._nursery.start_soon(self._watcher.run)
             task_status.started()
-            while True:
-                await self.changed.take()
-                async with self._turn:
-                    await self._settle(list(self._hosts))
+            try:
+                while True:
+                    await self.changed.take()
+                    async with self._turn:
+                        await self._settle(list(self._hosts))
+            finally:
+                self._nursery = None
 
     @property
     def configs(self) -> dict[str, UpstreamConfig]:

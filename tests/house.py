@@ -12,6 +12,7 @@ the house is left nothing may be running any more in it (I-12).
 import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 import trio
@@ -26,6 +27,7 @@ from hub.downstream import serve_lines
 from hub.http_endpoint import Endpoint
 from hub.hub import Hub
 from hub.link.exchange import Identity
+from hub.projects import Projects
 from hub.revival import Revival
 from hub.seal import Sealer
 from hub.wire.headers import encode_header
@@ -96,6 +98,7 @@ class JudgedHost:
         self.complaints: list[str] = []
         self.hasty = False
         self.sequence = iter(range(1, 1 << 30))
+        self.workplace: Path | None = None
         self.on: dict[str, Callable[[dict[str, Any]], Any]] = {}
         """How it answers questions, by method: params to a result, or to a `Failure`; sync or async. Others it leaves
         open."""
@@ -295,7 +298,9 @@ class LineHost(JudgedHost):
     async def _serve(self) -> None:
         hub = self._house.hub
         with self.scope_of_hub:
-            await serve_lines(self._theirs, self.identity, hub.router, hub.downstreams, scope=self.scope)
+            await serve_lines(
+                self._theirs, self.identity, hub.router, hub.downstreams, scope=self.scope, workplace=self.workplace
+            )
         await self._theirs.aclose()
 
     async def _listen(self) -> None:
@@ -496,10 +501,16 @@ class House:
         identity: Identity = ALICE,
         scope: str | None = None,
         capabilities: dict[str, Any] | None = None,
+        workplace: Path | None = None,
+        roots: str | None = None,
     ) -> Any:
-        """Attach a host, and let it shake hands."""
+        """Attach a host, and let it shake hands. `workplace` is what its shim says; `roots` is the one that it has."""
         host = HOSTS[carrier](self, version, identity, scope)  # type: ignore[call-arg, arg-type]
         host.capabilities = capabilities or {}
+        host.workplace = workplace
+        if roots is not None:
+            host.capabilities["roots"] = {"listChanged": True}
+            host.on["roots/list"] = lambda params: {"roots": [{"uri": roots}]}
         self.hosts.append(host)
         await host.open()
         return host
@@ -571,13 +582,16 @@ async def a_house(
     memory: Memory | None = None,
     last_known: LastKnown | None = None,
     revival: Revival | None = None,
+    projects: Callable[[Hub], Projects] | None = None,
     **config: Any,
 ) -> AsyncIterator[House]:
     """A running hub over `fakes`; `upstreams` holds settings of some of them, `config` those of the hub."""
     more = upstreams or {}
-    configs = {name: UpstreamConfig(**{"command": name, **more.get(name, {})}) for name in fakes}
+    configs = {name: UpstreamConfig(**{"command": name, **more.get(name, {})}) for name in fakes if "@" not in name}
     whole = HubConfig(upstreams=configs, **config)
-    hub = Hub(whole, memory or Memory(None), Sealer(b"k" * 32), open_session=opener(fakes), last_known=last_known)
+    sealer = Sealer(b"k" * 32)
+    opens = opener(fakes)
+    hub = Hub(whole, memory or Memory(None), sealer, open_session=opens, last_known=last_known, projects=projects)
     async with trio.open_nursery() as nursery:
         await nursery.start(hub.run)
         house = House(fakes, nursery, hub, revival or make_revival())
