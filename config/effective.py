@@ -22,9 +22,12 @@ from config.source import Keys
 MASK: Final = "***"
 _REFERENCE = re.compile(r"\$\{(?:env:)?[A-Za-z_][A-Za-z0-9_]*\}|\$\{file:[^{}]*\}")
 _HARMLESS = re.compile(r"(?i:(?:bearer|basic|token|apikey)\s*)?")
-_SECRET_NAME = re.compile(r"(?i)token|secret|passw|api[-_]?key|apikey|auth|credential|private[-_]?key|bearer")
+_SECRET_NAME = re.compile(
+    r"(?i)token|secret|passw|pwd|api[-_]?key|auth|credential|cookie|bearer|(?:^|[-_.])(?:key|pat)$"
+)
 _SECRET_SHAPE = re.compile(r"(?:sk-|gh[pousr]_|github_pat_|xox[a-z]-|glpat-|AKIA|eyJ)[A-Za-z0-9_\-.]{8,}")
-_OPTION = re.compile(r"(?P<name>-{1,2}[A-Za-z][\w.-]*|[A-Z_][A-Z0-9_]*)=(?P<value>.*)", re.S)
+_OPTION = re.compile(r"(?P<name>(?:-{1,2}[A-Za-z][\w.-]*|[A-Z_][A-Z0-9_]*)=|[A-Za-z][\w-]*:\s*)(?P<value>.*)", re.S)
+"""`--token=x`, `TOKEN=x`, and a header such as `Authorization: x`."""
 
 
 class Setting(Struct, frozen=True):
@@ -144,9 +147,9 @@ def _masked_arguments(arguments: Iterable[Any]) -> Iterator[Any]:
         text = argument if isinstance(argument, str) else str(argument)
         if follows and not text.startswith("-"):
             yield text if not _REFERENCE.sub("", text) else MASK
-        elif (option := _OPTION.fullmatch(text)) and _SECRET_NAME.search(option["name"]):
-            value = option["value"] if not _REFERENCE.sub("", option["value"]) else MASK
-            yield f"{option['name']}={value}"
+        elif (option := _OPTION.fullmatch(text)) and _SECRET_NAME.search(option["name"].rstrip("=: ")):
+            value = option["value"]
+            yield option["name"] + (value if _HARMLESS.fullmatch(_REFERENCE.sub("", value)) else MASK)
         elif "://" in text:
             yield _masked_url(text)
         else:

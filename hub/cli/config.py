@@ -29,7 +29,8 @@ def add_commands(commands: Any) -> None:
     validate = add(commands, "validate", _validate, "check the configuration, or one file, and say all that is wrong")
     validate.add_argument("file", type=Path, metavar="FILE", nargs="?", help="a hubd.toml, or any host's file")
     validate.add_argument("--json", action="store_true", help="print JSON")
-    schema = add(commands, "schema", _schema, "the JSON Schema of hubd.toml, for editors")
+    text = "the JSON Schema of hubd.toml, for editors: keep it in a file, and write `#:schema FILE` as first line there"
+    schema = add(commands, "schema", _schema, text)
     schema.add_argument("--project", action="store_true", help="of a project's .hubd.toml")
     trust = add(commands, "trust", _trust, "allow what the files of a project start, as they are now")
     trust.add_argument("--yes", action="store_true", help="do not ask")
