@@ -11,5 +11,6 @@ and its JSON Schema), `watch` and `diff` (changes while the hub runs), `edit` an
 between runs).
 
 What always holds: a `HubConfig` has been checked as a whole or does not exist; what is wrong with files is one
-`ConfigError` that names each file, line and key, and what to write instead; secrets are `Secret` from the moment they are read.
+`ConfigError` that names each file, line and key, and what to write instead; secrets are `Secret` from the moment they
+are read.
 """
