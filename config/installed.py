@@ -251,7 +251,7 @@ def carry_out(plan: Plan, records: Records, *, now: datetime, backups: Path, env
         return None
     if plan.program:
         for command in plan.program:
-            _run(command, environ)
+            run_program(command, environ)
     elif plan.after is None:
         assert plan.before is not None
         backup = remove_file(path, was=plan.before, now=now, backups=backups)
@@ -264,8 +264,12 @@ def carry_out(plan: Plan, records: Records, *, now: datetime, backups: Path, env
     return backup
 
 
-def _run(command: tuple[str, ...], environ: Mapping[str, str]) -> None:
-    """Run a host's program; what it says is shown only if it fails."""
+def run_program(command: tuple[str, ...], environ: Mapping[str, str]) -> None:
+    """Run a host's own program; what it says is shown only if it fails.
+
+    Raises:
+        EditError: it cannot be run, or fails.
+    """
     name = Path(command[0]).name
     try:
         done = subprocess.run(

@@ -10,11 +10,11 @@ from typing import Any, Final
 
 MASK: Final = "***"
 _NAME = re.compile(
-    r"(?:^|[_\-.]|(?<=[a-z])(?=[A-Z]))(?:api_?key|access_?key|key|pat|token|secret|passw(?:or)?d|passwd|pwd|pass|auth"
-    r"|authorization|bearer|credentials?|cookie|dsn|connection_?string|private|jwt|(?:database|db|redis|mongo\w*)_ur[li])"
-    r"(?:$|[_\-.\d]|(?=[A-Z]))",
+    r"(?:^|[_.-])(?:apikey|key|pat|token|secret|password|passwd|pwd|pass|auth|authorization|bearer|credentials?|cookie"
+    r"|dsn|connection_string|private|jwt|(?:database|db|redis|mongo\w*)_ur[li])(?:$|[_.\d-])",
     re.I,
 )
+_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _KNOWN = re.compile(
     r"(?:sk|pk|rk)[-_][A-Za-z0-9_-]{12,}|gh[pousr]_[A-Za-z0-9]{16,}|github_pat_\w{16,}|glpat-[\w-]{12,}|xox[abeprs]-[\w-]{8,}"
     r"|AKIA[A-Z0-9]{12,}|AIza[\w-]{20,}|eyJ[\w-]{8,}\.[\w-]+\.[\w-]*|npm_[A-Za-z0-9]{20,}|hf_[A-Za-z0-9]{16,}"
@@ -36,7 +36,7 @@ def looks_secret(name: str, value: str) -> bool:
         return True
     if any(looks_secret(key, each) for key, each in _QUERY.findall(plain)):
         return True
-    if _NAME.search(name):
+    if _NAME.search(_HUMP.sub("_", name)):
         return not plain.startswith(("/", "~", "./")) or "/" in name
     return bool(_LONG.fullmatch(plain)) and "/" not in plain[:1]
 

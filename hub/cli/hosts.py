@@ -164,15 +164,22 @@ def _masked_words(command: Sequence[str]) -> str:
 
 
 def diff(place: "Place", before: bytes, after: bytes) -> Iterator[str]:
-    """A unified diff without secrets, line by line."""
+    """A unified diff of a host's file without secrets, line by line."""
     from config import hostfile
-    from config.secrecy import masked, secrets_in
-    from hub.wire.clean import printable
+    from config.secrecy import secrets_in
 
     texts = [data.decode() for data in (before, after)]
     secrets = [secret for text in texts for secret in secrets_in(hostfile.read(place.kept, text))]
-    old, new = (text.splitlines() for text in texts)
-    for line in difflib.unified_diff(old, new, str(place.path), str(place.path), lineterm=""):
+    return text_diff(place.path, texts[0], texts[1], secrets)
+
+
+def text_diff(path: Path, before: str, after: str, secrets: Sequence[str]) -> Iterator[str]:
+    """A unified diff without `secrets`, line by line."""
+    from config.secrecy import masked
+    from hub.wire.clean import printable
+
+    old, new = before.splitlines(), after.splitlines()
+    for line in difflib.unified_diff(old, new, str(path), str(path), lineterm=""):
         yield printable(masked(line, secrets))
 
 

@@ -1,0 +1,310 @@
+"""Servers of every host become upstreams: what they mean here, which are the same, and what becomes of secrets."""
+
+import json
+import tomllib
+from hashlib import md5
+from pathlib import Path
+
+import host_homes
+import pytest
+from host_homes import HOMES
+
+from config.hosts import KEY, Machine, all_hosts, every_user_file, project_files, stdio_entry
+from config.importing import Import, block, blocks_of, identities, identities_in, imported_text, survey
+from config.layers import load_all
+from config.secrecy import looks_secret, masked, secret_arguments, secrets_in
+from config.textedit import Refused
+from config.unwrap import package_of, unwrapped
+from config.variables import Variables
+
+
+@pytest.fixture
+def machine(tmp_path):
+    return Machine(tmp_path, {"HOME": str(tmp_path), "LEVEL": "3"})
+
+
+def surveyed(machine, id, text=None, project=None):
+    """Servers and what is none, of one host."""
+    if text is not None:
+        host_homes.write(machine.home, id)[id].write_text(text)
+    host = all_hosts()[id]
+    places = project_files(host, project, machine) if project else every_user_file(host, machine)
+    found = [survey(place, place.path.read_bytes().decode(), machine.environ, machine.home) for place in places]
+    return [one for servers, _ in found for one in servers], [one for _, skipped in found for one in skipped]
+
+
+def taken(servers, secrets="keep", known=None, names=()):
+    result = Import(known or {}, names, secrets)
+    for server in servers:
+        result.add(server)
+    return result
+
+
+def written(result):
+    """The upstreams in the file that an import would write."""
+    return tomllib.loads(imported_text("T", "t", [block(name, server) for name, server in result.taken])).get(
+        "upstreams", {}
+    )
+
+
+@pytest.mark.parametrize("id", HOMES)
+def test_from_every_host(id, machine):
+    host_homes.write(machine.home, id)
+    servers, _ = surveyed(machine, id)
+    assert tuple(server.name for server in servers) == HOMES[id].servers
+    text = imported_text("T", id, [block(server.name, server) for server in servers])
+    path = machine.home / f"{id}.toml"
+    if servers:
+        config = load_all(path, {**machine.environ}, texts={path: text}).config
+        assert set(config.upstreams) == set(HOMES[id].servers)
+
+
+def test_what_entries_mean_here(machine):
+    host_homes.write(machine.home)
+    everything = [server for id in HOMES for server in surveyed(machine, id)[0]]
+    found = written(taken(everything))
+    assert found["linear"] == {"url": "https://mcp.linear.app/mcp"}
+    assert found["everything"]["command"] == "npx"
+    assert found["everything"]["args"] == ["-y", "@modelcontextprotocol/server-everything"]
+    assert found["everything"]["env"] == {"LEVEL": "${env:LEVEL}"}
+    assert found["sqlite"]["args"][-1] == "/home/me/$${notes}.db"
+    assert found["context7"]["env"] == {"CONTEXT7_API_KEY": "${CONTEXT7_API_KEY:-}"}
+    assert found["stripe"]["headers"] == {"Authorization": "Bearer ${STRIPE_KEY}"}
+    assert found["stripe"]["disabled"] is True
+    assert found["old"] == {
+        "url": "https://old.example/sse",
+        "transport": "sse",
+        "timeouts": {"call": 60},
+        "disabled": True,
+    }
+    assert found["figma"] == {"url": "http://127.0.0.1:3845/mcp"}
+    assert found["figma-codex"]["url"] == "https://mcp.figma.com/mcp"
+    assert found["postgres"]["cwd"] == "~"
+
+
+def test_what_is_no_server_says_why(machine):
+    host_homes.write(machine.home)
+    assert [(one.key, one.why) for one in surveyed(machine, "goose")[1]] == [("developer", "it is a part of Goose")]
+    assert [one.key for one in surveyed(machine, "zed")[1]] == ["mcp-server-context7"]
+    entries = {"a": {"comand": "x"}, "b": 1, "c": {"command": "x", "type": "pigeon"}, "d": {"command": "y"}}
+    servers, skipped = surveyed(machine, "cursor", json.dumps({"mcpServers": entries}))
+    assert [server.key for server in servers] == ["d"]
+    assert [one.key for one in skipped] == ["a", "b", "c"]
+    assert all(one.why for one in skipped)
+
+
+def test_the_hub_itself_is_no_server(machine):
+    entry = stdio_entry(all_hosts()["opencode"], "/opt/bin/hubd")
+    servers, skipped = surveyed(machine, "opencode", json.dumps({"mcp": {KEY: entry}}))
+    assert (servers, skipped) == ([], [])
+
+
+def test_of_one_project(machine):
+    shop = machine.home / "shop"
+    (shop / ".vscode").mkdir(parents=True)
+    (shop / ".vscode" / "mcp.json").write_text(
+        '{"servers": {"lint": {"command": "./lint", "args": ["${workspaceFolder}/src"]}}}'
+    )
+    (server,) = surveyed(machine, "vscode", project=shop)[0]
+    assert server.values["args"] == [f"{shop}/src"]
+    assert server.values["cwd"] == str(shop)
+    host_homes.write(machine.home, "claude-code")
+    text = (machine.home / ".claude.json").read_text().replace("/home/me/shop", str(shop))
+    (machine.home / ".claude.json").write_text(text)
+    assert [server.name for server in surveyed(machine, "claude-code", project=shop)[0]] == ["shop-db"]
+
+
+def test_what_an_editor_asks_for_cannot_be_had(machine):
+    (server,) = surveyed(machine, "vscode", '{"servers": {"a": {"command": "x", "env": {"K": "${input:key}"}}}}')[0]
+    assert "hubd cannot ask" in server.off
+    assert written(taken([server]))["a"]["disabled"] is True
+
+
+def test_a_file_of_variables(machine):
+    (machine.home / "vars").write_text("A=1\nTOKEN=abcdef123456\n")
+    entry = {"command": "x", "envFile": f"{machine.home}/vars", "env": {"B": "2"}}
+    text = json.dumps({"mcpServers": {"a": entry}})
+    (server,) = surveyed(machine, "cursor", text)[0]
+    assert server.values["env"] == {"A": "1", "TOKEN": "abcdef123456", "B": "2"}
+    (server,) = surveyed(machine, "cursor", text.replace("vars", "none"))[0]
+    assert "cannot read" in server.off
+
+
+# --- which are the same -----------------------------------------------------------------------------------------------
+
+SAME = '{"mcpServers": {"gh": {"command": "npx", "args": ["-y", "github"], "env": {"T": "%s"}}}}'
+
+
+def test_one_server_of_two_hosts_is_taken_once(machine):
+    one = surveyed(machine, "cursor", SAME % "a")[0]
+    other = surveyed(machine, "kiro", SAME % "b")[0]
+    remote = surveyed(
+        machine, "junie", '{"mcpServers": {"r": {"command": "npx", "args": ["mcp-remote", "https://x/mcp"]}}}'
+    )[0]
+    by_url = surveyed(machine, "warp", '{"mcpServers": {"r2": {"url": "https://x/mcp/"}}}')[0]
+    result = taken([*one, *other, *remote, *by_url])
+    assert [name for name, _ in result.taken] == ["gh", "r"]
+    assert [(name, server.key) for name, server in result.known] == [("gh", "gh"), ("r", "r2")]
+
+
+def test_different_servers_of_one_name_get_different_names(machine):
+    one = surveyed(machine, "cursor", '{"mcpServers": {"db": {"command": "a"}}}')[0]
+    two = surveyed(machine, "kiro", '{"mcpServers": {"db": {"command": "b"}, "D_B": {"command": "c"}}}')[0]
+    names = [name for name, _ in taken([*one, *two], names=["other"]).taken]
+    assert names[:2] == ["db", "db-kiro"]
+    assert len({name.lower().replace("-", "_") for name in names}) == 3
+    assert [name for name, _ in taken(one, names=["DB"]).taken] == ["db-cursor"]
+
+
+def test_what_hubd_has_is_known(machine, tmp_path):
+    path = tmp_path / "hubd.toml"
+    path.write_text(
+        '[upstreams.mine]\ncommand = "npx"\nargs = ["-y", "github"]\nenv = { T = "x" }\n[upstreams.far]\nurl = "https://x/mcp"\n'
+    )
+    known = identities(load_all(path, {}).config)
+    result = taken(surveyed(machine, "cursor", SAME % "a")[0], known=known)
+    assert result.taken == []
+    assert [name for name, _ in result.known] == ["mine"]
+
+
+@pytest.mark.parametrize("id", [id for id in HOMES if HOMES[id].servers])
+def test_importing_again_finds_everything_known(id, machine):
+    host_homes.write(machine.home, id)
+    servers, _ = surveyed(machine, id)
+    result = taken(servers)
+    text = imported_text("T", id, [block(name, server) for name, server in result.taken])
+    known = identities_in(text, Variables(machine.environ, machine.home))
+    assert taken(servers, known=known).taken == []
+
+
+def test_the_file_says_whether_it_was_edited(machine):
+    host_homes.write(machine.home, "continue")
+    blocks = [block(server.name, server) for server in surveyed(machine, "continue")[0]]
+    text = imported_text("Continue", "continue", blocks)
+    assert blocks_of(text) == blocks
+    for edited in (text.replace("0.1.3", "0.1.4"), text + "# more\n", "[upstreams.a]\ncommand = 'x'\n", ""):
+        with pytest.raises(Refused, match="edited since"):
+            blocks_of(edited)
+
+
+# --- secrets ----------------------------------------------------------------------------------------------------------
+
+HELD = """{"mcpServers": {
+  "env": {"command": "x", "env": {"API_KEY": "abc123", "LEVEL": "debug"}},
+  "header": {"url": "https://x/a", "headers": {"Authorization": "Bearer abc123", "X-Team": "blue"}},
+  "argument": {"command": "x", "args": ["--api-key", "abc123", "--token=def456", "--port", "80"]},
+  "query": {"url": "https://x/mcp?api_key=abc123"},
+  "none": {"command": "x", "env": {"KEY": "${KEY:-}"}, "args": ["--key-file", "/etc/key"]}
+}}"""
+
+
+def test_secrets_are_found(machine):
+    spots = {server.key: server.spots() for server in surveyed(machine, "cursor", HELD)[0]}
+    assert spots == {
+        "env": [("env", "API_KEY")],
+        "header": [("headers", "Authorization")],
+        "argument": [("args", "1"), ("args", "2")],
+        "query": [("url", "")],
+        "none": [],
+    }
+
+
+def test_secrets_become_references(machine):
+    servers = surveyed(machine, "cursor", HELD)[0]
+    found = written(taken(servers, "reference"))
+    assert "abc123" not in str(found)
+    assert "def456" not in str(found)
+    assert found["env"]["env"] == {"API_KEY": "${API_KEY}", "LEVEL": "debug"}
+    assert found["header"]["headers"] == {"Authorization": "Bearer ${HEADER_TOKEN}", "X-Team": "blue"}
+    assert found["argument"]["args"][1:3] == ["${ARGUMENT_ARG_1}", "--token=${ARGUMENT_TOKEN}"]
+    assert found["query"]["url"] == "${QUERY_URL}"
+    assert found["env"]["disabled"] is True
+    assert "disabled" not in found["none"]
+    assert servers[0].values["env"]["API_KEY"] == "abc123"
+
+
+def test_servers_with_secrets_are_left_out(machine):
+    result = taken(surveyed(machine, "cursor", HELD)[0], "skip")
+    assert [name for name, _ in result.taken] == ["none"]
+    assert [one.why for one in result.skipped][:1] == ["it holds secrets: env.API_KEY"]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "expected"),
+    [
+        ("GITHUB_TOKEN", "x1", True),
+        ("apiKey", "x1", True),
+        ("PATH", "/usr/bin", False),
+        ("KEY_FILE", "/home/me/key.pem", False),
+        ("GITHUB_TOKEN", "${GITHUB_TOKEN}", False),
+        ("X", "ghp_" + "a" * 36, True),
+        ("X", "sk-proj-" + "a1" * 12, True),
+        ("X", "a1" * 20, True),
+        ("MONKEY", "banana", False),
+        ("X", "postgres://u:pass@h/db", True),
+        ("X", "https://h/mcp?key=abc", True),
+        ("AUTHOR", "me", False),
+        ("Authorization", "Bearer", False),
+        ("DEBUG", "true", False),
+    ],
+)
+def test_what_looks_secret(name, value, expected):
+    assert looks_secret(name, value) is expected
+
+
+def test_nothing_secret_is_shown():
+    document = {"a": {"env": {"TOKEN": 'a"b\\c'}, "args": ["--password", "hunter2"]}, "b": ["x"]}
+    assert set(secrets_in(document)) == {'a"b\\c', "hunter2"}
+    assert masked('"TOKEN": "a\\"b\\\\c", hunter2', list(secrets_in(document))) == '"TOKEN": "***", ***'
+    assert list(secret_arguments(["--verbose", "--token"])) == []
+
+
+# --- programs in between ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("npx mcp-remote https://x/mcp", {"url": "https://x/mcp"}),
+        ("npx -y mcp-remote@latest https://x/sse --transport sse-only", {"url": "https://x/sse", "transport": "sse"}),
+        ("/usr/bin/npx --yes mcp-remote@0.1.29 http://h:1/mcp 3334 --allow-http", {"url": "http://h:1/mcp"}),
+        ("bunx mcp-remote https://x/mcp --header A:${T}", {"url": "https://x/mcp", "headers": {"A": "secret"}}),
+        ("pnpm dlx mcp-remote https://x/mcp --header A:b", {"url": "https://x/mcp", "headers": {"A": "b"}}),
+        ("cmd /c npx mcp-remote https://x/mcp", {"url": "https://x/mcp"}),
+        ("mcp-remote https://x/mcp --debug", {"url": "https://x/mcp"}),
+        ("npx -y supergateway --sse https://x/sse", {"url": "https://x/sse", "transport": "sse"}),
+        (
+            "npx -y supergateway --streamableHttp https://x/mcp --oauth2Bearer b",
+            {"url": "https://x/mcp", "transport": "http", "headers": {"Authorization": "Bearer b"}},
+        ),
+        ("npx -y supergateway --stdio server --port 8000", None),
+        ("npx mcp-remote https://x/mcp --static-oauth-client-info {}", None),
+        ("npx mcp-remote", None),
+        ("npx mcp-remote https://x/mcp --header", None),
+        ("npx mcp-remote https://x/mcp --transport pigeon", None),
+        ("npx other https://x/mcp", None),
+        ("pnpm run mcp-remote https://x/mcp", None),
+        ("npx --package foo mcp-remote https://x/mcp", None),
+    ],
+)
+def test_programs_in_between(words, expected):
+    command, *args = words.split()
+    found = unwrapped({"command": command, "args": args, "env": {"T": "secret"}})
+    assert found == expected
+
+
+def test_a_package_and_its_version():
+    assert package_of(["npx", "-y", "@a/b@1", "c"]) == ("@a/b@1", ["c"])
+    assert package_of(["uvx", "a"]) is None
+    assert package_of([]) is None
+
+
+def test_a_server_one_is_signed_in_to_stays_behind_its_program(machine):
+    url = "https://mcp.linear.app/mcp"
+    tokens = machine.home / ".mcp-auth" / "mcp-remote-0.1.29"
+    tokens.mkdir(parents=True)
+    (tokens / f"{md5(url.encode()).hexdigest()}_tokens.json").write_text("{}")
+    host_homes.write(machine.home, "claude-desktop")
+    server = surveyed(machine, "claude-desktop")[0][1]
+    assert server.values["args"] == ["-y", "mcp-remote@latest", url]
+    assert Path(server.values["cwd"]) == Path("~")
