@@ -13,6 +13,7 @@
     http_endpoint   what Streamable HTTP means in both eras; http_answer, http_refusal, resume, batch beside it
     http_server     HTTP/1.1 without MCP; http_connection, http_message, access below it
     hub             all of that wired together; daemon: sockets, signals and drain around it
+    systemd         what a service manager hands over and is told; service: how the hub is installed as one
     cli, shim       what people and hosts start; control, control_client between the CLI and the daemon
 
 Below them lie `hub.link` (channels, peers, the seam to `upstreams`) and, at the bottom, `hub.wire` (the protocol as

@@ -6,18 +6,15 @@ configuration is refused before anything is written.
 
 import argparse
 import os
-import re
 import shlex
 import shutil
-import subprocess
 import sys
-import tempfile
-import tomllib
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from hub.cli import adding
 from hub.cli.base import EX_CONFIG, EX_FAILED, EX_OK, UsageError, add, client, failed
 from hub.control_client import ControlFailed, HubNotRunning
 
@@ -27,14 +24,6 @@ if TYPE_CHECKING:
 
 EDITORS: Final = ("sensible-editor", "editor", "nano", "vi")
 """Tried when neither $VISUAL nor $EDITOR names one."""
-_SECRET_NAME = re.compile(
-    r"token|secret|passw|pwd|api[-_]?key|access[-_]?key|private[-_]?key|authorization|cookie|credential", re.I
-)
-_SECRET = re.compile(
-    r"\b(sk|pk|rk)[-_][A-Za-z0-9_-]{16}|\bgh[a-z]_[A-Za-z0-9]{20}|\bgithub_pat_|\bglpat-|\bxox[a-z]-|\bAKIA[0-9A-Z]{12}"
-    r"|\beyJ[A-Za-z0-9_-]{10}|\bBearer \S{8}|[?&](api[-_]?key|key|token|secret)=[^&]{8}",
-    re.I,
-)
 _EPILOG: Final = """examples:
   hubd add files -- npx -y @modelcontextprotocol/server-filesystem /home/me/notes
   hubd add github --url https://example.com/mcp --header 'Authorization=Bearer ${GITHUB_TOKEN}'
@@ -82,106 +71,13 @@ def apart(arguments: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
 
 
 def _add(options: argparse.Namespace) -> int:
-    values = _values(options)
+    values = adding.settings_of(options)
 
     def change(draft: "Draft") -> str:
         draft.add(options.name, values)
         return f"added {options.name}"
 
-    return _changed(options, change, _warnings(options.name, values))
-
-
-def _values(options: argparse.Namespace) -> dict[str, Any]:
-    """The settings of the new server, in the order in which they are written.
-
-    Raises:
-        UsageError: they make no sense.
-    """
-    if bool(options.words) == (options.url is not None):
-        raise UsageError("say either which command to run, after `--`, or which URL to open, with --url")
-    values: dict[str, Any] = {}
-    if options.words:
-        values["command"], *arguments = options.words
-        values |= {"args": arguments} if arguments else {}
-    else:
-        values["url"] = options.url
-    for setting, pairs in (("env", options.env), ("headers", options.header)):
-        if pairs:
-            values[setting] = dict(_pair(pair, setting) for pair in pairs)
-    if options.cwd is not None:
-        values["cwd"] = os.path.abspath(os.path.expanduser(options.cwd))
-    if options.disabled:
-        values["disabled"] = True
-    for pair in options.set:
-        path, text = _pair(pair, "set")
-        _refuse_unknown(path.split(".")[0])
-        _set(values, path, text)
-    return values
-
-
-def _refuse_unknown(setting: str) -> None:
-    from difflib import get_close_matches
-
-    from config.schema import UpstreamConfig
-
-    known = UpstreamConfig.__struct_fields__
-    if setting not in known:
-        near = get_close_matches(setting, known, 1)
-        hint = f'did you mean "{near[0]}"?' if near else f"there are: {', '.join(sorted(known))}"
-        raise UsageError(f'--set: there is no setting "{setting}"; {hint}')
-
-
-def _pair(text: str, setting: str) -> tuple[str, str]:
-    """Key and value; a header may be written with a colon, too."""
-    found = re.fullmatch(r"([^=:]+)[=:]\s*(.*)" if setting == "headers" else r"([^=]+)=(.*)", text, re.S)
-    if found is None:
-        option = {"headers": "header"}.get(setting, setting)
-        raise UsageError(f"--{option} takes KEY=VALUE")
-    return found[1].strip(), found[2]
-
-
-def _set(values: dict[str, Any], path: str, text: str) -> None:
-    *above, last = path.split(".")
-    for key in above:
-        values = values.setdefault(key, {})
-        if not isinstance(values, dict):
-            raise UsageError(f"--set {path}: {key} has a value already")
-    if last in values:
-        raise UsageError(f"--set {path}: it has a value already")
-    values[last] = _typed(text)
-
-
-def _typed(text: str) -> Any:
-    """The value that TOML reads there, or else the text itself."""
-    try:
-        value = tomllib.loads(f"value = {text}")
-    except tomllib.TOMLDecodeError:
-        return text
-    plain = isinstance(value.get("value"), bool | int | float | str | list | dict)
-    return value["value"] if plain and len(value) == 1 else text
-
-
-def _warnings(name: str, values: dict[str, Any]) -> list[str]:
-    """What is doubtful about a new server beyond what the configuration itself says. Shows no values (SEC-61)."""
-    found = []
-    for setting in ("env", "headers"):
-        for key, value in values.get(setting, {}).items():
-            if "${" not in value and value and (_SECRET_NAME.search(key) or _SECRET.search(value)):
-                variable = re.sub(r"\W+", "_", key if setting == "env" else f"{name}_token").upper()
-                scheme = "Bearer " if value.startswith("Bearer ") else ""
-                found.append(
-                    f"{setting}.{key} looks like a secret and now stands in the file as it is; better write "
-                    f"'{scheme}${{{variable}}}' (a variable of the hub's environment) "
-                    f"or '{scheme}${{file:~/.secrets/{variable.lower()}}}'"
-                )
-    texts = [values.get("url", ""), *values.get("args", [])]
-    if any("${" not in text and _SECRET.search(text) for text in texts):
-        where = "url" if "url" in values else "args"
-        found.append(f"{where} seems to hold a secret; better write ${{VAR}} or ${{file:path}} in its place")
-    command = values.get("command")
-    if command and "${" not in command and "/" not in command and shutil.which(command) is None:
-        found.append(f"there is no command {command} on the PATH of this shell")
-    return found
+    return _changed(options, change, adding.warnings(options.name, values))
 
 
 # --- remove, enable, disable ------------------------------------------------------------------------------------------
@@ -219,6 +115,8 @@ def _switch(options: argparse.Namespace, *, disabled: bool) -> int:
 
 
 def _edit(options: argparse.Namespace) -> int:
+    import tempfile
+
     from config.edit import Draft
     from config.edits import EditError
 
@@ -249,6 +147,8 @@ def _edited(editor: list[str], copy: Path, draft: "Draft") -> "Sequence[Remark]"
     Raises:
         EditError: the editor failed, or what it saved is no text.
     """
+    import subprocess
+
     from config.edits import EditError
 
     try:

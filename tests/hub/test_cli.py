@@ -12,7 +12,10 @@ import echo_daemon
 import processes
 import pytest
 
-COMMANDS = ["serve", "connect", "status", "tools", "call", "restart", "token", "stop", "version"]
+COMMANDS = [
+    *("serve", "connect", "status", "tools", "call", "restart", "token", "stop", "version"),
+    *("add", "remove", "enable", "disable", "edit", "service"),
+]
 PATIENCE_S = 30
 
 
@@ -230,7 +233,8 @@ def hostile(tmp_path: Path) -> Path:
 
 @pytest.mark.covers("SEC-50")
 @pytest.mark.parametrize(
-    "command", ["serve --help", "connect --help", "status", "tools", "call x", "stop", "version", "token"]
+    "command",
+    ["serve --help", "connect --help", "status", "tools", "call x", "stop", "version", "token", "remove x", "service"],
 )
 def test_every_command_is_our_own(hostile, tmp_path, command):
     env = processes.own_directories(tmp_path / "own")
