@@ -2,6 +2,7 @@
 
     status -> object    tools -> array    call {name, arguments} -> the tool's result
     restart {name} -> {}    reload -> what came of it    stop -> {}
+    logs {name, lines, follow} -> {records}, and with `follow` then notifications `logs` {records, lost} for ever
 
 It is a 0600 unix socket in a 0700 directory, and the peer's uid is checked as well. A request runs in a task of its
 own; when the peer leaves, what it asked for is cancelled.
@@ -29,11 +30,13 @@ from hub.wire.jsonrpc import (
     Request,
     Result,
     decode,
+    encode_notification,
     encode_response,
     peek_str,
     raw,
 )
 from hub.wire.mcp import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND
+from upstreams.journal import Journal
 
 log = logging.getLogger("hubd.control")
 OUTBOX_BYTES: Final = 256 << 20
@@ -41,6 +44,8 @@ OUTBOX_BYTES: Final = 256 << 20
 MAX_LINE_BYTES: Final = (16 << 20) + (64 << 10)
 """The largest message of a host, as the arguments of `hubd call`, and what goes around it."""
 LINGER_S: Final = 5.0
+LOG_LINES: Final = 100
+"""Of the journal of an upstream, unless the client says how many."""
 MAX_CONNECTIONS: Final = 64
 """Or an eighth of the descriptors, if that is less."""
 
@@ -59,6 +64,14 @@ class Controls(Protocol):
 
         Raises:
             HubError: it cannot be.
+        """
+        ...
+
+    def journal(self, name: str) -> Journal:
+        """What an upstream said.
+
+        Raises:
+            HubError: there is none of this name.
         """
         ...
 
@@ -121,7 +134,9 @@ async def _answer(line: bytes, channel: LineChannel, controls: Controls) -> None
     except RemoteProtocolError as error:
         _send(channel, encode_response(error.id, error.failure))
         return
-    if isinstance(request, Request):
+    if isinstance(request, Request) and request.method == "logs":
+        await _logs(request, channel, controls)
+    elif isinstance(request, Request):
         reply = await _reply(request, controls)
         _send(channel, encode_response(request.id, reply))
 
@@ -185,6 +200,25 @@ async def _stop(params: dict[str, Raw], controls: Controls) -> Reply:
     return Result(EMPTY)
 
 
+async def _logs(request: Request, channel: LineChannel, controls: Controls) -> None:
+    """Answer with the last records; then, if it is to be followed, with those that come, until the client leaves. One
+    that reads too slowly loses the oldest: nothing more is taken up while it has not read what was sent before."""
+    lines = bytes(request.params.get("lines", b""))
+    try:
+        journal = controls.journal(peek_str(request.params.get("name")) or "")
+    except HubError as error:
+        _send(channel, encode_response(request.id, Failure(INVALID_PARAMS, str(error))))
+        return
+    with journal.follow() as follower:
+        records = journal.tail(int(lines[:9]) if lines.isdigit() else LOG_LINES)
+        _send(channel, encode_response(request.id, Result(raw({"records": records}))))
+        while request.params.get("follow") == _TRUE:
+            await channel.flush()
+            more, lost = await follower.next()
+            _send(channel, encode_notification("logs", {"records": raw(more), "lost": raw(lost)}))
+
+
+_TRUE: Final = Raw(b"true")
 _TOO_LONG: Final = "The message is too long; the arguments of a call may have up to 16 MiB"
 
 _HANDLERS: Final[dict[str, Callable[[dict[str, Raw], Controls], Awaitable[Reply]]]] = {

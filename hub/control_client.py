@@ -2,6 +2,7 @@
 
 import json
 import socket
+from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, cast
@@ -70,6 +71,31 @@ class ControlClient:
     def reload(self) -> dict[str, Any]:
         """Have the configuration read again; what came of it."""
         return cast(dict[str, Any], self._request("reload", {}, ANSWER_S))
+
+    def logs(self, name: str, lines: int) -> list[dict[str, Any]]:
+        """The last records of an upstream's journal, oldest first; see `upstreams.journal.Record`."""
+        return self._logs(name, lines, follow=False)
+
+    def follow(self, name: str, lines: int) -> Iterator[dict[str, Any]]:
+        """As `logs`, and then for ever those that come. A record of the kind `lost` says how many are missing."""
+        yield from self._logs(name, lines, follow=True)
+        self._socket.settimeout(None)
+        while True:
+            try:
+                line = self._file.readline()
+            except OSError as error:
+                raise self._not_running(error) from None
+            if not line:
+                raise HubNotRunning("the hub has stopped")
+            params = json.loads(line)["params"]
+            if lost := params["lost"]:
+                yield {**params["records"][0], "kind": "lost", "text": f"{lost} records were lost: too slow a reader"}
+            yield from params["records"]
+
+    def _logs(self, name: str, lines: int, *, follow: bool) -> list[dict[str, Any]]:
+        params = {"name": name, "lines": lines, "follow": follow}
+        answer = cast(dict[str, Any], self._request("logs", params, ANSWER_S))
+        return cast(list[dict[str, Any]], answer["records"])
 
     def stop(self) -> None:
         """Stop the daemon; returns when it has ended."""

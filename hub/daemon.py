@@ -331,6 +331,7 @@ class _Controls:
         self.tools = hub.tools
         self.call = hub.call
         self.restart = hub.restart
+        self.journal = hub.journal
 
     async def status(self) -> dict[str, object]:
         more = {"config": self._reloader.status(), "loop": self._watch.facts(), "faults": self._faults.count}

@@ -30,6 +30,7 @@ from hub.router import Router
 from hub.seal import Sealer
 from hub.wire.jsonrpc import Failure, Request, peek_array, peek_object, raw
 from hub.wire.mcp import HUBD_VERSION, L4, TOOLS_CALL, Kind
+from upstreams.journal import Journal
 from upstreams.last_known import LastKnown
 from upstreams.lifecycle import State
 from upstreams.place import Flag
@@ -75,6 +76,7 @@ class Hub:
             open_session=open_session,
             last_known=self.last_known,
             on_new=self._upstream_new,
+            wall=time.time,  # noqa: TID251  # for people to read
         )
         self.supervisor.drain_s = config.drain_s
         self.settled = False
@@ -310,10 +312,23 @@ class Hub:
         try:
             self.supervisor.restart(name)
         except KeyError:
-            known = self.supervisor.upstreams
-            text = f"{name} is disabled in the configuration" if name in known else f"There is no upstream {name}"
-            raise UpstreamUnavailable(f"{text}; there are: {', '.join(known) or 'none'}") from None
+            raise self._unknown(name) from None
         log.info("%s is restarted by command", name)
+
+    def journal(self, name: str) -> Journal:
+        """What an upstream said, and what became of it.
+
+        Raises:
+            UpstreamUnavailable: there is none of this name.
+        """
+        if name not in self.supervisor.upstreams:
+            raise self._unknown(name)
+        return self.supervisor.journals.of(name)
+
+    def _unknown(self, name: str) -> UpstreamUnavailable:
+        known = self.supervisor.upstreams
+        text = f"{name} is disabled in the configuration" if name in known else f"There is no upstream {name}"
+        return UpstreamUnavailable(f"{text}; there are: {', '.join(known) or 'none'}")
 
     def _operator(self) -> HostExchange:
         return HostExchange(Caller(OPERATOR, L4, {}), lambda message, *, vital=False: None)

@@ -5,6 +5,7 @@ Names, errors and results come from servers, so control characters are shown, no
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from time import localtime, strftime
 from typing import Any
 
 from hub.wire.clean import printable
@@ -65,6 +66,12 @@ def _host(host: Mapping[str, Any]) -> Row:
     times = [duration(host.get(member) or 0) for member in ("attached_s", "idle_s")]
     counted = [host.get(member) for member in ("in_flight", "asked")]
     return (shown, host.get("transport"), host.get("version"), host.get("endpoint"), *times, *counted)
+
+
+def record(entry: Mapping[str, Any]) -> str:
+    """`hubd logs`: `2026-11-21 14:03:11  stderr  what it said`, in the time of this machine."""
+    at = strftime("%Y-%m-%d %H:%M:%S", localtime(entry.get("at") or 0))
+    return f"{at}  {printable(str(entry.get('kind'))):6}  {printable(str(entry.get('text')))}"
 
 
 def tools(entries: Iterable[Mapping[str, Any]]) -> str:

@@ -17,6 +17,7 @@ from hub.control import serve_control
 from hub.link.exchange import UpstreamUnavailable
 from hub.sockets import bind_unix, take_lock
 from hub.wire.jsonrpc import encode, peek_object, peek_str, raw
+from upstreams.journal import Journal, Journals
 
 TOOLS = [
     {
@@ -34,6 +35,9 @@ class Controls:
     def __init__(self) -> None:
         self.stopped = trio.Event()
         self.cancelled = trio.Event()
+        self.journals = Journals(lambda: 1_800_000_000.5)
+        self.journals.of("demo").add("state", "connecting")
+        self.journals.of("demo").add("stderr", "it \\x1b[31mfell", 7)
 
     async def status(self) -> dict[str, object]:
         upstream = {
@@ -75,6 +79,11 @@ class Controls:
 
     async def reload(self) -> dict[str, object]:
         return {"changed": False, "summary": "nothing changed", "pending": [], "problem": None}
+
+    def journal(self, name: str) -> Journal:
+        if name != "demo":
+            raise UpstreamUnavailable(f"There is no upstream {name}; there are: demo")
+        return self.journals.of(name)
 
     async def stop(self) -> None:
         self.stopped.set()

@@ -12,7 +12,7 @@ waiting and stopping, is done by tasks of `run`.
 """
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Final
 
@@ -21,6 +21,7 @@ import trio
 from config.diff import compare
 from config.schema import UpstreamConfig
 from hub.link.exchange import UpstreamUnavailable
+from upstreams.journal import Journals
 from upstreams.keeper import Keeper
 from upstreams.last_known import LastKnown
 from upstreams.lifecycle import State
@@ -81,9 +82,12 @@ class Supervisor:
         open_session: Opener = open_session,
         last_known: LastKnown | None = None,
         on_new: Callable[[Upstream], None] = lambda upstream: None,
+        wall: Callable[[], float] = lambda: 0.0,
     ) -> None:
         self.upstreams = Upstreams()
         self.settled = trio.Event()
+        self.journals = Journals(wall)
+        """What each said and what became of it; `wall` is the time of day."""
         self.drain_s = 30.0
         """How long a stop waits for calls."""
         self._memory = memory
@@ -99,6 +103,7 @@ class Supervisor:
         """Those that are to take a place as soon as they can."""
         self._leaving: dict[str, list[Life]] = {}
         self._nursery: trio.Nursery
+        self._news = trio.Event()
 
     def __repr__(self) -> str:
         return f"<Supervisor {list(self.upstreams.values())}>"
@@ -140,6 +145,12 @@ class Supervisor:
             upstream.elders.forget()
             life.keeper.restart()
 
+    async def reported(self, names: Iterable[str]) -> None:
+        """Wait until it is known of each what it offers, or that it cannot be had."""
+        waiting = set(names)
+        while waiting := {name for name in waiting & self.upstreams.keys() if not self.upstreams[name].has_reported}:
+            await self._news.wait()
+
     def set_log_level(self, level: str | None) -> None:
         """As `Upstream.set_log_level`, of all there are."""
         for life in (*self._lives.values(), *self._candidates.values()):
@@ -172,6 +183,7 @@ class Supervisor:
         self._drop_candidate(name)
         upstream = self.upstreams.pop(name)
         upstream.retire()
+        self.journals.forget(name)
         self._see_off(self._lives.pop(name))
         self._settle(name)
 
@@ -198,7 +210,9 @@ class Supervisor:
             return
         starts_first = config.replace == "start-first" or (config.replace == "auto" and config.url is not None)
         life = self._make(name, config)
+        life.upstream.note(f"its settings are others now: {', '.join(change.settings)}")
         if starts_first and old.state is State.CONNECTED and not change.withdraws:
+            life.upstream.known = False  # it has to run before it can take the place
             self._candidates[name] = life
             self._nursery.start_soon(life.run)
         else:
@@ -206,7 +220,8 @@ class Supervisor:
 
     def _make(self, name: str, config: UpstreamConfig) -> Life:
         known = self._last_known.find(name, config)
-        upstream = Upstream(name, config, self._changed, self._memory, self._open_session, self._slots, known)
+        journal = self.journals.of(name)
+        upstream = Upstream(name, config, self._changed, self._memory, self._open_session, self._slots, known, journal)
         self._on_new(upstream)
         if config.disabled:
             return Life(upstream, None)
@@ -280,5 +295,7 @@ class Supervisor:
 
     def _settle(self, name: str = "") -> None:
         self._unsettled.discard(name)
+        news, self._news = self._news, trio.Event()
+        news.set()
         if not self._unsettled:
             self.settled.set()

@@ -21,6 +21,10 @@ def add_commands(commands: Any) -> None:
     _add_call(commands)
     restart = add(commands, "restart", _restart, "start one upstream anew and find out again what it speaks", json=True)
     restart.add_argument("name", metavar="NAME", help="the upstream's name as `hubd status` shows it")
+    logs = add(commands, "logs", _logs, "what one upstream said, and what became of it", json=True)
+    logs.add_argument("name", metavar="NAME", help="the upstream's name as `hubd status` shows it")
+    logs.add_argument("-f", "--follow", action="store_true", help="go on with what comes, until interrupted")
+    logs.add_argument("-n", "--lines", type=_count, default=100, metavar="N", help="how many of the last lines (100)")
     add(commands, "reload", _reload, "read the configuration again and say what changed", json=True)
     add(commands, "token", _token, "the bearer token of the HTTP listener", json=True)
     add(commands, "stop", _stop, "stop the hub and wait until it has ended", json=True)
@@ -138,6 +142,28 @@ def _reload(options: argparse.Namespace) -> int:
     if outcome["problem"] is not None:
         return failed(EX_CONFIG, f"nothing is changed: {outcome['problem']}")
     return EX_OK
+
+
+def _logs(options: argparse.Namespace) -> int:
+    from hub import show
+
+    with client() as hub:
+        records = hub.follow(options.name, options.lines) if options.follow else hub.logs(options.name, options.lines)
+        for record in records:
+            line = json.dumps(record, ensure_ascii=False) if options.json else show.record(record)
+            print(line, flush=options.follow)
+    return EX_OK
+
+
+def _count(text: str) -> int:
+    """A number of lines.
+
+    Raises:
+        ValueError: it is none.
+    """
+    if not text.isdigit():
+        raise ValueError
+    return int(text)
 
 
 def _stop(options: argparse.Namespace) -> int:

@@ -160,3 +160,75 @@ def test_nothing_there_is_one_helpful_sentence(tmp_path):
     path.mkdir()
     with pytest.raises(HubNotRunning):
         ControlClient(path)
+
+
+# --- logs -------------------------------------------------------------------------------------------------------------
+
+
+async def test_logs_are_the_last_records(tmp_path):
+    async with serving(tmp_path / "c"):
+        records = await in_thread(tmp_path / "c", lambda client: client.logs("demo", 10))
+        assert records[0] == {"at": 1_800_000_000.5, "kind": "state", "text": "connecting", "pid": None}
+        assert records[1]["pid"] == 7
+        assert await in_thread(tmp_path / "c", lambda client: client.logs("demo", 1)) == records[1:]
+
+
+async def test_logs_of_an_unknown_upstream_name_those_there_are(tmp_path):
+    async with serving(tmp_path / "c"):
+
+        def unknown(client: ControlClient):
+            with pytest.raises(ControlFailed, match="no upstream nope; there are: demo"):
+                client.logs("nope", 1)
+
+        await in_thread(tmp_path / "c", unknown)
+
+
+async def test_logs_are_followed_until_the_client_leaves(tmp_path):
+    async with serving(tmp_path / "c") as controls:
+        journal = controls.journals.of("demo")
+        with trio.fail_after(30):
+            async with await trio.open_unix_socket(str(tmp_path / "c")) as client:
+                await client.send_all(request("logs", {"name": "demo", "lines": 1, "follow": True}))
+                answer = json.loads(await client.receive_some(65536))
+                assert [record["kind"] for record in answer["result"]["records"]] == ["stderr"]
+                journal.add("state", "gone")
+                more = json.loads(await client.receive_some(65536))
+                assert more["method"] == "logs"
+                assert more["params"]["lost"] == 0
+                assert [record["text"] for record in more["params"]["records"]] == ["gone"]
+                await client.send_all(request("tools", {}))
+                assert json.loads(await client.receive_some(65536))["result"] == TOOLS
+            while "0 follow" not in repr(journal):
+                await trio.testing.wait_all_tasks_blocked(0.01)
+
+
+@pytest.mark.covers("I-5", "I-3")
+async def test_a_follower_that_does_not_read_loses_records_and_holds_up_nobody(tmp_path):
+    async with serving(tmp_path / "c") as controls:
+        journal = controls.journals.of("demo")
+        with trio.fail_after(60):
+            async with await trio.open_unix_socket(str(tmp_path / "c")) as client:
+                await client.send_all(request("logs", {"name": "demo", "lines": 0, "follow": True}))
+                await client.receive_some(65536)
+                for number in range(20):
+                    for _ in range(1000):
+                        journal.add("stderr", f"{number} " + "x" * 1000)
+                    await trio.testing.wait_all_tasks_blocked(0.001)
+                data = b""
+                while b'"lost":0' in data[-40:] or b'"lost":' not in data[-40:]:
+                    data += await client.receive_some(1 << 20)
+                messages = [json.loads(line)["params"] for line in data.splitlines()]
+                assert sum(params["lost"] + len(params["records"]) for params in messages) == 20_000
+        assert await in_thread(tmp_path / "c", ControlClient.tools) == TOOLS
+
+
+async def test_the_client_follows_too(tmp_path):
+    async with serving(tmp_path / "c") as controls:
+
+        def first_two(client: ControlClient):
+            records = client.follow("demo", 1)
+            first = next(records)
+            trio.from_thread.run_sync(controls.journals.of("demo").add, "log", "second")
+            return first["text"], next(records)["text"]
+
+        assert await in_thread(tmp_path / "c", first_two) == ("it \\x1b[31mfell", "second")

@@ -1,0 +1,200 @@
+"""What is kept of what upstreams say, for how long, and what is hidden in it."""
+
+import pytest
+import trio
+
+from config.schema import Secret, UpstreamConfig
+from upstreams.chronicle import Chronicle
+from upstreams.journal import MAX_CHARS, MAX_QUEUED, MAX_RECORDS, MAX_TEXT_CHARS, Journal, Journals, Record
+from upstreams.lifecycle import State
+from upstreams.mask import Mask
+from upstreams.session import Exit
+
+
+class Clock:
+    """A time of day that moves when it is told to."""
+
+    def __init__(self):
+        self.now = 1000.0
+
+    def __call__(self):
+        return self.now
+
+
+def texts(records):
+    return [record.text for record in records]
+
+
+def test_records_are_kept_with_their_times_in_order():
+    clock = Clock()
+    journal = Journal(clock)
+    journal.add("state", "connecting")
+    clock.now += 5
+    journal.add("stderr", "hello", 7)
+    assert journal.tail(10) == [Record(1000, "state", "connecting"), Record(1005, "stderr", "hello", 7)]
+    assert texts(journal.tail(1)) == ["hello"]
+    assert journal.tail(0) == []
+    assert repr(journal) == "<Journal of 2 records, 0 follow>"
+
+
+def test_each_line_is_a_record():
+    journal = Journal(Clock())
+    journal.add("state", "one\ntwo\n")
+    journal.add("state", "")
+    assert texts(journal.tail(10)) == ["one", "two"]
+
+
+@pytest.mark.covers("I-5", "F-P-23")
+def test_the_oldest_go_first():
+    journal = Journal(Clock())
+    for number in range(MAX_RECORDS + 10):
+        journal.add("stderr", str(number))
+    assert texts(journal.tail(10**6)) == [str(number) for number in range(10, MAX_RECORDS + 10)]
+
+
+@pytest.mark.covers("I-5", "F-P-23")
+def test_long_lines_are_cut_and_count_by_their_length():
+    journal = Journal(Clock())
+    for _ in range(500):
+        journal.add("stderr", "x" * 10_000)
+    kept = journal.tail(10**6)
+    assert {len(record.text) for record in kept} == {MAX_TEXT_CHARS}
+    assert sum(len(record.text) for record in kept) <= MAX_CHARS < (len(kept) + 1) * MAX_TEXT_CHARS
+    for number in range(MAX_RECORDS):
+        journal.add("stderr", str(number))
+    assert len(journal.tail(10**6)) == MAX_RECORDS
+
+
+async def test_who_follows_hears_what_comes(nursery):
+    journal = Journal(Clock())
+    journal.add("stderr", "before")
+    with journal.follow() as one, journal.follow() as other:
+        heard = []
+
+        async def hear():
+            heard.append(await one.next())
+
+        nursery.start_soon(hear)
+        await trio.testing.wait_all_tasks_blocked()
+        assert heard == []
+        journal.add("stderr", "a")
+        journal.add("stderr", "b")
+        await trio.testing.wait_all_tasks_blocked()
+        [(records, lost)] = heard
+        assert (texts(records), lost) == (["a", "b"], 0)
+        journal.add("stderr", "c")
+        assert [texts((await follower.next())[0]) for follower in (one, other)] == [["c"], ["a", "b", "c"]]
+    assert repr(journal) == "<Journal of 4 records, 0 follow>"
+
+
+@pytest.mark.covers("I-5")
+async def test_who_follows_too_slowly_loses_the_oldest_and_is_told():
+    journal = Journal(Clock())
+    with journal.follow() as follower:
+        for number in range(MAX_QUEUED + 5):
+            journal.add("stderr", str(number))
+        records, lost = await follower.next()
+        assert (len(records), lost, records[0].text) == (MAX_QUEUED, 5, "5")
+        journal.add("stderr", "more")
+        assert (await follower.next())[1] == 0
+
+
+def test_journals_outlive_upstreams_of_the_same_name():
+    journals = Journals(Clock())
+    journals.of("a").add("state", "one")
+    assert texts(journals.of("a").tail(5)) == ["one"]
+    assert repr(journals) == "<Journals of a>"
+    journals.forget("a")
+    journals.forget("a")
+    assert journals.of("a").tail(5) == []
+
+
+# --- secrets ----------------------------------------------------------------------------------------------------------
+
+
+def masked(text, *, env=None, headers=None):
+    secrets = {name: Secret(value) for name, value in (env or {}).items()}
+    config = UpstreamConfig(
+        command="x", env=secrets, headers={name: Secret(value) for name, value in (headers or {}).items()}
+    )
+    return Mask(config)(text)
+
+
+@pytest.mark.covers("SEC-61", "I-9")
+@pytest.mark.parametrize(
+    ("text", "settings", "expected"),
+    [
+        ("key is hunter2!", {"env": {"KEY": "hunter2"}}, "key is ***!"),
+        ("short and long: abcd abcdef", {"env": {"A": "abcd", "B": "abcdef"}}, "short and long: *** ***"),
+        ("got Bearer tok-12345", {"headers": {"Authorization": "Bearer tok-12345"}}, "got ***"),
+        ("token tok-12345 expired", {"headers": {"Authorization": "Bearer tok-12345"}}, "token *** expired"),
+        ("-----BEGIN MIIEow+abc/x=", {"env": {"PEM": "-----BEGIN\nMIIEow+abc/x=\n"}}, "*** ***"),
+        ("a.b and axb", {"env": {"A": "a.bc"}}, "a.b and axb"),
+        ("level info, mode production, on 1", {"env": {"A": "info", "B": "production", "C": "1"}}, None),
+        ("nothing to hide", {}, None),
+    ],
+)
+def test_values_of_the_configuration_are_masked(text, settings, expected):
+    assert masked(text, **settings) == (expected or text)
+
+
+def test_a_mask_does_not_show_what_it_hides():
+    assert repr(Mask(UpstreamConfig(command="x", env={"A": Secret("hunter2")}))) == "<Mask of some secrets>"
+    assert repr(Mask(UpstreamConfig(command="x"))) == "<Mask of nothing>"
+
+
+# --- what became of it ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def story():
+    config = UpstreamConfig(command="x", env={"KEY": Secret("hunter2")})
+    return Chronicle(config, Journal(Clock()), now=0.0)
+
+
+@pytest.mark.covers("SEC-54", "I-9")
+def test_nothing_is_kept_with_secrets_or_control_characters(story):
+    error = ValueError("it is hunter2")
+    error.add_note("last words: hunter2")
+    story.failed(error, 1)
+    story.note("red \x1b[31m")
+    assert story.logged("info", "hunter2 \x07") == "*** \\x07"
+    assert texts(story.journal.tail(9)) == ["it is ***", "red \\x1b[31m", "info: *** \\x07"]
+    assert story.last_error == "it is ***\nlast words: ***"
+
+
+def test_only_ends_by_itself_count_as_restarts(story):
+    for _ in range(2):
+        story.attempted()
+        story.opened("2025-11-25 over stdio", 7)
+        story.failed(ValueError("gone"), 10)
+    assert story.restarts == 1
+    story.rests(5)
+    story.opened("", 7)
+    assert story.restarts == 1
+    story.failed(ValueError("gone"), 20)
+    story.restarted()
+    story.opened("", 7)
+    trouble = story.trouble(State.CONNECTED, 30)
+    assert (trouble.restarts, trouble.last_error, trouble.last_exit, trouble.ends_lately) == (1, None, None, 0)
+
+
+@pytest.mark.covers("F-P-27", "F-P-01")
+def test_how_it_stands(story):
+    story.moved(100)
+    for _ in range(3):
+        story.failed(ValueError("no"), 110)
+    story.exited(Exit(7, "exited with status 1", 1, None, True, ("bye",)), 110)
+    story.exited(Exit(8, "stopped: exited with status 0", 0, None, False, ()), 111)
+    story.pauses(4, 110)
+    trouble = story.trouble(State.RECONNECTING, 112)
+    assert (trouble.since_s, trouble.next_attempt_s, trouble.ends_lately, trouble.crash_loop) == (12, 2, 3, True)
+    assert trouble.last_exit is not None
+    assert (trouble.last_exit.how, trouble.last_exit.ago_s, trouble.last_exit.said) == (
+        "exited with status 1",
+        2,
+        ("bye",),
+    )
+    assert not story.trouble(State.FAILED, 112).crash_loop
+    assert story.trouble(State.RECONNECTING, 115).next_attempt_s == 0
+    assert repr(story) == "<Chronicle of 0 restarts, <Ends [110, 110, 110]>>"
