@@ -144,7 +144,8 @@ def _located(text: str, path: Sequence[str], key: str) -> tuple[yaml.Node, Any, 
     found = None if root is None else _member(root, name)
     if found is None or not isinstance(found[1], yaml.MappingNode | yaml.SequenceNode):
         raise Refused(f'there is no "{name}"')
-    holder, node = found
+    holder = found[0]
+    node: Any = found[1]
     entry = _entry(node, key)
     if entry is None:
         raise Refused(f'there is no "{key}"')

@@ -1,0 +1,231 @@
+"""`hubd install`, `uninstall` and `import` as commands, in a home directory with every host."""
+
+import json
+import os
+import pty
+import stat
+import subprocess
+import threading
+
+import host_homes
+import pytest
+from host_homes import HOMES
+from processes import HUBD, own_directories, running
+
+
+@pytest.fixture
+def home(tmp_path):
+    """A home directory with every host; the environment of commands there."""
+    env = own_directories(tmp_path) | {"HOME": str(tmp_path / "me"), "PATH": "/usr/bin:/bin"}
+    env["XDG_CONFIG_HOME"] = str(tmp_path / "me" / ".config")
+    host_homes.write(tmp_path / "me")
+    return tmp_path / "me", env
+
+
+def hubd(home, *arguments, code=0):
+    directory, env = home
+    argv = [HUBD, *map(str, arguments)]
+    done = subprocess.run(
+        argv, env=env, cwd=directory, capture_output=True, text=True, timeout=60, check=False, stdin=subprocess.DEVNULL
+    )
+    assert done.returncode == code, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+def contents(home):
+    return {id: (home[0] / kept.path).read_bytes() for id, kept in HOMES.items()}
+
+
+def test_into_all_hosts_and_out_again(home):
+    before = contents(home)
+    listed = hubd(home, "install")
+    assert all(id in listed for id in HOMES)
+    assert "yes" not in listed
+    shown = hubd(home, "install", "--all", "--dry-run")
+    assert shown.count("+++") == len(HOMES)
+    assert "ghp_" not in shown
+    assert contents(home) == before
+    hubd(home, "install", "--all")
+    installed = contents(home)
+    assert all(installed[id] != before[id] for id in HOMES)
+    again = hubd(home, "install", "--all")
+    assert again.count("is already in") == len(HOMES)
+    assert contents(home) == installed
+    assert str(HUBD) in (home[0] / HOMES["cursor"].path).read_text()
+    assert hubd(home, "install").count(" yes ") == len(HOMES)
+    hubd(home, "uninstall", "--all")
+    assert contents(home) == before
+
+
+def test_what_is_refused_comes_with_what_to_paste(home):
+    path = home[0] / HOMES["goose"].path
+    path.write_text("extensions: {a: {cmd: x}}\n")
+    said = hubd(home, "install", "goose", "cursor", code=1)
+    assert "written in one line, with brackets" in said
+    assert "extensions:\n  hub:\n    enabled: true" in said
+    assert path.read_text() == "extensions: {a: {cmd: x}}\n"
+    assert b"connect" in contents(home)["cursor"]
+
+
+def test_wrong_usage(home):
+    assert "did you mean cursor?" in hubd(home, "install", "curser", code=2)
+    assert "name hosts, or write --all" in hubd(home, "uninstall", code=2)
+    assert "there is no directory" in hubd(home, "install", "cursor", "--project", "nowhere", code=2)
+    assert "has no file for projects" in hubd(home, "install", "goose", "--project", ".", code=2)
+
+
+def test_with_the_url_and_the_token(home):
+    said = hubd(home, "install", "--http", "cursor", "claude-desktop")
+    token = hubd(home, "token").strip()
+    entry = json.loads((home[0] / HOMES["cursor"].path).read_text())["mcpServers"]["hub"]
+    assert entry == {"url": "http://127.0.0.1:8765/mcp", "headers": {"Authorization": f"Bearer {token}"}}
+    assert "Claude Desktop takes no URLs" in said
+    assert "now hold the hub's token" in said
+    assert token not in hubd(home, "install", "--http", "gemini", "--dry-run")
+    assert "updated" in hubd(home, "install", "cursor")
+    hubd(home, "uninstall", "--all")
+    assert contents(home)["cursor"].decode() == HOMES["cursor"].text
+
+
+def test_claude_code_s_own_program_changes_its_file(home, tmp_path):
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    program = programs / "claude"
+    program.write_text(f'#!/bin/sh\nprintf "%s\\n" "$@" >> {tmp_path}/calls\n')
+    program.chmod(0o755)
+    home[1]["PATH"] = f"{programs}:/usr/bin:/bin"
+    before = contents(home)["claude-code"]
+    assert "would run" in hubd(home, "install", "claude-code", "--dry-run")
+    hubd(home, "install", "claude-code")
+    *words, entry = (tmp_path / "calls").read_text().splitlines()
+    assert words == ["mcp", "add-json", "-s", "user", "hub"]
+    assert json.loads(entry) == {"type": "stdio", "command": str(HUBD), "args": ["connect", "--host", "claude-code"]}
+    assert contents(home)["claude-code"] == before
+
+    path = home[0] / HOMES["claude-code"].path
+    path.write_text(json.dumps({"mcpServers": {"hub": json.loads(entry)}}))  # as the program would have
+    (tmp_path / "calls").unlink()
+    assert "is already in" in hubd(home, "install", "claude-code")
+    hubd(home, "uninstall", "claude-code")
+    assert (tmp_path / "calls").read_text().split() == ["mcp", "remove", "-s", "user", "hub"]
+
+    program.write_text("#!/bin/sh\necho no such server; exit 3\n")
+    assert "failed: no such server" in hubd(home, "uninstall", "claude-code", code=1)
+
+
+def test_in_a_project(home):
+    project = home[0] / "shop"
+    project.mkdir()
+    hubd(home, "install", "cursor", "claude-code", "--project", project)
+    assert sorted(path.name for path in project.iterdir()) == [".cursor", ".mcp.json"]
+    hubd(home, "uninstall", "--all", "--project", project)
+    assert list(project.iterdir()) == []
+
+
+# --- import -----------------------------------------------------------------------------------------------------------
+
+
+def test_import_asks_before_it_takes_secrets(home):
+    said = hubd(home, "import", code=2)
+    assert "github (Cursor): env.GITHUB_PERSONAL_ACCESS_TOKEN" in said
+    assert "--secrets keep, reference or skip" in said
+    assert not (home[0] / ".config" / "hubd").exists()
+
+
+def test_import_writes_a_file_for_each_host(home):
+    before = contents(home)
+    shown = hubd(home, "import", "--dry-run", "--secrets", "keep")
+    assert "ghp_" not in shown
+    assert not (home[0] / ".config" / "hubd").exists()
+    said = hubd(home, "import", "--secrets", "keep")
+    assert "ghp_" not in said
+    imported = home[0] / ".config" / "hubd" / "imported"
+    assert {path.stem for path in imported.iterdir()} == {id for id in HOMES if HOMES[id].servers}
+    assert all(stat.S_IMODE(path.stat().st_mode) == 0o600 for path in imported.iterdir())
+    assert contents(home) == before
+    hubd(home, "validate")
+    again = hubd(home, "import")
+    assert "taken as" not in again
+    assert "hubd has it as linear" in again
+
+
+def test_originals_are_turned_off_or_taken_out(home):
+    hubd(home, "import", "--secrets", "keep", "--disable-originals", "cline", "claude-desktop", "codex", "goose")
+    cline = json.loads((home[0] / HOMES["cline"].path).read_text())["mcpServers"]
+    assert cline["fetch"]["disabled"] is True
+    assert json.loads((home[0] / HOMES["claude-desktop"].path).read_text())["mcpServers"] == {}
+    assert "enabled = false" in (home[0] / HOMES["codex"].path).read_text()
+    goose = (home[0] / HOMES["goose"].path).read_text()
+    assert goose == HOMES["goose"].text.replace(
+        "reporting copy\n    enabled: true", "reporting copy\n    enabled: false"
+    )
+    assert "hubd has it as fetch" in hubd(home, "import", "cline")
+    config = home[0] / ".config" / "hubd" / "imported" / "cline.toml"
+    assert "mcp-server-fetch" in config.read_text()
+
+
+def test_a_file_that_was_edited_is_not_written_again(home):
+    hubd(home, "import", "copilot")
+    path = home[0] / ".config" / "hubd" / "imported" / "copilot.toml"
+    path.write_text(path.read_text().replace("2025.7.1", "2025.7.2"))
+    edited = path.read_text()
+    said = hubd(home, "import", "copilot")
+    assert "edited since: move what you changed to hubd.toml" in said
+    assert path.read_text() == edited
+
+
+def test_what_hubd_could_not_use_is_skipped(home):
+    path = home[0] / HOMES["kiro"].path
+    path.write_text('{"mcpServers": {"bad": {"url": "ftp://x"}, "good": {"url": "https://x.example/mcp"}}}')
+    said = hubd(home, "import", "kiro")
+    assert "taken as good" in said
+    assert "expected an address" in said
+    hubd(home, "validate")
+
+
+def test_an_unreadable_file_keeps_nothing_else_from_being_taken(home):
+    (home[0] / HOMES["kiro"].path).write_text("{")
+    said = hubd(home, "import", "kiro", "copilot", code=1)
+    assert "is not JSON" in said
+    assert "taken as time" in said
+
+
+def test_on_a_terminal_it_asks(home):
+    directory, env = home
+    ours, theirs = pty.openpty()
+    done = subprocess.Popen(
+        [HUBD, "import", "cursor"],
+        env=env,
+        cwd=directory,
+        stdin=theirs,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
+    os.close(theirs)
+    killer = threading.Timer(60, done.kill)
+    killer.start()
+    os.write(ours, b"x\nr\ny\n")
+    said = done.communicate()[0].decode()
+    killer.cancel()
+    os.close(ours)
+    assert done.returncode == 0, said
+    assert "[k]eep them" in said
+    text = (directory / ".config" / "hubd" / "imported" / "cursor.toml").read_text()
+    assert '"${GITHUB_PERSONAL_ACCESS_TOKEN}"' in text
+    assert "ghp_" not in text
+
+
+def test_a_running_hub_takes_up_what_was_imported(home):
+    directory, env = home
+    config = directory / ".config" / "hubd" / "hubd.toml"
+    config.parent.mkdir(mode=0o700)
+    config.write_text('listen = "127.0.0.1:0"\nauth = "none"\n')
+    with running([HUBD, "serve"], directory / "hubd.log", env=env, cwd=directory) as process:
+        process.wait_for(r"https?://")
+        (directory / HOMES["kiro"].path).write_text(
+            '{"mcpServers": {"far": {"url": "https://x.example/mcp", "disabled": true}}}'
+        )
+        hubd(home, "import", "kiro")
+        hubd(home, "reload")  # it does so by itself; this waits until it has
+        status = json.loads(hubd(home, "status", "--json"))
+        assert "far" in [upstream["name"] for upstream in status["upstreams"]]
