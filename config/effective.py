@@ -8,7 +8,7 @@ look like it (SEC-61).
 import math
 import re
 from collections.abc import Iterable, Iterator
-from typing import Any, Final
+from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
 import msgspec
@@ -17,16 +17,14 @@ from msgspec import Struct
 from config.gather import Gathered
 from config.layers import Origin, Stack, stacks
 from config.schema import HubConfig, UpstreamConfig, dotted, quoted
+from config.secrecy import MASK, looks_secret
 from config.source import Keys
 
-MASK: Final = "***"
 _REFERENCE = re.compile(r"\$\{(?:env:)?[A-Za-z_][A-Za-z0-9_]*\}|\$\{file:[^{}]*\}")
 _HARMLESS = re.compile(r"(?i:(?:bearer|basic|token|apikey)\s*)?")
-_SECRET_NAME = re.compile(
-    r"(?i)token|secret|passw|pwd|api[-_]?key|auth|credential|cookie|bearer|(?:^|[-_.])(?:key|pat)$"
+_OPTION = re.compile(
+    r"(?P<name>(?:-{1,2}[A-Za-z][\w.-]*|[A-Z_][A-Z0-9_]*)=|[A-Za-z][\w-]*:(?!//)\s*)(?P<value>.*)", re.S
 )
-_SECRET_SHAPE = re.compile(r"(?:sk-|gh[pousr]_|github_pat_|xox[a-z]-|glpat-|AKIA|eyJ)[A-Za-z0-9_\-.]{8,}")
-_OPTION = re.compile(r"(?P<name>(?:-{1,2}[A-Za-z][\w.-]*|[A-Z_][A-Z0-9_]*)=|[A-Za-z][\w-]*:\s*)(?P<value>.*)", re.S)
 """`--token=x`, `TOKEN=x`, and a header such as `Authorization: x`."""
 
 
@@ -116,9 +114,9 @@ def _said(setting: str, stack: Stack, foreign: bool) -> Iterator[Setting]:
         for key, value in values.items() if isinstance(values, dict) else ():
             if key not in seen:
                 seen.add(key)
-                is_open = foreign and setting == "env" and not _SECRET_NAME.search(key)
-                seen_value = _SECRET_SHAPE.sub(MASK, str(value)) if is_open else masked(setting, value)
-                yield Setting((setting, key), seen_value, entry.origin((setting, key)))
+                is_open = foreign and setting == "env" and not looks_secret(key, str(value))
+                as_shown = value if is_open else masked(setting, value)
+                yield Setting((setting, key), as_shown, entry.origin((setting, key)))
 
 
 def _plain(value: Any) -> Any:
@@ -137,24 +135,27 @@ def masked(setting: str, value: Any) -> Any:
     if setting == "args" and isinstance(value, list):
         return list(_masked_arguments(value))
     if setting == "command" and isinstance(value, str):
-        return _SECRET_SHAPE.sub(MASK, value)
+        return MASK if looks_secret("", value) else value
     return value
 
 
-def _masked_arguments(arguments: Iterable[Any]) -> Iterator[Any]:
-    follows = False  # the name of a secret
+def _masked_arguments(arguments: Iterable[Any]) -> Iterator[str]:
+    before = ""  # the option that the next argument may belong to
     for argument in arguments:
-        text = argument if isinstance(argument, str) else str(argument)
-        if follows and not text.startswith("-"):
-            yield text if not _REFERENCE.sub("", text) else MASK
-        elif (option := _OPTION.fullmatch(text)) and _SECRET_NAME.search(option["name"].rstrip("=: ")):
-            value = option["value"]
-            yield option["name"] + (value if _HARMLESS.fullmatch(_REFERENCE.sub("", value)) else MASK)
+        text = str(argument)
+        if option := _OPTION.fullmatch(text):
+            name, value = option["name"], option["value"]
+            if "://" in value:
+                yield name + _masked_url(value)
+            else:
+                yield name + (MASK if looks_secret(name.strip("-=: "), value) else value)
+        elif before and not text.startswith("-") and looks_secret(before, text):
+            yield MASK
         elif "://" in text:
             yield _masked_url(text)
         else:
-            yield _SECRET_SHAPE.sub(MASK, text)
-        follows = text.startswith("-") and "=" not in text and bool(_SECRET_NAME.search(text))
+            yield MASK if looks_secret("", text) else text
+        before = text.lstrip("-") if text.startswith("-") and "=" not in text else ""
 
 
 def _masked_url(url: str) -> str:
@@ -168,7 +169,8 @@ def _masked_url(url: str) -> str:
     )
     if parts.query and "=" not in parts.query:
         query = MASK
-    return _SECRET_SHAPE.sub(MASK, urlunsplit((parts.scheme, netloc, parts.path, query, "")))
+    path = "/".join(MASK if looks_secret("", part) else part for part in parts.path.split("/"))
+    return urlunsplit((parts.scheme, netloc, path, query, ""))
 
 
 # --- as TOML ----------------------------------------------------------------------------------------------------------

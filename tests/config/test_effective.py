@@ -44,7 +44,11 @@ def test_secrets_are_masked_and_references_are_not(value, expected):
         (["postgresql://me:abc@host/db"], ["postgresql://***@host/db"]),
         (["https://h/mcp?a=${A}&key=abc"], ["https://h/mcp?a=${A}&key=***"]),
         (["https://h/mcp?abc"], ["https://h/mcp?***"]),
-        (["sk-abcdefgh12", "x ghp_abcdefgh12"], ["***", "x ***"]),
+        (["sk-abcdefghijkl12", "x ghp_abcdefghijklmnop12"], ["***", "***"]),
+        (
+            ["--url=https://h/mcp?key=abc", "https://h/ghp_abcdefghijklmnop12/mcp"],
+            ["--url=https://h/mcp?key=***", "https://h/***/mcp"],
+        ),
         ([1, None], ["1", "None"]),
     ],
 )

@@ -20,7 +20,7 @@ headers = { Authorization = "Bearer c4n4ry", X-Key = "Bearer ${TOKEN}" }
 """
 IMPORTED = """\
 {"mcpServers": {
-  "git": {"command": "npx", "args": ["--key", "c4n4ry", "--token=c4n4ry", "ghp_c4n4ryc4n4ry"], "env": {"A": "c4n4ry"}},
+  "git": {"command": "npx", "args": ["--key", "c4n4ry", "--pat=c4n4ry", "ghp_c4n4ryc4n4ryc4n4"], "env": {"A": "c4n4ry"}},
   "web": {"command": "old"}
 }}
 """
@@ -80,7 +80,7 @@ def test_what_counts_is_shown_with_where_it_comes_from(files, capsys):
         "",
         f"[upstreams.git] # imported {imported}:2",
         f'command = "npx" # imported {imported}:2',
-        f'args = ["--key", "***", "--token=***", "***"] # imported {imported}:2',
+        f'args = ["--key", "***", "--pat=***", "***"] # imported {imported}:2',
         f'env.TOKEN = "${{TOKEN}}" # user {main}:4',
         f'env.A = "***" # imported {imported}:2',
         f'prefix = "g" # user {main}:3',
