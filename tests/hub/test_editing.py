@@ -25,6 +25,7 @@ class Home:
 
     def __init__(self, directory):
         self.env = own_directories(directory)
+        self.env["TMPDIR"] = str(directory)
         self.file = Path(self.env["XDG_CONFIG_HOME"], "hubd", "hubd.toml")
         self.backups = Path(self.env["XDG_STATE_HOME"], "hubd", "backups")
 
