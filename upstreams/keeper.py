@@ -140,7 +140,9 @@ class Tenure:
             found = await self._read(kinds)
             degraded = (self._degraded[kind] for kind in Kind if kind in self._degraded)
             changed = upstream.take_lists(self._place.session.facts, found, degraded)
-            upstream.known = upstream.known or not self._unread
+            if not self._unread and not upstream.known:
+                upstream.known = True
+                upstream.adjusted.set()
             self._pace.walked(trio.current_time(), changed)
             for read in due.values():
                 read.set()

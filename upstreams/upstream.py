@@ -120,7 +120,7 @@ class Upstream:
         self.wanted = trio.Event()
         """Set by a call that finds the upstream not trying, or idle."""
         self.adjusted = Flag()
-        """Settings that apply while it runs are others now."""
+        """It may have to be stopped earlier or later than it seemed: settings changed, or it is `known` now."""
         self._logged = LogBudget(LOGS_PER_S)
         self._told_refused = float("-inf")
         self.retired = False

@@ -3,16 +3,18 @@
 import pytest
 import trio
 from fakes import FakeHost, FakeSession, FakeUpstream, opener
+from msgspec import structs
 
-from config.schema import Timeouts, UpstreamConfig
+from config.schema import Restart, Timeouts, UpstreamConfig
 from config.state import Memory
 from hub.link.exchange import HubError, Operation, UpstreamLost, UpstreamUnauthorized, UpstreamUnavailable
 from hub.wire.jsonrpc import Failure, Result, raw
-from hub.wire.mcp import L4, MODERN, Kind
+from hub.wire.mcp import L4, MODERN, Entry, Kind
 from upstreams.keeper import CALM_WALKS, RETRY_LIST_S
+from upstreams.last_known import LastKnown
 from upstreams.lifecycle import FAILED_PAUSE_S, State
 from upstreams.session import COMMON
-from upstreams.status import is_local
+from upstreams.status import empty_snapshot, is_local
 from upstreams.supervisor import STARTS_AT_ONCE, Supervisor
 
 ECHO = Operation("tools/call", {"name": raw("echo")})
@@ -356,6 +358,360 @@ async def test_a_call_that_was_surely_not_sent_goes_to_the_next_session(nursery,
     assert isinstance(await attempt(upstream), UpstreamUnavailable)
     upstream.pool.main_lost()
     upstream.pool.main = real
+
+
+# --- nobody needs it --------------------------------------------------------------------------------------------------
+
+
+def lazy(idle_stop_s=0.0, **more):
+    return UpstreamConfig(command="x", start="lazy", idle_stop_s=idle_stop_s, timeouts=Timeouts(start=20), **more)
+
+
+def restless(idle_stop_s=100.0, **more):
+    return UpstreamConfig(command="x", idle_stop_s=idle_stop_s, timeouts=Timeouts(start=20, call=1000), **more)
+
+
+class Known(LastKnown):
+    """What was offered in an earlier run: of everything the tool `old`."""
+
+    def __init__(self):
+        super().__init__(None)
+
+    def find(self, name, config):
+        tool = Entry("old", {})
+        return structs.replace(empty_snapshot(name, True), lists={**dict.fromkeys(Kind, ()), Kind.TOOL: (tool,)})
+
+
+async def known_house(nursery, fake, config):
+    there = House(nursery, {"a": fake}, {"a": config})
+    there.supervisor = Supervisor(there.memory, there.note, open_session=there.open, last_known=Known())
+    await nursery.start(there.supervisor.run, there.configs)
+    await there.supervisor.settled.wait()
+    return there
+
+
+async def test_a_lazy_one_of_which_nothing_is_known_is_started_to_learn_what_it_offers(nursery, autojump_clock):
+    there = await house(nursery, FakeUpstream(tools=["one"]), a=lazy(idle_stop_s=50))
+    assert names(there["a"]) == ["one"]
+    assert there["a"].state is State.CONNECTED
+    await trio.sleep(49)
+    assert there["a"].state is State.CONNECTED
+    await trio.sleep(2)
+    assert there["a"].state is State.IDLE
+    assert there.fakes["a"].conversation.over
+    assert names(there["a"]) == ["one"]
+    assert there.changes == [("a", ["one"])]
+
+
+async def test_a_lazy_one_that_is_known_waits_for_its_first_call(nursery, autojump_clock):
+    there = await known_house(nursery, FakeUpstream(tools=["new"]), lazy())
+    upstream = there["a"]
+    await trio.sleep(1000)
+    assert there.opened_at == []
+    assert upstream.state is State.IDLE
+    assert not upstream.settling
+    assert names(upstream) == ["old"]
+    status = upstream.status()
+    assert (status.state, status.next_attempt_s, status.pid, status.since_s) == ("idle", None, None, 1000)
+    assert isinstance(await attempt(upstream), Result)
+    await settle()
+    assert upstream.state is State.CONNECTED
+    assert names(upstream) == ["new"]
+    assert upstream.status().restarts == 0
+    await trio.sleep(10_000)
+    assert upstream.state is State.CONNECTED  # it has no idle_stop_s
+
+
+async def test_a_lazy_one_is_started_by_a_restart_too(nursery, autojump_clock):
+    there = await known_house(nursery, FakeUpstream(), lazy())
+    there.supervisor.restart("a")
+    await settle()
+    assert there["a"].state is State.CONNECTED
+
+
+@pytest.mark.covers("F-P-01")
+async def test_a_lazy_one_that_cannot_be_started_fails_like_any_other(nursery, autojump_clock):
+    fake = FakeUpstream()
+    fake.refuses = True
+    there = await known_house(nursery, fake, lazy())
+    error = await attempt(there["a"])
+    assert isinstance(error, UpstreamUnavailable)
+    assert there["a"].state is State.FAILED
+    assert names(there["a"]) == ["old"]
+    fake.refuses = False
+    await trio.sleep(FAILED_PAUSE_S)
+    assert isinstance(await attempt(there["a"]), Result)
+
+
+async def test_one_that_nobody_needs_is_stopped_and_the_next_call_starts_it(nursery, autojump_clock):
+    fake = FakeUpstream()
+    there = await house(nursery, fake, a=restless())
+    upstream = there["a"]
+    await trio.sleep(60)
+    assert isinstance(await attempt(upstream), Result)
+    await trio.sleep(99)
+    assert upstream.state is State.CONNECTED
+    await trio.sleep(2)
+    assert upstream.state is State.IDLE
+    assert not upstream.settling
+    assert fake.conversation.over
+    await trio.sleep(5000)
+    assert len(there.opened_at) == 1
+
+    outcomes = []
+
+    async def call():
+        outcomes.append(await attempt(upstream))
+
+    async with trio.open_nursery() as calls:
+        for _ in range(5):
+            calls.start_soon(call)
+    assert all(isinstance(outcome, Result) for outcome in outcomes)
+    assert len(there.opened_at) == 2
+    await settle()
+    status = upstream.status()
+    assert (status.restarts, status.last_error, status.ends_lately) == (0, None, 0)
+    assert {tuple(change[1]) for change in there.changes} == {("echo",)}, "hosts have seen nothing of it"
+    await trio.sleep(101)
+    assert upstream.state is State.IDLE
+
+
+async def test_a_call_that_comes_while_it_is_being_stopped_waits_for_the_next_start(nursery, autojump_clock):
+    class Slow(FakeSession):
+        async def run(self, *, task_status):
+            try:
+                await super().run(task_status=task_status)
+            finally:
+                with trio.CancelScope(shield=True):
+                    await trio.sleep(5)
+
+    there = House(nursery, {"a": FakeUpstream()}, {"a": restless(100)})
+    there.kinds["a"] = Slow
+    await nursery.start(there.supervisor.run, there.configs)
+    await there.supervisor.settled.wait()
+    await trio.sleep(101)
+    assert there["a"].state is State.IDLE
+    assert isinstance(await attempt(there["a"]), Result)
+    assert trio.current_time() == pytest.approx(105)
+
+
+async def test_a_long_call_keeps_it(nursery, autojump_clock):
+    fake = FakeUpstream()
+
+    async def slow(message, to):
+        await trio.sleep(500)
+        return {"content": []}
+
+    fake.on["tools/call"] = slow
+    there = await house(nursery, fake, a=restless())
+    assert isinstance(await attempt(there["a"]), Result)
+    await trio.sleep(99)
+    assert there["a"].state is State.CONNECTED
+    await trio.sleep(2)
+    assert there["a"].state is State.IDLE
+
+
+async def test_a_session_of_a_host_keeps_it(nursery, autojump_clock):
+    timeouts = Timeouts(start=20, session_idle=300)
+    config = UpstreamConfig(command="x", idle_stop_s=50, session_mode="per_host", timeouts=timeouts)
+    there = await house(nursery, FakeUpstream(), a=config)
+    assert isinstance(await attempt(there["a"]), Result)
+    await trio.sleep(299)
+    assert there["a"].state is State.CONNECTED
+    await trio.sleep(60)
+    assert there["a"].state is State.IDLE
+    assert isinstance(await attempt(there["a"]), Result)
+    assert there["a"].status().sessions == 2
+
+
+async def test_a_task_keeps_it(nursery, autojump_clock):
+    there = await house(nursery, FakeUpstream(), a=restless())
+    host = FakeHost()
+    there["a"].expect("", host.caller, 1000)
+    await trio.sleep(999)
+    assert there["a"].state is State.CONNECTED
+    await trio.sleep(102)
+    assert there["a"].state is State.IDLE
+
+
+async def test_changes_of_its_lists_and_pings_do_not_keep_it(nursery, autojump_clock):
+    fake = FakeUpstream()
+    there = await house(nursery, fake, a=restless(100, ping_s=10))
+    await trio.sleep(50)
+    await fake.conversation.tell("notifications/tools/list_changed")
+    await trio.sleep(51)
+    assert there["a"].state is State.IDLE
+    assert fake.conversation.of("ping")
+
+
+async def test_one_that_crashes_while_nobody_needs_it_is_left_alone(nursery, autojump_clock):
+    fake = FakeUpstream()
+    there = await house(nursery, fake, a=restless(100, restart=Restart(attempts=0)))
+    await trio.sleep(95)
+    fake.refuses = True
+    await fake.conversation.close()
+    await trio.sleep(1)
+    assert there["a"].state is State.RECONNECTING
+    await trio.sleep(10)
+    assert there["a"].state is State.IDLE
+    tries = len(there.opened_at)
+    await trio.sleep(1000)
+    assert len(there.opened_at) == tries
+    fake.refuses = False
+    assert isinstance(await attempt(there["a"]), Result)
+
+
+async def test_what_was_adjusted_applies_at_once(nursery, autojump_clock):
+    there = await house(nursery, FakeUpstream())
+    upstream = there["a"]
+    upstream.adjust(structs.replace(upstream.config, idle_stop_s=10))
+    await trio.sleep(11)
+    assert upstream.state is State.IDLE
+    upstream.adjust(structs.replace(upstream.config, idle_stop_s=0))
+    await settle()
+    assert upstream.state is State.CONNECTED
+    await trio.sleep(1000)
+    assert upstream.state is State.CONNECTED
+
+
+# --- how each is doing ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.covers("F-P-01", "F-P-27")
+@pytest.mark.parametrize(("attempts", "tries"), [(2, 2), (0, None)])
+async def test_how_often_it_is_tried_is_configured(nursery, autojump_clock, attempts, tries):
+    fake = FakeUpstream()
+    fake.refuses = True
+    there = await house(nursery, fake, a=UpstreamConfig(command="x", restart=Restart(attempts=attempts)))
+    await trio.sleep(3600)
+    if tries is None:
+        assert there["a"].state is State.RECONNECTING
+        assert 3600 / (30 * 1.2) <= len(there.opened_at) <= 3600 / (30 * 0.8) + 5
+        assert there["a"].status().crash_loop
+        assert 0 < there["a"].status().next_attempt_s <= 36
+    else:
+        assert there["a"].state is State.FAILED
+        assert len(there.opened_at) == tries
+        status = there["a"].status()
+        assert (status.crash_loop, status.next_attempt_s, status.failures) == (False, None, tries)
+
+
+@pytest.mark.covers("F-P-01", "F-P-27")
+async def test_half_open_one_attempt_serves_all_calls_and_fails_them_together(nursery, autojump_clock):
+    fake = FakeUpstream()
+    fake.refuses = True
+    there = await house(nursery, fake, a=UpstreamConfig(command="x", restart=Restart(attempts=1)))
+    assert there["a"].state is State.FAILED
+    await trio.sleep(FAILED_PAUSE_S)
+    outcomes = []
+
+    async def call():
+        outcomes.append(await attempt(there["a"]))
+
+    for refuses in (True, False):
+        fake.refuses = refuses
+        outcomes.clear()
+        before = len(there.opened_at)
+        async with trio.open_nursery() as calls:
+            for _ in range(10):
+                calls.start_soon(call)
+        kind = UpstreamUnavailable if refuses else Result
+        assert all(isinstance(outcome, kind) for outcome in outcomes)
+        assert len(there.opened_at) == before + 1
+        await trio.sleep(FAILED_PAUSE_S)
+
+
+@pytest.mark.covers("F-P-02", "F-P-27")
+async def test_a_crash_loop_shows_until_it_is_over(nursery, autojump_clock):
+    fake = FakeUpstream()
+    there = await house(nursery, fake)
+    upstream = there["a"]
+    for ends in range(1, 5):
+        await fake.conversation.close()
+        await settle()
+        status = upstream.status()
+        assert (status.ends_lately, status.crash_loop) == (ends, ends >= 3)
+        await trio.sleep(status.next_attempt_s + 0.1)
+        assert upstream.state is State.CONNECTED
+    assert upstream.status().since_s == pytest.approx(0.1, abs=0.1)
+    assert upstream.status().restarts == 4
+    await trio.sleep(300)
+    assert not upstream.status().crash_loop
+    assert upstream.status().since_s >= 300
+
+
+async def test_a_restart_by_command_is_no_trouble(nursery, autojump_clock):
+    fake = FakeUpstream()
+    there = await house(nursery, fake)
+    for _ in range(3):
+        await fake.conversation.close()
+        await trio.sleep(20)
+    there.supervisor.restart("a")
+    await settle()
+    status = there["a"].status()
+    assert (status.restarts, status.crash_loop, status.last_error) == (3, False, None)
+    for _ in range(5):
+        there.supervisor.restart("a")
+        await settle()
+    assert there["a"].status().restarts == 3
+
+
+@pytest.mark.covers("F-P-28")
+async def test_whether_it_answers_pings_shows_and_changes_nothing(nursery, autojump_clock):
+    fake = FakeUpstream()
+    there = await house(nursery, fake, a=UpstreamConfig(command="x", ping_s=30))
+    upstream = there["a"]
+    assert (upstream.status().health, upstream.status().silent_s) == ("ok", None)
+    fake.on["ping"] = lambda message, to: None
+    await trio.sleep(120)
+    assert (upstream.status().health, upstream.status().silent_s) == ("silent", 60)
+    assert isinstance(await attempt(upstream), Result)
+    assert upstream.status().health == "ok"
+    assert upstream.state is State.CONNECTED
+    assert len(fake.conversations) == 1
+
+
+@pytest.mark.covers("F-P-28")
+@pytest.mark.parametrize(("version", "ping_s"), [(MODERN, 60), (L4, 0)])
+async def test_who_is_not_pinged_is_not_judged(nursery, autojump_clock, version, ping_s):
+    fake = FakeUpstream(version=version)
+    there = await house(nursery, fake, a=UpstreamConfig(command="x", ping_s=ping_s))
+    await trio.sleep(1000)
+    assert there["a"].status().health is None
+    assert fake.conversation.of("ping") == []
+
+
+async def test_its_journal_tells_what_became_of_it(nursery, autojump_clock):
+    fake = FakeUpstream()
+    there = await house(nursery, fake, a=restless(100))
+    await fake.conversation.tell("notifications/message", {"level": "warning", "data": "hello"})
+    await fake.conversation.close()
+    await trio.sleep(2)
+    await trio.sleep(200)
+    there.supervisor.restart("a")
+    await settle()
+    told = [record.text for record in there.supervisor.journals.of("a").tail(100)]
+    connected = [f"connected: {L4} over stdio"]
+    assert told[:4] == ["connecting", *connected, 'warning: "hello"', "a hung up"]
+    assert told[4].startswith("next attempt in ")
+    assert told[5:7] == ["connecting", *connected]
+    assert told[7] == "idle: nobody has needed it for 100 s; the next call starts it"
+    assert told[8:] == ["restarted by command", "connecting", *connected]
+
+
+@pytest.mark.covers("F-P-29")
+async def test_twenty_restarts_change_nothing_that_is_listed(nursery, autojump_clock):
+    fake = FakeUpstream(tools=["one", "two"])
+    there = await house(nursery, fake)
+    before = there["a"].snapshot
+    for _ in range(20):
+        await fake.conversation.close()
+        await settle()
+        assert there["a"].snapshot == before
+        await trio.sleep(100)
+        assert there["a"].state is State.CONNECTED
+        assert there["a"].snapshot == before
+    assert {tuple(change[1]) for change in there.changes} == {("one", "two")}
 
 
 # --- lists that change ------------------------------------------------------------------------------------------------
