@@ -1,9 +1,9 @@
 """What the hub was told, where its files are, and what it remembers. Knows nothing of MCP messages.
 
 Read in this order: `schema` (the frozen structs), `layers` (all files as one `Loaded`), `gather` (which files these
-are), `load` (one file), then as needed `document` (TOML, JSON, YAML and the lines of their keys), `mcpservers` (files
-of hosts), `variables` (`${VAR}` and friends), `convert` (values become structs), `check` (what types cannot say),
-`names` (server ids), `source` (reading a file safely).
+are), `load` (one file), then as needed `document` (TOML, JSON, YAML and the lines of their keys), `mcpservers` and
+`hostentry` (files of hosts), `variables` (`${VAR}` and friends), `convert` (values become structs), `check` (what types
+cannot say), `names` (server ids), `source` (reading a file safely).
 
 Beside that: `projects` and `trust` (files of a project), `effective` and `describe` (what is shown of a configuration,
 and its JSON Schema), `watch` and `diff` (changes while the hub runs), `edit` and its helpers (changing our files),

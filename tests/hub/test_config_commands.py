@@ -20,7 +20,7 @@ headers = { Authorization = "Bearer c4n4ry", X-Key = "Bearer ${TOKEN}" }
 """
 IMPORTED = """\
 {"mcpServers": {
-  "git": {"command": "npx", "args": ["--key", "c4n4ry", "--pat=c4n4ry", "ghp_c4n4ryc4n4ryc4n4"], "env": {"A": "c4n4ry"}},
+  "git": {"command": "x", "args": ["--key", "c4n4ry", "--pat=c4n4ry", "ghp_c4n4ryc4n4ryc4n4"], "env": {"A": "c4n4ry"}},
   "web": {"command": "old"}
 }}
 """
@@ -79,7 +79,7 @@ def test_what_counts_is_shown_with_where_it_comes_from(files, capsys):
         f"page_size = 5 # user {main}:1",
         "",
         f"[upstreams.git] # imported {imported}:2",
-        f'command = "npx" # imported {imported}:2',
+        f'command = "x" # imported {imported}:2',
         f'args = ["--key", "***", "--pat=***", "***"] # imported {imported}:2',
         f'env.TOKEN = "${{TOKEN}}" # user {main}:4',
         f'env.A = "***" # imported {imported}:2',
@@ -108,7 +108,7 @@ def test_the_same_for_programs(files, capsys):
         {"key": ["page_size"], "value": 5, "layer": "user", "file": str(files / "hubd.toml"), "line": 1}
     ]
     [git, web] = found["upstreams"]
-    assert git["settings"][0]["value"] == "npx"
+    assert git["settings"][0]["value"] == "x"
     assert web["shadowed"] == [{"layer": "imported", "file": str(files / "imported/c.json"), "line": 3}]
 
 
