@@ -86,10 +86,11 @@ class _Answer:
 
 
 class Asking:
-    """All questions of one host."""
+    """All questions of one host. Their ids begin with `name`."""
 
-    def __init__(self, ttl_s: float) -> None:
+    def __init__(self, ttl_s: float, name: str = "hub") -> None:
         self._ttl_s = ttl_s
+        self._name = name
         self._numbers = count(1)
         self._open: dict[RequestId, _Open] = {}
         self._quotas: dict[str, Quota] = {}
@@ -208,7 +209,7 @@ class Asking:
         Raises:
             Refused: it cannot be asked, or not now.
         """
-        id = f"hub-{next(self._numbers)}"
+        id = f"{self._name}-{next(self._numbers)}"
         params = for_host(question, caller.version)
         on_progress = question.progress
         if on_progress is not None and PROGRESS_TOKEN in peek_object(question.params.get("_meta")):

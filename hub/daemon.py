@@ -294,6 +294,7 @@ class _Daemon:
 
     async def _drain(self) -> None:
         async with trio.open_nursery() as nursery:
+            self._lines.goodbye()
             self._hub.router.subscriptions.end()
             nursery.start_soon(self._front.drain)
             nursery.start_soon(self._lines.drain)

@@ -16,6 +16,7 @@ import trio
 from hub.batch import read_batch, run_batch, wants_answer
 from hub.link.channel import ChannelClosed, LineChannel, LineReader, LineTooLong, Outbox, OutboxFull, descriptor
 from hub.link.exchange import Caller, Identity
+from hub.preamble import GOODBYE, UNDERSTOOD
 from hub.registry import Downstream, Downstreams, Router
 from hub.relay import HostExchange, keep_untold
 from hub.serving import answer, start
@@ -72,10 +73,11 @@ async def serve_lines(
     transport: str = "unix",
     received: bytes = b"",
     workplace: Path | None = None,
+    goodbyes: bool = False,
 ) -> None:
     """Serve one host until it is gone. The stream stays the caller's; `received` was read off it already.
 
-    `workplace` is the directory the host works in, if it is known.
+    `workplace` is the directory the host works in, if it is known. `goodbyes`: it understands them (`hub.preamble`).
 
     A host that ends its input but still reads, as `printf ... | hubd serve --stdio` does, gets the answers it is
     waiting for, within `EOF_GRACE_S`.
@@ -91,6 +93,7 @@ async def serve_lines(
         channel = LineChannel(LineReader(reading, limit_bytes=MAX_MESSAGE_BYTES, received=received), outbox)
         host = LineHost(channel, identity, router, hosts, nursery, scope=scope, transport=transport)
         host.workplace = workplace
+        host.parted = trio.Event() if goodbyes else None
         hosts.add(host)
         try:
             if hosts.workplaces is not None and workplace is not None and scope is None:
@@ -102,6 +105,8 @@ async def serve_lines(
         finally:
             host.left(router)
             outbox.close()
+            if host.parted is not None:
+                host.parted.set()
         nursery.cancel_scope.cancel()
 
 
@@ -138,6 +143,8 @@ class LineHost(Downstream):
         self._nursery = nursery
         self._untold: dict[str, bytes] = {}
         self._idle = trio.Event()
+        self.parted: trio.Event | None = None
+        """Set when the host sends no more requests, since it was told goodbye; None: it would not understand."""
 
     # --- to the host
 
@@ -174,6 +181,15 @@ class LineHost(Downstream):
     def _reply(self, id: int | str | None, reply: Reply) -> None:
         self._send(encode_response(id, reply))
 
+    def goodbye(self) -> None:
+        """Ask the host to send no more requests, if it understands."""
+        if self.parted is not None:
+            self._send(GOODBYE)
+
+    async def flush(self) -> None:
+        """Wait until the host has got everything, or has gone."""
+        await self._channel.flush()
+
     # --- from the host
 
     async def read(self) -> bool:
@@ -204,6 +220,8 @@ class LineHost(Downstream):
         except RemoteProtocolError as error:
             if is_batch(line):
                 self._take_batch(line)
+            elif self.parted is not None and line == UNDERSTOOD:
+                self.parted.set()
             else:
                 self._reply(error.id, error.failure)
             return

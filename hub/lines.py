@@ -6,12 +6,13 @@ The counterpart of `hub.http_server` for shims.
 import logging
 import os
 from contextlib import suppress
+from pathlib import Path
 from typing import Final
 
 import trio
 
 from hub.accept import Acceptor, share_of_descriptors
-from hub.downstream import serve_lines
+from hub.downstream import LAST_WORDS_S, LineHost, serve_lines
 from hub.hub import Hub
 from hub.link.exchange import OWNER, Identity
 from hub.preamble import Preamble, read_preamble
@@ -22,17 +23,20 @@ from hub.wire.mcp import INVALID_PARAMS
 log = logging.getLogger("hubd.lines")
 
 PREAMBLE_S: Final = 10.0
+PARTING_S: Final = 1.0
+"""How long hosts have to answer a goodbye. One that reads nothing does not."""
 MAX_CONNECTIONS: Final = 256
 """Or a quarter of the descriptors, if that is less."""
 ONLY_PROFILE: Final = "default"
 
 
 class LineServer:
-    """Serves the shims of this user. `drain` lets their running calls finish."""
+    """Serves the shims of this user. At the end `goodbye`, then `drain`, which lets their running calls finish."""
 
     def __init__(self, hub: Hub) -> None:
         self._hub = hub
         self._accepting = trio.CancelScope()
+        self._leaving = False
         self._acceptor = Acceptor("hosts on the unix socket", min(MAX_CONNECTIONS, share_of_descriptors(4)))
 
     def __repr__(self) -> str:
@@ -47,10 +51,32 @@ class LineServer:
             with self._accepting:
                 await self._acceptor.serve(listener, self._serve, handlers)
 
+    def goodbye(self) -> None:
+        """Take no more connections; hosts that understand it are told to keep their requests for the next hub."""
+        if not self._leaving:
+            self._leaving = True
+            self._accepting.cancel()
+            for host in self._hosts():
+                host.goodbye()
+
     async def drain(self) -> None:
-        """Take no more connections, and return when no call of a host is running."""
-        self._accepting.cancel()
+        """Return when no call of a host is running, none is on its way from a host that was told goodbye, and their
+        answers have left.
+
+        Cancellation: what still runs is cut off.
+        """
+        self.goodbye()
+        with trio.move_on_after(PARTING_S):
+            for host in self._hosts():
+                if host.parted is not None:
+                    await host.parted.wait()
         await self._hub.downstreams.quiet()
+        with trio.move_on_after(LAST_WORDS_S):
+            for host in self._hosts():
+                await host.flush()
+
+    def _hosts(self) -> list[LineHost]:
+        return [host for host in self._hub.downstreams if isinstance(host, LineHost)]
 
     async def _serve(self, stream: trio.SocketStream) -> None:
         uid = peer_uid(stream.socket)
@@ -63,6 +89,8 @@ class LineServer:
         except (trio.BrokenResourceError, trio.TooSlowError, ValueError) as error:
             log.warning("a connection on the unix socket did not say who it is: %s", error or "it is gone")
             return
+        if self._leaving:
+            return  # it comes back when there is a hub again
         if complaint := self._complaint(preamble):
             log.info("refused a host: %s", complaint)
             with suppress(trio.BrokenResourceError), trio.move_on_after(PREAMBLE_S):
@@ -70,7 +98,16 @@ class LineServer:
             return
         identity = Identity(OWNER, preamble.host or "stdio")
         hub = self._hub
-        await serve_lines(stream, identity, hub.router, hub.downstreams, scope=preamble.upstream, received=rest)
+        await serve_lines(
+            stream,
+            identity,
+            hub.router,
+            hub.downstreams,
+            scope=preamble.upstream,
+            received=rest,
+            goodbyes=preamble.bye,
+            workplace=Path(preamble.cwd) if preamble.cwd else None,
+        )
 
     def _complaint(self, preamble: Preamble) -> str | None:
         """Why a host cannot have what its shim asks for."""

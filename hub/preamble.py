@@ -1,7 +1,12 @@
-"""The one line that `hubd connect` sends before the host's own bytes: `{"hubd":1,"host":"...","upstream":"..."}`.
+"""What the hub and `hubd connect` say to each other: lines that are no JSON-RPC, so they cannot be mistaken for it.
 
-It is no JSON-RPC message, so it cannot be mistaken for one. A program that connects to the socket and speaks MCP at
-once is welcome too: it is simply nobody in particular.
+    {"hubd":1,"host":"...","upstream":"...",...}    the shim, before the host's own bytes: who connects
+    {"hubd":1,"bye":"stopping"}                     the hub is about to end in order, and asks for no more requests
+    {"hubd":1,"bye":"understood"}                   the shim: you have got all; the rest is for the next hub
+
+The goodbye is for those only that have said `"bye":true` in their first line. What a shim or a hub of another age does
+not know of these is ignored by it. A program that connects to the socket and speaks MCP at once is welcome too: it is
+simply nobody in particular.
 """
 
 from typing import Final
@@ -13,6 +18,8 @@ from msgspec import Struct
 START: Final = b'{"hubd":'
 MAX_BYTES: Final = 4096
 VERSION: Final = 1
+GOODBYE: Final = b'{"hubd":1,"bye":"stopping"}'
+UNDERSTOOD: Final = b'{"hubd":1,"bye":"understood"}'
 
 
 class Preamble(Struct, frozen=True, kw_only=True):
@@ -22,6 +29,12 @@ class Preamble(Struct, frozen=True, kw_only=True):
     host: str = ""
     profile: str | None = None
     upstream: str | None = None
+    bye: bool = False
+    """It understands a goodbye."""
+    cwd: str | None = None
+    """Where the host has started it."""
+    project: str | None = None
+    """The directory the host works on, if that is another."""
 
 
 _decode = msgspec.json.Decoder(Preamble).decode

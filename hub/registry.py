@@ -8,6 +8,7 @@ What always holds: ids of hosts are looked up in the `Downstream` they came from
 reach a request of another (F-H-02, F-H-06); `begin` and `end` come in pairs.
 """
 
+import secrets
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, Protocol
@@ -108,6 +109,8 @@ class Downstreams:
 
     def __init__(self, park_ttl_s: float = PARK_TTL_S) -> None:
         self.park_ttl_s = park_ttl_s
+        self.asks_as = f"hub-{secrets.token_hex(4)}"
+        """How the ids of our questions begin: a late answer to one of an earlier hub is none to one of ours."""
         self.visits = Visits()
         self.workplaces: Workplaces | None = None
         self._attached: dict[str, Downstream] = {}
@@ -213,7 +216,7 @@ class Downstream:
         self.calls: dict[RequestId, trio.CancelScope] = {}
         self.listens: dict[RequestId, trio.CancelScope] = {}
         """Its subscriptions, which are requests as well."""
-        self.asking = Asking(hosts.park_ttl_s)
+        self.asking = Asking(hosts.park_ttl_s, hosts.asks_as)
         self.since = self.seen = trio.current_time()
         self._hosts = hosts
 

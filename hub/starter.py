@@ -9,12 +9,16 @@ import fcntl
 import os
 import select
 import sys
+from time import monotonic  # noqa: TID251 - nothing here runs under trio
 
 from config import places
 
 DAEMON = (sys.executable, "-I", "-m", "hub", "serve")
 START_LIMIT_S = 15.0
-"""From the first look until a daemon that does not listen is given up."""
+"""From the first look until a daemon that does not listen is given up, if none is alive."""
+ALIVE_LIMIT_S = 45.0
+"""If one is: it may be ending in order first, which takes as long as the calls it runs (`drain_s`)."""
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.005, 0.25
 TAIL_BYTES = 1 << 14
 LOG_BYTES = 4 << 20
 
@@ -23,42 +27,71 @@ class Unavailable(Exception):
     """There is no hub to talk to. The text says why, and what to do."""
 
 
-def attach(directory: str) -> _socket.socket:
-    """A connection to the daemon whose sockets are in `directory`; started first, if need be.
+class Attempt:
+    """Getting a connection to the daemon whose sockets are in `directory`; started first, if need be.
 
-    Raises:
-        Unavailable: it did not start, or does not listen after `START_LIMIT_S`.
+    `step` never waits: it is called again after `pause_s`, or when there is something to read from `child`.
     """
-    path = f"{directory}/hubd.sock"
-    if hub := _connect(path):
-        return hub
-    turn = os.open(f"{directory}/start.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        return _start_and_connect(path, turn, f"{directory}/hubd.lock")
-    finally:
-        os.close(turn)
 
+    def __init__(self, directory: str) -> None:
+        self._path = f"{directory}/hubd.sock"
+        self._life = f"{directory}/hubd.lock"
+        self._turn = f"{directory}/start.lock"
+        self._turn_descriptor = -1
+        self._mine = False
+        self._began_at = monotonic()
+        self.child: _socket.socket | None = None
+        """Ends with the daemon we have started."""
+        self.pause_s = FIRST_PAUSE_S
 
-def _start_and_connect(path: str, turn: int, life: str) -> _socket.socket:
-    """Start a daemon when it is our turn and none is alive, and wait for `path` to answer."""
-    mine, child = False, None
-    delay_s, waited_s = 0.005, 0.0
-    while waited_s < START_LIMIT_S:
-        mine = mine or _locked(turn)
-        if hub := _connect(path):
+    def step(self) -> _socket.socket | None:
+        """A connection, or None: not yet.
+
+        Raises:
+            Unavailable: the daemon did not start, or does not listen in time.
+        """
+        if hub := connect(self._path):
             return hub
-        if mine and child is None and not _is_alive(life):
-            child = _spawn()
-        if _ended_within(child, delay_s):
-            child = None
-            if not _is_alive(life):  # else someone else's daemon was first
+        if self._turn_descriptor < 0:
+            self._turn_descriptor = os.open(self._turn, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        if not self._mine and (mine := _locked(self._turn_descriptor)):
+            self._mine = mine
+            if hub := connect(self._path):  # whoever had the lock has started it
+                return hub
+        alive = is_alive(self._life)
+        if self.child is not None and _has_ended(self.child):
+            self.child.close()
+            self.child = None
+            if not alive:  # else someone else's daemon was first
                 raise Unavailable(f"the hub did not start: {_last_words()}")
-        waited_s += delay_s
-        delay_s = min(delay_s * 1.6, 0.25)
-    raise Unavailable(f"the hub does not answer after {START_LIMIT_S:.0f} s; its log is {log_path()}")
+        elif self._mine and self.child is None and not alive:
+            self.child = _spawn()
+        limit_s = ALIVE_LIMIT_S if alive else START_LIMIT_S
+        if monotonic() - self._began_at > limit_s:
+            raise Unavailable(f"the hub does not answer after {limit_s:.0f} s; its log is {log_path()}")
+        self.pause_s = min(self.pause_s * 1.6, LONGEST_PAUSE_S)
+        return None
+
+    def close(self) -> None:
+        """Let others try. A daemon that was started lives on."""
+        if self.child is not None:
+            self.child.close()
+            self.child = None
+        if self._turn_descriptor >= 0:
+            os.close(self._turn_descriptor)
+            self._turn_descriptor = -1
 
 
-def _connect(path: str) -> _socket.socket | None:
+def attend(directory: str) -> _socket.socket | None:
+    """A connection to the daemon if one is alive by itself; None: not now.
+
+    Its lock is looked at first: where a service manager holds the socket, connecting would start a daemon.
+    """
+    return connect(f"{directory}/hubd.sock") if is_alive(f"{directory}/hubd.lock") else None
+
+
+def connect(path: str) -> _socket.socket | None:
+    """A connection to who listens at `path`; None if nobody does."""
     hub = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
     try:
         hub.connect(path)
@@ -77,21 +110,22 @@ def _locked(descriptor: int) -> bool:
     return True
 
 
-def _is_alive(life: str) -> bool:
-    """Whether a daemon holds its lock. Looking takes the lock for a moment, which `hub.sockets.take_lock` waits out."""
+def is_alive(life: str) -> bool:
+    """Whether a daemon holds its lock. Looking shares it for a moment, which `hub.sockets.take_lock` waits out."""
     descriptor = os.open(life, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
-        return not _locked(descriptor)
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
     finally:
         os.close(descriptor)
+    return False
 
 
-def _ended_within(child: _socket.socket | None, seconds: float) -> bool:
-    """Wait for `seconds`, or until the daemon we started has ended; whether it has."""
+def _has_ended(child: _socket.socket) -> bool:
     poll = select.poll()
-    if child is not None:
-        poll.register(child.fileno(), select.POLLIN)
-    return bool(poll.poll(seconds * 1000))
+    poll.register(child.fileno(), select.POLLIN)
+    return bool(poll.poll(0))
 
 
 def _spawn() -> _socket.socket:

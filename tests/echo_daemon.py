@@ -3,7 +3,8 @@
     python echo_daemon.py STARTS      appends its pid to the file STARTS, then serves until it is stopped. It says
                                       `ready`, and `waiting` and `cancelled` of calls of the tool `wait`
 
-On the MCP socket everything comes back, the shim's first line included; when the host ends its input, `bye` does.
+On the MCP socket everything comes back, the shim's first line after the word `hello`; when the host ends its input,
+`bye` does.
 """
 
 import os
@@ -95,6 +96,7 @@ def say(word: str) -> None:
 
 async def echo(stream: trio.SocketStream) -> None:
     async with stream:
+        await stream.send_all(b"hello ")
         while data := await stream.receive_some(65536):
             await stream.send_all(data)
         await stream.send_all(b"bye\n")

@@ -18,11 +18,16 @@ async def read(*pieces: bytes) -> tuple[Preamble, bytes]:
 
 @pytest.mark.parametrize(
     "options",
-    [{}, {"host": "claude-code"}, {"host": 'a "b" \\c', "profile": "work", "upstream": "files"}],
+    [
+        {},
+        {"host": "claude-code"},
+        {"host": 'a "b" \\c', "profile": "work", "upstream": "files"},
+        {"project": "/home/zoë/проект/\U0001f980", "cwd": '/tmp/"\\\n'},
+    ],
 )
 async def test_what_the_shim_writes_is_read(options, autojump_clock):
-    line = written(options)
-    expected = Preamble(**options)
+    line = written({name: value for name, value in options.items() if name != "cwd"}, options.get("cwd", ""))
+    expected = Preamble(bye=True, **options)
     assert parse_preamble(line) == expected
     assert await read(line) == (expected, b"")
     assert await read(line + b'{"jsonrpc"') == (expected, b'{"jsonrpc"')
@@ -63,6 +68,10 @@ async def test_half_a_preamble_is_refused(autojump_clock):
 def test_a_damaged_one_is_refused(line, expected):
     with pytest.raises(ValueError, match=expected):
         parse_preamble(line)
+
+
+def test_what_a_later_shim_says_beyond_that_is_ignored():
+    assert parse_preamble(b'{"hubd":1,"host":"h","news":[1]}') == Preamble(host="h")
 
 
 def test_other_lines_are_none():

@@ -23,13 +23,13 @@ PATIENCE_S = 30
 SHIM = (
     "import sys; from hub import starter, shim; starter.DAEMON = sys.argv[1].split(); sys.exit(shim.run(sys.argv[2:]))"
 )
-HELLO = b'{"hubd":1}\n'
 
 
 class Place:
     """Directories of one user, and the daemons that were started there."""
 
     def __init__(self, directory: Path) -> None:
+        self.directory = directory
         self.env = processes.own_directories(directory)
         self.starts = directory / "starts"
         self.daemon = f"{sys.executable} -I {echo_daemon.__file__} {self.starts}"
@@ -38,7 +38,11 @@ class Place:
     def start(self, *arguments: str, daemon: str | None = None) -> subprocess.Popen[bytes]:
         argv = [sys.executable, "-I", "-c", SHIM, daemon or self.daemon, *arguments]
         pipe = subprocess.PIPE
-        return subprocess.Popen(argv, stdin=pipe, stdout=pipe, stderr=pipe, env=self.env)
+        return subprocess.Popen(argv, stdin=pipe, stdout=pipe, stderr=pipe, env=self.env, cwd=self.directory)
+
+    def hello(self, **options: str) -> bytes:
+        """What the echo says to a shim that was started here."""
+        return b"hello " + preamble(options, str(self.directory))
 
     def pids(self) -> Sequence[int]:
         return [int(line) for line in self.starts.read_text().split()] if self.starts.exists() else []
@@ -67,12 +71,12 @@ def finish(shim: subprocess.Popen[bytes], data: bytes = b"") -> tuple[int, bytes
 
 
 def test_the_daemon_is_started_and_bytes_go_both_ways(place):
-    data = b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n'
-    assert finish(place.start(), data) == (0, HELLO + data + b"bye\n", ""), "answers drain after the host's end"
+    data = b'{"jsonrpc":"2.0","method":"ping"}\n'
+    assert finish(place.start(), data) == (0, place.hello() + data + b"bye\n", ""), "answers drain after the host's end"
     [daemon] = place.pids()
     assert finish(place.start("--host", "h", "--upstream=u"), b"") == (
         0,
-        b'{"hubd":1,"host":"h","upstream":"u"}\nbye\n',
+        place.hello(host="h", upstream="u") + b"bye\n",
         "",
     )
     assert place.pids() == [daemon], "the second shim used the same daemon"
@@ -84,7 +88,7 @@ def test_the_daemon_is_started_and_bytes_go_both_ways(place):
 def test_twenty_racing_shims_start_one_daemon(place):
     shims = [place.start("--host", f"h{at}") for at in range(20)]
     found = [finish(shim) for shim in shims]
-    assert found == [(0, b'{"hubd":1,"host":"h%d"}\nbye\n' % at, "") for at in range(20)]
+    assert found == [(0, place.hello(host=f"h{at}") + b"bye\n", "") for at in range(20)]
     assert len(place.pids()) == 1
 
 
@@ -98,7 +102,7 @@ def test_a_megabyte_passes_while_nobody_reads(place):
     writer.start()
     received = b"".join(iter(lambda: shim.stdout.read1(5000), b""))
     writer.join(PATIENCE_S)
-    assert received == HELLO + data + b"bye\n"
+    assert received == place.hello() + data + b"bye\n"
     assert shim.wait(PATIENCE_S) == 0
     shim.stdout.close()
     shim.stderr.close()
@@ -109,7 +113,7 @@ def test_large_answers_pass_in_large_writes(place):
     shim = place.start()
     writer = threading.Thread(target=lambda: (shim.stdin.write(data), shim.stdin.flush()))
     writer.start()
-    assert shim.stdout.read(len(HELLO + data)) == HELLO + data
+    assert shim.stdout.read(len(place.hello() + data)) == place.hello() + data
     writer.join(PATIENCE_S)
     counted = dict(line.split(": ") for line in Path(f"/proc/{shim.pid}/io").read_text().splitlines())
     assert int(counted["syscw"]) < len(data) / 4096 / 2
@@ -118,18 +122,32 @@ def test_large_answers_pass_in_large_writes(place):
 
 
 @pytest.mark.covers("F-H-22")
-def test_a_daemon_that_dies_is_reported(place):
+def test_a_daemon_that_dies_is_started_anew(place):
     shim = place.start()
-    assert shim.stdout.readline() == HELLO
+    assert shim.stdout.readline() == place.hello()
+    place.kill()
+    assert shim.stdout.readline() == place.hello()
+    assert len(place.pids()) == 2
+    assert finish(shim) == (0, b"bye\n", "")
+
+
+@pytest.mark.covers("F-H-22")
+def test_a_daemon_that_cannot_be_started_anew_is_reported(place):
+    daemon = place.directory / "daemon"
+    daemon.write_text(f"#!/bin/sh\n[ -e {place.starts} ] && echo gone >&2 && exit 3; exec {place.daemon}\n")
+    daemon.chmod(0o700)
+    shim = place.start(daemon=str(daemon))
+    assert shim.stdout.readline() == place.hello()
     place.kill()
     assert shim.wait(PATIENCE_S) == 69
-    _, _, said = finish(shim)
-    assert "the hub closed the connection; its log is" in said
+    _, out, said = finish(shim)
+    assert out == b""
+    assert "the hub did not start: gone (log: " in said
 
 
 def test_a_host_that_is_gone_ends_the_shim(place):
     shim = place.start()
-    assert shim.stdout.readline() == HELLO
+    assert shim.stdout.readline() == place.hello()
     shim.stdout.close()
     assert shim.wait(PATIENCE_S) == 0
     shim.stdin.close()
@@ -141,13 +159,13 @@ def test_standard_streams_may_be_one_socket(place):
     ours, theirs = socket.socketpair()
     with ours:
         argv = [sys.executable, "-I", "-c", SHIM, place.daemon]
-        shim = subprocess.Popen(argv, stdin=theirs, stdout=theirs, env=place.env)
+        shim = subprocess.Popen(argv, stdin=theirs, stdout=theirs, env=place.env, cwd=place.directory)
         theirs.close()
         ours.settimeout(PATIENCE_S)
         ours.sendall(b"one\n")
         ours.shutdown(socket.SHUT_WR)
         received = b"".join(iter(lambda: ours.recv(65536), b""))
-        assert received == HELLO + b"one\nbye\n"
+        assert received == b"hello " + preamble({}, str(place.directory)) + b"one\nbye\n"
         assert shim.wait(PATIENCE_S) == 0
 
 
@@ -169,7 +187,7 @@ def test_a_daemon_that_is_starting_is_waited_for(place):
         listener.settimeout(PATIENCE_S)
         connection, _ = listener.accept()
         with connection, listener:
-            assert connection.recv(100) == HELLO
+            assert b"hello " + connection.recv(1000) == place.hello()
             connection.sendall(b"hi\n")
             assert shim.stdout.readline() == b"hi\n"
             shim.stdin.close()
@@ -206,24 +224,13 @@ def test_a_log_that_grew_is_put_aside(place):
         (["--host", ""], "--host takes 1 to 64 printable ASCII characters"),
         (["--host=a\nb"], "--host takes"),
         (["--profile", "x" * 65], "--profile takes"),
+        (["--project", "/no/such/place"], "--project takes a directory"),
+        (["--project="], "--project takes a directory"),
     ],
 )
 def test_wrong_usage(arguments, expected, capfd):
     assert run(arguments) == 2
     assert expected in capfd.readouterr().err
-
-
-def test_a_refusal_that_comes_before_the_first_line_is_passed_on(place):
-    refused = (
-        "import socket, sys; from hub import shim; ours, theirs = socket.socketpair(); theirs.sendall(b'too many\\n');"
-        "theirs.close(); shim.attach = lambda directory: ours; sys.exit(shim.run([]))"
-    )
-    argv = [sys.executable, "-I", "-c", refused]
-    pipe = subprocess.PIPE
-    with subprocess.Popen(argv, stdin=pipe, stdout=pipe, stderr=pipe, env=place.env) as shim:
-        assert shim.wait(PATIENCE_S) == 69
-        assert shim.stdout.read() == b"too many\n"
-        assert b"the hub closed the connection" in shim.stderr.read()
 
 
 def test_help(capfd):
@@ -232,7 +239,27 @@ def test_help(capfd):
 
 
 def test_labels_are_json():
-    assert preamble({"host": 'a"b\\c', "profile": "p"}) == b'{"hubd":1,"host":"a\\"b\\\\c","profile":"p"}\n'
+    assert preamble({"host": 'a"b\\c'}, "/é") == b'{"hubd":1,"bye":true,"host":"a\\"b\\\\c","cwd":"/\\u00e9"}\n'
+
+
+def test_places_that_cannot_be_told_are_left_out(place):
+    for name in (b"\xff", b"removed", "zoë/проект".encode()):
+        directory = os.fsencode(place.directory) + b"/" + name
+        os.makedirs(directory)
+        told = name not in (b"\xff", b"removed")
+        removal = "os.rmdir(os.getcwd());" if name == b"removed" else ""
+        code = f"import os; {removal} from hub.shim import _working_directory; print(ascii(_working_directory()))"
+        found = subprocess.run(
+            [sys.executable, "-I", "-c", code], cwd=directory, capture_output=True, text=True, check=True
+        )
+        assert found.stdout.strip() == ascii(os.fsdecode(directory) if told else "")
+
+
+def test_a_project_is_told_in_full(place):
+    (place.directory / "shop").mkdir()
+    shim = place.start("--project", "shop/../shop")
+    assert shim.stdout.readline() == place.hello(project=str(place.directory / "shop"))
+    finish(shim)
 
 
 def test_the_daemon_is_isolated():
@@ -240,15 +267,20 @@ def test_the_daemon_is_isolated():
 
 
 def test_it_imports_nothing_heavy():
-    """The CPU of a start is mostly imports: this is what keeps it near 11 ms."""
+    """The CPU of a start is mostly imports: this is what keeps it near 14 ms."""
     code = "import sys; before = set(sys.modules); import hub.shim; print(*sorted(set(sys.modules) - before))"
     found = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.split() == [
+        "_json",
         "_socket",
         "config",
         "config.places",
         "fcntl",
         "hub",
+        "hub.envelope",
+        "hub.pipes",
+        "hub.pump",
+        "hub.recall",
         "hub.shim",
         "hub.starter",
         "select",
