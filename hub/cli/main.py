@@ -24,6 +24,7 @@ EPILOG: Final = """exit codes:
 
 files:
   $XDG_CONFIG_HOME/hubd/hubd.toml (~/.config/hubd/hubd.toml)  read when --config is not given
+  upstreams.d/ and imported/ beside it                        further servers, as .toml, or in any host's form
   $XDG_STATE_HOME/hubd (~/.local/state/hubd)                  token, keys, memory, log of a hub that connect started
   $XDG_RUNTIME_DIR/hubd, or $HUBD_RUNTIME_DIR                 sockets and lock
 """
