@@ -109,9 +109,9 @@ class HttpSession(Downstream):
 
     async def _subscribe_again(self, uri: str, router: Router) -> None:
         assert self.caller is not None
-        exchange = HostExchange(self.caller, lambda message, *, vital=False: None, scope=self.view, host=self)
         params = {"uri": raw(uri)}
         for pause_s in RESUBSCRIBE_S:
+            exchange = HostExchange(self.caller, lambda message, *, vital=False: None, scope=self.view, host=self)
             reply = await answer(router, Request(0, SUBSCRIBE, params), exchange, trio.CancelScope())
             if isinstance(reply, Result):
                 self.tell(f"updated {uri}", encode_notification(UPDATED, params))
@@ -266,9 +266,14 @@ class HttpSessions:
     def add(self, session: HttpSession) -> None:
         """Take a session in, after its handshake."""
         session.name()
+        self._take_in(session)
+
+    def _take_in(self, session: HttpSession) -> None:
         self._sessions[session.id] = session
         self._hosts.add(session)
-        self._scopes.add(session.scope)
+        if session.scope not in self._scopes:
+            self._scopes.add(session.scope)
+            self.note_lists()
 
     async def run(self) -> None:
         """Restore sessions that were revived, for ever."""
@@ -315,9 +320,7 @@ class HttpSessions:
         if past is None or session is None:
             return None
         session.revive(past)
-        self._sessions[id] = session
-        self._hosts.add(session)
-        self._scopes.add(scope)
+        self._take_in(session)
         self._unrestored.append(session)
         self._revived.set()
         if past.level is not None:

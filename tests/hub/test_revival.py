@@ -1,0 +1,476 @@
+"""Sessions of legacy hosts over HTTP that outlive the hub, and those that must not."""
+
+import json
+
+import pytest
+import trio
+import trio.testing
+from http_fakes import BOB, Answered, Host, Scripted, make_endpoint, make_revival
+
+from config.state import Memory
+from hub import revival as module
+from hub.http_session import MAX_SESSIONS_OF_PRINCIPAL, RESUBSCRIBE_S, SESSION_IDLE_S
+from hub.link.exchange import Identity
+from hub.revival import LIFE_S, MAX_ID, MAX_URIS, Revival
+from hub.seal import Signer
+from hub.wire.jsonrpc import raw
+from hub.wire.mcp import L1, L2, L3, L4
+
+TOOLS_CHANGED = "notifications/tools/list_changed"
+UPDATED = "notifications/resources/updated"
+
+
+class Hubs:
+    """One hub after another, with one state directory. Each is killed, without a word, when the next one starts."""
+
+    def __init__(self, path, nursery):
+        self.path = path
+        self.now = 1_800_000_000.0
+        self._nursery = nursery
+        self._scope = trio.CancelScope()
+        self._over = None
+
+    async def start(self, router=None, *, saved=True):
+        """The next one; `saved`: the one before had the time to write what it keeps."""
+        if self._over is not None:
+            kept = self.path.read_bytes() if self.path.exists() else None
+            self._scope.cancel()
+            await self._over.wait()
+            if not saved and kept is not None:
+                self.path.write_bytes(kept)
+            elif not saved:
+                self.path.unlink(missing_ok=True)
+        self._over = trio.Event()
+        self.router = router or Scripted()
+        self.revival = make_revival(self.path, lambda: self.now)
+        self.endpoint = make_endpoint(self.router, self.revival)
+        self._nursery.start_soon(self._run, self.endpoint)
+        await trio.testing.wait_all_tasks_blocked()
+        return self
+
+    async def _run(self, endpoint):
+        over = self._over
+        with trio.CancelScope() as self._scope:
+            await endpoint.run()
+        over.set()
+
+    async def host(self, version=L4, **more):
+        """A host with a session."""
+        host = Host(self.endpoint, **more)
+        host.capabilities = {"roots": {"listChanged": True}, "elicitation": {}}
+        await host.initialize(version)
+        await host.notify("notifications/initialized")
+        return host
+
+    def again(self, host):
+        """The same host, at the hub that runs now."""
+        host.endpoint = self.endpoint
+        return host
+
+    async def listen(self, host, **headers):
+        """What a host hears on a stream of its own."""
+        answered = Answered()
+        self._nursery.start_soon(lambda: host.get(into=answered, **headers))
+        await trio.testing.wait_all_tasks_blocked()
+        return answered
+
+
+@pytest.fixture
+async def hubs(nursery, tmp_path):
+    return await Hubs(tmp_path / "sessions.json", nursery).start()
+
+
+async def is_gone(host):
+    """Whether the session does not exist, whatever is done with it; what is said of it then."""
+    called = await host.call("echo")
+    assert called.status == 404
+    for answered in (await host.get(), await host.http("DELETE", b"", host.headers())):
+        assert (answered.status, answered.body) == (404, called.body)
+    return called.body
+
+
+@pytest.mark.covers("T-32", "T-36", "F-D-03", "G-18")
+@pytest.mark.parametrize("version", [L1, L2, L3, L4])
+async def test_a_session_is_as_before(autojump_clock, hubs, version):
+    host = await hubs.host(version)
+    before = hubs.endpoint._hosts.status()[0]
+    await hubs.start(saved=False)
+    assert (await hubs.again(host).call("echo")).last["result"]
+    caller = hubs.router.seen[0][0].caller
+    assert (caller.version, caller.identity) == (version, host.identity)
+    assert json.loads(bytes(caller.capabilities["roots"])) == {"listChanged": True}
+    assert hubs.endpoint._hosts.status()[0] == {**before, "attached_s": 0.0}
+    assert (await host.call("echo", 2)).last["result"]
+    assert len(hubs.endpoint.sessions) == 1
+    await hubs.start(saved=False)
+    assert (await hubs.again(host).call("echo")).status == 200
+
+
+@pytest.mark.covers("T-32", "SEC-06")
+async def test_ids_are_plain_short_and_never_the_same(autojump_clock, hubs):
+    ids = [(await hubs.host()).session for _ in range(3)]
+    assert len(set(ids)) == 3
+    for id in ids:
+        assert len(id) < 400
+        assert set(id) <= set("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.")
+
+
+@pytest.mark.covers("F-H-14", "SEC-06", "T-33")
+async def test_every_changed_character_makes_it_another(autojump_clock, hubs):
+    host = await hubs.host()
+    await hubs.start()
+    hubs.again(host)
+    id = host.session
+    host.session = "x" * 32
+    nothing = await is_gone(host)
+    for at, char in enumerate(id):
+        for other in {chr(ord(char) ^ 1), "A", ".", ""} - {char}:
+            host.session = id[:at] + other + id[at + 1 :]
+            answered = await host.call("echo")
+            assert (answered.status, answered.body) == (404, nothing), (at, other)
+    for changed in (id + "A", id + ".", "v1." + id, id + id, id.upper(), "\u00e9" + id, id + "=", "", "..."):
+        host.session = changed
+        assert (await host.call("echo")).status == 404, changed
+    host.session = id
+    assert (await host.call("echo")).status == 200
+
+
+@pytest.mark.covers("F-H-14", "SEC-05", "SEC-06")
+async def test_a_session_of_another_is_as_none(autojump_clock, hubs):
+    owner = await hubs.host()
+    scoped = await hubs.host(path="/mcp/files")
+    await hubs.start()
+    strangers = [
+        Host(hubs.endpoint, BOB),
+        Host(hubs.endpoint, Identity(owner.identity.principal, "other")),
+        Host(hubs.endpoint, path="/mcp/files"),
+    ]
+    for each in strangers:
+        each.session = owner.session
+    strangers.append(Host(hubs.endpoint))
+    strangers[-1].session = scoped.session
+    strangers.append(Host(hubs.endpoint))
+    strangers[-1].session = "x" * 300
+    assert len({await is_gone(each) for each in strangers}) == 1
+    assert len(hubs.endpoint.sessions) == 0
+    assert (await hubs.again(owner).call("echo")).status == 200
+    assert len({await is_gone(each) for each in strangers}) == 1
+    assert (await hubs.again(scoped).call("echo")).status == 200
+
+
+@pytest.mark.covers("F-H-14")
+async def test_an_id_signed_with_another_key_or_for_something_else(autojump_clock, hubs):
+    host = await hubs.host()
+    await hubs.start()
+    foreign = Revival(Signer(b"o" * 32), Memory(None), lambda: hubs.now)
+    forged = Host(hubs.endpoint)
+    forged.session = foreign.mint(host.identity, None, L4, {}, raw({})).id
+    await is_gone(forged)
+    bound = module._bound(host.identity, None)
+    for purpose, value in (("cursor", b"0"), ("session", b"0"), ("session", b"\xff"), ("session", b"[]")):
+        forged.session = Signer(b"k" * 32).sign(purpose, value, bound)
+        await is_gone(forged)
+
+
+@pytest.mark.covers("T-33", "T-34", "F-H-21")
+async def test_what_was_ended_stays_so_in_this_run_and_all_others(autojump_clock, hubs):
+    host, silent = await hubs.host(), await hubs.host()
+    assert (await host.http("DELETE", b"", host.headers())).status == 200
+    body = await is_gone(host)
+    await trio.sleep(SESSION_IDLE_S + 60)
+    await is_gone(silent)
+    for _ in range(3):
+        await hubs.start()
+        assert {await is_gone(hubs.again(host)), await is_gone(hubs.again(silent))} == {body}
+
+
+@pytest.mark.covers("T-34")
+async def test_a_session_of_an_earlier_run_can_be_ended(autojump_clock, hubs):
+    host = await hubs.host()
+    await hubs.start()
+    assert (await hubs.again(host).http("DELETE", b"", host.headers())).status == 200
+    await is_gone(host)
+    assert len(hubs.router.gone) == 1
+    await hubs.start()
+    await is_gone(hubs.again(host))
+
+
+@pytest.mark.covers("F-H-14", "T-33")
+async def test_old_sessions_are_not_revived(autojump_clock, hubs):
+    old, young = await hubs.host(), None
+    hubs.now += 3600
+    young = await hubs.host()
+    hubs.now += LIFE_S - 3600
+    assert (await old.call("echo")).status == 200  # it lives
+    await hubs.start()
+    await is_gone(hubs.again(old))
+    assert (await hubs.again(young).call("echo")).status == 200
+    hubs.now -= 2 * LIFE_S  # a clock that was wrong
+    await hubs.start()
+    await is_gone(hubs.again(young))
+
+
+async def test_a_host_with_too_much_to_say_gets_a_session_that_ends_with_the_hub(autojump_clock, hubs):
+    host = Host(hubs.endpoint)
+    host.capabilities = {"experimental": {"x": {"y": "z" * MAX_ID}}}
+    answered = await host.initialize()
+    assert len(answered.headers["Mcp-Session-Id"]) < 64
+    assert (await host.call("echo")).status == 200
+    assert (
+        await host.post({"jsonrpc": "2.0", "id": 1, "method": "logging/setLevel", "params": {"level": "info"}})
+    ).last
+    await hubs.start()
+    await is_gone(hubs.again(host))
+    host.session = "x" * 100_000
+    await is_gone(host)
+
+
+async def test_names_of_hosts_are_kept_short(autojump_clock, hubs):
+    host = Host(hubs.endpoint)
+    info = {"name": "n" * 5000, "version": "1", "icons": [{"src": "data:" + "x" * 5000}]}
+    past = hubs.revival.mint(host.identity, None, L4, {}, raw(info))
+    await hubs.start()
+    assert hubs.revival.find(past.id, host.identity, None).info == {"name": "n" * 100, "version": "1"}
+
+
+# --- streams ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.covers("T-29", "SEC-06", "F-H-14")
+async def test_streams_of_an_earlier_run_are_gone_and_no_other_is_taken_for_them(autojump_clock, hubs):
+    host = await hubs.host()
+    streamed = await host.call("progress", token=1)
+    assert streamed.events[0][0] == "a1-1"
+    (await hubs.listen(host)).leave()
+    await hubs.start()
+    hubs.again(host)
+    again = await host.call("progress", token=1)
+    assert again.events[0][0] not in (None, "a1-1")
+    for id in ("a1-0", "a1-1", "a2-0"):
+        assert (await host.get(last_event_id=id)).status == 400
+    resumed = await host.get(last_event_id=again.events[0][0])
+    assert resumed.last["result"]
+    carried_on = await hubs.listen(host, last_event_id="n1-0")
+    assert carried_on.status == 200
+    carried_on.leave()
+
+
+# --- what came after the handshake ------------------------------------------------------------------------------------
+
+
+async def set_level(host, level):
+    message = {"jsonrpc": "2.0", "id": 7, "method": "logging/setLevel", "params": {"level": level}}
+    assert (await host.post(message)).last["result"] == {}
+
+
+async def subscribe(host, uri, method="resources/subscribe"):
+    answered = await host.post({"jsonrpc": "2.0", "id": 8, "method": method, "params": {"uri": uri}})
+    assert answered.last["result"] == {}
+
+
+def heard(answered, method):
+    return [message.get("params") for message in answered.messages if message["method"] == method]
+
+
+@pytest.mark.covers("S-23", "N-17", "F-D-03")
+async def test_level_and_subscriptions_are_as_before(autojump_clock, hubs):
+    host = await hubs.host()
+    await set_level(host, "warning")
+    for uri in ("a://1", "a://2", "a://3"):
+        await subscribe(host, uri)
+    await subscribe(host, "a://2", "resources/unsubscribe")
+    await hubs.host()
+    for _ in range(2):
+        await hubs.start()
+        assert hubs.router.subscribed == []
+        stream = await hubs.listen(hubs.again(host))
+        assert sorted(hubs.router.subscribed) == ["a://1", "a://3"]
+        assert hubs.endpoint._hosts.log_levels() == ["warning"]
+        assert hubs.router.level_changes == 1
+        assert sorted(each["uri"] for each in heard(stream, UPDATED)) == ["a://1", "a://3"]
+        assert heard(stream, TOOLS_CHANGED) == []
+        stream.leave()
+
+
+@pytest.mark.covers("F-D-03")
+async def test_what_was_set_a_second_before_the_crash_is_kept(autojump_clock, hubs):
+    host = await hubs.host()
+    await set_level(host, "error")
+    await trio.sleep(1)
+    for _ in range(1_000_000):  # the clock does not wait for threads
+        if b"error" in (hubs.path.read_bytes() if hubs.path.exists() else b""):
+            break
+        await trio.lowlevel.checkpoint()
+    assert hubs.path.stat().st_mode & 0o777 == 0o600
+    await hubs.start(saved=False)
+    await hubs.again(host).call("echo")
+    assert hubs.endpoint._hosts.log_levels() == ["error"]
+
+
+async def test_a_subscription_that_is_refused_is_tried_again_for_a_while(autojump_clock, hubs):
+    host = await hubs.host()
+    await subscribe(host, "a://1")
+    await subscribe(host, "a://2")
+    router = Scripted()
+    router.unwatchable = {"a://1", "a://2"}
+    await hubs.start(router)
+    stream = await hubs.listen(hubs.again(host))
+    await trio.sleep(5)
+    router.unwatchable.discard("a://1")
+    await trio.sleep(sum(RESUBSCRIBE_S))
+    assert [each["uri"] for each in heard(stream, UPDATED)] == ["a://1"]
+    stream.leave()
+    await hubs.start()
+    stream = await hubs.listen(hubs.again(host))
+    assert hubs.router.subscribed == ["a://1"]
+    stream.leave()
+
+
+async def test_nothing_is_subscribed_to_for_a_host_that_does_not_want_it_any_more(autojump_clock, hubs):
+    one, other = await hubs.host(), await hubs.host()
+    for host in (one, other):
+        await subscribe(host, "a://1")
+    router = Scripted()
+    router.unwatchable = {"a://1"}
+    await hubs.start(router)
+    router.unwatchable = set()
+    router.settled = trio.Event()
+    await hubs.again(one).call("echo")
+    await hubs.again(other).call("echo")
+    await one.http("DELETE", b"", one.headers())
+    router.settled.set()
+    await trio.sleep(1)
+    assert router.subscribed == ["a://1"]
+
+
+@pytest.mark.covers("N-8")
+async def test_only_lists_that_changed_meanwhile_are_told(autojump_clock, hubs):
+    host, idle = await hubs.host(), await hubs.host()
+    late = await hubs.host(path="/mcp/files")
+    await trio.sleep(1)
+    router = Scripted()
+    router.lists = {**router.lists, "tools": "other"}
+    await hubs.start(router)
+    for each in (host, late):
+        stream = await hubs.listen(hubs.again(each))
+        assert [message["method"] for message in stream.messages] == [TOOLS_CHANGED]
+        stream.leave()
+    await trio.sleep(1)
+    again = Scripted()
+    again.lists = router.lists
+    await hubs.start(again)
+    for each, told in ((host, []), (idle, [TOOLS_CHANGED])):
+        stream = await hubs.listen(hubs.again(each))
+        assert [message["method"] for message in stream.messages] == told
+        stream.leave()
+
+
+@pytest.mark.covers("N-8")
+async def test_lists_are_compared_when_they_are_settled(autojump_clock, hubs):
+    host = await hubs.host()
+    await trio.sleep(1)
+    router = Scripted()
+    router.settled = trio.Event()
+    whole, router.lists = router.lists, {**router.lists, "tools": "half of them"}
+    await hubs.start(router)
+    stream = await hubs.listen(hubs.again(host))
+    await trio.sleep(2)
+    router.lists = whole
+    router.settled.set()
+    await trio.sleep(2)
+    assert stream.messages == []
+    stream.leave()
+
+
+# --- bounds -----------------------------------------------------------------------------------------------------------
+
+
+async def test_there_is_no_room_for_more_sessions_than_there_may_be(autojump_clock, hubs, monkeypatch):
+    host = await hubs.host()
+    await hubs.start()
+    for _ in range(MAX_SESSIONS_OF_PRINCIPAL):
+        await Host(hubs.endpoint).initialize()
+    assert (await hubs.again(host).call("echo")).status == 404
+    await trio.sleep(100)  # now others may give way
+    assert (await host.call("echo")).status == 200
+    assert len(hubs.endpoint.sessions) == MAX_SESSIONS_OF_PRINCIPAL
+
+
+async def test_of_too_many_that_are_over_the_oldest_are_told_by_their_age(autojump_clock, hubs, monkeypatch):
+    monkeypatch.setattr(module, "MAX_OVER", 2)
+    ended = []
+    for _ in range(4):
+        hubs.now += 10
+        ended.append(await hubs.host())
+        hubs.now += 10
+        living = await hubs.host()
+    for host in ended:
+        await host.http("DELETE", b"", host.headers())
+    await hubs.start()
+    for host in ended:
+        await is_gone(hubs.again(host))
+    assert (await hubs.again(living).call("echo")).status == 200
+
+
+async def test_the_journal_stays_small(autojump_clock, hubs, monkeypatch):
+    monkeypatch.setattr(module, "MAX_KEPT_CHARS", 100)
+    greedy, other = await hubs.host(), await hubs.host()
+    await subscribe(greedy, "a://" + "x" * 80)
+    await subscribe(greedy, "a://1")
+    await subscribe(other, "a://" + "y" * 80)
+    await set_level(other, "info")
+    await hubs.start()
+    await hubs.again(greedy).call("echo")
+    await hubs.again(other).call("echo")
+    await trio.testing.wait_all_tasks_blocked()
+    assert sorted(map(len, hubs.router.subscribed)) == [5, 84]
+    assert hubs.endpoint._hosts.log_levels() == ["info"]
+    await subscribe(greedy, "a://1", "resources/unsubscribe")
+    assert hubs.revival._chars == 84
+    await greedy.http("DELETE", b"", greedy.headers())
+    assert hubs.revival._chars == 0
+    hubs.now += LIFE_S
+    await trio.sleep(20)
+    journal = hubs.revival._journal
+    assert journal.keys("kept") == journal.keys("over") == []
+    for _ in range(20):
+        await hubs.start()
+        await hubs.host()
+        await trio.sleep(20)
+    assert len(hubs.revival._journal.keys("lists")) <= module.MAX_RUNS + 1
+
+
+def test_of_very_many_subscriptions_some_are_kept():
+    revival = make_revival()
+    past = revival.mint(Identity("me", "desk"), None, L4, {}, raw({}))
+    revival.keep(past, None, [f"a://{number}" for number in range(MAX_URIS + 10)])
+    assert len(revival._kept(past.name).uris) == MAX_URIS
+
+
+@pytest.mark.covers("F-D-05", "F-D-06", "F-D-18")
+@pytest.mark.parametrize("data", [b"{", b'{"format":9,"sections":{}}', None, {"kept": 1, "over": "x", "lists": [1]}])
+async def test_a_journal_that_cannot_be_used_costs_what_is_in_it(autojump_clock, hubs, data, caplog):
+    host = await hubs.host()
+    await set_level(host, "error")
+    hubs.revival.save()
+    match data:
+        case None:
+            hubs.path.unlink()
+            hubs.path.mkdir()
+            hubs.path = hubs.path / "memory"
+            hubs.path.parent.chmod(0o500)
+        case bytes():
+            hubs.path.write_bytes(data)
+        case _:
+            file = json.loads(hubs.path.read_bytes())
+            for section in ("kept", "over", "lists"):
+                names = file["sections"].get(section) or {"name": 0}
+                file["sections"][section] = dict.fromkeys(names, data[section])
+            hubs.path.write_text(json.dumps(file))
+    await hubs.start(saved=False)
+    stream = await hubs.listen(hubs.again(host))
+    assert (await host.call("echo")).status == 200
+    assert hubs.endpoint._hosts.log_levels() == []
+    assert heard(stream, TOOLS_CHANGED) == [None]  # nobody knows what it has seen
+    stream.leave()
+    await trio.sleep(20)
