@@ -15,6 +15,7 @@
     hub             all of that wired together; daemon: sockets, signals and drain around it
     systemd         what a service manager hands over and is told; service: how the hub is installed as one
     cli, shim       what people and hosts start; control, control_client between the CLI and the daemon
+    pump            the shim's loop; recall, envelope, pipes, starter beside it, all without trio
 
 Below them lie `hub.link` (channels, peers, the seam to `upstreams`) and, at the bottom, `hub.wire` (the protocol as
 pure functions).
