@@ -1,10 +1,13 @@
 """Sessions of legacy hosts over HTTP that outlive the hub, and those that must not."""
 
 import json
+from contextlib import asynccontextmanager
 
 import pytest
 import trio
 import trio.testing
+from fakes import FakeUpstream
+from house import a_house
 from http_fakes import BOB, Answered, Host, Scripted, make_endpoint, make_revival
 
 from config.state import Memory
@@ -14,7 +17,8 @@ from hub.link.exchange import Identity
 from hub.revival import LIFE_S, MAX_ID, MAX_URIS, Revival
 from hub.seal import Signer
 from hub.wire.jsonrpc import raw
-from hub.wire.mcp import L1, L2, L3, L4
+from hub.wire.mcp import L1, L2, L3, L4, MODERN
+from upstreams.last_known import LastKnown
 
 TOOLS_CHANGED = "notifications/tools/list_changed"
 UPDATED = "notifications/resources/updated"
@@ -474,3 +478,79 @@ async def test_a_journal_that_cannot_be_used_costs_what_is_in_it(autojump_clock,
     assert heard(stream, TOOLS_CHANGED) == [None]  # nobody knows what it has seen
     stream.leave()
     await trio.sleep(20)
+
+
+# --- with a whole hub -------------------------------------------------------------------------------------------------
+
+
+@asynccontextmanager
+async def a_run(directory, fakes):
+    """One run of a hub."""
+    async with a_house(
+        fakes,
+        memory=Memory(directory / "memory.json"),
+        last_known=LastKnown(directory / "catalogue"),
+        revival=make_revival(directory / "sessions.json"),
+    ) as house:
+        yield house
+
+
+async def until_still(house):
+    await trio.sleep(3)
+    await trio.testing.wait_all_tasks_blocked()
+
+
+@pytest.mark.covers("N-17", "N-8", "F-D-03", "G-18")
+@pytest.mark.parametrize("version", [L4, MODERN])
+async def test_a_host_goes_on_as_if_nothing_had_happened(autojump_clock, nursery, tmp_path, version):
+    def make():
+        return {"files": FakeUpstream(version=version, resources=[{"uri": "f://1", "name": "1"}])}
+
+    async with a_run(tmp_path, make()) as house:
+        host = Host(house.endpoint)
+        await host.initialize()
+        await host.notify("notifications/initialized")
+        await subscribe(host, "f://1")
+        await set_level(host, "error")
+        assert len((await host.call("files__echo")).last["result"]["content"]) == 1
+        await until_still(house)
+    fakes = make()
+    async with a_run(tmp_path, fakes) as house:
+        host.endpoint = house.endpoint
+        stream = Answered()
+        nursery.start_soon(lambda: host.get(into=stream))
+        assert (await host.call("files__echo", 2)).last["result"]
+        await until_still(house)
+        assert [message["method"] for message in stream.messages] == [UPDATED]
+        assert fakes["files"].watched() == ["f://1"]
+        await fakes["files"].touch("f://1")
+        await until_still(house)
+        assert [message["method"] for message in stream.messages] == [UPDATED] * 2
+        fakes["files"].lists["tools"].append({"name": "new", "inputSchema": {"type": "object"}})
+        if version == L4:
+            await fakes["files"].conversation.tell(TOOLS_CHANGED)
+        else:
+            await house.hub.restart("files")
+        await until_still(house)
+        assert TOOLS_CHANGED in [message["method"] for message in stream.messages[2:]]
+        stream.leave()
+        await trio.testing.wait_all_tasks_blocked()
+        assert (await host.http("DELETE", b"", host.headers())).status == 200
+        await trio.sleep(60)
+        assert fakes["files"].watched() == []
+
+
+@pytest.mark.covers("N-8")
+async def test_a_host_that_comes_late_hears_what_changed_before(autojump_clock, nursery, tmp_path):
+    async with a_run(tmp_path, {"files": FakeUpstream(tools=["old"])}) as house:
+        host = Host(house.endpoint)
+        await host.initialize()
+        await until_still(house)
+    async with a_run(tmp_path, {"files": FakeUpstream(tools=["new"])}) as house:
+        await until_still(house)
+        host.endpoint = house.endpoint
+        stream = Answered()
+        nursery.start_soon(lambda: host.get(into=stream))
+        await until_still(house)
+        assert [message["method"] for message in stream.messages] == [TOOLS_CHANGED]
+        stream.leave()

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from config.schema import ConfigError
-from hub.seal import Keys, SealBroken, Sealer, load_keys
+from hub.seal import Keys, SealBroken, Sealer, Signer, load_keys
 
 KEY = bytes(range(32))
 OTHER = bytes(range(1, 33))
@@ -126,3 +126,51 @@ def test_a_key_file_that_cannot_be_written_leaves_nothing_behind(tmp_path):
     with pytest.raises(OSError):
         load_keys(target / "key")
     assert list(tmp_path.iterdir()) == [target]
+
+
+# --- what is signed only ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.covers("SEC-06")
+@given(st.text(st.characters(exclude_characters="\0", codec="utf-8")), st.binary(max_size=300), st.binary(max_size=20))
+def test_what_was_signed_opens_for_the_same_purpose_and_bond_only(purpose, value, bound):
+    signer = Signer(KEY)
+    text = signer.sign(purpose, value, bound)
+    assert signer.open(purpose, text, bound) == value
+    for other in ((purpose + "x", bound), (purpose, bound + b"x"), ("x" + purpose, bound), (purpose, b"x" + bound)):
+        with pytest.raises(SealBroken):
+            signer.open(other[0], text, other[1])
+    for foreign in (Signer(OTHER), Signer(Keys(OTHER))):
+        with pytest.raises(SealBroken):
+            foreign.open(purpose, text, bound)
+
+
+@pytest.mark.covers("F-H-14")
+@given(st.data())
+def test_no_changed_character_of_a_signed_text_goes_unnoticed(data):
+    signer = Signer(KEY)
+    text = signer.sign("session", b'["a","b"]')
+    at = data.draw(st.integers(0, len(text) - 1))
+    char = data.draw(st.characters(codec="utf-8").filter(lambda char: char != text[at]))
+    for changed in (text[:at] + char + text[at + 1 :], text[:at], text[:at] + char + text[at:], text + "=", text + "."):
+        with pytest.raises(SealBroken):
+            signer.open("session", changed)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "v1", "...", "v1...", "v2.{kid}.AAAA.AAAA", "v1.{kid}.AA.", "v1.{kid}..AA", "v1.{kid}.A.A.A", "\u0661"]
+)
+def test_nonsense_is_not_signed(text):
+    signer = Signer(KEY)
+    kid = signer.sign("p", b"").split(".")[1]
+    with pytest.raises(SealBroken):
+        signer.open("p", text.replace("{kid}", kid))
+
+
+def test_signed_texts_survive_a_rotation_and_need_no_heavy_library():
+    text = Signer(KEY).sign("p", b"value")
+    assert Signer(Keys(OTHER, KEY)).open("p", text) == b"value"
+    code = "import sys; from hub.seal import Signer; Signer(b'k' * 32).sign('p', b'')"
+    code += "; assert 'cryptography' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+    assert repr(Signer(KEY)).startswith("<Signer ")
