@@ -5,8 +5,9 @@ Names, errors and results come from servers, so control characters are shown, no
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from textwrap import wrap
 from time import localtime, strftime
-from typing import Any
+from typing import Any, Final
 
 from hub.wire.clean import printable
 
@@ -14,49 +15,106 @@ Row = Sequence[object]
 
 
 def status(data: Mapping[str, Any]) -> str:
-    """`hubd status`: upstreams, attached hosts, warnings."""
-    upstreams, hosts = data.get("upstreams") or [], data.get("hosts") or []
+    """`hubd status`: what is wrong with the configuration, then upstreams, attached hosts, projects, warnings."""
+    upstreams, hosts, config = data.get("upstreams") or [], data.get("hosts") or [], data.get("config") or {}
     lines = [f"hubd {data.get('version', '?')}, up {duration(data.get('uptimeS') or 0)}", ""]
-    lines += table(_HEADS, [_upstream(upstream) for upstream in upstreams]) if upstreams else ["no upstreams"]
+    lines += _configuration(config)
+    lines += _upstreams(upstreams) if upstreams else ["no upstreams"]
     lines.append("")
     host_heads = ("HOST", "TRANSPORT", "VERSION", "ENDPOINT", "ATTACHED", "IDLE", "CALLS", "ASKED")
     lines += table(host_heads, [_host(host) for host in hosts]) if hosts else ["no hosts attached"]
-    warnings = [f"warning: {printable(str(warning))}" for warning in data.get("warnings") or []]
-    return "\n".join(lines + ([""] if warnings else []) + warnings)
+    if projects := data.get("projects"):
+        rows = [(project.get("root"), project.get("endpoint"), project.get("hosts")) for project in projects]
+        lines += ["", *table(("PROJECT", "ENDPOINT", "HOSTS"), rows)]
+    warnings = [str(warning) for warning in (*(config.get("warnings") or ()), *(data.get("warnings") or ()))]
+    if faults := data.get("faults"):
+        warnings.append(f"the hub itself failed at something {times(faults)}; its log says more")
+    return "\n".join(lines + ([""] if warnings else []) + [f"warning: {printable(text)}" for text in warnings])
 
 
-_HEADS = (
-    *("UPSTREAM", "STATE", "ERA", "VERSION", "TRANSPORT", "SESSIONS", "MODE"),
-    *("TOOLS", "PROMPTS", "RESOURCES", "TEMPLATES", "NOTE"),
-)
+def _configuration(config: Mapping[str, Any]) -> list[str]:
+    """What has to be done about it: first and loud, since nothing that is changed has any effect until then."""
+    lines = []
+    if problem := config.get("problem"):
+        lines += ["THE CONFIGURATION IS NOT USED, THE ONE BEFORE STAYS:"]
+        lines += [f"  {printable(line)}" for line in str(problem).splitlines()]
+    if pending := config.get("pending"):
+        lines += [f"settings that need a restart of the hub: {printable(', '.join(map(str, pending)))}"]
+    return [*lines, ""] if lines else []
+
+
+_HEADS: Final = ("UPSTREAM", "STATE", "FOR", "VERSION", "VIA", "SESSIONS", "TOOLS", "PROMPTS", "RESOURCES", "TMPL")
+SAID_LINES: Final = 4
+"""Of the last words of a process."""
+NOTE_CHARS: Final = 100
+"""How wide the lines below an upstream may be."""
+
+
+def _upstreams(upstreams: Sequence[Mapping[str, Any]]) -> list[str]:
+    """A table in which what there is to say of an upstream stands below its row."""
+    heads, *rows = table(_HEADS, [_upstream(upstream) for upstream in upstreams])
+    lines = [heads]
+    for row, upstream in zip(rows, upstreams, strict=True):
+        lines.append(row)
+        for note in _notes(upstream):
+            lines += wrap(printable(note), NOTE_CHARS, initial_indent="    ", subsequent_indent="      ")
+    return lines
 
 
 def _upstream(upstream: Mapping[str, Any]) -> Row:
     counts = upstream.get("counts") or {}
-    notes = [_trouble(upstream)] if upstream.get("last_error") else []
+    since_s = upstream.get("since_s")
+    sessions, mode = upstream.get("sessions"), upstream.get("mode")
+    shared = sessions if sessions is None or mode in (None, "", "shared") else f"{sessions} {mode}"
+    named = [upstream.get(member) for member in ("name", "state", "version", "transport")]
+    named.insert(2, None if since_s is None else duration(since_s))
+    return (*named, shared, *(counts.get(kind) for kind in ("tools", "prompts", "resources", "templates")))
+
+
+def _notes(upstream: Mapping[str, Any]) -> list[str]:
+    """What is out of the ordinary, the worst first."""
+    notes = []
+    if upstream.get("crash_loop"):
+        notes.append(f"crash loop: ended or failed to start {times(upstream.get('ends_lately') or 0)} within 5 min")
+    if stale := upstream.get("stale_config"):
+        notes.append(f"goes on with its old settings: {_first_line(stale)}")
+    notes += _trouble(upstream)
+    if (silent_s := upstream.get("silent_s")) is not None:
+        notes.append(f"not answering pings for {duration(silent_s)}; calls are sent all the same")
     degraded = upstream.get("degraded") or ()
-    notes += [degraded] if isinstance(degraded, str) else [str(reason) for reason in degraded]
+    notes += [f"degraded: {reason}" for reason in ([degraded] if isinstance(degraded, str) else degraded)]
     if restarts := upstream.get("restarts"):
-        notes.append(f"restarted {restarts} times" if restarts != 1 else "restarted once")
+        notes.append(f"restarted {times(restarts)}")
     if parked := upstream.get("parked"):
         notes.append(f"{parked} {'calls wait' if parked != 1 else 'call waits'} for answers of hosts")
     if refused := upstream.get("unattributed"):
         noun, whose = ("question", "it is") if refused == 1 else ("questions", "they are")
         notes.append(f"{refused} {noun} refused: nobody can tell which host {whose} for")
-    named = [upstream.get(member) for member in ("name", "state", "era", "version", "transport", "sessions", "mode")]
-    counted = [counts.get(kind) for kind in ("tools", "prompts", "resources", "templates")]
-    return (*named, *counted, "; ".join(notes))
+    return notes
 
 
-def _trouble(upstream: Mapping[str, Any]) -> str:
-    """Why an upstream is away, or was; in one line. All of it, its last words included, is in `--json`."""
-    first = str(upstream["last_error"]).partition("\n")[0]
-    match upstream.get("state"):
-        case "connected":
-            return f"before: {first}"
-        case "failed":
-            return f"{first}; tried again when a host asks for it"
-    return first
+def _trouble(upstream: Mapping[str, Any]) -> list[str]:
+    """Why an upstream is away, or was, and what comes next; all of its last words are in `--json` and `hubd logs`."""
+    state, ago_s = upstream.get("state"), upstream.get("last_error_ago_s")
+    error, *said = str(upstream.get("last_error") or "").splitlines() or [""]
+    if error and ago_s is not None:
+        error += f" ({duration(ago_s)} ago)"
+    if state == "connected":
+        return [f"before: {error}"] if error else []
+    notes = [error, *(f"| {line}" for line in said[-SAID_LINES:])] if error else []
+    if (next_s := upstream.get("next_attempt_s")) is not None:
+        failures = upstream.get("failures") or 0
+        counted = f", after {failures} in a row that failed" if failures > 1 else ""
+        notes.append(f"next attempt in {duration(next_s)}{counted}")
+    elif state in ("failed", "unauthorized"):
+        notes.append(f"tried again when a call needs it, or by `hubd restart {upstream.get('name')}`")
+    elif state == "idle":
+        notes.append("started by the first call that needs it")
+    return notes
+
+
+def _first_line(text: object) -> str:
+    return str(text).partition("\n")[0]
 
 
 def _host(host: Mapping[str, Any]) -> Row:
@@ -133,6 +191,11 @@ def duration(seconds: float) -> str:
         if seconds >= 2 * size:
             return f"{seconds // size:.0f} {unit}"
     return f"{seconds:.0f} s"
+
+
+def times(number: int) -> str:
+    """`once`, `3 times`."""
+    return "once" if number == 1 else f"{number} times"
 
 
 def shorten(text: str, width: int) -> str:

@@ -40,6 +40,7 @@ class Trouble(Struct, frozen=True, kw_only=True):
     since_s: float
     """How long it has been in this state: of a connected one, its uptime."""
     last_error: str | None
+    last_error_ago_s: float | None
     last_exit: LastExit | None
     restarts: int
     """How often it came back after it had ended by itself."""
@@ -58,6 +59,7 @@ class Chronicle:
         self.journal = journal
         self.mask = Mask(config)
         self.last_error: str | None = None
+        self._error_at = 0.0
         self.restarts = 0
         self._since = now
         self._next_at: float | None = None
@@ -115,6 +117,7 @@ class Chronicle:
         if error is not None:
             whole = "\n".join([str(error), *getattr(error, "__notes__", ())])
             self.last_error = self.mask(whole)[:LAST_ERROR_CHARS]
+            self._error_at = now
             self.note(str(error))
 
     def pauses(self, pause_s: float, now: float) -> None:
@@ -150,6 +153,7 @@ class Chronicle:
         return Trouble(
             since_s=round(now - self._since, 1),
             last_error=self.last_error,
+            last_error_ago_s=None if self.last_error is None else round(now - self._error_at, 1),
             last_exit=last,
             restarts=self.restarts,
             next_attempt_s=None if self._next_at is None else round(max(0.0, self._next_at - now), 1),

@@ -127,7 +127,9 @@ def test_status(busy):
     assert (code, err) == (0, "")
     assert out.startswith("hubd 1.2.3, up 5 min\n")
     assert re.search(
-        r"^demo +connected +modern +2026-07-28 +stdio +- +- +2 +0 +1 +0 +before: it \\x1b\[31mfell; too many", out, re.M
+        r"^demo +connected +- +2026-07-28 +stdio +- +2 +0 +1 +0\n    before: it \\x1b\[31mfell\n    degraded: too many",
+        out,
+        re.M,
     )
     assert json.loads(busy.run("status", "--json")[1])["upstreams"][0]["last_error"] == "it \x1b[31mfell"
 

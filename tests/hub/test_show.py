@@ -1,8 +1,10 @@
 """What people see."""
 
+import re
+
 import pytest
 
-from hub.show import duration, result, status, table, tools
+from hub.show import duration, record, result, status, table, tools
 
 STATUS = {
     "version": "1.2.3",
@@ -14,6 +16,7 @@ STATUS = {
             "era": "legacy",
             "version": "2025-11-25",
             "transport": "stdio",
+            "since_s": 10_900.0,
             "sessions": 3,
             "mode": "interactive",
             "parked": 2,
@@ -48,29 +51,116 @@ STATUS = {
 }
 
 
+def notes(**upstream):
+    """The lines below the row of an upstream."""
+    shown = status({"upstreams": [{"name": "time", **upstream}]})
+    return [line[4:] for line in shown.splitlines()[4:] if line.startswith("    ")]
+
+
 def test_past_trouble_of_a_running_upstream_is_told_as_past():
-    upstream = {"name": "time", "state": "connected", "last_error": "killed by SIGKILL\nnoise", "restarts": 1}
-    shown = status({"upstreams": [upstream]})
-    assert shown.splitlines()[3].endswith("before: killed by SIGKILL; restarted once")
+    error = "killed by SIGKILL\nnoise"
+    found = notes(state="connected", last_error=error, last_error_ago_s=130.0, restarts=1)
+    assert found == ["before: killed by SIGKILL (2 min ago)", "restarted once"]
 
 
 def test_trouble_of_an_upstream_on_its_way_is_told_as_it_is():
-    shown = status({"upstreams": [{"name": "time", "state": "reconnecting", "last_error": "exit 1"}]})
-    assert shown.splitlines()[3].endswith("  exit 1")
+    assert notes(state="reconnecting", last_error="exit 1") == ["exit 1"]
+
+
+@pytest.mark.covers("F-P-01", "F-P-27")
+def test_a_crash_loop_says_so_first_and_when_it_is_tried_again():
+    said = "\n".join(f"line {number}" for number in range(9))
+    found = notes(
+        state="reconnecting",
+        crash_loop=True,
+        ends_lately=4,
+        last_error=f"time exited with status 1\n{said}",
+        last_error_ago_s=2.0,
+        next_attempt_s=3.6,
+        failures=3,
+    )
+    assert found == [
+        "crash loop: ended or failed to start 4 times within 5 min",
+        "time exited with status 1 (2 s ago)",
+        *(f"| line {number}" for number in range(5, 9)),
+        "next attempt in 4 s, after 3 in a row that failed",
+    ]
+
+
+def test_who_waits_for_a_call_says_so():
+    assert notes(state="idle") == ["started by the first call that needs it"]
+    assert notes(state="failed", last_error="no") == [
+        "no",
+        "tried again when a call needs it, or by `hubd restart time`",
+    ]
+
+
+@pytest.mark.covers("F-P-28")
+def test_who_does_not_answer_pings_says_so():
+    assert notes(state="connected", silent_s=90.0, health="silent") == [
+        "not answering pings for 90 s; calls are sent all the same"
+    ]
+
+
+@pytest.mark.covers("F-C-01")
+def test_what_is_wrong_with_the_configuration_comes_first():
+    config = {"problem": "hubd.toml:3: no such key\nor so", "pending": ["listen"], "warnings": ["odd \x1b[31mkey"]}
+    upstream = {"name": "a", "state": "connected", "stale_config": "it does not start\nnoise"}
+    shown = status({"version": "1", "config": config, "upstreams": [upstream], "faults": 2}).split("\n")
+    assert shown[2:6] == [
+        "THE CONFIGURATION IS NOT USED, THE ONE BEFORE STAYS:",
+        "  hubd.toml:3: no such key",
+        "  or so",
+        "settings that need a restart of the hub: listen",
+    ]
+    assert "    goes on with its old settings: it does not start" in shown
+    assert shown[-2:] == [
+        "warning: odd \\x1b[31mkey",
+        "warning: the hub itself failed at something 2 times; its log says more",
+    ]
+
+
+def test_projects_are_shown_if_there_are_any():
+    shown = status({"projects": [{"root": "/home/me/x", "endpoint": "/mcp/p1", "hosts": 2}]})
+    assert shown.endswith("\nPROJECT     ENDPOINT  HOSTS\n/home/me/x  /mcp/p1       2")
+
+
+def test_a_full_table_fits_a_hundred_columns():
+    upstream = {
+        "name": "a-long-name",
+        "state": "reconnecting",
+        "since_s": 7e5,
+        "version": "2025-11-25",
+        "transport": "stdio",
+        "sessions": 32,
+        "mode": "interactive",
+        "counts": {"tools": 1000, "prompts": 10, "resources": 100_000, "templates": 10},
+        "last_error": "word " * 100,
+        "degraded": ["many words " * 30],
+    }
+    assert max(map(len, status({"upstreams": [upstream]}).split("\n"))) <= 100
+
+
+def test_records():
+    line = record({"at": 0, "kind": "stderr", "text": "it \x1b[31mfell", "pid": 7})
+    assert re.fullmatch(r"19(69|70)-\d\d-\d\d \d\d:\d\d:\d\d  stderr  it \\x1b\[31mfell", line)
+    assert record({"at": 0, "kind": "log", "text": "x"}).endswith("  log     x")
 
 
 def test_status():
     assert status(STATUS) == (
         "hubd 1.2.3, up 3 min\n"
         "\n"
-        "UPSTREAM  STATE      ERA     VERSION     TRANSPORT  SESSIONS  MODE         "
-        "TOOLS  PROMPTS  RESOURCES  TEMPLATES  NOTE\n"
-        "files     connected  legacy  2025-11-25  stdio             3  interactive  "
-        "   14        0          3          1  2 calls wait for answers of hosts; "
-        "1 question refused: nobody can tell which host it is for\n"
-        "broken    failed     -       -           -                 -  -            "
-        "    -        -          -          -  "
-        "exit 1:\\x1b[31m no; tried again when a host asks for it; too many tools; restarted 5 times\n"
+        "UPSTREAM  STATE      FOR  VERSION     VIA    SESSIONS       TOOLS  PROMPTS  RESOURCES  TMPL\n"
+        "files     connected  3 h  2025-11-25  stdio  3 interactive     14        0          3     1\n"
+        "    2 calls wait for answers of hosts\n"
+        "    1 question refused: nobody can tell which host it is for\n"
+        "broken    failed     -    -           -      -                  -        -          -     -\n"
+        "    exit 1:\\x1b[31m no\n"
+        "    | last words on stderr\n"
+        "    tried again when a call needs it, or by `hubd restart broken`\n"
+        "    degraded: too many tools\n"
+        "    restarted 5 times\n"
         "\n"
         "HOST                  TRANSPORT  VERSION     ENDPOINT  ATTACHED  IDLE  CALLS  ASKED\n"
         "Claude (claude-code)  unix       2025-06-18  /mcp      2 h       0 s       3      1\n"
