@@ -33,6 +33,8 @@ from upstreams.upstream import Upstream
 log = logging.getLogger(__name__)
 
 STARTS_AT_ONCE: Final = 8
+URGE_S: Final = 30.0
+"""How often one is tried that was given up, and that another waits to be replaced by."""
 
 
 class Upstreams(dict[str, Upstream]):
@@ -51,6 +53,10 @@ class Life:
         self.keeper = keeper
         self.scope = trio.CancelScope()
         self.over = trio.Event()
+        self.has_failed = False
+        """It could not take the place of another when it should."""
+        self.decided = trio.Event()
+        """It is no candidate any more."""
 
     def __repr__(self) -> str:
         return f"<Life of {self.upstream!r}>"
@@ -215,6 +221,7 @@ class Supervisor:
             life.upstream.known = False  # it has to run before it can take the place
             self._candidates[name] = life
             self._nursery.start_soon(life.run)
+            self._nursery.start_soon(self._urge, life)
         else:
             self._replace(life, at_once=starts_first)
 
@@ -243,6 +250,7 @@ class Supervisor:
         self._see_off(old)
         if self._candidates.get(name) is life:
             del self._candidates[name]
+            life.decided.set()
             self.upstreams[name] = life.upstream
             self._lives[name] = life
         else:
@@ -259,12 +267,21 @@ class Supervisor:
         elif upstream.state is State.CONNECTED and upstream.listed:
             log.info("%s is replaced: the new one is ready", name)
             self._replace(candidate, at_once=True)
-        else:
+        elif not candidate.has_failed:
+            candidate.has_failed = True
             log.warning("%s goes on as it was configured before: with its new settings it is not ready yet", name)
+
+    async def _urge(self, life: Life) -> None:
+        """Have a candidate tried for as long as it is one, though no call needs it."""
+        while not life.decided.is_set():
+            life.upstream.wanted.set()
+            with trio.move_on_after(URGE_S):
+                await life.decided.wait()
 
     def _drop_candidate(self, name: str) -> None:
         life = self._candidates.pop(name, None)
         if life is not None:
+            life.decided.set()
             life.upstream.retire()
             self._see_off(life)
 

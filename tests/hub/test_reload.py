@@ -2,38 +2,45 @@
 
 import contextlib
 import json
+import os
+import signal
+import socket
 
 import psutil
 import pytest
-from attached import INITIALIZE, Host, hubd, upstream
-from processes import running_hub
+from attached import DEMO, INITIALIZE, Host, Post, hubd, upstream
+from processes import HUBD, Hub, free_port, own_directories, running, running_hub
+
+from hub.control_client import ControlClient
 
 ECHO = {"tools": ["echo"]}
-SLOW = {"tools": ["echo", "slow"], "on": {"tools/call:slow": [["await_gone", "$file"], ["serve"]]}}
+LISTED = "notifications/tools/list_changed"
 
 
 def slow(file):
     """A server whose tool `slow` answers when `file` is gone."""
-    return json.loads(json.dumps(SLOW).replace("$file", str(file)))
+    return {"tools": ["echo", "slow"], "on": {"tools/call:slow": [["await_gone", str(file)], ["serve"]]}}
+
+
+@contextlib.contextmanager
+def controls(hub):
+    with ControlClient(hub.config.parent / "xdg_runtime_dir" / "hubd" / "control.sock") as client:
+        yield client
+
+
+def reload(hub):
+    """Have the files read; what came of it. When this returns they are in effect, whoever noticed them first."""
+    with controls(hub) as client:
+        return client.reload()
 
 
 def status(hub):
-    done = hubd(hub, "status", "--json")
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+    with controls(hub) as client:
+        return client.status()
 
 
 def pids(hub):
     return {each["name"]: each["pid"] for each in status(hub)["upstreams"]}
-
-
-def tools(hub):
-    return sorted(tool["name"] for tool in json.loads(hubd(hub, "tools", "--json").stdout))
-
-
-def reload(hub):
-    done = hubd(hub, "reload", "--json")
-    return done.returncode, json.loads(done.stdout)
 
 
 class Attached(Host):
@@ -70,8 +77,9 @@ class Attached(Host):
     def names(self):
         return sorted(tool["name"] for tool in self.request("tools/list", {})["result"]["tools"])
 
-    def wait_to_hear(self, method):
-        while method not in self.heard:
+    def hear_lists(self, times=1):
+        """Wait until it has been told so often that lists changed."""
+        while self.heard.count(LISTED) < times:
             message = self.receive()
             assert message is not None, "the hub hung up"
             if "method" in message:
@@ -89,28 +97,215 @@ def is_fine(answer):
     return "result" in answer and not answer["result"].get("isError")
 
 
-@pytest.mark.covers("F-C-07", "F-C-05", "F-C-02", "I-7")
-def test_what_is_added_comes_and_what_is_removed_goes(tmp_path):
-    with running_hub(tmp_path, upstream("a", ECHO) + upstream("b", ECHO)) as hub, Attached(hub) as host:
-        before = pids(hub)
-        hub.config.write_text(upstream("a", ECHO) + upstream("c", ECHO))
-        code, outcome = reload(hub)
-        assert code == 0
-        assert "added c; removed b" in outcome["summary"]
-        host.wait_to_hear("notifications/tools/list_changed")
-        assert host.call("a__echo")["result"]
-        assert "removed" in json.dumps(host.call("b__echo")) or "any more" in json.dumps(host.call("b__echo"))
-        assert is_fine(host.call("c__echo"))
-        assert pids(hub)["a"] == before["a"]
-        assert (
-            psutil.wait_procs([psutil.Process(before["b"])] if psutil.pid_exists(before["b"]) else [], timeout=20)[1]
-            == []
-        )
+def rename_over(file, text):
+    draft = file.with_name("draft")
+    draft.write_text(text)
+    draft.rename(file)
 
-        assert reload(hub)[1]["changed"] is False
-        hub.config.write_text(upstream("a", ECHO) + "[upstreams.c\n")
-        code, outcome = reload(hub)
-        assert code == 78
-        assert "line" in outcome["problem"]
-        assert status(hub)["config"]["problem"] == outcome["problem"]
+
+@pytest.mark.covers("F-C-07", "F-C-05", "F-C-04", "I-7")
+def test_what_is_added_comes_and_what_is_removed_goes(tmp_path):
+    gate = tmp_path / "gate"
+    gate.touch()
+    with running_hub(tmp_path, upstream("a", slow(gate)) + upstream("b", ECHO)) as hub, Attached(hub) as host:
+        before = pids(hub)
+        running = host.begin("tools/call", {"name": "a__slow", "arguments": {}})
+        rename_over(hub.config, upstream("a", slow(gate)) + upstream("c", ECHO))
+        host.hear_lists(2)  # one for what went, one for what came
+        assert host.names() == ["a__echo", "a__slow", "c__echo"]
         assert is_fine(host.call("c__echo"))
+        assert "configuration" in json.dumps(host.call("b__echo"))
+        assert is_gone(before["b"])
+        gate.unlink()
+        assert is_fine(host.end(running))
+        after = pids(hub)
+        hub.config.write_text("# another comment\n" + hub.config.read_text())
+        assert reload(hub)["changed"] is False
+        assert pids(hub) == after
+        assert after["a"] == before["a"]
+        assert host.heard.count(LISTED) == 2
+
+
+@pytest.mark.covers("F-C-02", "I-7")
+def test_what_cannot_be_used_changes_nothing_and_is_shown_until_it_can(tmp_path):
+    good = upstream("a", ECHO) + upstream("b", ECHO)
+    with running_hub(tmp_path, good) as hub, Attached(hub) as host:
+        before = pids(hub)
+        hub.config.write_text(good.replace("[upstreams.b]", "[upstreams.b"))
+        assert "line 5" in reload(hub)["problem"]
+        done = hubd(hub, "reload")
+        assert done.returncode == 78
+        assert "line 5" in done.stderr
+        assert "line 5" in status(hub)["config"]["problem"]
+        wrong = [
+            (good + "timeouts = 3\n", "timeouts"),
+            (good.replace("[upstreams.b]", "[upstreams.A]"), "taken"),
+            (good + "env = { TOKEN = '${NOT_SET_ANYWHERE}' }\n", "NOT_SET_ANYWHERE"),
+        ]
+        for text, says in wrong:
+            hub.config.write_text(text)
+            assert says in reload(hub)["problem"]
+            assert is_fine(host.call("a__echo"))
+        hub.config.write_text(good)
+        assert reload(hub)["problem"] is None
+        assert status(hub)["config"]["problem"] is None
+        assert hubd(hub, "reload").returncode == 0
+        assert pids(hub) == before
+        assert host.heard == []
+
+
+@pytest.mark.covers("F-C-03")
+def test_half_a_file_is_no_file_and_no_file_is_not_no_upstreams(tmp_path):
+    table = upstream("a", ECHO)
+    lines = table.splitlines(keepends=True)
+    text = "".join([lines[0], *lines[2:], lines[1].rstrip("\n")])  # the command comes last, so that no part is whole
+    with running_hub(tmp_path, text) as hub, Attached(hub) as host:
+        before = pids(hub)
+        for length in range(0, len(text), 7):
+            hub.config.write_text(text[:length])
+            assert reload(hub)["problem"], text[:length]
+        hub.config.unlink()
+        assert "hubd.toml" in reload(hub)["problem"]
+        hub.config.mkdir()
+        assert reload(hub)["problem"]
+        hub.config.rmdir()
+        os.mkfifo(hub.config)
+        assert reload(hub)["problem"]
+        hub.config.unlink()
+        assert is_fine(host.call("a__echo"))
+        hub.config.write_text(text)
+        assert reload(hub)["problem"] is None
+        assert pids(hub) == before
+        assert host.heard == []
+
+
+@pytest.mark.covers("F-D-04")
+def test_signals(tmp_path):
+    with running_hub(tmp_path, upstream("a", ECHO)) as hub, Attached(hub) as host:
+        for number in (signal.SIGUSR1, signal.SIGPIPE, signal.SIGHUP):
+            assert hub.process.signalled(number) is None
+        hub.config.write_text(upstream("a", ECHO) + upstream("b", ECHO))
+        for _ in range(20):
+            hub.process.signalled(signal.SIGHUP, patience_s=0.01)
+        host.hear_lists()
+        assert host.names() == ["a__echo", "b__echo"]
+        assert hub.process.stop() == 0
+
+
+@pytest.mark.covers("F-C-09", "F-C-02")
+def test_another_address_is_bound_before_the_old_one_is_left(tmp_path):
+    gate = tmp_path / "gate"
+    gate.touch()
+    first, second = free_port(), free_port()
+    table = upstream("a", slow(gate)) + upstream("b", ECHO)
+
+    def text(port):
+        return f'listen = "127.0.0.1:{port}"\nauth = "none"\n{table}'
+
+    env = own_directories(tmp_path)
+    file = tmp_path / "hubd.toml"
+    file.write_text(text(first))
+    argv = [HUBD, "serve", "--config", file]
+    with running(argv, tmp_path / "hubd.log", env=env, cwd=tmp_path) as process:
+        url = process.wait_for(r"https?://[^\s\"]+/mcp")[0]
+        hub = Hub(url, None, env, file, process)
+        assert Post(hub, "b__echo", {}).answer()[0] == 200
+        before = pids(hub)
+        running_call = Post(hub, "a__slow", {})
+        file.write_text(text(second))
+        assert reload(hub)["problem"] is None
+        moved = Hub(f"http://127.0.0.1:{second}/mcp", None, env, file, process)
+        assert Post(moved, "b__echo", {}).answer()[0] == 200
+        with pytest.raises(ConnectionRefusedError):
+            Post(hub, "b__echo", {})
+        gate.unlink()
+        assert running_call.answer()[0] == 200
+        with socket.create_server(("127.0.0.1", first)):
+            file.write_text(text(first))
+            assert "cannot listen" in reload(hub)["problem"]
+            assert Post(moved, "b__echo", {}).answer()[0] == 200
+        file.write_text(text(second).replace('"none"', '"token"'))
+        assert reload(hub)["problem"] is None
+        assert Post(moved, "b__echo", {}).answer()[0] == 401
+        token = hubd(hub, "token").stdout.strip()
+        assert Post(moved, "b__echo", {}, token=token).answer()[0] == 200
+        assert pids(hub) == before
+
+
+@pytest.mark.covers("F-C-11", "F-C-06")
+def test_a_rotated_secret_restarts_only_what_uses_it(tmp_path):
+    secret = tmp_path / "secret"
+    secret.write_text("one")
+    secret.chmod(0o600)
+    shown = {"tools": ["show"], "on": {"tools/call:show": [["environment"]]}}
+    text = upstream("a", shown) + f"env = {{ TOKEN = '${{file:{secret}}}' }}\n" + upstream("b", ECHO)
+    with running_hub(tmp_path, text) as hub, Attached(hub) as host:
+        before = pids(hub)
+        assert '\\"TOKEN\\": \\"one\\"' in json.dumps(host.call("a__show"))
+        secret.write_text("two")
+        assert reload(hub)["problem"] is None
+        assert '\\"TOKEN\\": \\"two\\"' in json.dumps(host.call("a__show"))
+        after = pids(hub)
+        assert (after["a"] == before["a"], after["b"] == before["b"]) == (False, True)
+        secret.unlink()
+        assert reload(hub)["problem"]
+        assert pids(hub) == after
+
+
+def test_a_hub_that_found_nothing_takes_what_comes(tmp_path):
+    env = own_directories(tmp_path)
+    argv = [HUBD, "serve", "--listen", "127.0.0.1:0"]
+    with running(argv, tmp_path / "hubd.log", env=env, cwd=tmp_path) as process:
+        url = process.wait_for(r"https?://[^\s\"]+/mcp")[0]
+        file = tmp_path / "xdg_config_home" / "hubd" / "hubd.toml"
+        hub = Hub(url, None, env, tmp_path / "hubd.toml", process)
+        with Attached(hub) as host:
+            assert "demo__add" in host.names()
+            file.parent.mkdir()
+            file.write_text(upstream("a", ECHO))
+            host.hear_lists(2)
+            assert host.names() == ["a__echo"]
+            assert status(hub)["config"]["files"] == [str(file)]
+            file.unlink()
+            assert "gone" in reload(hub)["problem"]
+            assert host.names() == ["a__echo"]
+
+
+def test_one_that_serves_a_single_host_follows_its_file_as_well(tmp_path):
+    file = tmp_path / "hubd.toml"
+    file.write_text(DEMO)
+    with running([HUBD, "serve", "--stdio", "--config", file], tmp_path / "log", env=own_directories(tmp_path)) as hub:
+
+        def say(**message):
+            hub.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
+
+        say(id=1, method="initialize", params=INITIALIZE)
+        hub.wait_for(r'"id":1\b')
+        say(method="notifications/initialized")
+        say(id=2, method="tools/list", params={})
+        hub.wait_for(r"demo__add")
+        file.write_text(DEMO + upstream("a", ECHO))
+        hub.wait_for(LISTED)
+        say(id=3, method="tools/list", params={})
+        hub.wait_for(r"a__echo")
+
+
+def test_the_log_goes_on_in_a_new_file(tmp_path):
+    """That of a hub which a shim started, in the state directory."""
+    env = own_directories(tmp_path)
+    state = tmp_path / "xdg_state_home" / "hubd"
+    state.mkdir(mode=0o700)
+    log = state / "hubd.log"
+    file = tmp_path / "hubd.toml"
+    file.write_text(upstream("a", ECHO))
+    with running([HUBD, "serve", "--config", file, "--listen", "127.0.0.1:0"], log, env=env, cwd=tmp_path) as process:
+        process.wait_for(r"https?://[^\s\"]+/mcp")
+        log.rename(state / "hubd.log.1")
+        process.signalled(signal.SIGUSR1)
+        hub = Hub("", None, env, file, process)
+        with Attached(hub):
+            file.write_text(upstream("b", ECHO))
+            assert reload(hub)["problem"] is None
+        assert process.stop() == 0
+        assert "added b" in log.read_text()
+        assert "added b" not in (state / "hubd.log.1").read_text()
