@@ -11,11 +11,11 @@ class NotPrivate(Exception):
     """A directory that must be ours alone is not, or cannot be made."""
 
 
-def runtime_dir() -> str:
+def runtime_dir(environ: "os._Environ[str] | dict[str, str]" = os.environ) -> str:
     """For sockets and locks: `$HUBD_RUNTIME_DIR`, `$XDG_RUNTIME_DIR/hubd`, `/run/user/UID/hubd` or `/tmp/hubd-UID`."""
-    if own := _absolute("HUBD_RUNTIME_DIR"):
+    if own := _absolute("HUBD_RUNTIME_DIR", environ):
         return own
-    base = _absolute("XDG_RUNTIME_DIR")
+    base = _absolute("XDG_RUNTIME_DIR", environ)
     usual = f"/run/user/{os.getuid()}"
     if base is None and os.access(usual, os.W_OK | os.X_OK):
         base = usual
@@ -60,9 +60,9 @@ def private_dir(path: str) -> str:
     return path
 
 
-def _absolute(variable: str) -> str | None:
+def _absolute(variable: str, environ: "os._Environ[str] | dict[str, str]" = os.environ) -> str | None:
     """The directory a variable names; relative ones are to be ignored (XDG base directories)."""
-    value = os.environ.get(variable, "").rstrip("/")
+    value = environ.get(variable, "").rstrip("/")
     return value if value.startswith("/") else None
 
 

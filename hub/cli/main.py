@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from config.schema import ConfigError
-from hub.cli import config, editing, hosts, importing, running, service
+from hub.cli import config, doctor, editing, hosts, importing, running, service
 from hub.cli.base import EX_CONFIG, EX_FAILED, EX_INTERRUPTED, EX_UNAVAILABLE, EX_USAGE, UsageError, failed
 from hub.control_client import ControlFailed, HubNotRunning
 
-FAMILIES: Final = (running, config, editing, service, hosts, importing)
+FAMILIES: Final = (running, config, editing, service, hosts, importing, doctor)
 """Modules that `add_commands`, in the order of the help."""
 
 EPILOG: Final = """exit codes:

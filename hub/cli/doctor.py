@@ -1,0 +1,60 @@
+"""`hubd doctor`: what is wrong on this machine, why that matters, and what to do."""
+
+import argparse
+from typing import Any
+
+from hub.cli.base import EX_FAILED, EX_OK, add, as_json, client
+
+
+def add_commands(commands: Any) -> None:
+    """`doctor`."""
+    add(commands, "doctor", _doctor, "find what is wrong between hosts, hub and servers, with the fixes", json=True)
+
+
+def _doctor(options: argparse.Namespace) -> int:
+    from pathlib import Path
+
+    import msgspec
+
+    from config import places
+    from config.hosts import Machine
+    from hub.cli.hosts import own_command
+    from hub.doctor import examine, findings
+    from hub.wire.clean import printable
+    from hub.wire.mcp import HUBD_VERSION
+
+    examined = examine(
+        Machine.this(),
+        hubd=own_command(),
+        version=HUBD_VERSION,
+        status=_status(),
+        records=Path(places.state_dir(), "installed.json"),
+        token=Path(places.state_dir(), "token"),
+    )
+    found = findings(examined)
+    if options.json:
+        print(as_json(msgspec.to_builtins(found)))
+    else:
+        for finding in found:
+            print(printable(f"{finding.level}: {finding.what}"))
+            print(printable(f"    why: {finding.why}"))
+            print(printable(f"    fix: {finding.fix}"))
+        counted = {level: sum(each.level == level for each in found) for level in ("problem", "warning", "note")}
+        counts = [f"{count} {level}{'s' * (count != 1)}" for level, count in counted.items() if count]
+        print(f"\n{', '.join(counts)}" if found else "nothing is wrong")
+    return EX_FAILED if any(finding.level != "note" for finding in found) else EX_OK
+
+
+def _status() -> dict[str, Any] | None:
+    """What the running hub says; None: there is none, and none is started for this."""
+    from config import places
+    from hub.control_client import ControlFailed, HubNotRunning
+    from hub.starter import is_alive
+
+    try:
+        if not is_alive(f"{places.runtime_dir()}/hubd.lock"):
+            return None
+        with client() as hub:
+            return hub.status()
+    except (OSError, HubNotRunning, ControlFailed):
+        return None

@@ -1,0 +1,355 @@
+"""`hubd doctor`: each thing that can be wrong is found, said with its fix, and nothing else is."""
+
+import json
+import os
+import socket
+import stat
+import subprocess
+from pathlib import Path
+
+import host_homes
+import pytest
+from host_homes import HOMES
+from processes import HUBD, own_directories, running
+
+from config import hostfile
+from config.hosts import KEY, Machine, all_hosts, http_entry, stdio_entry
+from hub import doctor
+from upstreams import orphans
+
+
+class Case:
+    """A home directory, and what the checks say about it."""
+
+    def __init__(self, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.home = home
+        self.hubd = home / "bin" / "hubd"
+        self.program(self.hubd)
+        self.config = home / ".config" / "hubd"
+        self.config.mkdir(parents=True, mode=0o700)
+        self.environ = {"PATH": f"{home}/bin:/usr/bin:/bin"}
+        self.status: dict[str, object] | None = {"version": "1", "upstreams": []}
+        for name, directory in (("CONFIG", ".config"), ("STATE", "state"), ("RUNTIME", "run")):
+            monkeypatch.setenv(f"XDG_{name}_{'DIR' if name == 'RUNTIME' else 'HOME'}", str(home / directory))
+        monkeypatch.delenv("HUBD_RUNTIME_DIR", raising=False)
+
+    def program(self, path: Path) -> None:
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("#!/bin/sh\n")
+        path.chmod(0o755)
+
+    def toml(self, text: str, name: str = "hubd.toml") -> Path:
+        path = self.config / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+        path.chmod(0o600)
+        return path
+
+    def host(self, id: str, text: str | None = None) -> Path:
+        path = host_homes.write(self.home, id)[id]
+        if text is not None:
+            path.write_text(text)
+        return path
+
+    def examined(self) -> doctor.Examined:
+        return doctor.examine(
+            Machine(self.home, self.environ),
+            hubd=str(self.hubd),
+            version="1",
+            status=self.status,
+            records=self.home / "installed.json",
+            token=self.home / "token",
+        )
+
+    def found(self, check):
+        return list(check(self.examined()))
+
+    def one(self, check):
+        (finding,) = self.found(check)
+        assert finding.what
+        assert finding.why
+        assert finding.fix
+        return finding
+
+
+@pytest.fixture
+def case(tmp_path, monkeypatch):
+    return Case(tmp_path, monkeypatch)
+
+
+def test_nothing_wrong_nothing_found(case):
+    case.toml('[upstreams.a]\ncommand = "sh"\n')
+    entry = stdio_entry(all_hosts()["cursor"], str(case.hubd))
+    case.host("cursor", json.dumps({"mcpServers": {KEY: entry}}))
+    machine_wide = (doctor.left_behind, doctor.other_daemons)
+    assert [finding for check in doctor.CHECKS if check not in machine_wide for finding in case.found(check)] == []
+
+
+# --- the configuration ------------------------------------------------------------------------------------------------
+
+
+def test_a_configuration_that_cannot_be_used(case):
+    path = case.toml('[upstreams.a]\ncommand = "sh"\nenv = { K = "${NOT_SET}" }\n[upstreams.b]\nurl = "ftp://x"\n')
+    unset, wrong = case.found(doctor.configuration)
+    assert f"{path}, line 3" in unset.what
+    assert "the variable NOT_SET is not set" in unset.why
+    assert "upstreams.b.url" in wrong.what
+    assert unset.level == wrong.level == "problem"
+
+
+def test_a_configuration_that_is_doubtful(case):
+    case.toml('[upstreams.MyServer]\ncommand = "sh"\n')
+    assert case.one(doctor.configuration).level == "warning"
+
+
+def test_one_server_under_two_names(case):
+    case.toml(
+        '[upstreams.a]\nurl = "https://x/mcp"\n[upstreams.b]\nurl = "https://x/mcp/"\n'
+        '[upstreams.c]\nurl = "https://x/mcp"\ndisabled = true\n'
+    )
+    finding = case.one(doctor.same_server_twice)
+    assert finding.what == "a and b are the same server"
+    assert "hubd disable b" in finding.fix
+
+
+def test_commands_that_are_not_there(case):
+    (case.home / "plain").write_text("")
+    case.toml(
+        f'[upstreams.a]\ncommand = "no-such-program"\n[upstreams.b]\ncommand = "{case.home}/plain"\n'
+        f'[upstreams.c]\ncommand = "{case.home}/none"\n[upstreams.d]\ncommand = "sh"\n'
+        '[upstreams.e]\ncommand = "no-such-program"\ndisabled = true\n'
+    )
+    missing, plain, none = case.found(doctor.commands)
+    assert "no-such-program is not found" in missing.what
+    assert plain.fix == f"run `chmod +x {case.home}/plain`"
+    assert none.what.endswith("none is not found")
+
+
+def test_commands_that_only_a_shell_finds(case):
+    case.program(case.home / "bin" / "only-here")
+    case.toml('[upstreams.a]\ncommand = "only-here"\n')
+    finding = case.one(doctor.commands)
+    assert finding.level == "warning"
+    assert f'command = "{case.home}/bin/only-here"' in finding.fix
+    case.toml(f'[upstreams.a]\ncommand = "only-here"\nenv = {{ PATH = "{case.home}/bin" }}\n')
+    assert case.found(doctor.commands) == []
+
+
+@pytest.mark.parametrize(
+    ("words", "package"),
+    [
+        ("npx -y @scope/server", "@scope/server"),
+        ("npx -y @scope/server@latest", "@scope/server@latest"),
+        ("npx -y server@1.2.3", None),
+        ("/usr/bin/npx server", "server"),
+        ("uvx server", "server"),
+        ("uvx server@1.0", None),
+        ("uvx --from server==1.0 run", None),
+        ("uvx --from server run", "server"),
+        ("uv tool run server", "server"),
+        ("pipx run server", "server"),
+        ("uvx --from git+https://x/y@main run", None),
+        ("npx ./local", None),
+        ("uv run server.py", None),
+        ("node server.js", None),
+    ],
+)
+def test_packages_without_a_version(case, words, package):
+    command, *args = words.split()
+    case.toml(f'[upstreams.a]\ncommand = "{command}"\nargs = {json.dumps(args)}\n')
+    found = case.found(doctor.unpinned_packages)
+    assert [finding.what.rpartition(" of ")[2].partition(" is ")[0] for finding in found] == (
+        [package] if package else []
+    )
+
+
+def test_addresses_where_nobody_listens(case):
+    with socket.create_server(("127.0.0.1", 0)) as listener, socket.create_server(("127.0.0.1", 0)) as closed:
+        open_port, closed_port = listener.getsockname()[1], closed.getsockname()[1]
+        closed.close()
+        case.toml(
+            f'[upstreams.a]\nurl = "http://127.0.0.1:{open_port}/mcp"\n'
+            f'[upstreams.b]\nurl = "http://127.0.0.1:{closed_port}/mcp?key=hidden"\n'
+        )
+        finding = case.one(doctor.addresses)
+    assert finding.what == f"b: http://127.0.0.1:{closed_port} cannot be reached"
+    assert finding.why == "Connection refused"
+
+
+def test_an_address_that_does_not_speak_tls(case):
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        case.toml(f'[upstreams.a]\nurl = "https://127.0.0.1:{listener.getsockname()[1]}/mcp"\n')
+        assert case.one(doctor.addresses).why == "no answer within 2 s"
+
+
+def test_files_that_others_may_read(case):
+    path = case.toml('[upstreams.a]\ncommand = "sh"\nenv = { TOKEN = "abc123" }\n')
+    assert case.found(doctor.open_files) == []
+    path.chmod(0o644)
+    finding = case.one(doctor.open_files)
+    assert finding.fix == f"run `chmod 600 {path}`"
+    assert "abc123" not in str(finding)
+    path.write_text('[upstreams.a]\ncommand = "sh"\n')
+    assert case.found(doctor.open_files) == []
+    state = case.home / "state" / "hubd"
+    state.mkdir(parents=True)
+    state.chmod(0o755)
+    assert case.one(doctor.open_files).fix == f"run `chmod 700 {state}`"
+
+
+# --- hosts ------------------------------------------------------------------------------------------------------------
+
+
+def test_servers_that_hosts_still_start(case):
+    case.toml('[upstreams.docs]\nurl = "https://learn.example/api/mcp"\n')
+    case.host("vscode")
+    finding = case.one(doctor.double_imports)
+    assert finding.what == 'VS Code starts "docs" itself, and the hub has it as docs'
+    assert finding.fix == "run `hubd import vscode --disable-originals`"
+    case.host("vscode", '{"servers": {"docs": {"url": "https://learn.example/api/mcp", "disabled": true}}}')
+    assert case.found(doctor.double_imports) == []
+
+
+@pytest.mark.parametrize("id", HOMES)
+def test_a_host_without_the_hub(case, id):
+    case.host(id)
+    assert f"run `hubd install {id}`" in [finding.fix for finding in case.found(doctor.entries)]
+
+
+@pytest.mark.parametrize("id", HOMES)
+def test_a_host_whose_hub_is_gone(case, id):
+    path = case.host(id)
+    host = all_hosts()[id]
+
+    def with_command(command):
+        text = HOMES[id].text
+        path.write_text(hostfile.insert(host.shape, text, KEY, stdio_entry(host, command)).apply(text))
+
+    def found():  # an extension's file is also a sign of its editor
+        return [finding for finding in case.found(doctor.entries) if finding.fix == f"run `hubd install {id}`"]
+
+    with_command(str(case.hubd))
+    assert found() == []
+    with_command("/gone/hubd")
+    (finding,) = found()
+    assert finding.level == "problem"
+    assert "/gone/hubd, which is not there" in finding.what
+    with_command("hubd")
+    (finding,) = found()
+    assert "without a path" in finding.what
+
+
+def test_an_entry_by_url(case):
+    host = all_hosts()["cursor"]
+    case.toml('listen = "127.0.0.1:9999"\n')
+    (case.home / "token").write_text("tttttttttttttttt\n")
+
+    def with_url(url, token):
+        case.host("cursor", json.dumps({"mcpServers": {KEY: http_entry(host, url, token)}}))
+
+    with_url("http://127.0.0.1:9999/mcp", "tttttttttttttttt")
+    assert case.found(doctor.entries) == []
+    with_url("http://127.0.0.1:8765/mcp", "tttttttttttttttt")
+    assert "another port" in case.one(doctor.entries).what
+    with_url("http://127.0.0.1:9999/mcp", "old")
+    assert "does not have the hub's token" in case.one(doctor.entries).what
+
+
+def test_a_host_s_file_that_cannot_be_read(case):
+    case.host("cursor", "{")
+    assert "is not JSON" in case.one(doctor.entries).why
+    case.host("cursor", '{"mcpServers": {"hub": {"command": "usb-hub"}}}')
+    assert "does not start hubd" in case.one(doctor.entries).what
+
+
+# --- the daemon -------------------------------------------------------------------------------------------------------
+
+
+def test_no_daemon_is_only_noted(case):
+    case.status = None
+    assert case.one(doctor.daemon).level == "note"
+
+
+def test_a_daemon_of_another_version_and_what_it_says(case):
+    case.status = {
+        "version": "0",
+        "config": {"pending": ["listen"]},
+        "upstreams": [{"name": "a", "state": "failed", "last_error": "no such file\nmore"}, {"name": "b"}],
+    }
+    version, pending, failed = case.found(doctor.daemon)
+    assert "is version 0, and this is 1" in version.what
+    assert pending.what.endswith("listen")
+    assert (failed.what, failed.why, failed.fix) == ("a: it has failed", "no such file", "see `hubd logs a`")
+
+
+def test_a_daemon_with_its_sockets_elsewhere(case, tmp_path):
+    env = own_directories(tmp_path / "other") | {"HUBD_RUNTIME_DIR": str(tmp_path / "other" / "sockets")}
+    (tmp_path / "other" / "sockets").mkdir(mode=0o700)
+    with running([HUBD, "serve", "--listen", "127.0.0.1:0"], tmp_path / "log", env=env, cwd=tmp_path) as process:
+        process.wait_for("http://")
+        (finding,) = [each for each in case.found(doctor.other_daemons) if f"process {process.pid})" in each.what]
+    assert env["HUBD_RUNTIME_DIR"] in finding.what
+
+
+def test_a_socket_that_nobody_listens_on(case):
+    directory = case.home / "run" / "hubd"
+    directory.mkdir(parents=True, mode=0o700)
+    with socket.socket(socket.AF_UNIX) as listener:  # as a service manager holds it
+        listener.bind(str(directory / "hubd.sock"))
+        listener.listen()
+        assert case.found(doctor.stale_sockets) == []
+    assert stat.S_ISSOCK(os.stat(directory / "hubd.sock").st_mode)
+    assert case.one(doctor.stale_sockets).level == "note"
+
+
+def test_the_worst_comes_first(case, monkeypatch):
+    levels = ["note", "problem", "warning", "problem"]
+    made = [doctor.Finding("c", level, str(at), "", "") for at, level in enumerate(levels)]
+    monkeypatch.setattr(doctor, "CHECKS", (lambda _: iter(made),))
+    assert [each.what for each in doctor.findings(case.examined())] == ["1", "3", "2", "0"]
+
+
+# --- the command ------------------------------------------------------------------------------------------------------
+
+
+def test_the_command(tmp_path):
+    env = own_directories(tmp_path) | {"HOME": str(tmp_path / "me"), "PATH": "/usr/bin:/bin"}
+    (tmp_path / "me").mkdir()
+
+    def run(*words):
+        return subprocess.run(
+            [HUBD, "doctor", *words], env=env, capture_output=True, text=True, timeout=60, check=False
+        )
+
+    before = sorted(tmp_path.rglob("*"))
+    shown = run("--json")
+    found = [
+        each for each in json.loads(shown.stdout) if each["check"] != "orphan" and "another hub" not in each["what"]
+    ]
+    assert [each["what"] for each in found] == ["no hub is running"]
+    assert sorted(tmp_path.rglob("*")) == before
+    host_homes.write(tmp_path / "me", "cursor")
+    shown = run()
+    assert shown.returncode == 1
+    assert "warning: Cursor does not have the hub\n    why: " in shown.stdout
+    assert "    fix: run `hubd install cursor`" in shown.stdout
+
+
+def test_with_a_running_hub(tmp_path):
+    env = own_directories(tmp_path)
+    config = Path(env["XDG_CONFIG_HOME"]) / "hubd" / "hubd.toml"
+    config.parent.mkdir(mode=0o700)
+    config.write_text('listen = "127.0.0.1:0"\n[upstreams.a]\ncommand = "sh"\ndisabled = true\n')
+    with running([HUBD, "serve"], tmp_path / "log", env=env, cwd=tmp_path) as process:
+        process.wait_for("http://")
+        shown = subprocess.run([HUBD, "doctor", "--json"], env=env, capture_output=True, timeout=60, check=False)
+    found = {each["check"] for each in json.loads(shown.stdout)}
+    assert not found & {"socket", "mode", "configuration"}
+    assert not [each for each in json.loads(shown.stdout) if f"process {process.pid})" in each["what"]]
+
+
+def test_servers_that_a_dead_hub_left_behind(case, monkeypatch):
+    monkeypatch.setattr(orphans, "orphans", lambda: [orphans.Orphan(41, 40, "node")])
+    finding = case.one(doctor.left_behind)
+    assert "process 41 (node)" in finding.what
+    assert "kill 41" in finding.fix
