@@ -11,6 +11,7 @@ from config.state import Memory
 from hub.link.exchange import Operation, Overloaded, UpstreamUnavailable
 from hub.wire.jsonrpc import Failure, raw
 from hub.wire.mcp import L4, MODERN
+from upstreams.lifecycle import State
 from upstreams.pool import MAX_SESSIONS
 from upstreams.supervisor import Supervisor
 from upstreams.watches import LINGER_S
@@ -212,3 +213,24 @@ async def test_the_other_side_of_a_server_of_both_eras_is_watched_when_it_is_use
     await fake.touch(A, over=main)
     await settle()
     assert (one.heard, plain.heard) == ([A, A, A, A], [A])
+
+
+# --- upstreams that are stopped when nobody needs them ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("version", [L4, MODERN])
+async def test_what_is_watched_keeps_its_upstream_and_a_watch_starts_one_that_is_idle(autojump_clock, nursery, version):
+    fake, upstream, _ = await an_upstream(nursery, version, idle_stop_s=100)
+    await trio.sleep(101)
+    assert upstream.state is State.IDLE
+    one = Reader()
+    assert await upstream.watch(A, one) is None
+    await trio.sleep(1000)
+    assert upstream.state is State.CONNECTED
+    await fake.touch(A)
+    await settle()
+    assert one.heard == [A]
+    upstream.unwatch(A, one)
+    await trio.sleep(300)
+    assert upstream.state is State.IDLE
+    assert len(fake.conversations) == 2
