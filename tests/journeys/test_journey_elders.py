@@ -66,6 +66,17 @@ async def test_a_host_is_asked_in_its_own_era(autojump_clock, carrier):
         assert both.handshakes == 2, "it asks, so that each host has its own"
 
 
+async def test_the_call_that_starts_an_idle_server_is_asked_in_its_own_era_too(autojump_clock):
+    both = Both()
+    async with a_house({"both": both}, upstreams={"both": {"idle_stop_s": 50}}) as house:
+        await trio.sleep(51)
+        upstream = house.hub.supervisor.upstreams["both"]
+        assert upstream.status().state == "idle"
+        host = willing(await house.host("lines", L4, capabilities=CAN))
+        assert text(await host.call("both__echo")) == "me"
+        assert upstream.status().state == "connected"
+
+
 async def test_a_server_of_one_era_is_tried_once(autojump_clock):
     modern = FakeUpstream(version=MODERN)
     async with a_house({"up": modern}) as house:
