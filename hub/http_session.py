@@ -16,7 +16,7 @@ from hub.http_server import HttpResponse
 from hub.link.exchange import Caller, Identity
 from hub.registry import Downstream, Downstreams, Router
 from hub.relay import HostExchange, keep_untold
-from hub.resume import Archive, EventStream
+from hub.resume import LISTEN_RETRY_MS, RETRY_MS, Archive, EventStream
 from hub.revival import Past, Revival
 from hub.serving import answer
 from hub.wire.jsonrpc import Reply, Request, Result, encode_notification, raw
@@ -68,7 +68,9 @@ class HttpSession(Downstream):
 
     def _new_stream(self, prefix: str) -> EventStream:
         self._opened += 1
-        stream = EventStream(f"{prefix}{self._life}{self._opened}", primed=self.version == L4)
+        name = f"{prefix}{self._life}{self._opened}"
+        retry_ms = RETRY_MS if prefix == _ANSWERS else LISTEN_RETRY_MS
+        stream = EventStream(name, primed=self.version == L4, retry_ms=retry_ms)
         self.streams[stream.name] = stream
         return stream
 

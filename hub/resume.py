@@ -23,6 +23,9 @@ VITAL_BYTES: Final = 16 << 20
 """Of questions and answers. The newest of them is kept whatever its size, until the archive is full."""
 KEEP_S: Final = 300.0
 RETRY_MS: Final = 1000
+LISTEN_RETRY_MS: Final = 3000
+"""How soon to come back: for an answer, and for a stream that has none. A host may try only once (Python's SDK), and a
+hub that was killed takes its time to start."""
 CONGESTED_BYTES: Final = 512 << 10
 """Beyond this much unread, what may be dropped is (F-H-04)."""
 
@@ -34,9 +37,20 @@ class EventStream:
     hosts of older ones try to parse it.
     """
 
-    __slots__ = ("_events", "_on_left", "_primed", "_response", "_vital_bytes", "bytes_kept", "done", "name", "number")
+    __slots__ = (
+        "_events",
+        "_on_left",
+        "_primed",
+        "_response",
+        "_retry_ms",
+        "_vital_bytes",
+        "bytes_kept",
+        "done",
+        "name",
+        "number",
+    )
 
-    def __init__(self, name: str, *, primed: bool) -> None:
+    def __init__(self, name: str, *, primed: bool, retry_ms: int = RETRY_MS) -> None:
         self.name = name
         self.number = 0
         self.done = False
@@ -44,6 +58,7 @@ class EventStream:
         self._events: deque[tuple[int, bytes, bool]] = deque()
         self._vital_bytes = 0
         self._primed = primed
+        self._retry_ms = retry_ms
         self._response: HttpResponse | None = None
         self._on_left: Callable[[], None] | None = None
 
@@ -78,7 +93,7 @@ class EventStream:
         response.on_gone = self._lost
         missed = [event for number, event, _ in self._events if after is None or number > after]
         if after is None and self._primed:
-            missed.insert(0, encode_event(b"", id=f"{self.name}-0", retry_ms=RETRY_MS))
+            missed.insert(0, encode_event(b"", id=f"{self.name}-0", retry_ms=self._retry_ms))
         if missed:
             response.write(b"".join(missed))
         if self.done:

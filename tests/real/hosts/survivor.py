@@ -1,0 +1,52 @@
+"""A host on the handshake-era Python SDK that knows nothing of hubs and of their ends. It does what lines tell it:
+
+    tools | subscribe URI | call NAME | heard | id
+
+and prints one line of JSON for each; `heard` waits for the next notification.
+"""
+
+import json
+import sys
+
+import anyio
+import mcp.types as types
+from common import plain
+from mcp import ClientSession
+from mcp.client.streamable_http import streamable_http_client
+from pydantic import AnyUrl
+
+
+async def main(url):
+    hear, heard = anyio.create_memory_object_stream(100)
+
+    async def on_message(message):
+        if isinstance(message, types.ServerNotification):
+            await hear.send(plain(message.root))
+
+    async with (
+        streamable_http_client(url) as (read, write, get_id),
+        ClientSession(read, write, message_handler=on_message) as session,
+    ):
+        await session.initialize()
+        say({"ready": True})
+        while line := await anyio.to_thread.run_sync(sys.stdin.readline, abandon_on_cancel=True):
+            match line.split():
+                case ["tools"]:
+                    say([tool.name for tool in (await session.list_tools()).tools])
+                case ["subscribe", uri]:
+                    say(plain(await session.subscribe_resource(AnyUrl(uri))))
+                case ["call", name]:
+                    say(plain(await session.call_tool(name, {})))
+                case ["heard"]:
+                    with anyio.fail_after(30):
+                        say(await heard.receive())
+                case ["id"]:
+                    say(get_id())
+
+
+def say(answer):
+    sys.stdout.write(json.dumps(answer) + "\n")
+    sys.stdout.flush()
+
+
+anyio.run(main, sys.argv[1])

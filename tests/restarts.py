@@ -1,0 +1,73 @@
+"""A hub that is killed and started again on the same port and state, over an upstream that starts when it is let."""
+
+import contextlib
+import json
+import os
+import signal
+import sys
+import threading
+from pathlib import Path
+
+from processes import HUBD, Hub, own_directories, running
+
+TICK = threading.Event()
+"""Never set: to wait a little in a thread."""
+
+
+class Gate:
+    """In front of a server's command: while it is `shut`, the server starts and does nothing."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def command(self, *argv: str) -> str:
+        """The entries of a table of hubd.toml."""
+        script = f'if test -p "{self._path}"; then read -r line < "{self._path}"; fi; exec "$@"'
+        args = ["-c", script, "sh", *argv]
+        return f'command = "/bin/sh"\nargs = {json.dumps(args)}\n'
+
+    def shut(self) -> None:
+        os.mkfifo(self._path)
+
+    def open(self) -> None:
+        """Let the server that waits go on, and all that follow."""
+        with self._path.open("w") as pipe:  # waits for it
+            self._path.unlink()
+            pipe.write("\n")
+
+
+def demo(gate: Gate) -> str:
+    """The configuration of a hub with the demo server behind a gate."""
+    return "[upstreams.demo]\n" + gate.command(sys.executable, "-I", "-m", "upstreams.demo")
+
+
+@contextlib.contextmanager
+def a_run(directory: Path, config: str, port: int = 0):
+    """One run of the hub; what it said is kept in one log per run."""
+    env = own_directories(directory)
+    file = directory / "hubd.toml"
+    file.write_text(config)
+    argv = [HUBD, "serve", "--config", file, "--listen", f"127.0.0.1:{port}", "--auth", "none"]
+    with running(argv, directory / f"hubd-{port}.log", env=env, cwd=directory) as process:
+        yield Hub(process.wait_for(r"https?://[^\s\"]+/mcp")[0], None, env, file, process)
+
+
+def kill(hub: Hub) -> None:
+    """As if its power had failed."""
+    assert hub.process.signalled(signal.SIGKILL, patience_s=20) == -signal.SIGKILL
+
+
+def state(hub: Hub, *path: str) -> Path:
+    """A file of the hub's state."""
+    return Path(hub.env["XDG_STATE_HOME"], "hubd", *path)
+
+
+def wait_until_written(path: Path, *texts: str) -> None:
+    """Wait until a file of the state holds all of these: files tell nobody."""
+    for _ in range(400):
+        with contextlib.suppress(FileNotFoundError):
+            found = path.read_text()
+            if all(text in found for text in texts):
+                return
+        TICK.wait(0.05)
+    raise AssertionError(f"{path} was never written: {texts}")
