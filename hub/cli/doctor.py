@@ -18,14 +18,13 @@ def _doctor(options: argparse.Namespace) -> int:
 
     from config import places
     from config.hosts import Machine
-    from hub.cli.hosts import own_command
-    from hub.doctor import examine, findings
+    from hub.doctor.checks import findings
+    from hub.doctor.examined import examine
     from hub.wire.clean import printable
     from hub.wire.mcp import HUBD_VERSION
 
     examined = examine(
         Machine.this(),
-        hubd=own_command(),
         version=HUBD_VERSION,
         status=_status(),
         records=Path(places.state_dir(), "installed.json"),

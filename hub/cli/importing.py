@@ -16,7 +16,8 @@ from hub.cli.hosts import chosen_hosts, text_diff
 
 if TYPE_CHECKING:
     from config.hosts import Host, Machine, Place
-    from config.importing import Import, Secrets, Server, Skipped
+    from config.importing import Import, Secrets
+    from config.survey import Server, Skipped
 
 
 def add_commands(commands: Any) -> None:
@@ -87,8 +88,8 @@ def _import(options: argparse.Namespace) -> int:
 def _survey(options: argparse.Namespace, machine: "Machine") -> tuple[list["Server"], list["Skipped"], int]:
     """What all the files hold, in the order of the hosts. What cannot be read is said, and the code is not 0."""
     from config.edits import EditError
-    from config.importing import survey
     from config.installed import text_at
+    from config.survey import survey
     from config.textedit import Refused
 
     servers, skipped, code = [], [], EX_OK
@@ -129,8 +130,9 @@ def _places(options: argparse.Namespace, machine: "Machine") -> Iterator["Place"
 
 def _known(config: Any) -> dict[Any, str]:
     """What hubd has already, by identity."""
-    from config.importing import identities, identities_in
+    from config.importing import identities_in
     from config.source import Problem
+    from config.survey import identities
     from config.variables import Variables
 
     found: dict[Any, str] = {}

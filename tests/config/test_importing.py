@@ -10,9 +10,10 @@ import pytest
 from host_homes import HOMES
 
 from config.hosts import KEY, Machine, all_hosts, every_user_file, project_files, stdio_entry
-from config.importing import Import, block, blocks_of, identities, identities_in, imported_text, survey
+from config.importing import Import, block, blocks_of, identities_in, imported_text
 from config.layers import load_all
 from config.secrecy import looks_secret, masked, secret_arguments, secrets_in
+from config.survey import identities, survey
 from config.textedit import Refused
 from config.unwrap import package_of, unwrapped
 from config.variables import Variables

@@ -14,7 +14,8 @@ from processes import HUBD, own_directories, running
 
 from config import hostfile
 from config.hosts import KEY, Machine, all_hosts, http_entry, stdio_entry
-from hub import doctor
+from hub.doctor import checks, daemons, hosts, servers
+from hub.doctor.examined import Examined, Finding, examine
 from upstreams import orphans
 
 
@@ -51,10 +52,9 @@ class Case:
             path.write_text(text)
         return path
 
-    def examined(self) -> doctor.Examined:
-        return doctor.examine(
+    def examined(self) -> Examined:
+        return examine(
             Machine(self.home, self.environ),
-            hubd=str(self.hubd),
             version="1",
             status=self.status,
             records=self.home / "installed.json",
@@ -81,8 +81,8 @@ def test_nothing_wrong_nothing_found(case):
     case.toml('[upstreams.a]\ncommand = "sh"\n')
     entry = stdio_entry(all_hosts()["cursor"], str(case.hubd))
     case.host("cursor", json.dumps({"mcpServers": {KEY: entry}}))
-    machine_wide = (doctor.left_behind, doctor.other_daemons)
-    assert [finding for check in doctor.CHECKS if check not in machine_wide for finding in case.found(check)] == []
+    machine_wide = (daemons.left_behind, daemons.other_daemons)
+    assert [finding for check in checks.CHECKS if check not in machine_wide for finding in case.found(check)] == []
 
 
 # --- the configuration ------------------------------------------------------------------------------------------------
@@ -90,7 +90,7 @@ def test_nothing_wrong_nothing_found(case):
 
 def test_a_configuration_that_cannot_be_used(case):
     path = case.toml('[upstreams.a]\ncommand = "sh"\nenv = { K = "${NOT_SET}" }\n[upstreams.b]\nurl = "ftp://x"\n')
-    unset, wrong = case.found(doctor.configuration)
+    unset, wrong = case.found(servers.configuration)
     assert f"{path}, line 3" in unset.what
     assert "the variable NOT_SET is not set" in unset.why
     assert "upstreams.b.url" in wrong.what
@@ -99,7 +99,7 @@ def test_a_configuration_that_cannot_be_used(case):
 
 def test_a_configuration_that_is_doubtful(case):
     case.toml('[upstreams.MyServer]\ncommand = "sh"\n')
-    assert case.one(doctor.configuration).level == "warning"
+    assert case.one(servers.configuration).level == "warning"
 
 
 def test_one_server_under_two_names(case):
@@ -107,7 +107,7 @@ def test_one_server_under_two_names(case):
         '[upstreams.a]\nurl = "https://x/mcp"\n[upstreams.b]\nurl = "https://x/mcp/"\n'
         '[upstreams.c]\nurl = "https://x/mcp"\ndisabled = true\n'
     )
-    finding = case.one(doctor.same_server_twice)
+    finding = case.one(servers.same_server_twice)
     assert finding.what == "a and b are the same server"
     assert "hubd disable b" in finding.fix
 
@@ -119,7 +119,7 @@ def test_commands_that_are_not_there(case):
         f'[upstreams.c]\ncommand = "{case.home}/none"\n[upstreams.d]\ncommand = "sh"\n'
         '[upstreams.e]\ncommand = "no-such-program"\ndisabled = true\n'
     )
-    missing, plain, none = case.found(doctor.commands)
+    missing, plain, none = case.found(servers.commands)
     assert "no-such-program is not found" in missing.what
     assert plain.fix == f"run `chmod +x {case.home}/plain`"
     assert none.what.endswith("none is not found")
@@ -128,11 +128,11 @@ def test_commands_that_are_not_there(case):
 def test_commands_that_only_a_shell_finds(case):
     case.program(case.home / "bin" / "only-here")
     case.toml('[upstreams.a]\ncommand = "only-here"\n')
-    finding = case.one(doctor.commands)
+    finding = case.one(servers.commands)
     assert finding.level == "warning"
     assert f'command = "{case.home}/bin/only-here"' in finding.fix
     case.toml(f'[upstreams.a]\ncommand = "only-here"\nenv = {{ PATH = "{case.home}/bin" }}\n')
-    assert case.found(doctor.commands) == []
+    assert case.found(servers.commands) == []
 
 
 @pytest.mark.parametrize(
@@ -157,7 +157,7 @@ def test_commands_that_only_a_shell_finds(case):
 def test_packages_without_a_version(case, words, package):
     command, *args = words.split()
     case.toml(f'[upstreams.a]\ncommand = "{command}"\nargs = {json.dumps(args)}\n')
-    found = case.found(doctor.unpinned_packages)
+    found = case.found(servers.unpinned_packages)
     assert [finding.what.rpartition(" of ")[2].partition(" is ")[0] for finding in found] == (
         [package] if package else []
     )
@@ -171,7 +171,7 @@ def test_addresses_where_nobody_listens(case):
             f'[upstreams.a]\nurl = "http://127.0.0.1:{open_port}/mcp"\n'
             f'[upstreams.b]\nurl = "http://127.0.0.1:{closed_port}/mcp?key=hidden"\n'
         )
-        finding = case.one(doctor.addresses)
+        finding = case.one(servers.addresses)
     assert finding.what == f"b: http://127.0.0.1:{closed_port} cannot be reached"
     assert finding.why == "Connection refused"
 
@@ -179,22 +179,22 @@ def test_addresses_where_nobody_listens(case):
 def test_an_address_that_does_not_speak_tls(case):
     with socket.create_server(("127.0.0.1", 0)) as listener:
         case.toml(f'[upstreams.a]\nurl = "https://127.0.0.1:{listener.getsockname()[1]}/mcp"\n')
-        assert case.one(doctor.addresses).why == "no answer within 2 s"
+        assert case.one(servers.addresses).why == "no answer within 2 s"
 
 
 def test_files_that_others_may_read(case):
     path = case.toml('[upstreams.a]\ncommand = "sh"\nenv = { TOKEN = "abc123" }\n')
-    assert case.found(doctor.open_files) == []
+    assert case.found(servers.open_files) == []
     path.chmod(0o644)
-    finding = case.one(doctor.open_files)
+    finding = case.one(servers.open_files)
     assert finding.fix == f"run `chmod 600 {path}`"
     assert "abc123" not in str(finding)
     path.write_text('[upstreams.a]\ncommand = "sh"\n')
-    assert case.found(doctor.open_files) == []
+    assert case.found(servers.open_files) == []
     state = case.home / "state" / "hubd"
     state.mkdir(parents=True)
     state.chmod(0o755)
-    assert case.one(doctor.open_files).fix == f"run `chmod 700 {state}`"
+    assert case.one(servers.open_files).fix == f"run `chmod 700 {state}`"
 
 
 # --- hosts ------------------------------------------------------------------------------------------------------------
@@ -203,17 +203,17 @@ def test_files_that_others_may_read(case):
 def test_servers_that_hosts_still_start(case):
     case.toml('[upstreams.docs]\nurl = "https://learn.example/api/mcp"\n')
     case.host("vscode")
-    finding = case.one(doctor.double_imports)
+    finding = case.one(hosts.double_imports)
     assert finding.what == 'VS Code starts "docs" itself, and the hub has it as docs'
     assert finding.fix == "run `hubd import vscode --disable-originals`"
     case.host("vscode", '{"servers": {"docs": {"url": "https://learn.example/api/mcp", "disabled": true}}}')
-    assert case.found(doctor.double_imports) == []
+    assert case.found(hosts.double_imports) == []
 
 
 @pytest.mark.parametrize("id", HOMES)
 def test_a_host_without_the_hub(case, id):
     case.host(id)
-    assert f"run `hubd install {id}`" in [finding.fix for finding in case.found(doctor.entries)]
+    assert f"run `hubd install {id}`" in [finding.fix for finding in case.found(hosts.entries)]
 
 
 @pytest.mark.parametrize("id", HOMES)
@@ -226,7 +226,7 @@ def test_a_host_whose_hub_is_gone(case, id):
         path.write_text(hostfile.insert(host.shape, text, KEY, stdio_entry(host, command)).apply(text))
 
     def found():  # an extension's file is also a sign of its editor
-        return [finding for finding in case.found(doctor.entries) if finding.fix == f"run `hubd install {id}`"]
+        return [finding for finding in case.found(hosts.entries) if finding.fix == f"run `hubd install {id}`"]
 
     with_command(str(case.hubd))
     assert found() == []
@@ -248,18 +248,18 @@ def test_an_entry_by_url(case):
         case.host("cursor", json.dumps({"mcpServers": {KEY: http_entry(host, url, token)}}))
 
     with_url("http://127.0.0.1:9999/mcp", "tttttttttttttttt")
-    assert case.found(doctor.entries) == []
+    assert case.found(hosts.entries) == []
     with_url("http://127.0.0.1:8765/mcp", "tttttttttttttttt")
-    assert "another port" in case.one(doctor.entries).what
+    assert "another port" in case.one(hosts.entries).what
     with_url("http://127.0.0.1:9999/mcp", "old")
-    assert "does not have the hub's token" in case.one(doctor.entries).what
+    assert "does not have the hub's token" in case.one(hosts.entries).what
 
 
 def test_a_host_s_file_that_cannot_be_read(case):
     case.host("cursor", "{")
-    assert "is not JSON" in case.one(doctor.entries).why
+    assert "is not JSON" in case.one(hosts.entries).why
     case.host("cursor", '{"mcpServers": {"hub": {"command": "usb-hub"}}}')
-    assert "does not start hubd" in case.one(doctor.entries).what
+    assert "does not start hubd" in case.one(hosts.entries).what
 
 
 # --- the daemon -------------------------------------------------------------------------------------------------------
@@ -267,7 +267,7 @@ def test_a_host_s_file_that_cannot_be_read(case):
 
 def test_no_daemon_is_only_noted(case):
     case.status = None
-    assert case.one(doctor.daemon).level == "note"
+    assert case.one(daemons.daemon).level == "note"
 
 
 def test_a_daemon_of_another_version_and_what_it_says(case):
@@ -276,7 +276,7 @@ def test_a_daemon_of_another_version_and_what_it_says(case):
         "config": {"pending": ["listen"]},
         "upstreams": [{"name": "a", "state": "failed", "last_error": "no such file\nmore"}, {"name": "b"}],
     }
-    version, pending, failed = case.found(doctor.daemon)
+    version, pending, failed = case.found(daemons.daemon)
     assert "is version 0, and this is 1" in version.what
     assert pending.what.endswith("listen")
     assert (failed.what, failed.why, failed.fix) == ("a: it has failed", "no such file", "see `hubd logs a`")
@@ -287,7 +287,7 @@ def test_a_daemon_with_its_sockets_elsewhere(case, tmp_path):
     (tmp_path / "other" / "sockets").mkdir(mode=0o700)
     with running([HUBD, "serve", "--listen", "127.0.0.1:0"], tmp_path / "log", env=env, cwd=tmp_path) as process:
         process.wait_for("http://")
-        (finding,) = [each for each in case.found(doctor.other_daemons) if f"process {process.pid})" in each.what]
+        (finding,) = [each for each in case.found(daemons.other_daemons) if f"process {process.pid})" in each.what]
     assert env["HUBD_RUNTIME_DIR"] in finding.what
 
 
@@ -297,16 +297,16 @@ def test_a_socket_that_nobody_listens_on(case):
     with socket.socket(socket.AF_UNIX) as listener:  # as a service manager holds it
         listener.bind(str(directory / "hubd.sock"))
         listener.listen()
-        assert case.found(doctor.stale_sockets) == []
+        assert case.found(daemons.stale_sockets) == []
     assert stat.S_ISSOCK(os.stat(directory / "hubd.sock").st_mode)
-    assert case.one(doctor.stale_sockets).level == "note"
+    assert case.one(daemons.stale_sockets).level == "note"
 
 
 def test_the_worst_comes_first(case, monkeypatch):
     levels = ["note", "problem", "warning", "problem"]
-    made = [doctor.Finding("c", level, str(at), "", "") for at, level in enumerate(levels)]
-    monkeypatch.setattr(doctor, "CHECKS", (lambda _: iter(made),))
-    assert [each.what for each in doctor.findings(case.examined())] == ["1", "3", "2", "0"]
+    made = [Finding("c", level, str(at), "", "") for at, level in enumerate(levels)]
+    monkeypatch.setattr(checks, "CHECKS", (lambda _: iter(made),))
+    assert [each.what for each in checks.findings(case.examined())] == ["1", "3", "2", "0"]
 
 
 # --- the command ------------------------------------------------------------------------------------------------------
@@ -350,6 +350,6 @@ def test_with_a_running_hub(tmp_path):
 
 def test_servers_that_a_dead_hub_left_behind(case, monkeypatch):
     monkeypatch.setattr(orphans, "orphans", lambda: [orphans.Orphan(41, 40, "node")])
-    finding = case.one(doctor.left_behind)
+    finding = case.one(daemons.left_behind)
     assert "process 41 (node)" in finding.what
     assert "kill 41" in finding.fix

@@ -1,0 +1,211 @@
+"""The servers that hosts have, by our names, and when two entries are one server.
+
+`survey` reads the text of one file. What an entry means is for `mcpservers` to say; here the host's variables get the
+meaning they have there, and programs that only pass on a remote server are taken away (`unwrap`).
+"""
+
+from collections.abc import Iterator, Mapping
+from hashlib import md5
+from pathlib import Path
+from typing import Any, Final
+
+from msgspec import Struct
+
+from config import hostfile
+from config.hosts import Place, starts_hubd
+from config.mcpservers import Table, servers
+from config.schema import HubConfig
+from config.secrecy import looks_secret, secret_arguments
+from config.source import Findings, Problem
+from config.unwrap import unwrapped
+from config.variables import Unresolved, Variables
+
+Identity = tuple[Any, ...]
+"""Two entries of one identity start, or reach, the same server."""
+TEXTS: Final = ("command", "args", "env", "cwd", "url", "headers")
+"""The settings that hosts give as texts."""
+
+
+class Server(Struct, frozen=True, kw_only=True):
+    """A host's entry by our names."""
+
+    place: Place
+    key: str
+    """What the host calls it."""
+    name: str
+    """A server id that resembles that."""
+    values: dict[str, Any]
+    identity: Identity
+    original: Identity
+    """Of the entry as the host has it: what it starts may be a program that passes on what the server says."""
+    notes: tuple[str, ...] = ()
+    off: str = ""
+    """Why it cannot be started as it is; "" if it can."""
+
+    def spots(self) -> list[tuple[str, str]]:
+        """Where it holds secrets: the setting, and the name or the position in it."""
+        found = [
+            (setting, name)
+            for setting in ("env", "headers")
+            for name, value in (self.values.get(setting) or {}).items()
+            if isinstance(value, str) and looks_secret(name, value)
+        ]
+        words = [word if isinstance(word, str) else "" for word in self.values.get("args") or ()]
+        found += [("args", str(at)) for at, _ in secret_arguments(words)]
+        url = self.values.get("url")
+        return [*found, ("url", "")] if isinstance(url, str) and looks_secret("", url) else found
+
+
+class Skipped(Struct, frozen=True):
+    """An entry that is not taken."""
+
+    place: Place
+    key: str
+    why: str
+
+
+def survey(place: Place, text: str, environ: Mapping[str, str], home: Path) -> tuple[list[Server], list[Skipped]]:
+    """The servers in the text of a host's file, and what is none. Entries that start the hub are passed over.
+
+    Raises:
+        Refused: it cannot be read.
+    """
+    entries = hostfile.entries(place.kept, text).items()
+    all = [_server(place, key, entry, environ, home) for key, entry in entries if not starts_hubd(entry)]
+    return [one for one in all if isinstance(one, Server)], [one for one in all if isinstance(one, Skipped)]
+
+
+def _server(place: Place, key: str, entry: Any, environ: Mapping[str, str], home: Path) -> Server | Skipped:
+    findings = Findings(place.path)
+    tree: Any = {place.host.root[-1]: [entry] if place.host.listed else {key: entry}}
+    tables: list[Table] = []
+    try:
+        tables = servers(tree, findings)
+    except Problem as problem:
+        findings.wrong((), str(problem))
+    if findings.problems:
+        return Skipped(place, key, findings.problems[0].text)
+    if not tables:
+        return Skipped(place, key, f"it is a part of {place.host.title}")
+    (table,) = tables
+    variables = Variables(environ, place.path.parent, project=place.project)
+    values = _translated(table.values, place, home)
+    notes = [remark.text for remark in findings.doubts if "is called" not in remark.text]
+    off = _with_variables_of(table, values, variables)
+    original = identity(values, variables)
+    behind = unwrapped(values)
+    if behind is not None and _is_signed_in(behind, home):
+        notes.append("stays behind mcp-remote, which is signed in there")
+    elif behind is not None:
+        notes.append(f"is reached at its URL, without {bare_command(values)}")
+        values = behind
+    if "command" in values and "cwd" not in values:
+        values["cwd"] = str(place.project or "~")
+    return Server(
+        place=place,
+        key=key,
+        name=table.name,
+        values=values,
+        identity=identity(values, variables),
+        original=original,
+        notes=tuple(notes),
+        off=off or _unresolved(values, variables) or ("the host has it disabled" if values.get("disabled") else ""),
+    )
+
+
+def bare_command(values: Mapping[str, Any]) -> str:
+    """The program that stood in between, for people."""
+    return "supergateway" if any("supergateway" in str(word) for word in values.get("args") or ()) else "mcp-remote"
+
+
+def _translated(values: dict[str, Any], place: Place, home: Path) -> dict[str, Any]:
+    """What the host's variables mean here; where it has none, `${` is plain text."""
+    plain = place.host.variables == "none"
+    fixed = {"${userHome}": str(home)}
+    if place.project is not None:
+        fixed |= {"${workspaceFolder}": str(place.project), "${workspaceFolderBasename}": place.project.name}
+
+    def translate(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {name: translate(each) for name, each in value.items()}
+        if isinstance(value, list):
+            return [translate(each) for each in value]
+        if not isinstance(value, str):
+            return value
+        if plain:
+            return value.replace("${", "$${")
+        for reference, meaning in fixed.items():
+            value = value.replace(reference, meaning)
+        return value
+
+    return {name: translate(value) if name in TEXTS else value for name, value in values.items()}
+
+
+def _with_variables_of(table: Table, values: dict[str, Any], variables: Variables) -> str:
+    """Add to `values` the variables that the host takes from a file or from its own environment; what is in the way."""
+    env = dict.fromkeys(table.env_vars, "")
+    added = {name: f"${{{name}}}" if name in variables.environ else f"${{{name}:-}}" for name in env}
+    if table.env_file:
+        try:
+            read = variables.env_file(table.env_file)
+        except Unresolved as error:
+            return str(error)
+        added |= {name: value.replace("${", "$${") for name, value in read.items()}
+    if added:
+        values["env"] = {**added, **(values.get("env") or {})}
+    return ""
+
+
+def _unresolved(values: Mapping[str, Any], variables: Variables) -> str:
+    for text in _strings([values.get(name) for name in TEXTS]):
+        try:
+            variables.expand(text)
+        except Unresolved as error:
+            return str(error)
+    return ""
+
+
+def _strings(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for each in value.values():
+            yield from _strings(each)
+    elif isinstance(value, list | tuple):
+        for each in value:
+            yield from _strings(each)
+
+
+def _is_signed_in(values: Mapping[str, Any], home: Path) -> bool:
+    """Whether mcp-remote keeps tokens for the server: the hub could not use them."""
+    if "headers" in values:
+        return False
+    name = f"{md5(values['url'].encode(), usedforsecurity=False).hexdigest()}_tokens.json"
+    return next((home / ".mcp-auth").glob(f"*/{name}"), None) is not None
+
+
+def identity(values: Mapping[str, Any], variables: Variables) -> Identity:
+    """What two entries of one server have in common."""
+
+    def plain(text: Any) -> str:
+        try:
+            return variables.expand(str(text))
+        except Unresolved:
+            return str(text)
+
+    if values.get("url"):
+        return ("url", plain(values["url"]).rstrip("/"))
+    args = tuple(plain(word) for word in values.get("args") or ())
+    return ("command", plain(values.get("command")), args, frozenset(values.get("env") or ()))
+
+
+def identities(config: HubConfig) -> dict[Identity, str]:
+    """The names of all upstreams that hubd has, by identity."""
+    found: dict[Identity, str] = {}
+    for name, upstream in config.upstreams.items():
+        if upstream.url:
+            one: Identity = ("url", upstream.url.rstrip("/"))
+        else:
+            one = ("command", upstream.command, upstream.args, frozenset(upstream.env))
+        found.setdefault(one, name)
+    return found

@@ -1,0 +1,97 @@
+"""What is wrong with the hub that runs, with others, and with what dead ones left behind."""
+
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import suppress
+from itertools import pairwise
+from pathlib import Path
+
+from config import places
+from hub.doctor.examined import Examined, Finding
+from hub.starter import is_alive
+
+
+def daemon(examined: Examined) -> Iterator[Finding]:
+    """Whether the hub runs, as what, and with which of its servers."""
+    status = examined.status
+    if status is None:
+        why = "the first host that needs it starts it, if it has `hubd connect`; by URL it is not reached"
+        yield Finding("daemon", "note", "no hub is running", why, "run `hubd service install` to have it always")
+        return
+    if status.get("version") != examined.version:
+        what = f"the hub that runs is version {status.get('version')}, and this is {examined.version}"
+        fix = "run `hubd stop`; the next host, or the service manager, starts the new one"
+        yield Finding("daemon", "warning", what, "it was not started anew after an update", fix)
+    config = status.get("config") or {}
+    if pending := config.get("pending"):
+        what = f"the hub that runs does not use yet: {', '.join(pending)}"
+        yield Finding("daemon", "warning", what, "such settings count from its start on", "run `hubd stop`")
+    for upstream in status.get("upstreams") or ():
+        if upstream.get("state") == "failed":
+            what = f"{upstream.get('name')}: it has failed"
+            why = str(upstream.get("last_error") or "nobody knows why").partition("\n")[0]
+            yield Finding("upstream", "problem", what, why, f"see `hubd logs {upstream.get('name')}`")
+
+
+def other_daemons(examined: Examined) -> Iterator[Finding]:
+    """Hubs of this user whose sockets are elsewhere, so that some hosts reach one and some the other."""
+    ours = places.runtime_dir()
+    for pid, directory in _daemons():
+        if directory != ours:
+            what = f"another hub runs (process {pid}) with its sockets in {directory}, and not in {ours}"
+            why = "HUBD_RUNTIME_DIR or XDG_RUNTIME_DIR differ, so hosts reach different hubs and servers run twice"
+            yield Finding("daemon", "warning", what, why, f"use one value everywhere, and run `kill {pid}`")
+
+
+def _daemons() -> Iterator[tuple[int, str]]:
+    """Hubs of this user that run, and the directories of their sockets. Linux only."""
+    for number in os.listdir("/proc") if os.path.isdir("/proc") else ():
+        if not number.isdigit():
+            continue
+        with suppress(OSError):
+            if os.stat(f"/proc/{number}").st_uid != os.getuid():
+                continue
+            words = Path(f"/proc/{number}/cmdline").read_bytes().split(b"\0")
+            if b"--stdio" in words or not _is_daemon(words):
+                continue
+            lines = Path(f"/proc/{number}/environ").read_bytes().split(b"\0")
+            pairs = [line.decode(errors="replace").partition("=") for line in lines]
+            environ = {name: value for name, _, value in pairs}
+            yield int(number), places.runtime_dir(environ)
+
+
+def _is_daemon(words: list[bytes]) -> bool:
+    return any(
+        second == b"serve" and (first == b"hub" or first.endswith(b"/hubd")) for first, second in pairwise(words)
+    )
+
+
+def stale_sockets(examined: Examined) -> Iterator[Finding]:
+    """Sockets that nobody listens on: neither a hub, which holds its lock, nor a service manager in its place.
+
+    They are looked up, since to connect would have a service manager start the hub.
+    """
+    try:
+        if is_alive(f"{places.runtime_dir()}/hubd.lock"):
+            return
+        lines = Path("/proc/net/unix").read_text().splitlines()[1:]
+    except OSError:
+        return
+    listening = {parts[7] for line in lines if len(parts := line.split(None, 7)) == 8 and parts[3] == "00010000"}
+    for name in ("hubd.sock", "control.sock"):
+        path = f"{places.runtime_dir()}/{name}"
+        with suppress(OSError):
+            if stat.S_ISSOCK(os.stat(path).st_mode) and path not in listening:
+                why = "a hub was killed; the next one replaces it, and until then hosts without `hubd connect` fail"
+                yield Finding("socket", "note", f"nobody listens on {path}", why, "start the hub, or remove the file")
+
+
+def left_behind(examined: Examined) -> Iterator[Finding]:
+    """Servers of hubs that were killed."""
+    from upstreams.orphans import orphans
+
+    for orphan in orphans():
+        what = f"process {orphan.pid} ({orphan.command}) was left behind by a hub that is dead (process {orphan.hub})"
+        why = "it takes memory, and may hold ports and locks that a new one needs"
+        yield Finding("orphan", "warning", what, why, f"run `kill {orphan.pid}`; a hub that starts does so, too")

@@ -1,0 +1,110 @@
+"""What the checks look at, and what they find."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from msgspec import Struct
+
+from config import hostfile
+from config.edits import EditError
+from config.hosts import KEY, Machine, Place, all_hosts, every_user_file, is_found, user_places
+from config.installed import Record, Records, text_at
+from config.layers import Loaded, load_all
+from config.schema import ConfigError, HubConfig, UpstreamConfig
+from config.survey import Server, survey
+from config.textedit import Refused
+
+GUI_PATH: Final = "/usr/bin:/bin:/usr/sbin:/sbin"
+"""What a program has as PATH that no shell has started."""
+
+
+class Finding(Struct, frozen=True):
+    """One thing to know. `problem`: something does not work; `warning`: it will not always, or costs something."""
+
+    check: str
+    level: Literal["problem", "warning", "note"]
+    what: str
+    why: str
+    fix: str
+
+
+class HostFile(Struct, frozen=True):
+    """One file of a host that is here, as far as it could be read."""
+
+    place: Place
+    exists: bool
+    entry: Any = None
+    """Ours, or what has its name."""
+    record: Record | None = None
+    servers: tuple[Server, ...] = ()
+    error: str = ""
+
+
+class Examined(Struct, frozen=True, kw_only=True):
+    """What the checks look at."""
+
+    machine: Machine
+    version: str
+    status: Mapping[str, Any] | None
+    """What the running hub says of itself; None: none runs."""
+    loaded: Loaded | None
+    error: ConfigError | None
+    files: tuple[HostFile, ...]
+    token: str | None
+
+    @property
+    def config(self) -> HubConfig:
+        return HubConfig() if self.loaded is None else self.loaded.config
+
+    def upstreams(self) -> Iterator[tuple[str, UpstreamConfig]]:
+        """Those that are started, by name."""
+        return ((name, each) for name, each in self.config.upstreams.items() if not each.disabled)
+
+
+def examine(
+    machine: Machine, *, version: str, status: Mapping[str, Any] | None, records: Path, token: Path
+) -> Examined:
+    """Read the configuration and the files of all hosts that are here."""
+    loaded, error = None, None
+    try:
+        loaded = load_all(None, machine.environ)
+    except ConfigError as found:
+        error = found
+    known = Records(records)
+    files = [
+        _host_file(place, known, machine)
+        for host in all_hosts().values()
+        if is_found(host, machine)
+        for place in _places(machine, host.id)
+    ]
+    secret = None
+    with suppress(OSError):
+        secret = token.read_text().strip()
+    return Examined(
+        machine=machine,
+        version=version,
+        status=status,
+        loaded=loaded,
+        error=error,
+        files=tuple(files),
+        token=secret,
+    )
+
+
+def _places(machine: Machine, id: str) -> list[Place]:
+    host = all_hosts()[id]
+    return [*every_user_file(host, machine), *(each for each in user_places(host, machine) if not each.path.exists())]
+
+
+def _host_file(place: Place, records: Records, machine: Machine) -> HostFile:
+    if not place.path.exists():
+        return HostFile(place, exists=False)
+    try:
+        text = text_at(place.path)
+        entry = hostfile.entries(place.kept, text).get(KEY)
+        servers, _ = survey(place, text, machine.environ, machine.home)
+    except (EditError, Refused) as error:
+        return HostFile(place, exists=True, error=str(error))
+    return HostFile(place, exists=True, entry=entry, record=records.get(place.path), servers=tuple(servers))

@@ -1,0 +1,74 @@
+"""What is wrong with the files of hosts: where the hub is missing, and where servers run twice."""
+
+import os
+import shutil
+from collections.abc import Iterator
+from urllib.parse import urlsplit
+
+from config.hosts import KEY, command_of, url_of
+from config.installed import is_ours
+from config.schema import HubConfig
+from config.survey import identities
+from hub.doctor.examined import GUI_PATH, Examined, Finding, HostFile
+
+
+def double_imports(examined: Examined) -> Iterator[Finding]:
+    """Servers that a host still starts itself."""
+    known = identities(HubConfig(upstreams=dict(examined.upstreams())))
+    for file in examined.files:
+        for server in file.servers:
+            name = known.get(server.identity) or known.get(server.original)
+            if name is not None and not server.values.get("disabled"):
+                title, id = file.place.title, file.place.host.id
+                what = f'{title} starts "{server.key}" itself, and the hub has it as {name}'
+                why = "it runs twice, and the host sees each of its tools twice"
+                yield Finding("double", "warning", what, why, f"run `hubd import {id} --disable-originals`")
+
+
+def entries(examined: Examined) -> Iterator[Finding]:
+    """Hosts that do not have the hub, or in a way that does not work."""
+    having = {file.place.host.id for file in examined.files if file.entry is not None}
+    for file in examined.files:
+        title, id, path = file.place.title, file.place.host.id, file.place.path
+        if file.error:
+            why = f"{file.error}; the host may ignore all of it"
+            yield Finding("host", "warning", f"{title}: {path} cannot be read", why, "correct it")
+        elif file.entry is None:
+            if id not in having or file.place.host.editors:
+                why = "it does not reach any server of the hub"
+                yield Finding("entry", "warning", f"{title} does not have the hub", why, f"run `hubd install {id}`")
+        elif not is_ours(file.entry, file.record) and url_of(file.entry) is None:
+            why = "so the host does not reach the hub by it"
+            fix = f"give it another name in {path}, then run `hubd install {id}`"
+            yield Finding("entry", "warning", f'{title}: its entry "{KEY}" does not start hubd', why, fix)
+        elif command_of(file.entry):
+            yield from _entry_by_command(file, examined)
+        else:
+            yield from _entry_by_url(file, examined)
+
+
+def _entry_by_command(file: HostFile, examined: Examined) -> Iterator[Finding]:
+    title, fix = file.place.title, f"run `hubd install {file.place.host.id}`"
+    command = command_of(file.entry)[0]
+    if not os.path.isabs(command):
+        if shutil.which(command, path=GUI_PATH) is None:
+            what = f"{title}: its entry starts `{command}` without a path"
+            why = f"a host that no shell has started looks in {GUI_PATH} only"
+            yield Finding("entry", "warning", what, why, fix)
+    elif not os.access(command, os.X_OK):
+        what = f"{title}: its entry starts {command}, which is not there"
+        yield Finding("entry", "problem", what, "the host has no servers at all", fix)
+
+
+def _entry_by_url(file: HostFile, examined: Examined) -> Iterator[Finding]:
+    url, title = url_of(file.entry) or "", file.place.title
+    fix = f"run `hubd install --http {file.place.host.id}`"
+    if (
+        examined.loaded is not None
+        and urlsplit(url).netloc.rpartition(":")[2] != examined.config.listen.rpartition(":")[2]
+    ):
+        what = f"{title}: its entry goes to another port than the hub listens on ({examined.config.listen})"
+        yield Finding("entry", "problem", what, "the host does not reach the hub", fix)
+    elif examined.config.auth == "token" and (examined.token is None or examined.token not in str(file.entry)):
+        what = f"{title}: its entry does not have the hub's token"
+        yield Finding("entry", "problem", what, "the hub refuses the host", fix)
