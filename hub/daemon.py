@@ -22,11 +22,10 @@ from pathlib import Path
 from typing import Final
 
 import trio
-from msgspec import Struct, structs
+from msgspec import structs
 
-from config.check import check_hub
 from config.diff import Difference
-from config.layers import Loaded, load_all
+from config.layers import Loaded
 from config.paths import (
     catalogue_dir,
     control_path,
@@ -37,8 +36,7 @@ from config.paths import (
     state_path,
     trust_path,
 )
-from config.schema import ConfigError, HubConfig, UpstreamConfig
-from config.source import Problem
+from config.schema import ConfigError, HubConfig
 from config.state import Memory
 from config.trust import Trust
 from hub import logs, systemd
@@ -48,6 +46,7 @@ from hub.front import CannotListen, Front, listen
 from hub.hub import OPEN_DOOR, Hub
 from hub.lines import LineServer
 from hub.link.exchange import OWNER, Identity
+from hub.options import ServeOptions, checked, configuration
 from hub.process import Faults, Watch, keep_to_itself
 from hub.projects import Allowed, Projects
 from hub.reload import Reloader
@@ -68,15 +67,6 @@ EX_TEMPFAIL: Final = 75
 EX_CONFIG: Final = 78
 STOP_S: Final = 30.0
 """How long, at most, upstreams take to stop once the calls have ended."""
-
-
-class ServeOptions(Struct, frozen=True, kw_only=True):
-    """What the command line says; None leaves it to the configuration."""
-
-    config: Path | None = None
-    listen: str | None = None
-    auth: str | None = None
-    stdio: bool = False
 
 
 def run_serve(options: ServeOptions) -> int:
@@ -104,34 +94,6 @@ def run_serve(options: ServeOptions) -> int:
         kill_marked(THIS_HUB)
         kill_adopted()
     return EX_OK
-
-
-def configuration(options: ServeOptions) -> Loaded:
-    """The configuration to serve: that of the files, else the demo's; the command line wins over both. Blocks.
-
-    Raises:
-        ConfigError: the file cannot be used.
-    """
-    loaded = load_all(options.config, os.environ)
-    config = loaded.config if loaded.sources else demo_config()
-    changes = {"listen": options.listen, "auth": options.auth}
-    config = structs.replace(config, **{name: value for name, value in changes.items() if value is not None})
-    return structs.replace(loaded, config=_checked(config))
-
-
-def _checked(config: HubConfig) -> HubConfig:
-    try:
-        check_hub(config)
-    except Problem as problem:
-        raise ConfigError(f"{'.'.join(problem.keys)}: {problem}") from None
-    return config
-
-
-def demo_config() -> HubConfig:
-    """What is served without any configuration: the embedded demo server, as a real child over stdio."""
-    command = (sys.executable, "-I", "-m", "upstreams.demo")
-    demo = UpstreamConfig(command=command[0], args=command[1:], cwd=os.path.expanduser("~"))
-    return HubConfig(upstreams={"demo": demo})
 
 
 # --- in the foreground, as one stdio server ---------------------------------------------------------------------------
@@ -180,7 +142,7 @@ async def serve_daemon(loaded: Loaded, read: Callable[[], Loaded]) -> None:
         if tcp is None:
             tcp = listen(config.listen)
         else:
-            _checked(structs.replace(config, listen=_address(tcp)))  # who may be let in there (SEC-01)
+            checked(structs.replace(config, listen=_address(tcp)))  # who may be let in there (SEC-01)
         memory = Memory(state_path())
         await sweep()
         async with (

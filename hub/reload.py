@@ -11,6 +11,7 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import UTC, datetime
+from math import inf
 from pathlib import Path
 from typing import Final
 
@@ -123,7 +124,7 @@ class Reloader:
             self._watcher.aim(self._loaded.files, self._loaded.directories)
             nursery.start_soon(self._watcher.run)
             while True:
-                with trio.move_on_after(RETRY_S if self.problem else trio.current_time() + 1e9):
+                with trio.move_on_after(RETRY_S if self.problem else inf):
                     await self._wanted.take()
                 waiting, self._waiting = self._waiting, []
                 outcome = await self._reload()

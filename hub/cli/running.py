@@ -66,7 +66,8 @@ def _serve(options: argparse.Namespace) -> int:
             split_listen(options.listen)
         except Problem as problem:
             raise UsageError(f"--listen: {problem}") from None
-    from hub.daemon import ServeOptions, run_serve
+    from hub.daemon import run_serve
+    from hub.options import ServeOptions
 
     return run_serve(ServeOptions(config=options.config, listen=options.listen, auth=options.auth, stdio=options.stdio))
 
