@@ -1,7 +1,7 @@
 """Five hosts that use the same eight servers run each of them once."""
 
 import pytest
-from sharing import HOSTS, report, with_hubd, without_hubd
+from sharing import HOSTS, with_hubd, without_hubd
 
 
 @pytest.mark.real
@@ -15,4 +15,3 @@ def test_five_hosts_share_eight_servers(tmp_path):
     alone = without_hubd(tmp_path / "a", hosts=1)
     assert alone.servers == 8
     assert shared.tools >= alone.tools > 0
-    print(report(alone, shared))  # noqa: T201
