@@ -20,6 +20,7 @@ from hub.seal import SealBroken, Sealer, load_keys
 from hub.welcome import SETTLING_TTL_MS
 from hub.wire.headers import Mirror
 from hub.wire.jsonrpc import RemoteProtocolError, encode, peek_object, peek_str
+from hub.wire.loops import EXPERIMENTAL, all_behind, read_behind, told
 from hub.wire.mcp import (
     CAPABILITY,
     HUB_INFO,
@@ -42,7 +43,7 @@ MAX_ALL_INSTRUCTIONS: Final = 16 << 10
 """Bytes of instructions, per upstream and in all."""
 MAX_TITLE_CHARS: Final = 80
 
-_SERVER_INFO = encode({SERVER_INFO_KEY: HUB_INFO})
+_SERVER_INFO = encode({SERVER_INFO_KEY: HUB_INFO})[1:-1]
 
 
 class Rules(Struct, frozen=True):
@@ -126,6 +127,8 @@ class Catalog:
         for kind in Kind:
             warnings += self._lay_out(kind)
         self.warnings = tuple(warnings)
+        self.behind = all_behind(read_behind(its.snapshot.capabilities.get(EXPERIMENTAL)) for its in offers)
+        """The hubs among the upstreams, and those behind them."""
         self._mirrors: dict[str, tuple[Mirror, ...]] = {}
         for its in reversed(self.offers):  # of one name, the first one's
             self._mirrors.update(its.mirrors)
@@ -259,10 +262,14 @@ class Catalog:
         pieces[-1] = b"]" if len(pieces) > 1 else pieces[0] + b"]"
         if cursor is not None:
             pieces.append(b',"nextCursor":%b' % encode(cursor))
+        meta = encode(told(self.behind))[1:-1] if self.behind else b""
         if era_of(host_version) is Era.MODERN:
             scope = b"public" if self._public(kind) else b"private"
-            fresh = b',"resultType":"complete","ttlMs":%d,"cacheScope":"%b","_meta":%b'
-            pieces.append(fresh % (self._ttl_ms(kind, now_ms), scope, _SERVER_INFO))
+            fresh = b',"resultType":"complete","ttlMs":%d,"cacheScope":"%b","_meta":{%b}'
+            meta = b",".join(filter(None, (_SERVER_INFO, meta)))
+            pieces.append(fresh % (self._ttl_ms(kind, now_ms), scope, meta))
+        elif meta:
+            pieces.append(b',"_meta":{%b}' % meta)
         pieces.append(b"}")
         return Raw(b"".join(pieces))
 

@@ -56,7 +56,7 @@ from hub.sockets import AlreadyRunning, bind_unix, take_lock
 from hub.starter import log_path
 from upstreams.last_known import LastKnown
 from upstreams.lifecycle import State
-from upstreams.orphans import THIS_HUB, adopt, kill_adopted, kill_marked, kill_orphans
+from upstreams.orphans import MARKER, MAX_DEPTH, THIS_HUB, adopt, depth, kill_adopted, kill_marked, kill_orphans
 
 log = logging.getLogger("hubd")
 
@@ -73,6 +73,10 @@ def run_serve(options: ServeOptions) -> int:
     """Run the hub until it is told to stop; the exit code."""
     logs.configure()
     keep_to_itself()
+    if depth(os.environ.get(MARKER, "")) > MAX_DEPTH:
+        return _failed(
+            EX_CONFIG, ConfigError("this hub is the child of hubs upon hubs: does one of them start itself?")
+        )
     try:
         loaded = configuration(options)
         for warning in loaded.warnings:

@@ -155,7 +155,8 @@ class Router:
         if requested is None:
             raise RemoteProtocolError(INVALID_PARAMS, "initialize needs a protocolVersion, for instance 2025-11-25")
         version = negotiate(requested)
-        result = initialize_result(version, self._catalog(scope).instructions)
+        catalog = self._catalog(scope)
+        result = initialize_result(version, catalog.instructions, catalog.behind)
         return Result(result), version, peek_object(params.get("capabilities"))
 
     async def dispatch(self, request: Request, exchange: HostExchange) -> Reply:
@@ -187,8 +188,8 @@ class Router:
     async def _discover(self, request: Request, exchange: HostExchange) -> Reply:
         if exchange.caller.era is Era.LEGACY:
             return Failure(METHOD_NOT_FOUND, "server/discover is a request of 2026-07-28; this connection is older")
-        instructions = self._catalog(exchange.scope).instructions
-        return Result(discover_result(instructions, settled=self.settled.is_set()))
+        catalog = self._catalog(exchange.scope)
+        return Result(discover_result(catalog.instructions, catalog.behind, settled=self.settled.is_set()))
 
     def _lister(self, kind: Kind) -> Callable[[Request, HostExchange], Awaitable[Reply]]:
         async def list_(request: Request, exchange: HostExchange) -> Reply:

@@ -5,6 +5,7 @@ from typing import Final
 from msgspec import Raw
 
 from hub.wire.jsonrpc import raw
+from hub.wire.loops import EXPERIMENTAL, NOBODY, Behind, told
 from hub.wire.mcp import ALL_VERSIONS, HUB_INFO, SERVER_INFO_KEY, TASKS_EXTENSION, UI_EXTENSION
 
 _CHANGING: Final = {"listChanged": True}
@@ -15,27 +16,28 @@ _EVERYTHING: Final = {
     "completions": {},
     "logging": {},
 }
-CAPABILITIES: Final = raw({**_EVERYTHING, "extensions": {UI_EXTENSION: {}}})
-"""A constant superset: legacy hosts read it once, while upstreams come, go and change."""
-MODERN_CAPABILITIES: Final = raw({**_EVERYTHING, "extensions": {UI_EXTENSION: {}, TASKS_EXTENSION: {}}})
+_CAPABILITIES: Final = {**_EVERYTHING, "extensions": {UI_EXTENSION: {}}}
+"""A superset: legacy hosts read it once, while upstreams come, go and change."""
+_MODERN_CAPABILITIES: Final = {**_EVERYTHING, "extensions": {UI_EXTENSION: {}, TASKS_EXTENSION: {}}}
 """Tasks are an extension of the modern revision only (X-10)."""
 
 DISCOVER_TTL_MS: Final = 60_000
 SETTLING_TTL_MS: Final = 1_000
 
 
-def initialize_result(version: str, instructions: str) -> Raw:
-    """The answer to `initialize`, after agreeing on `version`."""
-    result = {"protocolVersion": version, "capabilities": CAPABILITIES, "serverInfo": HUB_INFO}
+def initialize_result(version: str, instructions: str, behind: Behind = NOBODY) -> Raw:
+    """The answer to `initialize`, after agreeing on `version`. `behind`: the hubs that upstreams are."""
+    capabilities = {**_CAPABILITIES, EXPERIMENTAL: told(behind)}
+    result = {"protocolVersion": version, "capabilities": capabilities, "serverInfo": HUB_INFO}
     return raw(result | _optional(instructions))
 
 
-def discover_result(instructions: str, *, settled: bool) -> Raw:
+def discover_result(instructions: str, behind: Behind = NOBODY, *, settled: bool) -> Raw:
     """The answer to `server/discover`; to be asked for again soon, until all upstreams have `settled`."""
     result = {
         "resultType": "complete",
         "supportedVersions": ALL_VERSIONS,
-        "capabilities": MODERN_CAPABILITIES,
+        "capabilities": {**_MODERN_CAPABILITIES, EXPERIMENTAL: told(behind)},
         "ttlMs": DISCOVER_TTL_MS if settled else SETTLING_TTL_MS,
         "cacheScope": "private",
         "_meta": {SERVER_INFO_KEY: HUB_INFO},

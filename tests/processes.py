@@ -161,12 +161,12 @@ def own_directories(directory: Path) -> dict[str, str]:
 
 
 @contextlib.contextmanager
-def running_hub(directory: Path, config: str, *, auth: str = "token") -> Iterator[Hub]:
+def running_hub(directory: Path, config: str, *, auth: str = "token", listen: str = "127.0.0.1:0") -> Iterator[Hub]:
     """`hubd serve` with the text of a hubd.toml, on a port of the kernel's choice."""
     env = own_directories(directory)
     file = directory / "hubd.toml"
     file.write_text(config)
-    argv = [HUBD, "serve", "--config", file, "--listen", "127.0.0.1:0", "--auth", auth]
+    argv = [HUBD, "serve", "--config", file, "--listen", listen, "--auth", auth]
     with running(argv, directory / "hubd.log", env=env, cwd=directory) as process:
         url = process.wait_for(r"https?://[^\s\"]+/mcp")[0]
         token = None

@@ -15,7 +15,8 @@ from typing import Final
 
 import trio
 
-from hub.link.exchange import HubError
+from hub.link.exchange import HubError, UpstreamLoop
+from hub.wire.loops import EXPERIMENTAL, Behind, all_behind, read_behind
 from hub.wire.mcp import Era, Kind
 from upstreams.lifecycle import Event, State
 from upstreams.listening import keep_watching
@@ -113,10 +114,21 @@ class Tenure:
         return await self._place.run(slots, self._opened, self._upstream.lost)
 
     def _opened(self, nursery: trio.Nursery) -> None:
+        if self._is_loop(read_behind(self._place.session.facts.capabilities.get(EXPERIMENTAL))):
+            return
         self._upstream.opened(self._place)
         nursery.start_soon(self._keep_lists)
         nursery.start_soon(self._stop_when_unused)
         nursery.start_soon(keep_watching, self._place.session, self._place.watches, self._upstream)
+
+    def _is_loop(self, behind: Behind) -> bool:
+        """Whether the upstream leads back to this hub; then the session ends for that reason (F-D-17)."""
+        if behind.is_loop:
+            name = self._upstream.name
+            text = f"{name} leads back to this hub: remove one of the hubs on that way from the other's configuration"
+            self._place.error = UpstreamLoop(text, upstream=name)
+            self._place.scope.cancel()
+        return behind.is_loop
 
     async def _stop_when_unused(self) -> None:
         await unused(self._upstream)
@@ -138,6 +150,8 @@ class Tenure:
             if not kinds:
                 continue
             found = await self._read(kinds)
+            if self._is_loop(all_behind(listing.behind for listing in found.values())):
+                return
             degraded = (self._degraded[kind] for kind in Kind if kind in self._degraded)
             changed = upstream.take_lists(self._place.session.facts, found, degraded)
             if not self._unread and not upstream.known:

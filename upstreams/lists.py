@@ -6,6 +6,7 @@ from msgspec import Raw, Struct
 
 from hub.link.exchange import UpstreamProtocolError
 from hub.wire.jsonrpc import Failure, RemoteProtocolError, detach, open_object, peek_array, peek_object, peek_str, raw
+from hub.wire.loops import NOBODY, Behind, all_behind, read_behind
 from hub.wire.mcp import CAPABILITY, IDENTIFIER, LIST_METHOD, METHOD_NOT_FOUND, Entry, Era, Freshness, Kind
 from hub.wire.modern import read_freshness
 from upstreams.session import Session
@@ -23,6 +24,8 @@ class Listing(Struct, frozen=True):
     freshness: Freshness = Freshness()
     degraded: str = ""
     """Why it is incomplete; "" when it is whole."""
+    behind: Behind = NOBODY
+    """The hubs it comes from."""
 
 
 async def walk(session: Session, kind: Kind) -> Listing:
@@ -66,6 +69,7 @@ class _Gatherer:
         self._bytes = 0
         self._ttl_ms: int | None = None
         self._public = True
+        self._behind = NOBODY
         self.full = False
         self.degraded = ""
 
@@ -76,6 +80,8 @@ class _Gatherer:
             items = members[self._kind.value]
         except (RemoteProtocolError, KeyError):
             raise UpstreamProtocolError(f"A page of {self._kind.value} is not a list") from None
+        if "_meta" in members:
+            self._behind = all_behind((self._behind, read_behind(members["_meta"])))
         freshness = read_freshness(members)
         ttl_ms = freshness.ttl_ms or 0
         self._ttl_ms = ttl_ms if self._ttl_ms is None else min(self._ttl_ms, ttl_ms)
@@ -102,4 +108,4 @@ class _Gatherer:
     def listing(self, era: Era) -> Listing:
         """What was gathered."""
         fresh = Freshness() if era is Era.LEGACY else Freshness(self._ttl_ms or 0, self._public)
-        return Listing(tuple(self._entries.values()), fresh, self.degraded)
+        return Listing(tuple(self._entries.values()), fresh, self.degraded, self._behind)

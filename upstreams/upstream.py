@@ -21,6 +21,7 @@ from hub.link.exchange import (
     HubError,
     Operation,
     Tenant,
+    UpstreamLoop,
     UpstreamLost,
     UpstreamUnauthorized,
     UpstreamUnavailable,
@@ -28,6 +29,7 @@ from hub.link.exchange import (
 )
 from hub.wire.jsonrpc import Failure, Reply, peek_str
 from hub.wire.legacy import ServerFacts
+from hub.wire.loops import all_behind, with_behind
 from hub.wire.mcp import TOOLS_CALL, Era, Kind, Snapshot, era_of
 from upstreams.chronicle import Chronicle
 from upstreams.elders import Elders
@@ -100,6 +102,8 @@ class Upstream:
         self.chronicle = Chronicle(config, journal or Journal(lambda: 0.0), trio.current_time())
         self.note = self.chronicle.note
         self.said = self.chronicle.said
+        self._failure: type[UpstreamUnavailable] = UpstreamUnavailable
+        """What calls fail with while it is away."""
         self.in_flight = 0
         self.listed = False
         """Whether its lists have been read since it was last connected."""
@@ -353,7 +357,7 @@ class Upstream:
 
     def _unavailable(self, text: str, *, retry_after_s: float = 0.0) -> HubError:
         """What failed, why, and what to do."""
-        kind = UpstreamUnauthorized if self.state is State.UNAUTHORIZED else UpstreamUnavailable
+        kind = UpstreamUnauthorized if self.state is State.UNAUTHORIZED else self._failure
         reason = (self.last_error or "").partition("\n")[0]
         text += f" (state: {self.state.value}). {reason or 'It has not said why'}."
         if retry_after_s:
@@ -440,11 +444,15 @@ class Upstream:
         self.lost()
         now = trio.current_time()
         self.chronicle.failed(error, now)
+        self._failure = UpstreamLoop if isinstance(error, UpstreamLoop) else UpstreamUnavailable
+        if self._failure is UpstreamLoop:
+            self.snapshot = empty_snapshot(self.name, self.snapshot.local)  # all of it is our own, under longer names
+            self._on_change(self)
         pause_s = self.backoff.failed(now)
         event = Event.LOST
         if isinstance(error, UpstreamUnauthorized):
             event = Event.REFUSED
-        elif pause_s is None or isinstance(error, UpstreamVersionError):
+        elif pause_s is None or isinstance(error, UpstreamVersionError | UpstreamLoop):
             event = Event.GAVE_UP
         if event is not Event.LOST or pause_s is None:
             self.wanted = trio.Event()
@@ -458,10 +466,11 @@ class Upstream:
     def take_lists(self, facts: ServerFacts, found: Mapping[Kind, Listing], degraded: Iterable[str]) -> bool:
         """Replace the snapshot by one with these lists, the others staying; whether that changed anything."""
         old = self.snapshot
+        behind = all_behind(listing.behind for listing in found.values())
         new = Snapshot(
             upstream=self.name,
             version=facts.version,
-            capabilities=facts.capabilities,
+            capabilities=with_behind(facts.capabilities, behind) if behind else facts.capabilities,
             server_info=facts.server_info,
             instructions=facts.instructions,
             lists={**old.lists, **{kind: listing.entries for kind, listing in found.items()}},

@@ -162,6 +162,13 @@ class UpstreamUnavailable(HubError):
     retryable = True
 
 
+class UpstreamLoop(UpstreamUnavailable):
+    """The upstream leads back to this hub."""
+
+    kind = "loop"
+    retryable = False
+
+
 class UpstreamLost(HubError):
     """The process or stream died while the call was with it."""
 

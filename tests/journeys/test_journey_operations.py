@@ -6,6 +6,7 @@ from fakes import FakeUpstream
 from house import a_house
 
 from hub.wire.jsonrpc import Failure, raw
+from hub.wire.loops import HUBS
 from hub.wire.mcp import L1, L2, L3, L4, MODERN
 
 PROMPT = {"name": "greet", "arguments": [{"name": "who"}]}
@@ -42,7 +43,9 @@ async def test_every_host_is_told_the_same_of_the_hub(pair, autojump_clock):
         host = await pair.host(house)
         welcome = host.welcome
         assert welcome["instructions"] == "# one\n\nBe brief.\n\n# two\n\nBe kind."
-        assert set(welcome["capabilities"]) == {"tools", "prompts", "resources", "completions", "logging", "extensions"}
+        features = {"tools", "prompts", "resources", "completions", "logging"}
+        assert set(welcome["capabilities"]) == {*features, "extensions", "experimental"}
+        assert list(welcome["capabilities"]["experimental"]) == [HUBS], "what tells a hub that it is its own upstream"
         extensions = {name.rpartition("/")[2] for name in welcome["capabilities"]["extensions"]}
         assert extensions == {"ui"} | (set() if pair.from_legacy else {"tasks"})
         if pair.from_legacy:
