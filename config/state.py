@@ -29,7 +29,8 @@ class Memory:
         self._path = path
         self._sections: dict[str, dict[str, object]] = {}
         self._changed = False
-        self._complained = False
+        self.problem = ""
+        """Why it is not saved; "": it is, or soon will be."""
         self.on_change: Callable[[], None] | None = None
         """Called when there is something to save that is not on disk."""
         if path is not None:
@@ -94,13 +95,14 @@ class Memory:
         except OSError as error:
             self._failed(error)
         else:
-            self._complained = False
+            self.problem = ""
 
     def _failed(self, error: Exception) -> None:
         self._changed = True
-        if not self._complained:
-            log.warning("cannot save %s: %s; it is kept in memory", self._path, error)
-        self._complained = True
+        problem = f"cannot save {self._path}: {error}"
+        if not self.problem:
+            log.warning("%s; it is kept in memory", problem)
+        self.problem = problem
 
     def _read(self, path: Path) -> None:
         try:

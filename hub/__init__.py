@@ -10,6 +10,7 @@
     notify          the one consumer of upstream changes: rebuild, swap, tell
     subscriptions   what hosts want to be told of unasked; listeners: the streams of modern hosts
     registry        who is attached; serving: one request; downstream: over lines; http_session: over legacy HTTP
+    revival         what lets such a session outlive the hub
     http_endpoint   what Streamable HTTP means in both eras; http_answer, http_refusal, resume, batch beside it
     http_server     HTTP/1.1 without MCP; http_connection, http_message, access below it
     hub             all of that wired together; daemon: sockets, signals and drain around it

@@ -280,7 +280,8 @@ class Hub:
         return candidate.status().last_error or "with its new settings it is not ready yet"
 
     def _all_warnings(self) -> list[str]:
-        own = [*self._warnings, *filter(None, [self.last_known.problem]), *self.router.catalog.warnings]
+        unsaved = filter(None, [self.memory.problem, self.last_known.problem])
+        own = [*self._warnings, *unsaved, *self.router.catalog.warnings]
         return own if self.projects is None else [*self.projects.warnings, *own]
 
     async def tools(self) -> list[object]:

@@ -34,8 +34,9 @@ log = logging.getLogger("hubd")
 
 LIFE_S: Final = 24 * 3600.0
 """How long after its handshake a session can be revived."""
-MAX_ID: Final = 2_048
-"""Characters; a host with so many capabilities that its id were longer gets one that means nothing, once."""
+MAX_ID: Final = 1_024
+"""Characters. A host with so many capabilities that its id were longer gets one that says nothing, and is not revived:
+it repeats its id with every request, and large heads cost too much (`hub.wire.head.HeadParser`)."""
 MAX_SHOWN: Final = 100
 """Characters of a host's name that are kept."""
 MAX_OVER: Final = 4_096

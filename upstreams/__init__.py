@@ -2,7 +2,8 @@
 
 Read in this order: `lifecycle` (the states of an upstream, pure), `status` (what is shown of one, pure), `upstream`
 (what the hub calls), `keeper` (the task of one: connect, serve, back off), `supervisor` (all of them), `session` (what
-every session does), `lists` (what an upstream offers, read page by page). Then, as needed:
+every session does), `lists` (what an upstream offers, read page by page), `last_known` (and what it offered in an
+earlier run). Then, as needed:
 
 - whose session: `sharing` (what is configured, pure), `place` (one session, open to end), `pool` (which serves which
   host), `elders` (those in the handshake era with servers of both);
