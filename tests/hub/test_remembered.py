@@ -8,7 +8,9 @@ import trio
 import trio.testing
 from fakes import FakeUpstream
 from house import a_house
+from msgspec import structs
 
+from config.schema import UpstreamConfig
 from config.state import Memory
 from hub.wire.mcp import L4, MODERN
 from upstreams.last_known import LastKnown
@@ -240,3 +242,22 @@ async def test_a_full_disk_is_shown_and_stops_nothing(autojump_clock, tmp_path, 
         await written(lambda: house.hub.last_known.problem)
         assert any("cannot save" in warning for warning in (await house.hub.status())["warnings"])
     assert caplog.text.count("cannot use") == caplog.text.count("cannot save") == 1
+
+
+async def test_an_upstream_that_a_reload_adds_is_known_at_once_if_it_was_before(autojump_clock, tmp_path):
+    await first_run(tmp_path, {"files": FakeUpstream(), "mail": FakeUpstream(tools=["send"])})
+    fakes = {"files": FakeUpstream()}
+    async with a_run(tmp_path, fakes) as house:
+        host = await house.host("lines", L4)
+        assert await host.names() == ["files__echo"]
+        fakes["mail"] = FakeUpstream(tools=["send"])
+        slow = Slow(fakes["mail"])
+        config = house.hub.config
+        config = structs.replace(config, upstreams={**config.upstreams, "mail": UpstreamConfig(command="mail")})
+        await house.hub.prepare(config)
+        house.hub.apply(config)
+        assert await host.names() == ["files__echo", "mail__send"]
+        assert state(house, "mail") is State.CONNECTING
+        slow.released.set()
+        await connected(house, "files", "mail")
+        assert len(host.of(CHANGED)) == 1
