@@ -264,7 +264,7 @@ class Pump:
     def _resume(self, first: bytes = b"") -> None:
         """Let the new hub know what the last one knew; then it is the host's turn."""
         if self._recall.refusal:
-            self._end(EX_UNAVAILABLE, f"the hub was started anew and does not take this host: {self._recall.refusal}")
+            self._end(EX_UNAVAILABLE, f"the new hub does not take this host: {self._recall.refusal}")
             return
         first += self._recall.rest()
         self._to_hub.put(first + self._unsent, own=len(first))
@@ -285,7 +285,9 @@ class Pump:
         self._losses = [at for at in self._losses if at > now - LOSSES_WITHIN_S] + [now]
         if self._host_ended:
             self._end(EX_OK)
-        elif (recall.refusal and not recall.served) or broken:
+        elif recall.refusal and not recall.served:
+            self._end(EX_UNAVAILABLE, f"the hub does not take this host: {recall.refusal}")
+        elif broken:
             self._end(EX_UNAVAILABLE, f"the hub closed the connection; its log is {log_path()}")
         elif len(self._losses) > MAX_LOSSES:
             self._end(EX_TEMPFAIL, f"the hub went away {MAX_LOSSES + 1} times in a minute; its log is {log_path()}")

@@ -1,0 +1,370 @@
+"""What a shim remembers: lines in, lines out. Each test is a conversation over two hubs or more."""
+
+import json
+
+import pytest
+
+from hub import recall as module
+from hub.link.exchange import UpstreamLost
+from hub.preamble import GOODBYE, UNDERSTOOD
+from hub.recall import AT_ONCE, MAX_KEPT_BYTES, MAX_LINE_BYTES, MAX_RUNNING, Recall
+from hub.welcome import initialize_result
+from hub.wire import mcp
+from hub.wire.jsonrpc import Failure, Result, encode_notification, encode_request, encode_response, raw
+
+UI = "notifications/resources/updated"
+LISTS = ["tools", "prompts", "resources"]
+
+
+def line(**members):
+    return json.dumps({"jsonrpc": "2.0", **members}, separators=(",", ":")).encode() + b"\n"
+
+
+def request(id, method, **params):
+    return line(method=method, params=params, id=id)
+
+
+def result(id, **value):
+    return encode_response(id, Result(raw(value))) + b"\n"
+
+
+def failure(id, text="no"):
+    return encode_response(id, Failure(-32602, text)) + b"\n"
+
+
+def messages(data):
+    """What some lines say, in short."""
+    assert data == b"" or data.endswith(b"\n")
+    said = []
+    for each in data.splitlines():
+        message = json.loads(each)
+        params = message.get("params", {})
+        about = params.get("uri") or params.get("requestId")
+        said.append((message["method"], about) if "method" in message else (message["id"], "error" in message))
+    return said
+
+
+INITIALIZE = request(1, "initialize", protocolVersion="2025-11-25", capabilities={}, clientInfo={"name": "h"})
+INITIALIZED = line(method="notifications/initialized")
+WELCOME = encode_response(1, Result(initialize_result("2025-11-25", "Hello"))) + b"\n"
+CHANGED = [(f"notifications/{name}/list_changed", None) for name in LISTS]
+
+
+def introduced():
+    recall = Recall()
+    assert recall.greeting() == recall.rest() == b""
+    recall.sent(INITIALIZE)
+    assert recall.received(WELCOME) == WELCOME
+    recall.sent(INITIALIZED)
+    return recall
+
+
+def renewed(recall):
+    """What the next hub is told after it has answered the handshake."""
+    assert recall.greeting() == INITIALIZE
+    assert not recall.greeted
+    assert messages(recall.received(WELCOME)) == CHANGED
+    assert recall.greeted
+    told = recall.rest()
+    assert told.startswith(INITIALIZED)
+    return told.removeprefix(INITIALIZED)
+
+
+def test_words_are_those_of_the_hub():
+    assert module.UNDERSTOOD == UNDERSTOOD + b"\n"
+    assert (module.LISTEN, module.SUBSCRIPTION_KEY) == (mcp.LISTEN, mcp.SUBSCRIPTION_KEY)
+    assert set(module.CHANGES) == set(mcp.LIST_FLAGS)
+    assert encode_request(1, "x", {}).startswith(module.ANSWERS)
+    assert encode_response(None, Failure(1, "")).startswith(module.REFUSES)
+    assert encode_notification(mcp.CANCELLED, {"requestId": raw(1)}).startswith(module.CANCELS)
+    assert encode_notification(mcp.ACKNOWLEDGED, {"_meta": raw({})}).startswith(module.ACKNOWLEDGES)
+    assert GOODBYE.startswith(module.FROM_HUB)
+
+
+def test_a_handshake_is_repeated_and_its_answer_kept_back():
+    recall = introduced()
+    assert recall.lost() == b""
+    assert renewed(recall) == b""
+    assert renewed(recall) == b"", "and once more"
+
+
+def test_a_hub_that_refuses_or_speaks_otherwise_is_no_successor():
+    for answer, expected in [
+        (failure(1, "too old"), "too old"),
+        (result(1, protocolVersion="2099-01-01"), "it does not speak revision 2025-11-25 of MCP any more"),
+        (failure(None, "no such upstream"), "no such upstream"),
+    ]:
+        recall = introduced()
+        recall.greeting()
+        assert recall.received(answer) == b""
+        assert recall.refusal == expected
+
+
+def test_a_first_refusal_is_for_the_host_to_see():
+    recall = Recall()
+    recall.greeting()
+    assert recall.received(failure(None, "too many")) == failure(None, "too many")
+    assert recall.refusal == "too many"
+    assert not recall.served
+
+
+@pytest.mark.covers("F-H-22")
+@pytest.mark.parametrize("method", ["tools/call", "tasks/get", "tasks/cancel", "tasks/result", "unheard/of"])
+def test_what_may_have_been_carried_out_is_answered_at_once(method):
+    recall = introduced()
+    recall.sent(request("a", method))
+    error = json.loads(recall.lost())
+    facts = UpstreamLost("").facts()
+    assert facts == {"hub": "upstream_lost", "executed": "unknown", "retryable": False}
+    assert (error["id"], error["error"]["code"], error["error"]["data"]) == ("a", -32603, facts)
+    assert "find out before you repeat it" in error["error"]["message"]
+    assert renewed(recall) == b""
+    assert recall.lost() == b"", "one answer"
+
+
+@pytest.mark.covers("F-H-22")
+@pytest.mark.parametrize(
+    "method",
+    [
+        "ping",
+        "tools/list",
+        "tasks/list",
+        "resources/templates/list",
+        "resources/read",
+        "prompts/get",
+        "completion/complete",
+        "logging/setLevel",
+        "server/discover",
+        "resources/subscribe",
+        "resources/unsubscribe",
+    ],
+)
+def test_what_changes_nothing_is_sent_again_once(method):
+    recall = introduced()
+    asked = request(5, method, uri="a:b")
+    recall.sent(asked)
+    assert recall.lost() == b""
+    assert renewed(recall) == asked
+    again = json.loads(recall.lost())
+    assert (again["id"], again["error"]["data"]["retryable"]) == (5, True)
+    assert renewed(recall) == b""
+
+
+def test_what_was_answered_or_cancelled_is_forgotten():
+    recall = introduced()
+    for id, method in enumerate(["tools/call", "ping", "tools/call", "ping"], 10):
+        recall.sent(request(id, method))
+    assert recall.received(result(10) + failure(11)) == result(10) + failure(11)
+    recall.sent(line(method="notifications/cancelled", params={"requestId": 12}))
+    recall.sent(line(method="notifications/cancelled", params={"requestId": 13}))
+    assert recall.lost() == b""
+    assert renewed(recall) == b""
+
+
+def test_ids_are_those_of_json_not_of_bytes():
+    recall = introduced()
+    recall.sent(b'{"jsonrpc":"2.0","id":"\\u00e9\\"","method":"tools/call"}\n')
+    recall.sent(b'{"jsonrpc":"2.0","id":"7","method":"tools/call"}\n')
+    recall.received(result('é"') + result(7))
+    assert messages(recall.lost()) == [("7", True)]
+
+
+def test_a_handshake_that_was_not_answered_is_made_again():
+    recall = Recall()
+    for _ in range(3):
+        recall.greeting()
+        assert recall.greeted
+        recall.rest()
+        recall.sent(INITIALIZE)
+        assert recall.lost() == b""
+    recall.greeting()
+    assert recall.rest() == INITIALIZE
+    assert recall.received(WELCOME) == WELCOME
+
+
+def test_the_level_and_subscriptions_come_back():
+    recall = introduced()
+    level = request(2, "logging/setLevel", level="info")
+    subscribed = {uri: request(id, "resources/subscribe", uri=uri) for id, uri in enumerate(["a:1", "b:2", "c:3"], 3)}
+    for each in (level, *subscribed.values()):
+        recall.sent(each)
+    recall.received(result(2) + result(3) + result(4) + failure(5))
+    recall.sent(request(6, "resources/unsubscribe", uri="a:1"))
+    recall.received(result(6))
+    assert recall.lost() == b""
+    assert renewed(recall) == level + subscribed["b:2"]
+    assert recall.received(result(2)) == b""
+    assert messages(recall.received(result(4))) == [(UI, "b:2")], "it may have changed meanwhile"
+    assert recall.received(result(4)) == result(4), "only the first answer is kept back"
+
+
+def test_many_subscriptions_come_back_a_few_at_a_time():
+    recall = introduced()
+    for id in range(100, 100 + 3 * AT_ONCE):
+        recall.sent(request(id, "resources/subscribe", uri=f"a:{id}"))
+        recall.received(result(id))
+    recall.lost()
+    waiting = [json.loads(each)["id"] for each in renewed(recall).splitlines()]
+    seen = []
+    while waiting:
+        assert len(waiting) <= AT_ONCE
+        seen.append(waiting.pop())
+        recall.received(result(seen[-1]))
+        waiting += [json.loads(each)["id"] for each in recall.due().splitlines()]
+    assert sorted(seen) == list(range(100, 100 + 3 * AT_ONCE))
+    assert not recall.unsubscribed
+
+
+def test_a_new_handshake_of_the_host_starts_over():
+    recall = introduced()
+    recall.sent(request(2, "resources/subscribe", uri="a:1"))
+    recall.received(result(2))
+    recall.sent(INITIALIZE)
+    recall.received(WELCOME)
+    recall.lost()
+    recall.greeting()
+    recall.received(WELCOME)
+    assert recall.rest() == b"", "no subscription, nor initialized before the host has said so"
+
+
+@pytest.mark.covers("F-H-19")
+def test_questions_of_a_lost_hub_are_withdrawn():
+    recall = introduced()
+    asked = b"".join(encode_request(f"hub-{n}", "elicitation/create", {}) + b"\n" for n in range(3))
+    assert recall.received(asked) == asked
+    recall.sent(line(id="hub-0", result={}))
+    recall.received(encode_notification(mcp.CANCELLED, {"requestId": raw("hub-1")}) + b"\n")
+    assert list(recall.questions) == ["hub-2"]
+    assert messages(recall.lost()) == [("notifications/cancelled", "hub-2")]
+    assert not recall.questions
+
+
+# --- modern hosts -----------------------------------------------------------------------------------------------------
+
+LISTEN = request(
+    "l", "subscriptions/listen", notifications={"toolsListChanged": True, "resourceSubscriptions": ["a:1", "b:2"]}
+)
+
+
+def acknowledgement(**listened):
+    meta = raw({mcp.SUBSCRIPTION_KEY: "l"})
+    return encode_notification(mcp.ACKNOWLEDGED, {"_meta": meta, "notifications": raw(listened)}) + b"\n"
+
+
+def test_a_listen_is_opened_again_and_its_host_told_of_changes():
+    recall = Recall()
+    recall.sent(LISTEN)
+    first = acknowledgement(toolsListChanged=True, resourceSubscriptions=["a:1"])
+    assert recall.received(first) == first
+    for _ in range(3):
+        assert recall.lost() == b""
+        assert recall.greeting() == b""
+        assert recall.rest() == LISTEN
+        said = recall.received(first)
+        assert messages(said) == [("notifications/tools/list_changed", None), (UI, "a:1")]
+        for each in said.splitlines():
+            assert json.loads(each)["params"]["_meta"] == {mcp.SUBSCRIPTION_KEY: "l"}
+    assert recall.received(first) == first, "of another listen under this id"
+
+
+def test_a_listen_that_was_not_acknowledged_is_acknowledged_once():
+    recall = Recall()
+    recall.sent(LISTEN)
+    recall.lost()
+    recall.greeting()
+    assert recall.rest() == LISTEN
+    assert recall.received(acknowledgement()) == acknowledgement()
+
+
+def test_a_listen_that_a_stopping_hub_ends_goes_on():
+    recall = Recall()
+    recall.sent(LISTEN)
+    recall.received(acknowledgement())
+    assert recall.received(GOODBYE + b"\n") == b""
+    ended = encode_notification(mcp.CANCELLED, {"requestId": raw("l")}) + b"\n"
+    assert recall.received(result("l") + ended) == b""
+    assert recall.lost() == b""
+    recall.greeting()
+    assert recall.rest() == LISTEN
+
+
+def test_a_listen_that_ends_otherwise_has_ended():
+    recall = Recall()
+    recall.sent(LISTEN)
+    recall.received(acknowledgement())
+    ended = encode_notification(mcp.CANCELLED, {"requestId": raw("l")}) + b"\n"
+    assert recall.received(result("l") + ended) == result("l") + ended
+    assert recall.lost() == b""
+    recall.greeting()
+    assert recall.rest() == b""
+
+
+# --- limits, and lines of all kinds -----------------------------------------------------------------------------------
+
+
+def test_after_a_goodbye_nothing_is_kept_for_a_hub_that_nobody_may_start():
+    recall = introduced()
+    for id, method in enumerate(["tools/call", "tools/list"], 10):
+        recall.sent(request(id, method))
+    recall.received(GOODBYE + b"\n")
+    assert recall.stopping
+    errors = [json.loads(each)["error"]["data"] for each in recall.lost().splitlines()]
+    assert [(each["hub"], each["retryable"]) for each in errors] == [("draining", False), ("draining", True)]
+
+
+def test_control_lines_never_reach_the_host():
+    recall = introduced()
+    assert recall.received(b'{"hubd":1,"news":[]}\n' + result(9) + GOODBYE + b"\n") == result(9)
+
+
+def test_batches():
+    recall = introduced()
+    recall.sent(b"[" + b",".join(request(id, "ping").strip() for id in (5, 6, 7)) + b"]\n")
+    answers = b"[" + result(5).strip() + b"," + result(7).strip() + b"]\n"
+    assert recall.received(answers) == answers
+    assert messages(recall.lost()) == [(6, True)]
+
+
+def test_what_is_kept_is_bounded():
+    recall = introduced()
+    recall.sent(request(2, "prompts/get", name="x" * MAX_LINE_BYTES))
+    assert messages(recall.lost()) == [(2, True)]
+    text = "x" * (MAX_LINE_BYTES // 2)
+    for id in range(100):
+        recall.sent(request(id, "prompts/get", name=text))
+    lost = [id for id, _ in messages(recall.lost())]
+    kept = renewed(recall)
+    assert MAX_KEPT_BYTES / 2 < len(kept) <= MAX_KEPT_BYTES
+    assert len(lost) + kept.count(b"\n") == 100
+    for id in range(100):
+        recall.received(result(id))
+    recall.lost()
+    recall.sent(request(200, "prompts/get", name=text))
+    assert recall.lost() == b"", "there is room again"
+    for id in range(1000, 1000 + 2 * MAX_RUNNING):
+        recall.sent(request(id, "tools/call"))
+    assert len(messages(recall.lost())) == MAX_RUNNING - 1
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [b"\n", b"nonsense\n", b"[]\n", b"[1]\n", b'"x"\n', b'{"id":[],"method":7}\n', b'{"id":1.5,"method":"ping"}\n',
+     b'{"jsonrpc":"2.0","id":true,"method":"tools/call"}\n', b'{"jsonrpc":"2.0","id":\n', b'{"jsonrpc":"2.0","id":"\n',
+     b'{"jsonrpc":"2.0","id":x,"result":{}}\n', b'{"jsonrpc":"2.0","method":"notifications/cancelled"}\n',
+     b'{"jsonrpc":"2.0","method":"notifications/cancelled","params":[1]}\n',
+     b'{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"_meta":{}}}\n'],
+)  # fmt: skip
+def test_odd_lines_pass_and_leave_nothing(odd):
+    recall = introduced()
+    recall.sent(odd)
+    assert recall.received(odd) == odd
+    assert recall.lost() == b""
+    assert renewed(recall) == b""
+
+
+def test_what_nobody_will_answer_is_answered():
+    recall = introduced()
+    recall.sent(request(2, "ping"))
+    recall.sent(request(3, "tools/call"))
+    assert messages(recall.given_up()) == [(2, True), (3, True)]
+    assert recall.given_up() == b""
