@@ -2,7 +2,7 @@
 
 A `Draft` holds the texts that files would have. Nothing is written until `save`, and what would be wrong then is found
 by loading the whole configuration with the drafts in the place of the files. How a text is changed so that everything
-around it stays byte for byte is the business of `hostfile`, how a file is replaced that of `edits`.
+around it stays byte for byte is the business of `text.serverfile`, how a file is replaced that of `files`.
 """
 
 import json
@@ -18,18 +18,18 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from config import hostfile
 from config.document import JSON_SUFFIXES, YAML_SUFFIXES, parse
-from config.edits import EditError, read_file, replace_file
+from config.files import EditError, read_file, replace_file
 from config.gather import gather
-from config.hostfile import Shape
 from config.layers import Entry, Stack, load_all, stacks
 from config.load import Layer, Source
 from config.names import is_usable, suggest_id
 from config.paths import config_file
 from config.schema import ConfigError, Remark
 from config.source import Keys, Problem
-from config.textedit import Edit, Refused, newline
+from config.text import serverfile
+from config.text.change import Edit, Refused, newline
+from config.text.serverfile import Shape
 
 OWN: Final = Shape("toml", ("upstreams",))
 SCHEMA_FILE: Final = "hubd.schema.json"
@@ -75,7 +75,7 @@ class Draft:
             )
         if name in self.upstreams:
             raise EditError(f'there is a server "{name}" already, in {_place(self.upstreams[name].used[-1])}')
-        self._edit(self._own_main(), lambda text: hostfile.insert(OWN, text, name, values), name)
+        self._edit(self._own_main(), lambda text: serverfile.insert(OWN, text, name, values), name)
 
     def remove(self, name: str) -> Entry | None:
         """Everything that makes up an upstream, wherever it stands; what comes to light beneath it.
@@ -103,7 +103,7 @@ class Draft:
         if entry is None or entry.source.layer is not Layer.USER or not _is_ours(entry.source):
             entry = next((each for each in stack.used if each.source.is_main and _is_ours(each.source)), None)
         if entry is None:
-            self._edit(self._own_main(), lambda text: hostfile.insert(OWN, text, name, {"disabled": disabled}), name)
+            self._edit(self._own_main(), lambda text: serverfile.insert(OWN, text, name, {"disabled": disabled}), name)
         elif not disabled and (undone := self._enabled(entry, stack)) is not None:
             self._edit(entry.source.path, lambda text: undone, name)
         else:
@@ -113,7 +113,7 @@ class Draft:
                 entry.source.path,
                 lambda text: (
                     _with_line(text, entry.table.place(()), line, "disabled", disabled)
-                    or hostfile.assign(OWN, text, key, "disabled", disabled)
+                    or serverfile.assign(OWN, text, key, "disabled", disabled)
                 ),
                 name,
             )
@@ -128,7 +128,7 @@ class Draft:
         text = self._begin(entry.source.path)
         if entry.table.values == {"disabled": True}:
             with suppress(Refused):
-                return hostfile.remove(OWN, text, key)
+                return serverfile.remove(OWN, text, key)
         return _without_line(text, entry.table.place(()), "disabled = true", "disabled")
 
     def replace(self, text: str) -> None:
@@ -247,7 +247,7 @@ def _shape(entry: Entry) -> tuple[Shape, str]:
 
 
 def _removed(shape: Shape, key: str, text: str) -> Edit:
-    return hostfile.remove(shape, text, key)
+    return serverfile.remove(shape, text, key)
 
 
 def _place(entry: Entry) -> str:

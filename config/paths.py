@@ -93,7 +93,7 @@ def backup_dir() -> Path:
 
 
 def installed_path() -> Path:
-    """What `config.installed` put into files of hosts."""
+    """What `config.hosts.installed` put into files of hosts."""
     return state_dir() / "installed.json"
 
 

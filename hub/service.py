@@ -18,7 +18,7 @@ from xml.sax.saxutils import escape
 from msgspec import Struct
 
 from config import places
-from config.edits import locked, read_file, remove_file, replace_file
+from config.files import locked, read_file, remove_file, replace_file
 
 MARK: Final = "hubd service install"
 """In each of our files; one without it is somebody else's."""

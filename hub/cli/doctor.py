@@ -17,7 +17,7 @@ def _doctor(options: argparse.Namespace) -> int:
     import msgspec
 
     from config import places
-    from config.hosts import Machine
+    from config.hosts.facts import Machine
     from hub.doctor.checks import findings
     from hub.doctor.examined import examine
     from hub.wire.clean import printable

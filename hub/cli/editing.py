@@ -118,7 +118,7 @@ def _edit(options: argparse.Namespace) -> int:
     import tempfile
 
     from config.edit import Draft
-    from config.edits import EditError
+    from config.files import EditError
 
     editor = _editor()
     draft = Draft(options.config, os.environ)
@@ -149,7 +149,7 @@ def _edited(editor: list[str], copy: Path, draft: "Draft") -> "Sequence[Remark]"
     """
     import subprocess
 
-    from config.edits import EditError
+    from config.files import EditError
 
     try:
         code = subprocess.run([*editor, str(copy)], check=False).returncode
@@ -193,7 +193,7 @@ def _show(problems: "Sequence[Remark]") -> None:
 def _changed(options: argparse.Namespace, change: "Callable[[Draft], str]", warnings: Sequence[str] = ()) -> int:
     """Make one change, unless it would break something."""
     from config.edit import Draft
-    from config.edits import EditError, locked
+    from config.files import EditError, locked
     from config.paths import state_dir
 
     try:

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 from hub.cli.base import EX_FAILED, EX_OK, UsageError, add, failed
 
 if TYPE_CHECKING:
-    from config.hosts import Host, Machine, Place
-    from config.installed import Plan, Records
+    from config.hosts.facts import Host, Machine, Place
+    from config.hosts.installed import Plan, Records
 
 
 def add_commands(commands: Any) -> None:
@@ -40,19 +40,20 @@ def _add_choice(parser: argparse.ArgumentParser) -> None:
 
 
 def _install(options: argparse.Namespace) -> int:
-    from config import hosts
-    from config.installed import own_program, plan_install
+    from config.hosts.entry import http_entry, stdio_entry
+    from config.hosts.facts import Machine
+    from config.hosts.installed import own_program, plan_install
 
-    machine = hosts.Machine.this()
+    machine = Machine.this()
     if not options.hosts and not options.all:
         return _list(machine)
     hubd, url = own_command(), _address() if options.http else None
     code, without_urls = EX_OK, []
 
     def plan(place: "Place", records: "Records") -> "Plan":
-        entry = hosts.stdio_entry(place.host, hubd)
+        entry = stdio_entry(place.host, hubd)
         if url is not None:
-            by_url = hosts.http_entry(place.host, *url)
+            by_url = http_entry(place.host, *url)
             if by_url is None:
                 without_urls.append(place.title)
             entry = by_url or entry
@@ -71,8 +72,8 @@ def _install(options: argparse.Namespace) -> int:
 
 
 def _uninstall(options: argparse.Namespace) -> int:
-    from config.hosts import Machine
-    from config.installed import own_program, plan_uninstall
+    from config.hosts.facts import Machine
+    from config.hosts.installed import own_program, plan_uninstall
 
     machine = Machine.this()
     if not options.hosts and not options.all:
@@ -91,8 +92,8 @@ def _carry_out(
     plan: Callable[["Place", "Records"], "Plan"],
 ) -> int:
     """Decide for each file and do it, one after the other; what fails for one does not keep the others from it."""
-    from config.edits import EditError, locked
-    from config.installed import Records, carry_out
+    from config.files import EditError, locked
+    from config.hosts.installed import Records, carry_out
     from config.paths import backup_dir, installed_path, state_dir
 
     code = EX_OK
@@ -116,11 +117,12 @@ def _carry_out(
 
 
 def _refused(planned: "Plan", options: argparse.Namespace) -> int:
-    from config import hostfile, hosts
+    from config.hosts.entry import KEY, stdio_entry
+    from config.text import serverfile
 
     failed(EX_FAILED, f"{planned.place.title}: {planned.place.path}: {planned.why}; it was left as it is")
     if options.command is _install:
-        snippet = hostfile.snippet(planned.place.kept, hosts.KEY, hosts.stdio_entry(planned.place.host, own_command()))
+        snippet = serverfile.snippet(planned.place.kept, KEY, stdio_entry(planned.place.host, own_command()))
         print(f"To add the hub by hand, put this there:\n\n{snippet}\n", file=sys.stderr)
     return EX_FAILED
 
@@ -165,11 +167,11 @@ def _masked_words(command: Sequence[str]) -> str:
 
 def diff(place: "Place", before: bytes, after: bytes) -> Iterator[str]:
     """A unified diff of a host's file without secrets, line by line."""
-    from config import hostfile
     from config.secrecy import secrets_in
+    from config.text import serverfile
 
     texts = [data.decode() for data in (before, after)]
-    secrets = [secret for text in texts for secret in secrets_in(hostfile.read(place.kept, text))]
+    secrets = [secret for text in texts for secret in secrets_in(serverfile.read(place.kept, text))]
     return text_diff(place.path, texts[0], texts[1], secrets)
 
 
@@ -185,20 +187,20 @@ def text_diff(path: Path, before: str, after: str, secrets: Sequence[str]) -> It
 
 def _list(machine: "Machine") -> int:
     """The hosts that are here, and whether they have the hub."""
-    from config import hosts
-    from config.installed import Records
+    from config.hosts.facts import all_hosts, is_found, user_places
+    from config.hosts.installed import Records
     from config.paths import installed_path
     from hub.show import table
 
     records = Records(installed_path())
     rows = [
         (host.id, place.title, _state(place, records), place.path)
-        for host in hosts.all_hosts().values()
-        if hosts.is_found(host, machine)
-        for place in hosts.user_places(host, machine)
+        for host in all_hosts().values()
+        if is_found(host, machine)
+        for place in user_places(host, machine)
     ]
     if not rows:
-        print("No hosts are found on this machine. These are known: " + ", ".join(hosts.all_hosts()))
+        print("No hosts are found on this machine. These are known: " + ", ".join(all_hosts()))
         return EX_OK
     print("\n".join(table(("NAME", "HOST", "HUB", "FILE"), rows)))
     print("\nRun `hubd install NAME...` or `hubd install --all`; --dry-run shows the changes first.")
@@ -206,14 +208,14 @@ def _list(machine: "Machine") -> int:
 
 
 def _state(place: "Place", records: "Records") -> str:
-    from config import hosts
-    from config.edits import EditError
-    from config.hostfile import entries
-    from config.installed import is_ours, text_at
-    from config.textedit import Refused
+    from config.files import EditError
+    from config.hosts.entry import KEY
+    from config.hosts.installed import is_ours, text_at
+    from config.text.change import Refused
+    from config.text.serverfile import entries
 
     try:
-        entry = entries(place.kept, text_at(place.path)).get(hosts.KEY)
+        entry = entries(place.kept, text_at(place.path)).get(KEY)
     except (EditError, Refused):
         return "unreadable"
     return "no" if entry is None else "yes" if is_ours(entry, records.get(place.path)) else "another one"
@@ -228,7 +230,7 @@ def _chosen(options: argparse.Namespace, machine: "Machine") -> list["Place"]:
     Raises:
         UsageError: there is no such host, or nothing of it here.
     """
-    from config import hosts
+    from config.hosts.facts import project_place, user_places
 
     places: list[Place] = []
     for host in chosen_hosts(options, machine):
@@ -236,12 +238,12 @@ def _chosen(options: argparse.Namespace, machine: "Machine") -> list["Place"]:
             project = options.project.expanduser().absolute()
             if not project.is_dir():
                 raise UsageError(f"--project: there is no directory {project}")
-            place = hosts.project_place(host, project)
+            place = project_place(host, project)
             if place is None and options.hosts:
                 raise UsageError(f"{host.title} has no file for projects")
             found = [] if place is None else [place]
         else:
-            found = hosts.user_places(host, machine)
+            found = user_places(host, machine)
             if not found and options.hosts:
                 raise UsageError(f"{host.title} is an extension, and is found in no editor of this machine")
         places += [each for each in found if each.path not in {place.path for place in places}]
@@ -258,9 +260,9 @@ def chosen_hosts(options: argparse.Namespace, machine: "Machine") -> list["Host"
     """
     from difflib import get_close_matches
 
-    from config import hosts
+    from config.hosts.facts import all_hosts, is_found
 
-    known = hosts.all_hosts()
+    known = all_hosts()
     for name in options.hosts:
         if name not in known:
             near = get_close_matches(name, known, 1)
@@ -268,7 +270,7 @@ def chosen_hosts(options: argparse.Namespace, machine: "Machine") -> list["Host"
             raise UsageError(f"there is no host {name}; {hint}")
     if options.hosts:
         return [known[name] for name in dict.fromkeys(options.hosts)]
-    return [host for host in known.values() if hosts.is_found(host, machine)]
+    return [host for host in known.values() if is_found(host, machine)]
 
 
 def own_command() -> str:

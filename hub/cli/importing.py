@@ -15,9 +15,9 @@ from hub.cli.base import EX_FAILED, EX_OK, UsageError, add, failed
 from hub.cli.hosts import chosen_hosts, text_diff
 
 if TYPE_CHECKING:
-    from config.hosts import Host, Machine, Place
-    from config.importing import Import, Secrets
-    from config.survey import Server, Skipped
+    from config.hosts.facts import Host, Machine, Place
+    from config.hosts.importing import Import, Secrets
+    from config.hosts.survey import Server, Skipped
 
 
 def add_commands(commands: Any) -> None:
@@ -48,11 +48,11 @@ class _Write(Struct, frozen=True):
 
 
 def _import(options: argparse.Namespace) -> int:
-    from config import hosts
-    from config.importing import Import
+    from config.hosts.facts import Machine
+    from config.hosts.importing import Import
     from config.layers import load_all
 
-    machine = hosts.Machine.this()
+    machine = Machine.this()
     loaded = load_all(None, os.environ)
     servers, skipped, code = _survey(options, machine)
     known = _known(loaded.config)
@@ -87,10 +87,10 @@ def _import(options: argparse.Namespace) -> int:
 
 def _survey(options: argparse.Namespace, machine: "Machine") -> tuple[list["Server"], list["Skipped"], int]:
     """What all the files hold, in the order of the hosts. What cannot be read is said, and the code is not 0."""
-    from config.edits import EditError
-    from config.installed import text_at
-    from config.survey import survey
-    from config.textedit import Refused
+    from config.files import EditError
+    from config.hosts.installed import text_at
+    from config.hosts.survey import survey
+    from config.text.change import Refused
 
     servers, skipped, code = [], [], EX_OK
     for place in _places(options, machine):
@@ -106,23 +106,23 @@ def _survey(options: argparse.Namespace, machine: "Machine") -> tuple[list["Serv
 
 
 def _places(options: argparse.Namespace, machine: "Machine") -> Iterator["Place"]:
-    from config import hosts
+    from config.hosts.facts import all_hosts, every_user_file, project_files
 
     chosen = chosen_hosts(options, machine)
     project = options.project and options.project.expanduser().absolute()
     if project is not None and not project.is_dir():
         raise UsageError(f"--project: there is no directory {project}")
     if not chosen and project is None:
-        raise UsageError(f"no hosts are found on this machine; known are: {', '.join(hosts.all_hosts())}")
+        raise UsageError(f"no hosts are found on this machine; known are: {', '.join(all_hosts())}")
     for host in chosen:
-        found = hosts.every_user_file(host, machine)
+        found = every_user_file(host, machine)
         if not found and options.hosts:
             print(f"{host.title}: there is no file of it", file=sys.stderr)
         yield from found
     if project is not None:
         seen: set[tuple[Path, tuple[str, ...]]] = set()
-        for host in chosen_hosts(options, machine) if options.hosts else hosts.all_hosts().values():
-            for place in hosts.project_files(host, project, machine):
+        for host in chosen_hosts(options, machine) if options.hosts else all_hosts().values():
+            for place in project_files(host, project, machine):
                 if (place.path, place.kept.root) not in seen:
                     seen.add((place.path, place.kept.root))
                     yield place
@@ -130,9 +130,9 @@ def _places(options: argparse.Namespace, machine: "Machine") -> Iterator["Place"
 
 def _known(config: Any) -> dict[Any, str]:
     """What hubd has already, by identity."""
-    from config.importing import identities_in
+    from config.hosts.importing import identities_in
+    from config.hosts.survey import identities
     from config.source import Problem
-    from config.survey import identities
     from config.variables import Variables
 
     found: dict[Any, str] = {}
@@ -200,9 +200,9 @@ def _imported_files(result: "Import", machine: "Machine") -> list[_Write]:
 
 
 def _imported_file(result: "Import", host: "Host") -> _Write | None:
-    from config.edits import read_file
-    from config.importing import block, blocks_of, imported_text
-    from config.textedit import Refused
+    from config.files import read_file
+    from config.hosts.importing import block, blocks_of, imported_text
+    from config.text.change import Refused
 
     path = _imported_dir() / f"{host.id}.toml"
     data = read_file(path)
@@ -247,9 +247,9 @@ def _problems(path: Path, text: str) -> dict[str, str]:
 
 def _originals(result: "Import", machine: "Machine") -> tuple[list[_Write], list[tuple[str, ...]]]:
     """How the hosts stop starting what the hub has: files to write, and commands to run."""
-    from config.hostfile import assign, remove
-    from config.installed import own_program, text_at
-    from config.textedit import Refused
+    from config.hosts.installed import own_program, text_at
+    from config.text.change import Refused
+    from config.text.serverfile import assign, remove
 
     texts: dict[Path, tuple[str, str]] = {}
     programs: list[tuple[str, ...]] = []
@@ -312,8 +312,8 @@ def _secrets_of(result: "Import") -> list[str]:
 
 def _write(writes: list[_Write], edits: list[_Write], programs: list[tuple[str, ...]], machine: "Machine") -> int:
     """First what the hub will have, then what hosts no longer start."""
-    from config.edits import EditError, locked, replace_file
-    from config.installed import run_program
+    from config.files import EditError, locked, replace_file
+    from config.hosts.installed import run_program
     from config.paths import backup_dir, state_dir
 
     try:

@@ -51,7 +51,7 @@ def _service(options: argparse.Namespace) -> "Service":
 
 
 def _install(options: argparse.Namespace) -> int:
-    from config.edits import EditError
+    from config.files import EditError
     from hub.service import ServiceError, out_of_reach, own_command, refusal
 
     try:
@@ -167,7 +167,7 @@ def _now() -> datetime:
 
 
 def _uninstall(options: argparse.Namespace) -> int:
-    from config.edits import EditError
+    from config.files import EditError
     from hub.service import ServiceError, call, refusal, remove
 
     try:

@@ -7,14 +7,15 @@ from typing import Any, Final, Literal
 
 from msgspec import Struct
 
-from config import hostfile
-from config.edits import EditError
-from config.hosts import KEY, Machine, Place, all_hosts, every_user_file, is_found, user_places
-from config.installed import Record, Records, text_at
+from config.files import EditError
+from config.hosts.entry import KEY
+from config.hosts.facts import Machine, Place, all_hosts, every_user_file, is_found, user_places
+from config.hosts.installed import Record, Records, text_at
+from config.hosts.survey import Server, survey
 from config.layers import Loaded, load_all
 from config.schema import ConfigError, HubConfig, UpstreamConfig
-from config.survey import Server, survey
-from config.textedit import Refused
+from config.text import serverfile
+from config.text.change import Refused
 
 GUI_PATH: Final = "/usr/bin:/bin:/usr/sbin:/sbin"
 """What a program has as PATH that no shell has started."""
@@ -103,7 +104,7 @@ def _host_file(place: Place, records: Records, machine: Machine) -> HostFile:
         return HostFile(place, exists=False)
     try:
         text = text_at(place.path)
-        entry = hostfile.entries(place.kept, text).get(KEY)
+        entry = serverfile.entries(place.kept, text).get(KEY)
         servers, _ = survey(place, text, machine.environ, machine.home)
     except (EditError, Refused) as error:
         return HostFile(place, exists=True, error=str(error))

@@ -5,10 +5,10 @@ import shutil
 from collections.abc import Iterator
 from urllib.parse import urlsplit
 
-from config.hosts import KEY, command_of, url_of
-from config.installed import is_ours
+from config.hosts.entry import KEY, command_of, url_of
+from config.hosts.installed import is_ours
+from config.hosts.survey import identities
 from config.schema import HubConfig
-from config.survey import identities
 from hub.doctor.examined import GUI_PATH, Examined, Finding, HostFile
 
 

@@ -15,11 +15,11 @@ from urllib.parse import urlsplit
 
 from config import places
 from config.document import parse
+from config.hosts.survey import Identity, identities
+from config.hosts.unwrap import bare, package_of
 from config.schema import HubConfig, dotted
 from config.secrecy import secrets_in
 from config.source import Problem
-from config.survey import Identity, identities
-from config.unwrap import bare, package_of
 from hub.doctor.examined import GUI_PATH, Examined, Finding
 
 CONNECT_S: Final = 2.0

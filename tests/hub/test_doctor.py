@@ -12,8 +12,9 @@ import pytest
 from host_homes import HOMES
 from processes import HUBD, own_directories, running
 
-from config import hostfile
-from config.hosts import KEY, Machine, all_hosts, http_entry, stdio_entry
+from config.hosts.entry import KEY, http_entry, stdio_entry
+from config.hosts.facts import Machine, all_hosts
+from config.text import serverfile
 from hub.doctor import checks, daemons, hosts, servers
 from hub.doctor.examined import Examined, Finding, examine
 from upstreams import orphans
@@ -223,7 +224,7 @@ def test_a_host_whose_hub_is_gone(case, id):
 
     def with_command(command):
         text = HOMES[id].text
-        path.write_text(hostfile.insert(host.shape, text, KEY, stdio_entry(host, command)).apply(text))
+        path.write_text(serverfile.insert(host.shape, text, KEY, stdio_entry(host, command)).apply(text))
 
     def found():  # an extension's file is also a sign of its editor
         return [finding for finding in case.found(hosts.entries) if finding.fix == f"run `hubd install {id}`"]

@@ -13,11 +13,11 @@ from typing import Any, Final, Literal
 
 from msgspec import structs
 
-from config import tomltext
 from config.document import parse
+from config.hosts.survey import TEXTS, Identity, Server, Skipped, identity
 from config.names import MAX_ID, suggest_id
-from config.survey import TEXTS, Identity, Server, Skipped, identity
-from config.textedit import Refused
+from config.text import toml
+from config.text.change import Refused
 from config.variables import Variables
 
 Secrets = Literal["keep", "reference", "skip"]
@@ -120,7 +120,7 @@ def block(name: str, server: Server) -> str:
         values["disabled"] = True
     order = [*TEXTS, "transport"]
     ordered = {setting: values[setting] for setting in order if setting in values}
-    return "\n".join([*lines, tomltext.render(("upstreams",), name, {**ordered, **values})])
+    return "\n".join([*lines, toml.render(("upstreams",), name, {**ordered, **values})])
 
 
 def imported_text(title: str, id: str, blocks: Iterable[str]) -> str:

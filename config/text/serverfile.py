@@ -1,6 +1,6 @@
 """A host's file of MCP servers, whatever its format: its entries, and the three changes that are ever made to it.
 
-A change is worked out as text (`jsonc`, `tomltext`, `yamltext`) and then believed only if the changed text reads as the
+A change is worked out as text (`jsonc`, `toml`, `yaml`) and then believed only if the changed text reads as the
 document that was meant; otherwise it is refused. Pure.
 """
 
@@ -9,8 +9,8 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from config import jsonc, tomltext, yamltext
-from config.textedit import Edit, Refused
+from config.text import jsonc, toml, yaml
+from config.text.change import Edit, Refused
 
 Format = Literal["json", "toml", "yaml"]
 """JSON is read with comments and trailing commas in it, whether the host allows them or not."""
@@ -54,7 +54,7 @@ def insert(shape: Shape, text: str, key: str, value: dict[str, Any]) -> Edit:
     if key in _entries(shape, document):
         raise Refused(f'"{key}" is there already')
     if shape.format == "yaml":
-        edit = yamltext.insert(text, shape.root, key, value, listed=shape.listed)
+        edit = yaml.insert(text, shape.root, key, value, listed=shape.listed)
     else:
         edit = _MODULES[shape.format].insert(text, shape.root, key, value)
     return _checked(shape, text, edit, _with(shape, document, key, value))
@@ -89,9 +89,9 @@ def assign(shape: Shape, text: str, key: str, setting: str, value: Any) -> Edit:
 def snippet(shape: Shape, key: str, value: dict[str, Any]) -> str:
     """What people may paste where a change was refused."""
     if shape.format == "yaml":
-        return yamltext.render(shape.root, key, value, listed=shape.listed)
+        return yaml.render(shape.root, key, value, listed=shape.listed)
     if shape.format == "toml":
-        return tomltext.render(shape.root, key, value)
+        return toml.render(shape.root, key, value)
     nested: dict[str, Any] = {key: value}
     for name in reversed(shape.root):
         nested = {name: nested}
@@ -164,4 +164,4 @@ def _name(item: Any) -> Any:
     return name if isinstance(name, str) else None
 
 
-_MODULES: dict[Format, Any] = {"json": jsonc, "toml": tomltext, "yaml": yamltext}
+_MODULES: dict[Format, Any] = {"json": jsonc, "toml": toml, "yaml": yaml}

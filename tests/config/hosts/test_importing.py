@@ -9,13 +9,14 @@ import host_homes
 import pytest
 from host_homes import HOMES
 
-from config.hosts import KEY, Machine, all_hosts, every_user_file, project_files, stdio_entry
-from config.importing import Import, block, blocks_of, identities_in, imported_text
+from config.hosts.entry import KEY, stdio_entry
+from config.hosts.facts import Machine, all_hosts, every_user_file, project_files
+from config.hosts.importing import Import, block, blocks_of, identities_in, imported_text
+from config.hosts.survey import identities, survey
+from config.hosts.unwrap import package_of, unwrapped
 from config.layers import load_all
 from config.secrecy import looks_secret, masked, secret_arguments, secrets_in
-from config.survey import identities, survey
-from config.textedit import Refused
-from config.unwrap import package_of, unwrapped
+from config.text.change import Refused
 from config.variables import Variables
 
 

@@ -1,4 +1,4 @@
-"""One change of a text, and why one is refused: what `jsonc`, `tomltext` and `yamltext` speak. Pure."""
+"""One change of a text, and why one is refused: what `jsonc`, `toml` and `yaml` speak. Pure."""
 
 from msgspec import Struct
 

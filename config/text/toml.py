@@ -1,6 +1,6 @@
 """TOML edited as text: a table goes to the end of the file and is cut out again by lines. Pure.
 
-`config.hostfile` checks every change by reading the result; a table that is written in another way than under a header
+`serverfile` checks every change by reading the result; a table that is written in another way than under a header
 of its own is refused.
 """
 
@@ -13,7 +13,7 @@ from typing import Any
 import tomlkit
 from tomlkit.exceptions import TOMLKitError
 
-from config.textedit import Edit, Refused, newline
+from config.text.change import Edit, Refused, newline
 
 _HEADER = re.compile(
     r"[ \t]*\[{1,2}[ \t]*(?P<path>(?:\"[^\"\n]*\"|'[^'\n]*'|[A-Za-z0-9_.\- \t])+)\]{1,2}[ \t]*(?:#.*)?"

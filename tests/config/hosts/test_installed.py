@@ -9,10 +9,11 @@ import host_homes
 import pytest
 from host_homes import HOMES
 
-from config import hostfile
-from config.edits import EditError
-from config.hosts import KEY, Machine, all_hosts, http_entry, is_found, project_place, stdio_entry, user_places
-from config.installed import Records, carry_out, plan_install, plan_uninstall
+from config.files import EditError
+from config.hosts.entry import KEY, http_entry, stdio_entry
+from config.hosts.facts import Machine, all_hosts, is_found, project_place, user_places
+from config.hosts.installed import Records, carry_out, plan_install, plan_uninstall
+from config.text import serverfile
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 HUBD = "/opt/hubd/bin/hubd"
@@ -75,9 +76,9 @@ def test_in_and_out_leaves_every_byte(id, user):
     assert user.install(id).did == "added"
     installed = path.read_bytes()
     shape = user.place(id).kept
-    entries = hostfile.entries(shape, installed.decode())
+    entries = serverfile.entries(shape, installed.decode())
     assert entries[KEY] == user.entry(id)
-    assert {name: each for name, each in entries.items() if name != KEY} == hostfile.entries(shape, before.decode())
+    assert {name: each for name, each in entries.items() if name != KEY} == serverfile.entries(shape, before.decode())
     assert user.install(id).did == "unchanged"
     assert path.read_bytes() == installed
     assert user.uninstall(id).did == "removed"
@@ -108,11 +109,11 @@ def test_servers_that_came_after_ours_stay(id, user):
     shape = user.place(id).kept
     text = path.read_bytes().decode()
     later = {"name": "later", "command": "x"}
-    text = hostfile.insert(shape, text, "later", later).apply(text)
+    text = serverfile.insert(shape, text, "later", later).apply(text)
     path.write_bytes(text.encode())
     user.uninstall(id)
-    left = hostfile.entries(shape, path.read_bytes().decode())
-    assert left == {**hostfile.entries(shape, HOMES[id].text), "later": later}
+    left = serverfile.entries(shape, path.read_bytes().decode())
+    assert left == {**serverfile.entries(shape, HOMES[id].text), "later": later}
 
 
 @pytest.mark.parametrize("id", HOMES)
@@ -123,8 +124,8 @@ def test_without_the_record_only_the_entry_goes(id, user):
     user.uninstall(id)
     shape = user.place(id).kept
     left = path.read_bytes().decode()
-    assert hostfile.plain(shape, hostfile.read(shape, left)) == hostfile.plain(
-        shape, hostfile.read(shape, HOMES[id].text)
+    assert serverfile.plain(shape, serverfile.read(shape, left)) == serverfile.plain(
+        shape, serverfile.read(shape, HOMES[id].text)
     )
 
 
@@ -137,8 +138,8 @@ def test_an_entry_edited_by_hand_is_still_ours(id, user):
     path.write_bytes(text.replace(HUBD, "/elsewhere/bin/hubd").encode())
     assert user.uninstall(id).did == "removed"
     shape = user.place(id).kept
-    left = hostfile.read(shape, path.read_bytes().decode())
-    assert hostfile.plain(shape, left) == hostfile.plain(shape, hostfile.read(shape, HOMES[id].text))
+    left = serverfile.read(shape, path.read_bytes().decode())
+    assert serverfile.plain(shape, left) == serverfile.plain(shape, serverfile.read(shape, HOMES[id].text))
 
 
 @pytest.mark.parametrize("id", HOMES)
@@ -161,7 +162,7 @@ def test_a_file_that_was_made_goes_with_its_directories(id, user):
     if alone:
         path.parent.rmdir()
     user.install(id)
-    assert hostfile.entries(user.place(id).kept, path.read_text())[KEY] == user.entry(id)
+    assert serverfile.entries(user.place(id).kept, path.read_text())[KEY] == user.entry(id)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     user.install(id, user.entry(id, "/new/bin/hubd"))
     user.uninstall(id)
@@ -175,11 +176,11 @@ def test_by_url(id, user):
     entry = http_entry(all_hosts()[id], "http://127.0.0.1:8765/mcp", "t0ken")
     user.install(id, entry)
     written = path.read_bytes().decode()
-    assert hostfile.entries(user.place(id).kept, written)[KEY] == entry
+    assert serverfile.entries(user.place(id).kept, written)[KEY] == entry
     assert "Bearer t0ken" in written
     path.write_bytes(written.replace("t0ken", "another").encode())
     user.uninstall(id)
-    assert hostfile.entries(user.place(id).kept, path.read_bytes().decode()) == hostfile.entries(
+    assert serverfile.entries(user.place(id).kept, path.read_bytes().decode()) == serverfile.entries(
         user.place(id).kept, HOMES[id].text
     )
     assert "Authorization" not in json.dumps(http_entry(all_hosts()[id], "http://127.0.0.1:8765/mcp", None))
@@ -193,7 +194,7 @@ def test_in_a_project(id, user):
     assert place is not None
     assert place.path.is_relative_to(project)
     user.install(id, place=place)
-    assert hostfile.entries(place.kept, place.path.read_text())[KEY] == user.entry(id)
+    assert serverfile.entries(place.kept, place.path.read_text())[KEY] == user.entry(id)
     user.uninstall(id, place=place)
     assert not list(project.iterdir())
 
@@ -253,7 +254,7 @@ def test_a_damaged_record_is_no_obstacle(user):
     user.install("cursor")
     (user.home / "state" / "installed.json").write_text("{")
     assert user.uninstall("cursor").did == "removed"
-    assert KEY not in hostfile.entries(user.place("cursor").kept, path.read_text())
+    assert KEY not in serverfile.entries(user.place("cursor").kept, path.read_text())
 
 
 # --- where files are --------------------------------------------------------------------------------------------------

@@ -1,6 +1,7 @@
-"""The hosts of this machine: which there are, where their files of MCP servers lie, and how our entry looks in them.
+"""The hosts of this machine: which there are, and where their files of MCP servers lie.
 
-All facts are data, in `hosts.toml` beside this module; here they are only read and applied to a home directory.
+All facts are data, in `hosts.toml` beside this module; here they are only read and applied to a home directory. No
+file of a host is opened.
 """
 
 import os
@@ -11,15 +12,13 @@ import tomllib
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 from msgspec import Struct
 
-from config.hostfile import Format, Shape
+from config.text.serverfile import Format, Shape
 
-KEY: Final = "hub"
-"""The name of our entry in every host."""
 _VARIABLE = re.compile(r"\$\{([A-Z_]+):-([^}]*)\}")
 
 
@@ -193,58 +192,3 @@ def _first(paths: Any) -> Path:
     paths = list(paths)
     first: Path = next((path for path in paths if path.exists()), paths[0])
     return first
-
-
-# --- our entry --------------------------------------------------------------------------------------------------------
-
-
-def stdio_entry(host: Host, hubd: str) -> dict[str, Any]:
-    """The entry that starts `hubd connect` for `host`."""
-    values = {"command": hubd, "args": ["connect", "--host", host.id], "name": KEY}
-    entry: dict[str, Any] = _filled(host.stdio, values)
-    return entry
-
-
-def http_entry(host: Host, url: str, token: str | None) -> dict[str, Any] | None:
-    """The entry that reaches the hub at `url`; None: the host takes no URLs. Without a token there is no header."""
-    if host.http is None:
-        return None
-    values = {"url": url, "authorization": None if token is None else f"Bearer {token}", "name": KEY}
-    entry: dict[str, Any] = _filled(host.http, values)
-    return entry
-
-
-def command_of(entry: Any) -> list[str]:
-    """The program and the arguments that an entry starts; empty if it starts none."""
-    if not isinstance(entry, dict):
-        return []
-    command: Any = entry.get("command") or entry.get("cmd")
-    rest: Any = entry.get("args")
-    if isinstance(command, dict):  # older Zed
-        command, rest = command.get("path"), command.get("args")
-    words = [*(command if isinstance(command, list) else [command]), *(rest if isinstance(rest, list) else [])]
-    return [str(word) for word in words] if words[0] else []
-
-
-def url_of(entry: Any) -> str | None:
-    """The URL that an entry reaches."""
-    found = [entry.get(key) for key in ("url", "serverUrl", "httpUrl", "uri")] if isinstance(entry, dict) else []
-    return next((url for url in found if isinstance(url, str)), None)
-
-
-def starts_hubd(entry: Any) -> bool:
-    """Whether an entry is one of ours, by what it starts."""
-    words = command_of(entry)
-    return len(words) > 1 and words[0].rpartition("/")[2] == "hubd" and words[1] == "connect"
-
-
-def _filled(template: Any, values: Mapping[str, Any]) -> Any:
-    if isinstance(template, dict):
-        filled = {key: _filled(each, values) for key, each in template.items()}
-        return {key: each for key, each in filled.items() if each not in (None, {}) or template[key] == {}}
-    if isinstance(template, list):
-        parts = [_filled(each, values) for each in template]
-        return [word for part in parts for word in (part if isinstance(part, list) else [part])]
-    if isinstance(template, str) and template.startswith("{"):
-        return values[template[1:-1]]
-    return template

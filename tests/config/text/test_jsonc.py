@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from config.hostfile import Shape, assign, entries, insert, plain, read, remove, snippet
-from config.textedit import Refused
+from config.text.change import Refused
+from config.text.serverfile import Shape, assign, entries, insert, plain, read, remove, snippet
 
 SERVERS = Shape("json", ("mcpServers",))
 ENTRY = {"command": "/opt/hubd", "args": ["connect", "--host", "x"]}

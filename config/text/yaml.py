@@ -1,6 +1,6 @@
 """YAML edited as text: whole lines are put in and cut out, where the parser's marks say. Pure.
 
-What is written in block style can be edited; flow style (`{a: 1}`) only if it is empty. `config.hostfile` checks every
+What is written in block style can be edited; flow style (`{a: 1}`) only if it is empty. `serverfile` checks every
 change by reading the result.
 """
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from config.textedit import Edit, Refused, line_end, line_start, newline
+from config.text.change import Edit, Refused, line_end, line_start, newline
 
 
 class _Dumper(yaml.SafeDumper):

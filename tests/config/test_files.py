@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from config.edits import KEPT, EditError, locked, read_file, remove_file, replace_file
+from config.files import KEPT, EditError, locked, read_file, remove_file, replace_file
 
 NOW = datetime(2026, 11, 21, 12, 30, 15, tzinfo=UTC)
 

@@ -18,10 +18,11 @@ from typing import Any, Final, Literal
 import msgspec
 from msgspec import Struct
 
-from config import hostfile, jsonc
-from config.edits import EditError, read_file, remove_file, replace_file
-from config.hosts import KEY, Host, Place, starts_hubd, url_of
-from config.textedit import Edit, Refused
+from config.files import EditError, read_file, remove_file, replace_file
+from config.hosts.entry import KEY, starts_hubd, url_of
+from config.hosts.facts import Host, Place
+from config.text import jsonc, serverfile
+from config.text.change import Edit, Refused
 
 FORMAT: Final = 1
 PROGRAM_PATIENCE_S: Final = 60
@@ -111,7 +112,7 @@ def plan_install(place: Place, entry: dict[str, Any], records: Records, program:
     before, record = read_file(place.path), records.get(place.path)
     try:
         text = place.host.skeleton.lstrip() if before is None else _decoded(before)
-        existing = hostfile.entries(place.kept, text).get(KEY)
+        existing = serverfile.entries(place.kept, text).get(KEY)
         if existing == entry:
             return Plan(place, "unchanged", before=before, after=before, record=record)
         if existing is not None and not is_ours(existing, record):
@@ -119,7 +120,7 @@ def plan_install(place: Place, entry: dict[str, Any], records: Records, program:
         if program is not None:
             return _by_program(place, entry, program, existing is not None, before)
         base = text if existing is None else _undone(place, text, record)
-        edit = hostfile.insert(place.kept, base, KEY, entry)
+        edit = serverfile.insert(place.kept, base, KEY, entry)
         fresh = existing is None or record is None
         new = Record(
             host=place.host.id,
@@ -147,7 +148,7 @@ def plan_uninstall(place: Place, records: Records, program: str | None = None) -
         return Plan(place, "absent")
     try:
         text = _decoded(before)
-        existing = hostfile.entries(place.kept, text).get(KEY)
+        existing = serverfile.entries(place.kept, text).get(KEY)
         if existing is None:
             return Plan(place, "absent", before=before, after=before)
         if not is_ours(existing, record):
@@ -199,19 +200,19 @@ def _undone(place: Place, text: str, record: Record | None) -> str:
         Refused: neither can be done for certain.
     """
     shape = place.kept
-    meant = hostfile.without(shape, hostfile.read(shape, text), KEY)
+    meant = serverfile.without(shape, serverfile.read(shape, text), KEY)
     at = text.find(record.new) if record is not None and record.new else -1
     while record is not None and at >= 0:
         candidate = Edit(at, record.new, record.old).apply(text)
         with suppress(Refused):
-            if hostfile.plain(shape, hostfile.read(shape, candidate)) == meant:
+            if serverfile.plain(shape, serverfile.read(shape, candidate)) == meant:
                 return candidate
         at = text.find(record.new, at + 1)
-    left = hostfile.remove(shape, text, KEY).apply(text)
-    if record is not None and record.made_root and shape.format == "json" and not hostfile.entries(shape, left):
+    left = serverfile.remove(shape, text, KEY).apply(text)
+    if record is not None and record.made_root and shape.format == "json" and not serverfile.entries(shape, left):
         with suppress(Refused):
             without_root = jsonc.remove(left, shape.root[:-1], shape.root[-1]).apply(left)
-            if hostfile.plain(shape, jsonc.read(without_root)) == meant:
+            if serverfile.plain(shape, jsonc.read(without_root)) == meant:
                 return without_root
     return left
 
@@ -224,7 +225,7 @@ def _decoded(data: bytes) -> str:
 
 
 def _has_no_root(place: Place, text: str) -> bool:
-    document = hostfile.read(place.kept, text)
+    document = serverfile.read(place.kept, text)
     for name in place.kept.root:
         document = document.get(name) if isinstance(document, dict) else None
     return document is None

@@ -2,7 +2,7 @@
 
 `scan` reads a text into nodes that know where they stand; `insert`, `remove` and `assign` say which characters to
 change. They write as the text around them is written: its indentation, its line breaks, one line or many, a comma after
-the last member or none. Pure; `config.hostfile` checks every change by reading the result.
+the last member or none. Pure; `serverfile` checks every change by reading the result.
 """
 
 import json
@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from config.textedit import Edit, Refused, line_start, newline
+from config.text.change import Edit, Refused, line_start, newline
 
 BOM: Final = "\ufeff"
 _BLANK = re.compile(r"(?:[ \t\r\n]+|//[^\n]*|/\*.*?\*/)*", re.S)

@@ -11,13 +11,14 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from config import hostfile
-from config.hosts import Place, starts_hubd
+from config.hosts.entry import starts_hubd
+from config.hosts.facts import Place
+from config.hosts.unwrap import unwrapped
 from config.mcpservers import Table, servers
 from config.schema import HubConfig
 from config.secrecy import looks_secret, secret_arguments
 from config.source import Findings, Problem
-from config.unwrap import unwrapped
+from config.text import serverfile
 from config.variables import Unresolved, Variables
 
 Identity = tuple[Any, ...]
@@ -70,7 +71,7 @@ def survey(place: Place, text: str, environ: Mapping[str, str], home: Path) -> t
     Raises:
         Refused: it cannot be read.
     """
-    entries = hostfile.entries(place.kept, text).items()
+    entries = serverfile.entries(place.kept, text).items()
     all = [_server(place, key, entry, environ, home) for key, entry in entries if not starts_hubd(entry)]
     return [one for one in all if isinstance(one, Server)], [one for one in all if isinstance(one, Skipped)]
 

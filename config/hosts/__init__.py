@@ -1,0 +1,10 @@
+"""The hosts of this machine, and what hubd reads and writes in their files. Nothing here runs while the hub serves.
+
+Read in this order: `facts` with `hosts.toml` (which hosts there are, and where their files lie), `entry` (how ours
+looks in them), `installed` (putting it in and taking it out), `survey` (the servers a file holds, and when two of them
+are one), `unwrap` (programs that only pass on a remote server), `importing` (servers of hosts become upstreams).
+
+What always holds: deciding and writing are apart, so that what would be done can be shown; a file is written only if it
+still is what was read, with a backup; what is not ours keeps every byte. How texts are edited is in `config.text`, how
+files are replaced in `config.files`.
+"""

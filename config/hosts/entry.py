@@ -1,0 +1,61 @@
+"""Our entry in the file of a host: how it looks there, and by what an entry is known as one of ours. Pure."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from config.hosts.facts import Host
+
+KEY: Final = "hub"
+"""The name of our entry in every host."""
+
+
+def stdio_entry(host: Host, hubd: str) -> dict[str, Any]:
+    """The entry that starts `hubd connect` for `host`."""
+    values = {"command": hubd, "args": ["connect", "--host", host.id], "name": KEY}
+    entry: dict[str, Any] = _filled(host.stdio, values)
+    return entry
+
+
+def http_entry(host: Host, url: str, token: str | None) -> dict[str, Any] | None:
+    """The entry that reaches the hub at `url`; None: the host takes no URLs. Without a token there is no header."""
+    if host.http is None:
+        return None
+    values = {"url": url, "authorization": None if token is None else f"Bearer {token}", "name": KEY}
+    entry: dict[str, Any] = _filled(host.http, values)
+    return entry
+
+
+def command_of(entry: Any) -> list[str]:
+    """The program and the arguments that an entry starts; empty if it starts none."""
+    if not isinstance(entry, dict):
+        return []
+    command: Any = entry.get("command") or entry.get("cmd")
+    rest: Any = entry.get("args")
+    if isinstance(command, dict):  # older Zed
+        command, rest = command.get("path"), command.get("args")
+    words = [*(command if isinstance(command, list) else [command]), *(rest if isinstance(rest, list) else [])]
+    return [str(word) for word in words] if words[0] else []
+
+
+def url_of(entry: Any) -> str | None:
+    """The URL that an entry reaches."""
+    found = [entry.get(key) for key in ("url", "serverUrl", "httpUrl", "uri")] if isinstance(entry, dict) else []
+    return next((url for url in found if isinstance(url, str)), None)
+
+
+def starts_hubd(entry: Any) -> bool:
+    """Whether an entry is one of ours, by what it starts."""
+    words = command_of(entry)
+    return len(words) > 1 and words[0].rpartition("/")[2] == "hubd" and words[1] == "connect"
+
+
+def _filled(template: Any, values: Mapping[str, Any]) -> Any:
+    if isinstance(template, dict):
+        filled = {key: _filled(each, values) for key, each in template.items()}
+        return {key: each for key, each in filled.items() if each not in (None, {}) or template[key] == {}}
+    if isinstance(template, list):
+        parts = [_filled(each, values) for each in template]
+        return [word for part in parts for word in (part if isinstance(part, list) else [part])]
+    if isinstance(template, str) and template.startswith("{"):
+        return values[template[1:-1]]
+    return template
