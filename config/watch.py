@@ -47,6 +47,8 @@ class Watcher:
         self._files: tuple[Path, ...] = ()
         self._directories: tuple[Path, ...] = ()
         self._seen: bytes | None = None
+        self._aimed = trio.Event()
+        """There is something to watch, since there was nothing."""
         self._stop = threading.Event()
 
     def __repr__(self) -> str:
@@ -61,6 +63,7 @@ class Watcher:
         if (files, directories) != (self._files, self._directories):
             self._files, self._directories = files, directories
             self._seen = None
+            self._aimed.set()
             self._stop.set()
 
     async def run(self) -> None:
@@ -74,6 +77,10 @@ class Watcher:
 
     async def _watch(self, stop: threading.Event) -> None:
         """Until something else is to be watched, or another directory is where one was."""
+        if not (self._files or self._directories):
+            self._aimed = trio.Event()
+            await self._aimed.wait()
+            return
         inspect = partial(_inspect, self._files, self._directories)
         _, lookouts = await trio.to_thread.run_sync(inspect)
         notify = await trio.to_thread.run_sync(_open, lookouts)

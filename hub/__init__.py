@@ -13,7 +13,8 @@
     revival         what lets such a session outlive the hub
     http_endpoint   what Streamable HTTP means in both eras; http_answer, http_refusal, resume, batch beside it
     http_server     HTTP/1.1 without MCP; http_connection, http_message, access below it
-    hub             all of that wired together; daemon: sockets, signals and drain around it
+    hub             all of that wired together; front: its HTTP address; daemon: sockets, signals and drain around them
+    reload          what becomes of all that when configuration files change; options: what is read then, and at first
     systemd         what a service manager hands over and is told; service: how the hub is installed as one
     cli, shim       what people and hosts start; control, control_client between the CLI and the daemon
     pump            the shim's loop; recall, envelope, pipes, starter beside it, all without trio

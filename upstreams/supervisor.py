@@ -255,7 +255,8 @@ class Supervisor:
             self._lives[name] = life
         else:
             self._take_in(life, at_once=at_once)
-        self._settle(name)
+        if life.upstream.has_reported:
+            self._settle(name)
         self._on_change(life.upstream)
 
     def _report(self, upstream: Upstream) -> None:

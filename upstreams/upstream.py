@@ -359,6 +359,8 @@ class Upstream:
         """What failed, why, and what to do."""
         kind = UpstreamUnauthorized if self.state is State.UNAUTHORIZED else self._failure
         reason = (self.last_error or "").partition("\n")[0]
+        if self.predecessor is not None:
+            reason = reason or "Its configuration has changed, and the one before still has calls to end"
         text += f" (state: {self.state.value}). {reason or 'It has not said why'}."
         if retry_after_s:
             text += f" Try again in {ceil(retry_after_s)} seconds, or let the user look at `hubd status`"

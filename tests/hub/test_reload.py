@@ -232,6 +232,26 @@ def test_another_address_is_bound_before_the_old_one_is_left(tmp_path):
         assert pids(hub) == before
 
 
+@pytest.mark.covers("F-C-06", "I-7")
+def test_one_that_cannot_be_replaced_goes_on(tmp_path):
+    first = 'replace = "start-first"\n'
+    with running_hub(tmp_path, upstream("a", ECHO) + first) as hub, Attached(hub) as host:
+        before = pids(hub)
+        hub.config.write_text(upstream("a", {"start": [["exit", 3]]}) + first)
+        assert reload(hub)["problem"] is None
+        for _ in range(10):
+            assert is_fine(host.call("a__echo"))
+        assert status(hub)["upstreams"][0]["stale_config"]
+        assert "goes on with its old settings" in hubd(hub, "status").stdout
+        assert pids(hub) == before
+        hub.config.write_text(upstream("a", {"tools": ["echo", "more"]}) + first)
+        assert reload(hub)["problem"] is None
+        host.hear_lists()
+        assert is_fine(host.call("a__more"))
+        assert status(hub)["upstreams"][0]["stale_config"] is None
+        assert is_gone(before["a"])
+
+
 @pytest.mark.covers("F-C-11", "F-C-06")
 def test_a_rotated_secret_restarts_only_what_uses_it(tmp_path):
     secret = tmp_path / "secret"

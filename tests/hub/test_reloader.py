@@ -1,0 +1,154 @@
+"""One reload at a time, none lost, and what is shown of them: with an applier that takes its time."""
+
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+import trio
+from msgspec import structs
+
+from config.layers import Loaded
+from config.schema import ConfigError, HubConfig
+from hub.reload import Reloader
+
+EMPTY = Loaded(config=HubConfig())
+
+
+class Stage:
+    """What a reloader reads, and applies it to."""
+
+    def __init__(self, first=EMPTY):
+        self.next = first
+        self.reads = 0
+        self.applied = []
+        self.at_once = 0
+        self.around = 0
+        self.gate = trio.Event()
+        self.gate.set()
+        self.has_applied = trio.Event()
+        self.reloader = Reloader(first, self.read, self.apply, wall=lambda: 0.0, around=self.be_around)
+
+    def read(self):
+        self.reads += 1
+        if isinstance(self.next, Exception):
+            raise self.next
+        return self.next
+
+    async def apply(self, loaded, found):
+        self.at_once += 1
+        assert self.at_once == 1
+        try:
+            await self.gate.wait()
+        finally:
+            self.at_once -= 1
+        self.applied.append(loaded.config.page_size)
+        self.has_applied.set()
+
+    @asynccontextmanager
+    async def be_around(self):
+        self.around += 1
+        yield
+
+    def says(self, page_size):
+        self.next = structs.replace(EMPTY, config=HubConfig(page_size=page_size))
+
+
+@asynccontextmanager
+async def staged(first=EMPTY):
+    stage = Stage(first)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(stage.reloader.run)
+        with trio.fail_after(20):
+            yield stage
+        nursery.cancel_scope.cancel()
+
+
+@pytest.mark.covers("F-C-08")
+async def test_reloads_follow_each_other_and_the_last_one_counts(nursery):
+    async with staged() as stage:
+        stage.gate = trio.Event()
+        outcomes = []
+
+        async def reload():
+            outcomes.append(await stage.reloader.reload())
+
+        for size in range(1, 10):
+            stage.says(size)
+            nursery.start_soon(reload)
+            await trio.testing.wait_all_tasks_blocked()
+        stage.gate.set()
+        outcomes.append(await stage.reloader.reload())
+        await trio.testing.wait_all_tasks_blocked()
+        assert len(outcomes) == 10
+        assert stage.applied[-1] == 9
+        assert len(stage.applied) <= 9
+        assert all(outcome.problem is None for outcome in outcomes)
+
+
+@pytest.mark.covers("F-C-05")
+async def test_what_is_the_same_is_not_applied():
+    async with staged() as stage:
+        outcome = await stage.reloader.reload()
+        assert not outcome.to_dict()["changed"]
+        assert stage.applied == []
+        assert stage.around == 1, "it was asked for"
+        stage.says(3)
+        assert str(await stage.reloader.reload()) == "settings page_size"
+        told = await stage.reloader.reload()
+        assert str(told) == "nothing changed; the last change was taken over already: settings page_size"
+        assert stage.applied == [3]
+
+
+@pytest.mark.covers("F-C-02")
+async def test_a_problem_is_said_once_and_kept_until_it_is_none(caplog):
+    async with staged() as stage:
+        stage.next = ConfigError("hubd.toml, line 3: no")
+        for _ in range(3):
+            outcome = await stage.reloader.reload()
+            assert outcome.problem == "hubd.toml, line 3: no"
+        assert stage.reloader.status()["problem"] == "hubd.toml, line 3: no"
+        assert caplog.text.count("line 3") == 1
+        stage.next = EMPTY
+        assert (await stage.reloader.reload()).problem is None
+        assert stage.reloader.status()["problem"] is None
+        assert stage.applied == []
+
+
+async def test_a_fault_of_ours_is_a_problem_and_no_end(caplog):
+    async with staged() as stage:
+        stage.next = RuntimeError("bug")
+        assert "RuntimeError" in (await stage.reloader.reload()).problem
+        stage.says(4)
+        assert (await stage.reloader.reload()).problem is None
+        assert stage.applied == [4]
+
+
+@pytest.mark.covers("F-C-03")
+async def test_files_that_are_gone_say_nothing(tmp_path):
+    main, more = tmp_path / "hubd.toml", tmp_path / "upstreams.d"
+    more.mkdir()
+    first = Loaded(config=HubConfig(), files=(main,), directories=(more,), sources=(main,))
+    async with staged(first) as stage:
+        stage.next = structs.replace(first, config=HubConfig(page_size=1), sources=())
+        assert f"{main}: is gone" in (await stage.reloader.reload()).problem
+        stage.next = structs.replace(first, config=HubConfig(page_size=2))
+        more.rmdir()
+        assert f"{more}: is gone" in (await stage.reloader.reload()).problem
+        more.mkdir()
+        assert (await stage.reloader.reload()).problem is None
+        assert stage.applied == [2]
+        assert stage.reloader.status()["files"] == [str(main)]
+
+
+async def test_what_is_watched_after_an_error_is_what_it_names(tmp_path):
+    """A file that was included only by what is wrong now."""
+    wrong = trio.Path(tmp_path / "wrong.toml")
+    await wrong.write_text("one")
+    async with staged() as stage:
+        stage.next = ConfigError("wrong.toml: no")
+        stage.next.files = (Path(wrong),)
+        await stage.reloader.reload()
+        stage.says(5)
+        await wrong.write_text("two")
+        await stage.has_applied.wait()
+        assert stage.applied == [5]
