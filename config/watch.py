@@ -82,10 +82,10 @@ class Watcher:
             await self._aimed.wait()
             return
         inspect = partial(_inspect, self._files, self._directories)
-        _, lookouts = await trio.to_thread.run_sync(inspect)
-        notify = await trio.to_thread.run_sync(_open, lookouts)
+        _, lookouts = await trio.to_thread.run_sync(inspect, abandon_on_cancel=True)
+        notify = await trio.to_thread.run_sync(_open, lookouts, abandon_on_cancel=True)
         while True:
-            seen, now_there = await trio.to_thread.run_sync(inspect)
+            seen, now_there = await trio.to_thread.run_sync(inspect, abandon_on_cancel=True)
             if stop.is_set():
                 return
             if seen != self._seen:

@@ -319,7 +319,8 @@ class Catalog:
         """That of a project, or of one upstream under its own names and URIs; an empty one, if it is not here."""
         catalog = self.projects.get(scope) or self._scoped.get(scope)
         if catalog is None:
-            offers = [each.scoped() for each in self.offers if each.name == scope]
+            known = (each for catalog in (self, *self.projects.values()) for each in catalog.offers)
+            offers = [each.scoped() for each in known if each.name == scope][:1]
             catalog = Catalog(offers, self._rules, self._claims, self._sealer, settling=self._settling, scope=scope)
             self._scoped[scope] = catalog
         return catalog

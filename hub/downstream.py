@@ -73,11 +73,13 @@ async def serve_lines(
     transport: str = "unix",
     received: bytes = b"",
     workplace: Path | None = None,
+    is_bound: bool = False,
     goodbyes: bool = False,
 ) -> None:
     """Serve one host until it is gone. The stream stays the caller's; `received` was read off it already.
 
-    `workplace` is the directory the host works in, if it is known. `goodbyes`: it understands them (`hub.preamble`).
+    `workplace` is the directory the host works in, if it is known; `is_bound`: the user says so. `goodbyes`: the host
+    understands them (`hub.preamble`).
 
     A host that ends its input but still reads, as `printf ... | hubd serve --stdio` does, gets the answers it is
     waiting for, within `EOF_GRACE_S`.
@@ -93,6 +95,7 @@ async def serve_lines(
         channel = LineChannel(LineReader(reading, limit_bytes=MAX_MESSAGE_BYTES, received=received), outbox)
         host = LineHost(channel, identity, router, hosts, nursery, scope=scope, transport=transport)
         host.workplace = workplace
+        host.is_bound = is_bound
         host.parted = trio.Event() if goodbyes else None
         hosts.add(host)
         try:

@@ -57,6 +57,7 @@ class HttpSession(Downstream):
         """What it is subscribed to, or is about to be again."""
         self._restoring = trio.CancelScope()
         self._listening: list[EventStream] = []
+        self._has_listened = False
         self._untold: dict[str, bytes] = {}
         self._opened = 0
         self._closed = False
@@ -65,6 +66,10 @@ class HttpSession(Downstream):
     def idle(self) -> bool:
         """Nothing runs, and nobody listens."""
         return not self.calls and not any(stream.attached for stream in self.streams.values())
+
+    @property
+    def hears(self) -> bool:
+        return bool(self._listening)
 
     def _new_stream(self, prefix: str) -> EventStream:
         self._opened += 1
@@ -195,6 +200,9 @@ class HttpSession(Downstream):
         if len(self._listening) > MAX_LISTENERS:
             self._listening[0].detach()
         self.tell_untold()
+        if not self._has_listened:
+            self._has_listened = True
+            self.at_work()
 
     def _left(self, stream: EventStream) -> None:
         self._touch()

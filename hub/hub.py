@@ -25,6 +25,7 @@ from hub.link.exchange import OWNER, Caller, Identity, UpstreamUnavailable
 from hub.naming import Claims
 from hub.notify import LogLevels, Notifier
 from hub.projects import Live, Projects
+from hub.registry import Downstream
 from hub.relay import HostExchange, release_progress, remind_hosts
 from hub.router import Router
 from hub.seal import Sealer
@@ -207,6 +208,8 @@ class Hub:
             live.rules(self.rules),
             live.claims,
             sealer=self.sealer,
+            settling=live.settling,
+            provisional=live.settling,
             previous=previous,
             now_ms=int(trio.current_time() * 1000),
         )
@@ -227,8 +230,15 @@ class Hub:
     async def apply_projects(self) -> None:
         """As `hub.projects.Running.apply_projects`."""
         await self.prepare(self.config)
+        before = set(self.supervisor.upstreams)
         self.supervisor.apply(self._with_projects(self.config))
+        for name in before - self.supervisor.upstreams.keys():
+            self.router.subscriptions.removed(name)
         self.notifier.rebuild()
+
+    def moved(self, host: Downstream) -> None:
+        """As `hub.projects.Running.moved`."""
+        self.router.subscriptions.moved(host.tenant, host.view)
 
     def apply(self, config: HubConfig) -> None:
         """Make this hub what `config` says, and disturb only what differs. How hosts come in is not its affair."""
@@ -281,7 +291,9 @@ class Hub:
 
     def _all_warnings(self) -> list[str]:
         unsaved = filter(None, [self.memory.problem, self.last_known.problem])
-        own = [*self._warnings, *unsaved, *self.router.catalog.warnings]
+        catalog = self.router.catalog
+        shown = dict.fromkeys(each for view in (catalog, *catalog.projects.values()) for each in view.warnings)
+        own = [*self._warnings, *unsaved, *shown]
         return own if self.projects is None else [*self.projects.warnings, *own]
 
     async def tools(self) -> list[object]:

@@ -106,7 +106,8 @@ class LineServer:
             scope=preamble.upstream,
             received=rest,
             goodbyes=preamble.bye,
-            workplace=Path(preamble.cwd) if preamble.cwd else None,
+            workplace=_workplace(preamble),
+            is_bound=bool(preamble.project),
         )
 
     def _complaint(self, preamble: Preamble) -> str | None:
@@ -116,3 +117,9 @@ class LineServer:
         if preamble.profile not in (None, ONLY_PROFILE):
             return f"There is no profile {preamble.profile!r} in this hub; leave --profile out to have everything"
         return None
+
+
+def _workplace(preamble: Preamble) -> Path | None:
+    """Where a host works, as far as its shim knows."""
+    named = preamble.project or preamble.cwd or ""
+    return Path(named) if named.startswith("/") else None

@@ -204,6 +204,14 @@ class Listener:
                 self.wanted.pop(uri, None)
         self._forms = {key: forms for key, forms in self._forms.items() if key[0] != upstream}
 
+    def moved(self, scope: str | None) -> None:
+        """Its host is shown what belongs to another endpoint now; what is not there it watches no more."""
+        self.scope = scope
+        for uri, routes in list(self.held.items()):
+            if not set(routes) & set(self._catalog().resolve_uri(uri)):
+                self.say(f"updated {uri}", UPDATED, {"uri": raw(uri)})
+                self.unwatch(uri)
+
     def close(self) -> None:
         """Watch nothing any more."""
         self.closed = True

@@ -1,29 +1,28 @@
 """Hosts at work in a project see its servers beside the user's own (D-4).
 
-Which project a host is at work in is said by its shim (the working directory), or by the first of its roots. Of a
-project nothing counts until the user has allowed its content (`config.trust`). Its servers run once for all hosts
-there, beside the common ones and under names of their own:
+Which project a host is at work in is said by the user (`hubd connect --project`), else by the first of its roots, else
+by its shim (the working directory). Of a project nothing counts until the user has allowed its content
+(`config.trust`). Its servers run once for all hosts there, beside the common ones and under names of their own:
 
-    /home/me/shop/.hubd.toml, server db  ->  upstream "db@shop-1f3a", shown as "db__..." at the endpoint /mcp/@shop-1f3a
+    /home/me/shop/.hubd.toml, server db  ->  upstream "db@shop-1f3a5c07", shown as "db__..." at /mcp/@shop-1f3a5c07
 
 A server that the user has under the same name is not shown there. Some time after the last host has left they are
-stopped. Files that cannot be used, or are not allowed as they are now, leave a project as it was.
+stopped, and at once when the user does not allow them any more. Files that cannot be used, or are not allowed as they
+are now, leave a project as it was.
+
+All of that is decided in `_settle`, one at a time.
 """
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
-from hashlib import sha256
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final, Protocol
-from urllib.parse import unquote, urlsplit
 
 import trio
 from msgspec import structs
 
-from config.names import suggest_id
-from config.projects import PROJECT_FILES, Project, find_project, load_project
-from config.schema import ConfigError, HubConfig, UpstreamConfig
-from config.trust import Trust
+from config.projects import PROJECT_FILES, Project
+from config.schema import HubConfig, UpstreamConfig
 from config.watch import Watcher
 from hub.catalog import Catalog, Rules, UpstreamRule
 from hub.link.exchange import Question
@@ -31,16 +30,20 @@ from hub.naming import Claims
 from hub.registry import Downstream
 from hub.wire.jsonrpc import Result, encode_notification, peek_array, peek_object, peek_str
 from hub.wire.mcp import LIST_CHANGED, LIST_ROOTS
+from hub.workplaces import Allowed, Found, Looks, Reader, first_directory, scope_of
 from upstreams.place import Flag
 from upstreams.supervisor import Supervisor
+
+__all__ = ["Allowed", "Live", "Projects", "Reader", "Running", "scope_of"]
 
 log = logging.getLogger("hubd.projects")
 
 LINGER_S: Final = 60.0
 """How long the servers of a project outlive its last host: hosts are restarted."""
 ROOTS_S: Final = 30.0
-
-
+"""How long a host may take to say what its roots are."""
+MAX_PLACES: Final = 256
+"""Directories in which hosts work that are looked at and watched."""
 HUB_NAME: Final = "hubd"
 """Who asks."""
 
@@ -53,53 +56,16 @@ class Running(Protocol):
         """What the user has."""
         ...
 
+    @property
+    def supervisor(self) -> Supervisor: ...
+
     async def apply_projects(self) -> None:
         """Run `Projects.configs` too, and make the catalogue anew."""
         ...
 
-    @property
-    def supervisor(self) -> Supervisor: ...
-
-
-class Reader(Protocol):
-    """How the project of a directory is found; `reader` makes one."""
-
-    def __call__(self, directory: Path, base: HubConfig, /) -> Project | None:
-        """The project that `directory` is part of. Blocks.
-
-        Raises:
-            ConfigError: there is one, but it cannot be used, or is not allowed.
-        """
+    def moved(self, host: Downstream) -> None:
+        """The `view` of a host is another one now."""
         ...
-
-    def any_allowed(self) -> bool:
-        """Whether the user has allowed any project at all."""
-        ...
-
-
-class Allowed:
-    """Reads the projects that the user allowed."""
-
-    def __init__(self, trust: Trust, environ: Mapping[str, str], home: Path) -> None:
-        self._trust = trust
-        self._environ = environ
-        self._home = home
-
-    def __call__(self, directory: Path, base: HubConfig) -> Project | None:
-        """As `Reader`."""
-        root = find_project(directory, self._home)
-        if root is None:
-            return None
-        project = load_project(root, self._environ, base)
-        if not self._trust.is_allowed(project):
-            names = ", ".join(project.upstreams) or "none"
-            text = f"the servers of this project ({names}) are not shown, because you have not allowed what its files"
-            raise ConfigError(f"{root}: {text} say now: look at them and allow them with `hubd trust {root}`")
-        return project
-
-    def any_allowed(self) -> bool:
-        """As `Reader.any_allowed`."""
-        return self._trust.allows_any()
 
 
 class Live:
@@ -110,13 +76,18 @@ class Live:
         self.project = project
         self.hosts: set[Downstream] = set()
         self.claims = Claims()
-        self.is_new = True
-        """Nobody has waited for its servers yet."""
+        self.reported: trio.Event | None = None
+        """Set once it is known what its servers offer, or they took too long; None: nobody waits for that yet."""
         self.ending = trio.CancelScope()
         """Of the task that waits for its end, if there is one."""
 
     def __repr__(self) -> str:
         return f"<Project {self.scope} [{len(self.hosts)} hosts]>"
+
+    @property
+    def settling(self) -> bool:
+        """Its servers may still need a moment to say what they offer."""
+        return self.reported is None or not self.reported.is_set()
 
     @property
     def upstreams(self) -> dict[str, UpstreamConfig]:
@@ -149,15 +120,27 @@ class Projects:
         """Why the project of a directory is not shown."""
         self.reporting: dict[str | None, trio.Event] = {}
         """By endpoint: until it is known what the servers there offer, or they took too long, lists wait (D-12)."""
-        self._hub = hub
-        self._read = read
-        self._hosts: set[Downstream] = set()
-        """Those whose workplace is known."""
-        self._allowances = () if watched is None else (watched,)
         self.changed = Flag()
         """Files of projects, what is allowed, or what the user has may be others now."""
+        self._hub = hub
+        self._looks = Looks(read, self.changed.set)
+        self._hosts: set[Downstream] = set()
+        """Those whose workplace is known."""
+        self._said: dict[Downstream, Path | None] = {}
+        """What their shims said."""
+        self._asking: dict[Downstream, trio.CancelScope] = {}
+        """Those that are being asked for their roots."""
+        self._unasked: set[Downstream] = set()
+        """Those that will be once any project is allowed."""
+        self._roots: dict[Path, Path] = {}
+        """By workplace: the root of its project, also when that has no files for a while."""
+        self._allowances = () if watched is None else (watched,)
         self._watcher = Watcher(self.changed.set)
         self._turn = trio.Lock()
+        self._stale = False
+        """What is `live` is not what runs."""
+        self._moved: set[Downstream] = set()
+        """Those that are shown something else now, and have not been told."""
         self._nursery: trio.Nursery | None = None
 
     def __repr__(self) -> str:
@@ -166,13 +149,14 @@ class Projects:
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Follow hosts and files until cancelled."""
         async with trio.open_nursery() as self._nursery:
+            self._watch()
             self._nursery.start_soon(self._watcher.run)
             task_status.started()
             try:
                 while True:
                     await self.changed.take()
-                    async with self._turn:
-                        await self._settle(list(self._hosts))
+                    await self._settle(None)
+                    await self._ask_unasked()
             finally:
                 self._nursery = None
 
@@ -205,114 +189,211 @@ class Projects:
 
     async def arrived(self, host: Downstream) -> None:
         """As `hub.registry.Workplaces.arrived`."""
-        async with self._turn:
-            await self._settle([host])
+        self._said[host] = host.workplace
+        await self._settle([host])
 
     def opened(self, host: Downstream) -> None:
-        """As `hub.registry.Workplaces.opened`: one that has not said where it works is asked for its roots."""
+        """As `hub.registry.Workplaces.opened`: one for which nobody has said where it works is asked for its roots."""
         has_roots = host.caller is not None and "roots" in host.caller.capabilities
-        if self._nursery is not None and has_roots and host.scope is None and self._read.any_allowed():
-            self._nursery.start_soon(self._ask, host)
+        can_be_asked = host.open and host.hears and has_roots
+        if self._nursery is None or not can_be_asked or host.scope is not None or host.is_bound:
+            return
+        if host in self._asking:
+            self._asking[host].cancel()
+        scope = self._asking[host] = trio.CancelScope()
+        self._nursery.start_soon(self._ask, host, scope)
 
     def left(self, host: Downstream) -> None:
         """As `hub.registry.Workplaces.left`."""
         self._hosts.discard(host)
+        self._unasked.discard(host)
+        self._said.pop(host, None)
+        if host in self._asking:
+            self._asking.pop(host).cancel()
         self._leave(host)
 
-    async def _ask(self, host: Downstream) -> None:
-        """A wall: a host that answers nonsense works nowhere in particular."""
+    async def _ask(self, host: Downstream, scope: trio.CancelScope) -> None:
+        """A wall: a host that answers nonsense works where it did."""
         try:
-            with trio.move_on_after(ROOTS_S):
-                question = Question(LIST_ROOTS, {}, HUB_NAME, host.version)
-                reply = await host.ask(question, _beside(host))
-                roots = peek_array(peek_object(reply.value).get("roots")) if isinstance(reply, Result) else []
-                directory = first_directory(peek_str(peek_object(root).get("uri")) or "" for root in roots)
-                if directory is not None and directory != host.workplace:
-                    async with self._turn:
-                        host.workplace = directory
-                        await self._settle([host])
+            with scope:
+                if not await self._looks.any_allowed():
+                    self._unasked.add(host)
+                    return
+                with trio.move_on_after(ROOTS_S):
+                    question = Question(LIST_ROOTS, {}, HUB_NAME, host.version)
+                    reply = await host.ask(question, _beside(host))
+                    if isinstance(reply, Result):
+                        roots = peek_array(peek_object(reply.value).get("roots"))
+                        directory = first_directory(peek_str(peek_object(root).get("uri")) or "" for root in roots)
+                        host.workplace = directory or self._said.get(host)
+                await self._settle([host])
         except Exception:
             log.exception("cannot tell where %r works", host)
+        finally:
+            if self._asking.get(host) is scope:
+                del self._asking[host]
+
+    async def _ask_unasked(self) -> None:
+        if self._unasked and await self._looks.any_allowed():
+            unasked, self._unasked = self._unasked, set()
+            for host in unasked:
+                self.opened(host)
 
     # --- projects -----------------------------------------------------------------------------------------------------
 
-    async def _settle(self, hosts: list[Downstream]) -> None:
-        """Have each of `hosts` see what belongs to where it works."""
-        hosts = [host for host in hosts if host.scope is None]
-        self._hosts.update(hosts)
-        found = {place: await self._find(place) for place in {host.workplace for host in hosts} if place is not None}
-        before = {host: host.view for host in hosts}
-        had = self.configs
+    async def _settle(self, hosts: list[Downstream] | None) -> None:
+        """Have each of `hosts`, None: of all that are known, see what belongs to where it works.
+
+        A wall. Cancellation: `run` finishes what was begun.
+        """
+        try:
+            async with self._turn:
+                if hosts is None:
+                    await self._settle_now(list(self._hosts))
+                    await self._revoke()
+                else:
+                    await self._settle_now(self._admitted(hosts))
+                await self._apply()
+        except trio.Cancelled:
+            self.changed.set()
+            raise
+        except Exception:
+            log.exception("cannot show hosts what belongs to their projects")
+
+    def _admitted(self, hosts: list[Downstream]) -> list[Downstream]:
+        """Those that may have a project, and are still there."""
+        there = [host for host in hosts if host.scope is None and (host in self._said or host in self._asking)]
+        places = {host.workplace for host in self._hosts} | {None}
+        for host in there:
+            if host.workplace not in places and len(places) > MAX_PLACES:
+                log.warning("%s: no project is looked for, since hosts work in %d others", host.workplace, MAX_PLACES)
+                host.workplace = None
+            places.add(host.workplace)
+        self._hosts.update(there)
+        return there
+
+    async def _settle_now(self, hosts: list[Downstream]) -> None:
+        places = {host.workplace for host in hosts if host.workplace is not None}
+        running = {live.project.root: live.project for live in self.live.values()}
+        found = await self._looks.find(places, self._hub.config, running)
+        for place, each in found.items():
+            self._note(place, each)
         hosts = [host for host in hosts if host in self._hosts]  # some may have left meanwhile
         for host in hosts:
-            self._enter(host, found.get(host.workplace) if host.workplace is not None else None)
-        if self.configs != had or any(host.view != before[host] for host in hosts):
+            if host.workplace is None or host.workplace in found:
+                each = None if host.workplace is None else found[host.workplace]
+                self._enter(host, None if each is None else each.project)
+
+    def _note(self, place: Path, found: Found | None) -> None:
+        """Remember what is to be said of a directory, and where its project is."""
+        problem = "" if found is None else found.problem
+        if problem and problem not in self.problems.values():
+            log.warning("%s", problem)
+        self.problems.pop(place, None)
+        if problem:
+            self.problems[place] = problem
+        if found is not None:
+            self._roots[place] = found.root
+
+    async def _revoke(self) -> None:
+        """End projects that the user does not allow any more."""
+        allowed = await self._looks.allowed([live.project for live in self.live.values()])
+        for live in [live for live in self.live.values() if live.project not in allowed]:
+            for host in list(live.hosts):
+                self._enter(host, None)
+            live.ending.cancel()
+            self._drop(live)
+            log.info("%s: is not allowed any more, so its servers are stopped", live.project.root)
+
+    async def _apply(self) -> None:
+        """Run what is `live`, and tell hosts that see something else now."""
+        if self._stale:
             await self._hub.apply_projects()
+            self._stale = False
         for live in self.live.values():
-            if live.is_new and self._nursery is not None:
-                live.is_new = False
-                self._nursery.start_soon(self._await_reports, live)
+            if live.reported is None and self._nursery is not None:
+                live.reported = self.reporting[live.scope]
+                self._nursery.start_soon(self._await_reports, live, live.reported)
+        places = {host.workplace for host in self._hosts}
+        self.problems = {place: text for place, text in self.problems.items() if place in places}
+        self._roots = {place: root for place, root in self._roots.items() if place in places}
         self._watch()
-        for host in hosts:
-            if host.open and host.view != before[host]:
+        moved, self._moved = self._moved, set()
+        for host in moved & self._hosts:
+            self._hub.moved(host)
+            if host.open:
                 for method in LIST_CHANGED:
                     host.tell(method, encode_notification(method, {}))
 
     def _watch(self) -> None:
         """Follow the files of projects, and those that would make one of a place where a host works."""
         files = [file for live in self.live.values() for file in live.project.files]
-        places = sorted({host.workplace for host in self._hosts if host.workplace is not None})
-        files += [place / name for place in places for name in PROJECT_FILES]
+        places = {host.workplace for host in self._hosts if host.workplace is not None}
+        there = sorted({*places, *self._roots.values()} - {place for place in places if self._looks.hangs(place)})
+        files += [place / name for place in there for name in PROJECT_FILES]
         self._watcher.aim(dict.fromkeys((*files, *self._allowances)), ())
 
-    async def _find(self, directory: Path) -> Project | None:
-        try:
-            project = await trio.to_thread.run_sync(self._read, directory, self._hub.config)
-        except ConfigError as error:
-            if self.problems.get(directory) != str(error):
-                log.warning("%s", error)
-            self.problems[directory] = str(error)
-            stays = (live.project for live in self.live.values() if directory.is_relative_to(live.project.root))
-            return next(stays, None)
-        self.problems.pop(directory, None)
-        return project
-
     def _enter(self, host: Downstream, project: Project | None) -> None:
+        """Have a host see a project, None: what everybody sees."""
+        if self._nursery is None:  # the hub stops
+            return
         scope = None if project is None else scope_of(project.root)
         if scope != host.view:
             self._leave(host)
-        host.view = scope
-        if project is None or scope is None or self._nursery is None:
+            host.view = scope
+            self._moved.add(host)
+        if project is None or scope is None:
             return
         live = self.live.get(scope)
         if live is None:
             live = self.live[scope] = Live(project)
             self.reporting[scope] = trio.Event()
+            self._stale = True
             log.info("%s: hosts at work there see %s", project.root, ", ".join(project.upstreams) or "nothing more")
+        self._stale |= live.project.upstreams != project.upstreams
         live.project = project
         live.ending.cancel()
         live.hosts.add(host)
 
-    async def _await_reports(self, live: Live) -> None:
-        with trio.move_on_after(self._hub.config.startup_grace_s):
-            await self._hub.supervisor.reported(live.upstreams)
-        await self._hub.apply_projects()
-        self.reporting.pop(live.scope).set()
+    async def _await_reports(self, live: Live, reported: trio.Event) -> None:
+        """A wall, too."""
+        try:
+            with trio.move_on_after(self._hub.config.startup_grace_s):
+                await self._hub.supervisor.reported(live.upstreams)
+            reported.set()  # so that URIs are claimed now
+            await self._hub.apply_projects()
+        except Exception:
+            log.exception("cannot show what the servers of %s offer", live.project.root)
+        finally:
+            self._no_more_waiting(live.scope, reported)
+
+    def _no_more_waiting(self, scope: str, reported: trio.Event) -> None:
+        reported.set()
+        if self.reporting.get(scope) is reported:
+            del self.reporting[scope]
 
     def _leave(self, host: Downstream) -> None:
+        self._moved.discard(host)
         for live in self.live.values():
             if host in live.hosts:
                 live.hosts.remove(host)
                 if not live.hosts and self._nursery is not None:
                     live.ending = trio.CancelScope()
-                    self._nursery.start_soon(self._end, live)
+                    self._nursery.start_soon(self._end, live, live.ending)
 
-    async def _end(self, live: Live) -> None:
-        with live.ending:
+    async def _end(self, live: Live, ending: trio.CancelScope) -> None:
+        with ending:
             await trio.sleep(LINGER_S)
             async with self._turn:
-                del self.live[live.scope]
-                await self._hub.apply_projects()
+                self._drop(live)
+            await self._settle([])
+
+    def _drop(self, live: Live) -> None:
+        """Run its servers no more, from the next `_apply` on."""
+        del self.live[live.scope]
+        self._stale = True
+        if (reported := self.reporting.get(live.scope)) is not None:
+            self._no_more_waiting(live.scope, reported)
 
 
 def _beside(host: Downstream) -> Callable[..., bool]:
@@ -323,17 +404,3 @@ def _beside(host: Downstream) -> Callable[..., bool]:
         return True
 
     return send
-
-
-def scope_of(root: Path) -> str:
-    """The name of a project's endpoint, which no upstream can have."""
-    return f"@{suggest_id(root.name)}-{sha256(str(root).encode()).hexdigest()[:4]}"
-
-
-def first_directory(uris: Iterable[str]) -> Path | None:
-    """The first of these roots that is a directory of this machine."""
-    for uri in uris:
-        parts = urlsplit(uri)
-        if parts.scheme == "file" and parts.netloc in ("", "localhost") and parts.path.startswith("/"):
-            return Path(unquote(parts.path))
-    return None

@@ -203,6 +203,8 @@ class Downstream:
         """The one upstream its endpoint is bound to, None for all."""
         self.workplace: Path | None = None
         """A directory it works in, if it is known; it may be that of a project."""
+        self.is_bound = False
+        """The user has said where it works; nobody else is asked."""
         self.view = scope
         """What it is shown: all, one upstream, or what a project makes of it."""
         self.caller: Caller | None = None
@@ -231,6 +233,11 @@ class Downstream:
     @property
     def tenant(self) -> Tenant:
         return Tenant(self.identity, self.conversation)
+
+    @property
+    def hears(self) -> bool:
+        """Whether it hears at once what belongs to none of its requests."""
+        return True
 
     @property
     def told(self) -> "Downstream":

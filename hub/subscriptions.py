@@ -184,6 +184,15 @@ class Subscriptions:
         for listener in (*self._sessions.values(), *(each for streams in self._streams.values() for each in streams)):
             listener.removed(upstream)
 
+    def moved(self, tenant: Tenant, scope: str | None) -> None:
+        """A host is shown what belongs to another endpoint now: other lists, and perhaps not what it watches."""
+        session = self._sessions.get(tenant)
+        if session is not None:
+            session.moved(scope)
+        for stream in self._streams.get(tenant, ()):
+            stream.moved(scope)
+            stream.list_changed(set(Kind))
+
     def end(self) -> None:
         """The hub stops: end all streams, and take no more."""
         self._ended = True

@@ -57,6 +57,7 @@ from hub.wire.mcp import (
     Era,
     era_of,
 )
+from hub.workplaces import is_project
 
 log = logging.getLogger(__name__)
 
@@ -196,7 +197,9 @@ class Handles:
         except (SealBroken, msgspec.DecodeError):
             return None
         upstream = self._upstreams.get(ticket.u)
-        if upstream is None or upstream.config.tasks == "off" or view.scope not in (None, ticket.u):
+        if upstream is None or upstream.config.tasks == "off":
+            return None
+        if view.scope is not None and view.scope != ticket.u and not is_project(view.scope):
             return None
         return ticket if ticket.p == view.caller.identity.principal else None
 
