@@ -12,7 +12,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from attached import DEMO, INITIALIZE, children, ended, hubd, ready, upstream
+from attached import DEMO, INITIALIZE, SCRIPTED, children, ended, hubd, ready, upstream
 from processes import HUBD, own_directories, running, running_hub
 
 
@@ -166,6 +166,44 @@ def test_status_tells_of_faults_and_of_standing_still(tmp_path):
         status = json.loads(hubd(hub, "status", "--json").stdout)
         assert status["loop"].keys() == {"blocked", "longestS"}
         assert status["faults"] == 0
+
+
+@pytest.mark.covers("F-D-15", "F-P-01")
+def test_a_server_that_is_still_being_written_is_started_when_it_is_whole(tmp_path):
+    server = tmp_path / "server"
+    server.write_text(f"#!{sys.executable} -IS\n" + SCRIPTED.read_text())
+    server.chmod(0o755)
+    config = f"[upstreams.late]\ncommand = {json.dumps(str(server))}\nargs = ['{{}}']\n" + DEMO
+    with server.open("a") as still_open, running_hub(tmp_path, config) as hub:
+        assert hubd(hub, "call", "demo__add", "a=2", "b=40").stdout.strip() == "2 + 40 = 42"
+        assert "is being written; it is tried again" in late(hub)["last_error"]
+        still_open.close()
+        for _ in range(200):
+            if late(hub)["state"] == "connected":
+                break
+        assert late(hub)["state"] == "connected"
+
+
+def late(hub):
+    upstreams = json.loads(hubd(hub, "status", "--json").stdout)["upstreams"]
+    return next(each for each in upstreams if each["name"] == "late")
+
+
+@pytest.mark.covers("F-D-18")
+def test_what_a_newer_hub_remembers_is_left_alone(tmp_path):
+    """The hub starts all the same, since none of that is more than a hint."""
+    state = Path(own_directories(tmp_path)["XDG_STATE_HOME"], "hubd")
+    (catalogue := state / "catalogue").mkdir(mode=0o700, parents=True)
+    state.chmod(0o700)
+    files = {state / "memory.json": '{"format":99,"sections":{}}', catalogue / "demo.json": '{"format":99}\n{}'}
+    for file, text in files.items():
+        file.write_text(text)
+        file.chmod(0o600)
+    with running_hub(tmp_path, DEMO) as hub:
+        assert hubd(hub, "call", "demo__add", "a=2", "b=40").stdout.strip() == "2 + 40 = 42"
+    assert hub.process.tail().count("written by a") == 2
+    for file, text in files.items():
+        assert file.read_text() == text
 
 
 # --- of many there is one ---------------------------------------------------------------------------------------------

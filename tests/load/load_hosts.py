@@ -59,6 +59,8 @@ class LoadHost:
         self.calls: list[Call] = []
         self.complaints: list[str] = []
         """Answers to nothing, second answers."""
+        self.leaving = False
+        """The hub has said goodbye, and what would be sent now is kept for the next one, as the shim does."""
         self.gone = trio.Event()
         """The hub has hung up."""
         self._path = f"{hub.env['XDG_RUNTIME_DIR']}/hubd/hubd.sock"
@@ -69,7 +71,7 @@ class LoadHost:
         """Attach, and take answers until the hub hangs up."""
         async with await trio.open_unix_socket(self._path) as self._stream, trio.open_nursery() as nursery:
             nursery.start_soon(self._read)
-            await self._send({"hubd": 1, "host": self.name})
+            await self._send({"hubd": 1, "host": self.name, "bye": True})
             await self.ask("initialize", INITIALIZE)
             await self._send({"jsonrpc": "2.0", "method": "notifications/initialized"})
             await self.ask("tools/list", {})  # once the hub has settled
@@ -77,12 +79,18 @@ class LoadHost:
 
     async def ask(self, method: str, params: dict[str, Any], upstream: str = "") -> Call:
         """Send a request; it, answered."""
-        call = Call(len(self.calls), upstream)
-        self.calls.append(call)
-        try:
-            await self._send({"jsonrpc": "2.0", "id": call.id, "method": method, "params": params})
-        except (trio.BrokenResourceError, trio.ClosedResourceError):
-            call.end("cut")
+        async with self._sending:
+            call = Call(len(self.calls), upstream)
+            if self.leaving:
+                call.end("kept")
+                return call
+            self.calls.append(call)
+            try:
+                await self._stream.send_all(
+                    _line({"jsonrpc": "2.0", "id": call.id, "method": method, "params": params})
+                )
+            except (trio.BrokenResourceError, trio.ClosedResourceError):
+                call.end("cut")
         await call.done.wait()
         return call
 
@@ -92,7 +100,7 @@ class LoadHost:
 
     async def keep_calling(self, upstream: str, enough: trio.Event) -> None:
         """One call after the other, until it is `enough` or the hub hangs up."""
-        while not self.gone.is_set() and not enough.is_set():
+        while not self.leaving and not enough.is_set():
             await self.call(upstream)
 
     def running(self, upstream: str) -> set[Call]:
@@ -101,7 +109,7 @@ class LoadHost:
 
     async def _send(self, message: dict[str, Any]) -> None:
         async with self._sending:
-            await self._stream.send_all(json.dumps(message).encode() + b"\n")
+            await self._stream.send_all(_line(message))
 
     async def _read(self) -> None:
         rest = b""
@@ -109,9 +117,15 @@ class LoadHost:
             while data := await self._stream.receive_some(1 << 18):
                 *lines, rest = (rest + data).split(b"\n")
                 for line in lines:
-                    self._take(json.loads(line))
+                    message = json.loads(line)
+                    if "bye" in message:
+                        self.leaving = True
+                        await self._send({"hubd": 1, "bye": "understood"})
+                    else:
+                        self._take(message)
         except (trio.BrokenResourceError, trio.ClosedResourceError):
             pass
+        self.leaving = True
         self.gone.set()
         for call in self.calls:
             if not call.outcome:
@@ -128,6 +142,10 @@ class LoadHost:
         if failure is None and "error" in message:
             failure = {"hub": message["error"]["message"]}
         self.calls[id].end("ok" if failure is None else failure["hub"], (failure or {}).get("executed", ""))
+
+
+def _line(message: dict[str, Any]) -> bytes:
+    return json.dumps(message, separators=(",", ":")).encode() + b"\n"
 
 
 def spread(calls: Iterable[Call]) -> str:

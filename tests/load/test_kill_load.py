@@ -10,7 +10,7 @@ import trio
 from load_hosts import FULL, LoadHost, spread, table
 from processes import running_hub
 
-ROUNDS = 60 if FULL else 3
+ROUNDS = 24 if FULL else 3
 NAMES = [f"up{number}" for number in range(8)]
 
 

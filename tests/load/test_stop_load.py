@@ -10,7 +10,7 @@ import trio
 from load_hosts import FULL, LoadHost, spread, table
 from processes import running_hub
 
-ROUNDS = 10 if FULL else 2
+ROUNDS = 20 if FULL else 2
 
 
 @pytest.mark.covers("F-D-01", "I-1", "I-8")
@@ -28,7 +28,7 @@ async def test_a_stop_under_load_answers_everything(tmp_path, nursery, round):
                 nursery.start_soon(host.keep_calling, name, trio.Event())
             nursery.start_soon(host.call, "slow", "slow")
         left = psutil.Process(hub.process.pid).children(recursive=True)
-        for _ in range(200 * (round + 1)):
+        for _ in range(100 + 10 * round):
             for host in hosts:
                 await host.ask("ping", {})
         running = {call for host in hosts for name in (*names, "slow") for call in host.running(name)}
@@ -39,9 +39,8 @@ async def test_a_stop_under_load_answers_everything(tmp_path, nursery, round):
             for host in hosts:
                 await host.gone.wait()
             assert await trio.to_thread.run_sync(hub.process.exit_code) == 0
-        after = Counter(call.outcome for host in hosts for call in host.calls if call not in running)
-        print(f"\nrunning: {spread(running)}; the others: {dict(after)}")  # noqa: T201
-        assert {call.outcome for call in running} == {"ok"}, running
+        print(f"\nrunning: {spread(running)}; all: {Counter(call.outcome for host in hosts for call in host.calls)}")  # noqa: T201
+        assert {call.outcome for host in hosts for call in host.calls} == {"ok"}
         assert [complaint for host in hosts for complaint in host.complaints] == []
         assert not any(process.is_running() for process in left)
         nursery.cancel_scope.cancel()
