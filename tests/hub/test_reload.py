@@ -5,6 +5,7 @@ import json
 import os
 import signal
 import socket
+import threading
 
 import psutil
 import pytest
@@ -250,6 +251,43 @@ def test_one_that_cannot_be_replaced_goes_on(tmp_path):
         assert is_fine(host.call("a__more"))
         assert status(hub)["upstreams"][0]["stale_config"] is None
         assert is_gone(before["a"])
+
+
+@pytest.mark.covers("F-C-06", "I-7")
+def test_a_server_is_changed_for_another_without_a_gap(tmp_path):
+    """Two real servers over HTTP: hubs, whose upstreams have bare names."""
+    for name in ("one", "two", "outer"):
+        (tmp_path / name).mkdir()
+    bare = upstream("a", ECHO) + 'prefix = ""\n'
+    with (
+        running_hub(tmp_path / "one", bare, auth="none") as one,
+        running_hub(tmp_path / "two", bare, auth="none") as two,
+        running_hub(tmp_path / "outer", f"[upstreams.web]\nurl = '{one.url}'\n") as hub,
+        Attached(hub) as host,
+        Attached(hub) as other,
+    ):
+        stop, failed = threading.Event(), []
+
+        def keep_calling():
+            while not stop.is_set():
+                answer = other.call("web__echo")
+                if not is_fine(answer):
+                    failed.append(answer)
+
+        thread = threading.Thread(target=keep_calling)
+        thread.start()
+        try:
+            for target in (two, one, two):
+                hub.config.write_text(f"[upstreams.web]\nurl = '{target.url}'\n")
+                assert reload(hub)["problem"] is None
+                while status(hub)["upstreams"][0]["stale_config"]:
+                    assert is_fine(host.call("web__echo"))
+        finally:
+            stop.set()
+            thread.join(60)
+        assert failed == []
+        one.process.stop()
+        assert is_fine(host.call("web__echo"))
 
 
 @pytest.mark.covers("F-C-11", "F-C-06")
