@@ -15,6 +15,7 @@
     http_server     HTTP/1.1 without MCP; http_connection, http_message, access below it
     hub             all of that wired together; front: its HTTP address; daemon: sockets, signals and drain around them
     reload          what becomes of all that when configuration files change; options: what is read then, and at first
+    process         the hub as a process: it keeps to itself, and notices when it stands still
     systemd         what a service manager hands over and is told; service: how the hub is installed as one
     cli, shim       what people and hosts start; control, control_client between the CLI and the daemon
     pump            the shim's loop; recall, envelope, pipes, starter beside it, all without trio

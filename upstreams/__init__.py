@@ -14,6 +14,7 @@ earlier run). Then, as needed:
 And one transport:
 
 - stdio: `stdio`, over `peer_session` (calls that share one stream), `probe` (which era) and `child` (the process);
+  `orphans` knows the processes of hubs that died, and adopts what children leave behind;
 - HTTP: `http` and the modules whose names begin with it; `sse` for HTTP+SSE of 2024-11-05.
 
 `demo` is an MCP server, not a part of this side: what `hubd serve` offers when nothing is configured.

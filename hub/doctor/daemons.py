@@ -4,7 +4,6 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import suppress
-from itertools import pairwise
 from pathlib import Path
 
 from config import places
@@ -45,26 +44,26 @@ def other_daemons(examined: Examined) -> Iterator[Finding]:
 
 
 def _daemons() -> Iterator[tuple[int, str]]:
-    """Hubs of this user that run, and the directories of their sockets. Linux only."""
-    for number in os.listdir("/proc") if os.path.isdir("/proc") else ():
-        if not number.isdigit():
-            continue
-        with suppress(OSError):
-            if os.stat(f"/proc/{number}").st_uid != os.getuid():
-                continue
-            words = Path(f"/proc/{number}/cmdline").read_bytes().split(b"\0")
-            if b"--stdio" in words or not _is_daemon(words):
-                continue
-            lines = Path(f"/proc/{number}/environ").read_bytes().split(b"\0")
-            pairs = [line.decode(errors="replace").partition("=") for line in lines]
-            environ = {name: value for name, _, value in pairs}
-            yield int(number), places.runtime_dir(environ)
+    """Hubs of this user that run, and the directories of their sockets. Linux only.
+
+    Known by their sockets and locks, since a hub does not let others of its user look into it (SEC-52).
+    """
+    with suppress(OSError):
+        for directory in sorted({path.rpartition("/")[0] for path in _listening()}):
+            lock = Path(directory, "hubd.lock")
+            with suppress(OSError, ValueError):
+                if lock.stat().st_uid == os.getuid() and is_alive(str(lock)):
+                    yield int(lock.read_text()), directory
 
 
-def _is_daemon(words: list[bytes]) -> bool:
-    return any(
-        second == b"serve" and (first == b"hub" or first.endswith(b"/hubd")) for first, second in pairwise(words)
-    )
+def _listening() -> set[str]:
+    """The paths of all unix sockets that somebody listens on, as they were when it began.
+
+    Raises:
+        OSError: the kernel does not say.
+    """
+    lines = Path("/proc/net/unix").read_text(errors="replace").splitlines()[1:]
+    return {parts[7] for line in lines if len(parts := line.split(None, 7)) == 8 and parts[3] == "00010000"}
 
 
 def stale_sockets(examined: Examined) -> Iterator[Finding]:
@@ -75,10 +74,9 @@ def stale_sockets(examined: Examined) -> Iterator[Finding]:
     try:
         if is_alive(f"{places.runtime_dir()}/hubd.lock"):
             return
-        lines = Path("/proc/net/unix").read_text().splitlines()[1:]
+        listening = _listening()
     except OSError:
         return
-    listening = {parts[7] for line in lines if len(parts := line.split(None, 7)) == 8 and parts[3] == "00010000"}
     for name in ("hubd.sock", "control.sock"):
         path = f"{places.runtime_dir()}/{name}"
         with suppress(OSError):
