@@ -19,13 +19,13 @@ from typing import Any, Final
 from msgspec import Struct
 
 from config.document import JSON_SUFFIXES, YAML_SUFFIXES, parse
-from config.files import EditError, read_file, replace_file
+from config.errors import ConfigError, EditError, Remark
+from config.files import read_file, replace_file
 from config.gather import gather
 from config.layers import Entry, Stack, load_all, stacks
 from config.load import Layer, Source
 from config.names import is_usable, suggest_id
 from config.paths import config_file
-from config.schema import ConfigError, Remark
 from config.source import Keys, Problem
 from config.text import serverfile
 from config.text.change import Edit, Refused, newline

@@ -14,9 +14,10 @@ from urllib.parse import urlsplit, urlunsplit
 import msgspec
 from msgspec import Struct
 
+from config.errors import dotted, quoted
 from config.gather import Gathered
 from config.layers import Origin, Stack, stacks
-from config.schema import HubConfig, UpstreamConfig, dotted, quoted
+from config.schema import HubConfig, UpstreamConfig
 from config.secrecy import MASK, looks_secret
 from config.source import Keys
 

@@ -16,15 +16,12 @@ from datetime import datetime
 from pathlib import Path
 from typing import Final
 
+from config.errors import EditError
 from config.source import read_plain
 
 MAX_BYTES: Final = 16 << 20
 KEPT: Final = 10
 """Backups of one file."""
-
-
-class EditError(Exception):
-    """A file was left as it is. The text says which, why, and what to do."""
 
 
 @contextmanager

@@ -17,11 +17,12 @@ from msgspec import Struct
 
 from config.check import doubts_of_names, problems_of_hub, problems_of_names, problems_of_upstream
 from config.convert import UPSTREAM, convert, fit, nearest
+from config.errors import ConfigError, Remark
 from config.gather import Gathered, gather
 from config.load import Layer as Layer
 from config.load import Source, resolved
 from config.mcpservers import Table
-from config.schema import ConfigError, HubConfig, Remark, UpstreamConfig
+from config.schema import HubConfig, UpstreamConfig
 from config.source import Keys, Problem
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Final
 
 from config import places
+from config.errors import ConfigError
 from config.places import NotPrivate
-from config.schema import ConfigError
 
 log = logging.getLogger("hubd.config")
 MAX_SOCKET_BYTES: Final = 107

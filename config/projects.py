@@ -17,9 +17,10 @@ from typing import Final
 
 from msgspec import Struct
 
+from config.errors import ConfigError, Remark
 from config.layers import Layer, Origin, Stack, check_names, origins_of, stacks, upstream_of
 from config.load import Source, read_source
-from config.schema import ConfigError, HubConfig, Remark, UpstreamConfig
+from config.schema import HubConfig, UpstreamConfig
 from config.source import Keys
 
 PROJECT_FILES: Final = (".hubd.toml", ".mcp.json")

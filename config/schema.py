@@ -4,64 +4,9 @@ Units are in the names; defaults are those of the decisions (D-10, D-15). Each s
 description in the JSON Schema that `hubd schema` prints (see `describe`).
 """
 
-import json
-import re
-from collections.abc import Sequence
-from pathlib import Path
 from typing import Final, Literal
 
 from msgspec import Struct, field
-
-
-class Remark(Struct, frozen=True):
-    """One thing said about a place in a file: what is wrong or doubtful there, and what to write instead."""
-
-    file: Path
-    line: int | None
-    keys: tuple[str, ...]
-    """As the file spells them; empty: about the file as a whole."""
-    text: str
-
-    def __str__(self) -> str:
-        where = str(self.file) if self.line is None else f"{self.file}, line {self.line}"
-        return f"{where}: {dotted(self.keys)}: {self.text}" if self.keys else f"{where}: {self.text}"
-
-
-def dotted(keys: Sequence[str]) -> str:
-    """Keys as TOML writes them."""
-    return ".".join(key if re.fullmatch(r"[A-Za-z0-9_-]+", key) else quoted(key) for key in keys)
-
-
-def quoted(text: str) -> str:
-    """Text as TOML writes it, on one line and without what a terminal would obey."""
-    quoted = json.dumps(text, ensure_ascii=False)
-    return quoted if quoted.isprintable() else "".join(c if c.isprintable() else _escaped(c) for c in quoted)
-
-
-def _escaped(character: str) -> str:
-    return f"\\u{ord(character):04x}" if ord(character) < 1 << 16 else f"\\U{ord(character):08x}"
-
-
-class ConfigError(Exception):
-    """A configuration that cannot be used. The text names file, line or key, and what to write instead."""
-
-    def __init__(self, text: str, remarks: Sequence[Remark] = ()) -> None:
-        super().__init__(text)
-        self.remarks = tuple(remarks)
-        """All that is wrong, where files are to blame; the text says the first."""
-        self.warnings: tuple[Remark, ...] = ()
-        """As `Loaded.warnings`."""
-        self.files: tuple[Path, ...] = ()
-        """As `Loaded.files`: a change of any of these may mend it."""
-        self.directories: tuple[Path, ...] = ()
-        """As `Loaded.directories`."""
-
-    @classmethod
-    def of(cls, remarks: Sequence[Remark]) -> "ConfigError":
-        """The error about these problems, of which there is at least one."""
-        rest = len(remarks) - 1
-        more = f" ({rest} more {'problem' if rest == 1 else 'problems'}: see `hubd validate`)" if rest else ""
-        return cls(f"{remarks[0]}{more}", remarks)
 
 
 class Secret:

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from config.schema import Remark
+from config.errors import Remark
 
 MAX_BYTES: Final = 16 << 20
 

@@ -17,7 +17,7 @@ from typing import Final, Protocol
 
 from msgspec import Struct
 
-from config.schema import ConfigError
+from config.errors import ConfigError
 from hub.link.exchange import OWNER, Identity
 
 LOOPBACK_NAMES: Final = ("localhost", "127.0.0.1", "[::1]")

@@ -25,6 +25,7 @@ import trio
 from msgspec import structs
 
 from config.diff import Difference
+from config.errors import ConfigError
 from config.layers import Loaded
 from config.paths import (
     catalogue_dir,
@@ -36,7 +37,7 @@ from config.paths import (
     state_path,
     trust_path,
 )
-from config.schema import ConfigError, HubConfig
+from config.schema import HubConfig
 from config.state import Memory
 from config.trust import Trust
 from hub import logs, systemd

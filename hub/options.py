@@ -7,8 +7,9 @@ from pathlib import Path
 from msgspec import Struct, structs
 
 from config.check import check_hub
+from config.errors import ConfigError
 from config.layers import Loaded, load_all
-from config.schema import ConfigError, HubConfig, UpstreamConfig
+from config.schema import HubConfig, UpstreamConfig
 from config.source import Problem
 
 

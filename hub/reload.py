@@ -19,8 +19,8 @@ import trio
 from msgspec import Struct
 
 from config.diff import Difference, difference
+from config.errors import ConfigError
 from config.layers import Loaded
-from config.schema import ConfigError
 from config.watch import Watcher
 from upstreams.place import Flag
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Protocol
 
-from config.schema import ConfigError
+from config.errors import ConfigError
 
 LOCK_TRIES: Final = 10
 LOCK_PAUSE_MS: Final = 20

@@ -15,9 +15,10 @@ from urllib.parse import unquote, urlsplit
 import trio
 from msgspec import Struct
 
+from config.errors import ConfigError
 from config.names import suggest_id
 from config.projects import Project, find_project, load_project
-from config.schema import ConfigError, HubConfig
+from config.schema import HubConfig
 from config.trust import Trust
 
 log = logging.getLogger("hubd.projects")

@@ -99,6 +99,7 @@ class JudgedHost:
         self.hasty = False
         self.sequence = iter(range(1, 1 << 30))
         self.workplace: Path | None = None
+        self.is_bound = False
         self.on: dict[str, Callable[[dict[str, Any]], Any]] = {}
         """How it answers questions, by method: params to a result, or to a `Failure`; sync or async. Others it leaves
         open."""
@@ -299,7 +300,13 @@ class LineHost(JudgedHost):
         hub = self._house.hub
         with self.scope_of_hub:
             await serve_lines(
-                self._theirs, self.identity, hub.router, hub.downstreams, scope=self.scope, workplace=self.workplace
+                self._theirs,
+                self.identity,
+                hub.router,
+                hub.downstreams,
+                scope=self.scope,
+                workplace=self.workplace,
+                is_bound=self.is_bound,
             )
         await self._theirs.aclose()
 
@@ -502,12 +509,15 @@ class House:
         scope: str | None = None,
         capabilities: dict[str, Any] | None = None,
         workplace: Path | None = None,
+        is_bound: bool = False,
         roots: str | None = None,
     ) -> Any:
-        """Attach a host, and let it shake hands. `workplace` is what its shim says; `roots` is the one that it has."""
+        """Attach a host, and let it shake hands. `workplace` is what its shim says, or, `is_bound`, the user; `roots` is
+        the one that it has."""
         host = HOSTS[carrier](self, version, identity, scope)  # type: ignore[call-arg, arg-type]
         host.capabilities = capabilities or {}
         host.workplace = workplace
+        host.is_bound = is_bound
         if roots is not None:
             host.capabilities["roots"] = {"listChanged": True}
             host.on["roots/list"] = lambda params: {"roots": [{"uri": roots}]}

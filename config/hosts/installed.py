@@ -18,7 +18,8 @@ from typing import Any, Final, Literal
 import msgspec
 from msgspec import Struct
 
-from config.files import EditError, read_file, remove_file, replace_file
+from config.errors import EditError
+from config.files import read_file, remove_file, replace_file
 from config.hosts.entry import KEY, starts_hubd, url_of
 from config.hosts.facts import Host, Place
 from config.text import jsonc, serverfile

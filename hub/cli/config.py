@@ -13,9 +13,10 @@ from hub.cli.base import EX_CONFIG, EX_FAILED, EX_OK, UsageError, add, as_json, 
 
 if TYPE_CHECKING:
     from config.effective import Setting, Shown
+    from config.errors import Remark
     from config.layers import Origin
     from config.projects import Project
-    from config.schema import HubConfig, Remark
+    from config.schema import HubConfig
 
 
 def add_commands(commands: Any) -> None:
@@ -136,10 +137,10 @@ def _say(warnings: "list[Remark]") -> None:
 
 
 def _validate(options: argparse.Namespace) -> int:
+    from config.errors import ConfigError
     from config.gather import gather
     from config.layers import load_all
     from config.projects import PROJECT_FILES, load_project
-    from config.schema import ConfigError
 
     file: Path | None = options.file
     if file is not None and Path(os.path.abspath(file)) in gather(None, os.environ).files:

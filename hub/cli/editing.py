@@ -20,7 +20,7 @@ from hub.control_client import ControlFailed, HubNotRunning
 
 if TYPE_CHECKING:
     from config.edit import Draft
-    from config.schema import Remark
+    from config.errors import Remark
 
 EDITORS: Final = ("sensible-editor", "editor", "nano", "vi")
 """Tried when neither $VISUAL nor $EDITOR names one."""
@@ -118,7 +118,7 @@ def _edit(options: argparse.Namespace) -> int:
     import tempfile
 
     from config.edit import Draft
-    from config.files import EditError
+    from config.errors import EditError
 
     editor = _editor()
     draft = Draft(options.config, os.environ)
@@ -149,7 +149,7 @@ def _edited(editor: list[str], copy: Path, draft: "Draft") -> "Sequence[Remark]"
     """
     import subprocess
 
-    from config.files import EditError
+    from config.errors import EditError
 
     try:
         code = subprocess.run([*editor, str(copy)], check=False).returncode
@@ -193,7 +193,8 @@ def _show(problems: "Sequence[Remark]") -> None:
 def _changed(options: argparse.Namespace, change: "Callable[[Draft], str]", warnings: Sequence[str] = ()) -> int:
     """Make one change, unless it would break something."""
     from config.edit import Draft
-    from config.files import EditError, locked
+    from config.errors import EditError
+    from config.files import locked
     from config.paths import state_dir
 
     try:

@@ -92,7 +92,8 @@ def _carry_out(
     plan: Callable[["Place", "Records"], "Plan"],
 ) -> int:
     """Decide for each file and do it, one after the other; what fails for one does not keep the others from it."""
-    from config.files import EditError, locked
+    from config.errors import EditError
+    from config.files import locked
     from config.hosts.installed import Records, carry_out
     from config.paths import backup_dir, installed_path, state_dir
 
@@ -208,7 +209,7 @@ def _list(machine: "Machine") -> int:
 
 
 def _state(place: "Place", records: "Records") -> str:
-    from config.files import EditError
+    from config.errors import EditError
     from config.hosts.entry import KEY
     from config.hosts.installed import is_ours, text_at
     from config.text.change import Refused

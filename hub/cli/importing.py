@@ -87,7 +87,7 @@ def _import(options: argparse.Namespace) -> int:
 
 def _survey(options: argparse.Namespace, machine: "Machine") -> tuple[list["Server"], list["Skipped"], int]:
     """What all the files hold, in the order of the hosts. What cannot be read is said, and the code is not 0."""
-    from config.files import EditError
+    from config.errors import EditError
     from config.hosts.installed import text_at
     from config.hosts.survey import survey
     from config.text.change import Refused
@@ -235,8 +235,8 @@ def _give_back(result: "Import", host: "Host", why: str) -> None:
 
 def _problems(path: Path, text: str) -> dict[str, str]:
     """What hubd would say to such a file, by upstream."""
+    from config.errors import ConfigError
     from config.layers import load_all
-    from config.schema import ConfigError
 
     try:
         load_all(path, os.environ, texts={path: text})
@@ -312,7 +312,8 @@ def _secrets_of(result: "Import") -> list[str]:
 
 def _write(writes: list[_Write], edits: list[_Write], programs: list[tuple[str, ...]], machine: "Machine") -> int:
     """First what the hub will have, then what hosts no longer start."""
-    from config.files import EditError, locked, replace_file
+    from config.errors import EditError
+    from config.files import locked, replace_file
     from config.hosts.installed import run_program
     from config.paths import backup_dir, state_dir
 

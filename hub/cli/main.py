@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from config.schema import ConfigError
+from config.errors import ConfigError
 from hub.cli import config, doctor, editing, hosts, importing, running, service
 from hub.cli.base import EX_CONFIG, EX_FAILED, EX_INTERRUPTED, EX_UNAVAILABLE, EX_USAGE, UsageError, failed
 from hub.control_client import ControlFailed, HubNotRunning

@@ -51,7 +51,7 @@ def _service(options: argparse.Namespace) -> "Service":
 
 
 def _install(options: argparse.Namespace) -> int:
-    from config.files import EditError
+    from config.errors import EditError
     from hub.service import ServiceError, out_of_reach, own_command, refusal
 
     try:
@@ -124,8 +124,8 @@ def _nobody_starts_a_hub(system: bool) -> Iterator[None]:
 def _concern(system: bool) -> str | None:
     """Why the hub might not start as a service, though it does from this shell."""
     from config import places
+    from config.errors import ConfigError
     from config.layers import load_all
-    from config.schema import ConfigError
     from hub.service import PASSED
 
     directory = "/etc/hubd" if system else places.config_dir()
@@ -167,7 +167,7 @@ def _now() -> datetime:
 
 
 def _uninstall(options: argparse.Namespace) -> int:
-    from config.files import EditError
+    from config.errors import EditError
     from hub.service import ServiceError, call, refusal, remove
 
     try:

@@ -7,13 +7,13 @@ from typing import Any, Final, Literal
 
 from msgspec import Struct
 
-from config.files import EditError
+from config.errors import ConfigError, EditError
 from config.hosts.entry import KEY
 from config.hosts.facts import Machine, Place, all_hosts, every_user_file, is_found, user_places
 from config.hosts.installed import Record, Records, text_at
 from config.hosts.survey import Server, survey
 from config.layers import Loaded, load_all
-from config.schema import ConfigError, HubConfig, UpstreamConfig
+from config.schema import HubConfig, UpstreamConfig
 from config.text import serverfile
 from config.text.change import Refused
 

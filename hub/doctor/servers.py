@@ -15,9 +15,10 @@ from urllib.parse import urlsplit
 
 from config import places
 from config.document import parse
+from config.errors import dotted
 from config.hosts.survey import Identity, identities
 from config.hosts.unwrap import bare, package_of
-from config.schema import HubConfig, dotted
+from config.schema import HubConfig
 from config.secrecy import secrets_in
 from config.source import Problem
 from hub.doctor.examined import GUI_PATH, Examined, Finding

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from config.edit import NEW_FILE, Draft
-from config.files import EditError
+from config.errors import EditError
 
 NOW = datetime(2026, 11, 21, 12, 30, 15, tzinfo=UTC)
 FILES = """\

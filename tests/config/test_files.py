@@ -6,7 +6,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from config.files import KEPT, EditError, locked, read_file, remove_file, replace_file
+from config.errors import EditError
+from config.files import KEPT, locked, read_file, remove_file, replace_file
 
 NOW = datetime(2026, 11, 21, 12, 30, 15, tzinfo=UTC)
 

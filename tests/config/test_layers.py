@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from config.errors import ConfigError
 from config.layers import Layer, Loaded, Origin, load_all
-from config.schema import ConfigError, HubConfig, Secret
+from config.schema import HubConfig, Secret
 
 
 @pytest.fixture

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from config.errors import ConfigError
 from config.layers import load_all
 from config.load import find_config
-from config.schema import ConfigError, HubConfig, Secret, Timeouts, UpstreamConfig
+from config.schema import HubConfig, Secret, Timeouts, UpstreamConfig
 
 
 def load(path: Path, environ: dict[str, str]) -> HubConfig:

@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 
 from config.document import parse
+from config.errors import ConfigError
 from config.layers import load_all
 from config.mcpservers import Table, servers
-from config.schema import ConfigError, Secret, UpstreamConfig
+from config.schema import Secret, UpstreamConfig
 from config.source import Findings
 
 HOSTS = {

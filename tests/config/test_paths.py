@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from config import places
+from config.errors import ConfigError
 from config.paths import (
     config_file,
     control_path,
@@ -17,7 +18,6 @@ from config.paths import (
     state_path,
     token_path,
 )
-from config.schema import ConfigError
 
 VARIABLES = ("HUBD_RUNTIME_DIR", "XDG_RUNTIME_DIR", "XDG_STATE_HOME", "XDG_CONFIG_HOME")
 

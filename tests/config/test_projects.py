@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
+from config.errors import ConfigError
 from config.layers import Layer
 from config.projects import find_project, load_project
-from config.schema import ConfigError, HubConfig, Secret, UpstreamConfig
+from config.schema import HubConfig, Secret, UpstreamConfig
 from config.trust import Trust
 
 HOME = Path("/nowhere/home")

@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from config.schema import ConfigError
+from config.errors import ConfigError
 from hub.access import FORBIDDEN, NO_TOKEN, WRONG_TOKEN, Access, read_or_make_token
 from hub.http_server import HttpRequest
 from hub.link.exchange import Identity

@@ -7,8 +7,9 @@ import pytest
 import trio
 from msgspec import structs
 
+from config.errors import ConfigError
 from config.layers import Loaded
-from config.schema import ConfigError, HubConfig
+from config.schema import HubConfig
 from hub.reload import Reloader
 
 EMPTY = Loaded(config=HubConfig())

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from config.schema import ConfigError
+from config.errors import ConfigError
 from hub.seal import Keys, SealBroken, Sealer, Signer, load_keys
 
 KEY = bytes(range(32))

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import trio
 
-from config.schema import ConfigError
+from config.errors import ConfigError
 from hub.sockets import AlreadyRunning, bind_unix, peer_uid, take_lock
 
 

@@ -14,7 +14,7 @@ import pytest
 import trio
 from processes import HUBD, free_port, own_directories, running
 
-from config.schema import ConfigError
+from config.errors import ConfigError
 from hub import systemd
 
 ACTIVATE = shutil.which("systemd-socket-activate")

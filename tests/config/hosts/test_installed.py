@@ -9,7 +9,7 @@ import host_homes
 import pytest
 from host_homes import HOMES
 
-from config.files import EditError
+from config.errors import EditError
 from config.hosts.entry import KEY, http_entry, stdio_entry
 from config.hosts.facts import Machine, all_hosts, is_found, project_place, user_places
 from config.hosts.installed import Records, carry_out, plan_install, plan_uninstall
