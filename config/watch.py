@@ -62,9 +62,13 @@ class Watcher:
         files, directories = tuple(files), tuple(directories)
         if (files, directories) != (self._files, self._directories):
             self._files, self._directories = files, directories
-            self._seen = None
-            self._aimed.set()
-            self._stop.set()
+            self.again()
+
+    def again(self) -> None:
+        """Look at all of them now, and count it as a change: somebody else has read them since they were looked at."""
+        self._seen = None
+        self._aimed.set()
+        self._stop.set()
 
     async def run(self) -> None:
         """Watch, for ever. Cancellation takes effect at once; a thread may be there for another moment."""

@@ -121,5 +121,5 @@ class LineServer:
 
 def _workplace(preamble: Preamble) -> Path | None:
     """Where a host works, as far as its shim knows."""
-    named = preamble.project or preamble.cwd or ""
-    return Path(named) if named.startswith("/") else None
+    named = preamble.project or preamble.cwd
+    return Path(named) if named else None

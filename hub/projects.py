@@ -30,7 +30,7 @@ from hub.naming import Claims
 from hub.registry import Downstream
 from hub.wire.jsonrpc import Result, encode_notification, peek_array, peek_object, peek_str
 from hub.wire.mcp import LIST_CHANGED, LIST_ROOTS
-from hub.workplaces import Allowed, Found, Looks, Reader, first_directory, scope_of
+from hub.workplaces import Allowed, Found, Looks, Reader, first_directory, is_name, scope_of
 from upstreams.place import Flag
 from upstreams.supervisor import Supervisor
 
@@ -265,6 +265,8 @@ class Projects:
         there = [host for host in hosts if host.scope is None and (host in self._said or host in self._asking)]
         places = {host.workplace for host in self._hosts} | {None}
         for host in there:
+            if host.workplace is not None and not is_name(host.workplace):
+                host.workplace = None
             if host.workplace not in places and len(places) > MAX_PLACES:
                 log.warning("%s: no project is looked for, since hosts work in %d others", host.workplace, MAX_PLACES)
                 host.workplace = None
@@ -349,6 +351,7 @@ class Projects:
             live = self.live[scope] = Live(project)
             self.reporting[scope] = trio.Event()
             self._stale = True
+            self._watcher.again()  # its files may have been others in between
             log.info("%s: hosts at work there see %s", project.root, ", ".join(project.upstreams) or "nothing more")
         self._stale |= live.project.upstreams != project.upstreams
         live.project = project

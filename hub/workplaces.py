@@ -5,6 +5,7 @@ than `PATIENCE_S` for it, and once it has hung nobody waits at all until it answ
 """
 
 import logging
+import os
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from hashlib import sha256
@@ -26,6 +27,7 @@ log = logging.getLogger("hubd.projects")
 PATIENCE_S: Final = 5.0
 LOOKS_AT_ONCE: Final = 16
 """Threads, those included that hang."""
+MAX_NAME_BYTES: Final = 4096
 _MARK: Final = "@"
 """Begins the names of the endpoints of projects, and of no upstream."""
 
@@ -182,7 +184,17 @@ def first_directory(uris: Iterable[str]) -> Path | None:
             parts = urlsplit(uri)
         except ValueError:  # "file://[" is no URI
             continue
-        path = unquote(parts.path)
-        if parts.scheme == "file" and parts.netloc in ("", "localhost") and path.startswith("/") and "\0" not in path:
-            return Path(path)
+        if parts.scheme == "file" and parts.netloc in ("", "localhost"):
+            path = Path(unquote(parts.path))
+            if is_name(path):
+                return path
     return None
+
+
+def is_name(directory: Path) -> bool:
+    """Whether this could be the absolute name of a directory."""
+    try:
+        name = os.fsencode(directory)
+    except UnicodeEncodeError:
+        return False
+    return directory.is_absolute() and b"\0" not in name and len(name) < MAX_NAME_BYTES

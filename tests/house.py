@@ -512,8 +512,10 @@ class House:
         is_bound: bool = False,
         roots: str | None = None,
     ) -> Any:
-        """Attach a host, and let it shake hands. `workplace` is what its shim says, or, `is_bound`, the user; `roots` is
-        the one that it has."""
+        """Attach a host, and let it shake hands.
+
+        `workplace` is what its shim says, or, `is_bound`, the user; `roots` is the one that it has.
+        """
         host = HOSTS[carrier](self, version, identity, scope)  # type: ignore[call-arg, arg-type]
         host.capabilities = capabilities or {}
         host.workplace = workplace

@@ -197,7 +197,7 @@ async def test_what_is_no_longer_allowed_stops_at_once(shop: Shop, mock_clock):
             if stays:
                 assert await host.names() == ["files__read"]
                 assert host.of("notifications/tools/list_changed")
-                assert house.hub.projects.warnings
+                await warned(house)
                 await host.leave()
             shop.allow()
 
@@ -357,8 +357,9 @@ def asked(host):
 async def test_a_directory_nobody_can_have_harms_nobody(shop: Shop):
     shop.write(DB)
     async with a_house(shop.fakes("db"), projects=shop.projects) as house:
-        odd = await house.host("lines", L4, workplace=Path("/a\0b"))
-        assert await odd.names() == []
+        for name in ("/a\0b", "/\ud800", "relative", "/" + "x/" * 5000, "/proc/self/fd/0"):
+            odd = await house.host("lines", L4, workplace=Path(name))
+            assert await odd.names() == []
         shop.write(DB + "\n")
         await sees(await house.host("lines", L4, workplace=shop.root), ["db__db"])
 
@@ -370,11 +371,11 @@ async def test_nobody_is_asked_who_would_not_hear_it(shop: Shop):
 
     async def ask(params, conversation):
         answer = await conversation.ask("roots/list")
-        print(answer)
         return {"content": [{"type": "text", "text": answer["result"]["roots"][0]["uri"]}]}
 
     asking.on["tools/call"] = ask
-    async with a_house(shop.fakes("db", asking=asking), projects=shop.projects) as house:
+    alone = {"asking": {"session_mode": "per_host"}}
+    async with a_house(shop.fakes("db", asking=asking), upstreams=alone, projects=shop.projects) as house:
         host = await rooted(house, [shop.root.as_uri()], listens=False)
         assert await host.names() == ["asking__echo"]
         assert host.asked == []
@@ -392,12 +393,7 @@ async def test_silent_hosts_are_not_asked_for_ever(shop: Shop, mock_clock):
     async with a_house(shop.fakes("db"), projects=shop.projects) as house:
         host = await rooted(house, [])
         del host.on["roots/list"]
-        await host.tell("notifications/roots/list_changed")
-
-        async def waits() -> bool:
-            return len(host.asked) == 2
-
-        await until(waits)
+        await until(asked(host))
         await trio.testing.wait_all_tasks_blocked()
         mock_clock.jump(ROOTS_S + 1)
 
