@@ -6,10 +6,8 @@ look like it (SEC-61).
 """
 
 import math
-import re
 from collections.abc import Iterable, Iterator
 from typing import Any
-from urllib.parse import urlsplit, urlunsplit
 
 import msgspec
 from msgspec import Struct
@@ -18,15 +16,8 @@ from config.errors import dotted, quoted
 from config.gather import Gathered
 from config.layers import Origin, Stack, stacks
 from config.schema import HubConfig, UpstreamConfig
-from config.secrecy import MASK, looks_secret
+from config.secrecy import looks_secret, masked_setting
 from config.source import Keys
-
-_REFERENCE = re.compile(r"\$\{(?:env:)?[A-Za-z_][A-Za-z0-9_]*\}|\$\{file:[^{}]*\}")
-_HARMLESS = re.compile(r"(?i:(?:bearer|basic|token|apikey)\s*)?")
-_OPTION = re.compile(
-    r"(?P<name>(?:-{1,2}[A-Za-z][\w.-]*|[A-Z_][A-Z0-9_]*)=|[A-Za-z][\w-]*:(?!//)\s*)(?P<value>.*)", re.S
-)
-"""`--token=x`, `TOKEN=x`, and a header such as `Authorization: x`."""
 
 
 class Setting(Struct, frozen=True):
@@ -107,7 +98,9 @@ def _said(setting: str, stack: Stack, foreign: bool) -> Iterator[Setting]:
     if not saying:
         return
     if not isinstance(saying[0].table.values[setting], dict):
-        yield Setting((setting,), masked(setting, saying[0].table.values[setting]), saying[0].origin((setting,)))
+        yield Setting(
+            (setting,), masked_setting(setting, saying[0].table.values[setting]), saying[0].origin((setting,))
+        )
         return
     seen: set[str] = set()
     for entry in saying:
@@ -116,62 +109,12 @@ def _said(setting: str, stack: Stack, foreign: bool) -> Iterator[Setting]:
             if key not in seen:
                 seen.add(key)
                 is_open = foreign and setting == "env" and not looks_secret(key, str(value))
-                as_shown = value if is_open else masked(setting, value)
+                as_shown = value if is_open else masked_setting(setting, value)
                 yield Setting((setting, key), as_shown, entry.origin((setting, key)))
 
 
 def _plain(value: Any) -> Any:
     return list(value) if isinstance(value, tuple) else value
-
-
-# --- masking ----------------------------------------------------------------------------------------------------------
-
-
-def masked(setting: str, value: Any) -> Any:
-    """`value` of a setting as it may be shown."""
-    if setting in ("env", "headers"):
-        return value if isinstance(value, str) and _HARMLESS.fullmatch(_REFERENCE.sub("", value)) else MASK
-    if setting == "url" and isinstance(value, str):
-        return _masked_url(value)
-    if setting == "args" and isinstance(value, list):
-        return list(_masked_arguments(value))
-    if setting == "command" and isinstance(value, str):
-        return MASK if looks_secret("", value) else value
-    return value
-
-
-def _masked_arguments(arguments: Iterable[Any]) -> Iterator[str]:
-    before = ""  # the option that the next argument may belong to
-    for argument in arguments:
-        text = str(argument)
-        if option := _OPTION.fullmatch(text):
-            name, value = option["name"], option["value"]
-            if "://" in value:
-                yield name + _masked_url(value)
-            else:
-                yield name + (MASK if looks_secret(name.strip("-=: "), value) else value)
-        elif before and not text.startswith("-") and looks_secret(before, text):
-            yield MASK
-        elif "://" in text:
-            yield _masked_url(text)
-        else:
-            yield MASK if looks_secret("", text) else text
-        before = text.lstrip("-") if text.startswith("-") and "=" not in text else ""
-
-
-def _masked_url(url: str) -> str:
-    try:
-        parts = urlsplit(url)
-        netloc = f"{MASK}@{parts.netloc.rpartition('@')[2]}" if "@" in parts.netloc else parts.netloc
-    except ValueError:
-        return MASK
-    query = re.sub(
-        r"=([^&]*)", lambda match: "=" + (match[1] if not _REFERENCE.sub("", match[1]) else MASK), parts.query
-    )
-    if parts.query and "=" not in parts.query:
-        query = MASK
-    path = "/".join(MASK if looks_secret("", part) else part for part in parts.path.split("/"))
-    return urlunsplit((parts.scheme, netloc, path, query, ""))
 
 
 # --- as TOML ----------------------------------------------------------------------------------------------------------

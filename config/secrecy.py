@@ -1,12 +1,14 @@
-"""Which values in files of MCP servers look like secrets, so that nothing takes or shows them unasked. Pure.
+"""Which values of MCP servers look like secrets, so that nothing takes or shows them unasked; and masking them. Pure.
 
 A guess, and rather one too many: by the name (`GITHUB_TOKEN`, `--api-key`, `Authorization`), or by the look of the
-value (`ghp_...`, a long word of mixed letters and digits). A reference to a variable is no secret.
+value (`ghp_...`, a long word of mixed letters and digits). A reference to a variable is no secret. What the log hides
+of an upstream that runs is for `upstreams.mask`, which knows the values themselves.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
+from urllib.parse import urlsplit, urlunsplit
 
 MASK: Final = "***"
 _NAME = re.compile(
@@ -24,7 +26,13 @@ _LONG = re.compile(r"(?=[^\s]*[A-Za-z])(?=[^\s]*\d)[A-Za-z0-9+/_=-]{32,}")
 _CREDENTIALS = re.compile(r"://[^/\s:@]*:[^/\s@]+@")
 _REFERENCE = re.compile(r"\$\{[^{}]*\}|\$\{\{[^{}]*\}\}|\{env:[^{}]*\}|\$[A-Za-z_]\w*")
 _QUERY = re.compile(r"[?&]([^=&#]+)=([^&#]+)")
-_OPTION = re.compile(r"(--?[A-Za-z][\w.-]*)(?:=(.*))?", re.S)
+_OPTION = re.compile(r"--?[A-Za-z][\w.-]*")
+_NAMED = re.compile(
+    r"(?P<name>(?:-{1,2}[A-Za-z][\w.-]*|[A-Z_][A-Z0-9_]*)=|[A-Za-z][\w-]*:(?!//)\s*)(?P<value>.*)", re.S
+)
+"""`--token=x`, `TOKEN=x`, and a header such as `Authorization: x`."""
+_OUR_REFERENCE = re.compile(r"\$\{(?:env:)?[A-Za-z_][A-Za-z0-9_]*\}|\$\{file:[^{}]*\}")
+_SCHEME = re.compile(r"(?i:(?:bearer|basic|token|apikey)\s*)?")
 
 
 def looks_secret(name: str, value: str) -> bool:
@@ -41,17 +49,16 @@ def looks_secret(name: str, value: str) -> bool:
     return bool(_LONG.fullmatch(plain)) and "/" not in plain[:1]
 
 
-def secret_arguments(arguments: Sequence[str]) -> Iterator[tuple[int, str]]:
-    """Positions of arguments that hold a secret, and the name of the option that says so ("" for none)."""
+def secret_arguments(arguments: Sequence[str]) -> Iterator[tuple[int, int]]:
+    """Positions of arguments that hold a secret, and where in the argument it starts, behind a name that it has."""
     option = ""
     for at, word in enumerate(arguments):
-        found = _OPTION.fullmatch(word)
-        if found and found[2] is not None:
-            if looks_secret(found[1].lstrip("-"), found[2]):
-                yield at, found[1]
-        elif not found and looks_secret(option.lstrip("-"), word):
-            yield at, option
-        option = found[1] if found and found[2] is None else ""
+        named = _NAMED.fullmatch(word)
+        if named and looks_secret(named["name"].strip("-=: "), named["value"]):
+            yield at, named.start("value")
+        elif not word.startswith("-") and looks_secret(option, word):
+            yield at, 0
+        option = word.lstrip("-") if _OPTION.fullmatch(word) else ""
 
 
 def secrets_in(document: Any, name: str = "") -> Iterator[str]:
@@ -61,7 +68,7 @@ def secrets_in(document: Any, name: str = "") -> Iterator[str]:
             yield from secrets_in(value, str(key))
     elif isinstance(document, list):
         words = [word if isinstance(word, str) else "" for word in document]
-        yield from (words[at] for at, _ in secret_arguments(words))
+        yield from (words[at][start:] for at, start in secret_arguments(words))
         for value in document:
             yield from secrets_in(value, "" if isinstance(value, str) else name)
     elif isinstance(document, str) and looks_secret(name, document):
@@ -74,3 +81,47 @@ def masked(text: str, secrets: Iterator[str] | Sequence[str]) -> str:
         if len(secret) > 3:
             text = text.replace(secret, MASK).replace(secret.replace("\\", "\\\\").replace('"', '\\"'), MASK)
     return text
+
+
+# --- settings of an upstream ------------------------------------------------------------------------------------------
+
+
+def masked_setting(setting: str, value: Any) -> Any:
+    """`value` of a setting of an upstream, as a file has it, as it may be shown."""
+    if setting in ("env", "headers"):
+        is_open = isinstance(value, str) and _SCHEME.fullmatch(_OUR_REFERENCE.sub("", value))
+        return value if is_open else MASK
+    if setting == "url" and isinstance(value, str):
+        return _masked_url(value)
+    if setting == "args" and isinstance(value, list):
+        return list(_masked_arguments([str(each) for each in value]))
+    if setting == "command" and isinstance(value, str):
+        return MASK if looks_secret("", value) else value
+    return value
+
+
+def _masked_arguments(arguments: Sequence[str]) -> Iterable[str]:
+    starts = dict(secret_arguments(arguments))
+    for at, word in enumerate(arguments):
+        named = _NAMED.fullmatch(word)
+        start = named.start("value") if named else 0
+        if "://" in word[start:]:
+            yield word[:start] + _masked_url(word[start:])
+        else:
+            yield word[: starts[at]] + MASK if at in starts else word
+
+
+def _masked_url(url: str) -> str:
+    """Without its credentials, the values in its query, its fragment, and what looks like a secret in its path."""
+    try:
+        parts = urlsplit(url)
+        netloc = f"{MASK}@{parts.netloc.rpartition('@')[2]}" if "@" in parts.netloc else parts.netloc
+    except ValueError:
+        return MASK
+    query = re.sub(
+        r"=([^&]*)", lambda found: "=" + (MASK if _OUR_REFERENCE.sub("", found[1]) else found[1]), parts.query
+    )
+    if parts.query and "=" not in parts.query:
+        query = MASK
+    path = "/".join(MASK if looks_secret("", part) else part for part in parts.path.split("/"))
+    return urlunsplit((parts.scheme, netloc, path, query, ""))

@@ -16,6 +16,7 @@ from msgspec import structs
 from config.document import parse
 from config.hosts.survey import TEXTS, Identity, Server, Skipped, identity
 from config.names import MAX_ID, suggest_id
+from config.secrecy import secret_arguments
 from config.text import toml
 from config.text.change import Refused
 from config.variables import Variables
@@ -78,27 +79,34 @@ def _with_references(server: Server, name: str, spots: list[tuple[str, str]]) ->
     """Secrets replaced by variables, which have to be set in the environment of the hub."""
     values = {setting: _copied(value) for setting, value in server.values.items()}
     prefix = re.sub(r"[^A-Z0-9]", "_", name.upper())
+    words = [word if isinstance(word, str) else "" for word in values.get("args") or ()]
+    starts = dict(secret_arguments(words))
     missing = []
     for setting, at in spots:
         if setting == "env":
-            variable, old = at, None
+            variable = at
             values["env"][at] = f"${{{variable}}}"
         elif setting == "headers":
             old = values["headers"][at]
             variable = f"{prefix}_{'TOKEN' if at.lower() == 'authorization' else re.sub(r'[^A-Z0-9]', '_', at.upper())}"
-            scheme = re.match(r"(?:Bearer|Basic|token) +", old, re.I)
-            values["headers"][at] = f"{scheme[0] if scheme else ''}${{{variable}}}"
+            values["headers"][at] = f"{_scheme(old)}${{{variable}}}"
         elif setting == "args":
-            word = values["args"][int(at)]
-            option = re.match(r"--?[A-Za-z][\w.-]*=", word)
-            variable = f"{prefix}_{re.sub(r'[^A-Z0-9]', '_', option[0].strip('-=').upper()) if option else f'ARG_{at}'}"
-            values["args"][int(at)] = f"{option[0] if option else ''}${{{variable}}}"
+            word, start = words[int(at)], starts[int(at)]
+            named = re.sub(r"[^A-Z0-9]", "_", word[:start].strip("-=: ").upper())
+            variable = f"{prefix}_{named or f'ARG_{at}'}"
+            values["args"][int(at)] = f"{word[:start]}{_scheme(word[start:])}${{{variable}}}"
         else:
             variable = f"{prefix}_URL"
             values["url"] = f"${{{variable}}}"
         missing.append(variable)
     text = f"set {', '.join(missing)} in the environment of hubd"
     return structs.replace(server, values=values, off=server.off or text)
+
+
+def _scheme(header: str) -> str:
+    """The word before the secret in the value of a header, if there is one."""
+    found = re.match(r"(?:Bearer|Basic|token) +", header, re.I)
+    return found[0] if found else ""
 
 
 def _copied(value: Any) -> Any:

@@ -3,20 +3,11 @@
 import argparse
 import os
 import re
-import shutil
+from collections.abc import Iterator
 from difflib import get_close_matches
 from typing import Any
 
 from hub.cli.base import UsageError
-
-_SECRET_NAME = re.compile(
-    r"token|secret|passw|pwd|api[-_]?key|access[-_]?key|private[-_]?key|authorization|cookie|credential", re.I
-)
-_SECRET = re.compile(
-    r"\b(sk|pk|rk)[-_][A-Za-z0-9_-]{16}|\bgh[a-z]_[A-Za-z0-9]{20}|\bgithub_pat_|\bglpat-|\bxox[a-z]-|\bAKIA[0-9A-Z]{12}"
-    r"|\beyJ[A-Za-z0-9_-]{10}|\bBearer \S{8}|[?&](api[-_]?key|key|token|secret)=[^&]{8}",
-    re.I,
-)
 
 
 def settings_of(options: argparse.Namespace) -> dict[str, Any]:
@@ -91,22 +82,35 @@ def _typed(text: str) -> Any:
 
 def warnings(name: str, values: dict[str, Any]) -> list[str]:
     """What is doubtful about a new server beyond what the configuration itself says. Shows no values (SEC-61)."""
-    found = []
-    for setting in ("env", "headers"):
-        for key, value in values.get(setting, {}).items():
-            if "${" not in value and value and (_SECRET_NAME.search(key) or _SECRET.search(value)):
-                variable = re.sub(r"\W+", "_", key if setting == "env" else f"{name}_token").upper()
-                scheme = "Bearer " if value.startswith("Bearer ") else ""
-                found.append(
-                    f"{setting}.{key} looks like a secret and now stands in the file as it is; better write "
-                    f"'{scheme}${{{variable}}}' (a variable of the hub's environment) "
-                    f"or '{scheme}${{file:~/.secrets/{variable.lower()}}}'"
-                )
-    texts = [values.get("url", ""), *values.get("args", [])]
-    if any("${" not in text and _SECRET.search(text) for text in texts):
-        where = "url" if "url" in values else "args"
-        found.append(f"{where} seems to hold a secret; better write ${{VAR}} or ${{file:path}} in its place")
+    import shutil
+
+    found = [_of_secret(name, setting, key, value) for setting, key, value in _secrets(values)]
     command = values.get("command")
-    if command and "${" not in command and "/" not in command and shutil.which(command) is None:
+    if isinstance(command, str) and "${" not in command and "/" not in command and shutil.which(command) is None:
         found.append(f"there is no command {command} on the PATH of this shell")
     return found
+
+
+def _secrets(values: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
+    """What looks like a secret: the setting, the name in it ("" for none), and the value. Types may be wrong yet."""
+    from config.secrecy import secrets_in
+
+    for setting in ("env", "headers", "url", "args"):
+        value = values.get(setting)
+        if isinstance(value, dict):
+            for key, each in value.items():
+                yield from ((setting, key, secret) for secret in secrets_in(each, key))
+        elif next(secrets_in(value), None) is not None:
+            yield setting, "", ""
+
+
+def _of_secret(name: str, setting: str, key: str, value: str) -> str:
+    if not key:
+        return f"{setting} seems to hold a secret; better write ${{VAR}} or ${{file:path}} in its place"
+    variable = re.sub(r"\W+", "_", key if setting == "env" else f"{name}_token").upper()
+    scheme = "Bearer " if value.startswith("Bearer ") else ""
+    return (
+        f"{setting}.{key} looks like a secret and now stands in the file as it is; better write "
+        f"'{scheme}${{{variable}}}' (a variable of the hub's environment) "
+        f"or '{scheme}${{file:~/.secrets/{variable.lower()}}}'"
+    )

@@ -122,6 +122,7 @@ def test_add_a_url(home):
         (["demo", "--", "y"], 1, "already, in"),
         (["x", "--url", "nonsense"], 78, 'upstreams.x.url: expected an address such as "https://example.com/mcp"'),
         (["x", "--env", "A=${NOT_SET_ANYWHERE}", "--", "y"], 78, "the variable NOT_SET_ANYWHERE is not set"),
+        (["x", "--set", "env.A=5", "--set", "headers=1", "--", "y"], 78, "expected text in quotes"),
         (["x", "--set", "era=soon", "--", "y"], 78, 'must be one of "auto", "legacy", "modern"'),
     ],
 )
@@ -141,6 +142,7 @@ def test_what_makes_no_sense_changes_nothing(home, arguments, code, expected):
         (["--header", f"Authorization=Bearer {SECRET}", "--url", "https://e.com"], "'Bearer ${X_TOKEN}'"),
         (["--url", f"https://e.com/?api_key={SECRET}"], "url seems to hold a secret"),
         (["--", "sh", "--token", SECRET], "args seems to hold a secret"),
+        (["--", "sh", "-e", "API_TOKEN=hunter2"], "args seems to hold a secret"),
     ],
 )
 def test_a_secret_in_the_file_is_warned_of_and_not_repeated(home, arguments, advice):

@@ -15,7 +15,6 @@ from config.hosts.importing import Import, block, blocks_of, identities_in, impo
 from config.hosts.survey import identities, survey
 from config.hosts.unwrap import package_of, unwrapped
 from config.layers import load_all
-from config.secrecy import looks_secret, masked, secret_arguments, secrets_in
 from config.text.change import Refused
 from config.variables import Variables
 
@@ -229,36 +228,6 @@ def test_servers_with_secrets_are_left_out(machine):
     result = taken(surveyed(machine, "cursor", HELD)[0], "skip")
     assert [name for name, _ in result.taken] == ["none"]
     assert [one.why for one in result.skipped][:1] == ["it holds secrets: env.API_KEY"]
-
-
-@pytest.mark.parametrize(
-    ("name", "value", "expected"),
-    [
-        ("GITHUB_TOKEN", "x1", True),
-        ("apiKey", "x1", True),
-        ("PATH", "/usr/bin", False),
-        ("KEY_FILE", "/home/me/key.pem", False),
-        ("GITHUB_TOKEN", "${GITHUB_TOKEN}", False),
-        ("X", "ghp_" + "a" * 36, True),
-        ("X", "sk-proj-" + "a1" * 12, True),
-        ("X", "a1" * 20, True),
-        ("MONKEY", "banana", False),
-        ("X", "postgres://u:pass@h/db", True),
-        ("X", "https://h/mcp?key=abc", True),
-        ("AUTHOR", "me", False),
-        ("Authorization", "Bearer", False),
-        ("DEBUG", "true", False),
-    ],
-)
-def test_what_looks_secret(name, value, expected):
-    assert looks_secret(name, value) is expected
-
-
-def test_nothing_secret_is_shown():
-    document = {"a": {"env": {"TOKEN": 'a"b\\c'}, "args": ["--password", "hunter2"]}, "b": ["x"]}
-    assert set(secrets_in(document)) == {'a"b\\c', "hunter2"}
-    assert masked('"TOKEN": "a\\"b\\\\c", hunter2', list(secrets_in(document))) == '"TOKEN": "***", ***'
-    assert list(secret_arguments(["--verbose", "--token"])) == []
 
 
 # --- programs in between ----------------------------------------------------------------------------------------------
