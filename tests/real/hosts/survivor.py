@@ -1,22 +1,37 @@
-"""A host on the handshake-era Python SDK that knows nothing of hubs and of their ends. It does what lines tell it:
+"""A host on the handshake-era Python SDK that knows nothing of hubs and of their ends. Its arguments are a URL, or the
+command of a server over stdio. It does what lines tell it:
 
-    tools | subscribe URI | call NAME | heard | id
+    tools | subscribe URI | call NAME [ARGUMENTS] | heard | id
 
-and prints one line of JSON for each; `heard` waits for the next notification.
+and prints one line of JSON for each; `heard` waits for the next notification, errors are printed as such.
 """
 
+import contextlib
 import json
+import os
 import sys
 
 import anyio
 import mcp.types as types
 from common import plain
-from mcp import ClientSession
+from mcp import ClientSession, McpError, StdioServerParameters
+from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from pydantic import AnyUrl
 
 
-async def main(url):
+@contextlib.asynccontextmanager
+async def connected(address, *arguments):
+    if address.startswith("http"):
+        async with streamable_http_client(address) as streams:
+            yield streams
+    else:
+        server = StdioServerParameters(command=address, args=list(arguments), env=dict(os.environ))
+        async with stdio_client(server) as (read, write):
+            yield read, write, None
+
+
+async def main(*address):
     hear, heard = anyio.create_memory_object_stream(100)
 
     async def on_message(message):
@@ -24,7 +39,7 @@ async def main(url):
             await hear.send(plain(message.root))
 
     async with (
-        streamable_http_client(url) as (read, write, get_id),
+        connected(*address) as (read, write, get_id),
         ClientSession(read, write, message_handler=on_message) as session,
     ):
         await session.initialize()
@@ -35,8 +50,11 @@ async def main(url):
                     say([tool.name for tool in (await session.list_tools()).tools])
                 case ["subscribe", uri]:
                     say(plain(await session.subscribe_resource(AnyUrl(uri))))
-                case ["call", name]:
-                    say(plain(await session.call_tool(name, {})))
+                case ["call", name, *arguments]:
+                    try:
+                        say(plain(await session.call_tool(name, json.loads("".join(arguments) or "{}"))))
+                    except McpError as error:
+                        say({"error": plain(error.error)})
                 case ["heard"]:
                     with anyio.fail_after(30):
                         say(await heard.receive())
@@ -49,4 +67,4 @@ def say(answer):
     sys.stdout.flush()
 
 
-anyio.run(main, sys.argv[1])
+anyio.run(main, *sys.argv[1:])
