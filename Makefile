@@ -7,7 +7,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 PIP := $(BIN)/pip --disable-pip-version-check --quiet
 
-.PHONY: help run deps test fast conformance fuzz soak bench clean
+.PHONY: help run deps test fast conformance fuzz soak load bench clean
 
 help: ## show this
 	@grep -E '^[a-z]+:.*## ' Makefile | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 22
@@ -49,6 +49,10 @@ fuzz: .venv/.dev ## 10 000 malformed inputs per entry point
 
 soak: .venv/.dev ## 2 000 random worlds of hosts, servers and people; SEEDS=n for another number
 	@HUBD_SEEDS=$(or $(SEEDS),2000) $(BIN)/pytest -q tests/simulation
+
+load: .venv/.dev deps ## reloads and kills under load, the long form, and what sharing saves
+	@HUBD_LOAD=full $(BIN)/pytest -q -s tests/load
+	@$(BIN)/python tests/load/sharing.py
 
 bench: .venv/.runtime ## the benchmark in BENCH=path (a folder holding bench.py), hubd as the gateway
 	@test -n "$(BENCH)" || { echo "say where the benchmark is: make bench BENCH=path" >&2; exit 2; }
