@@ -1,9 +1,10 @@
-"""Replacing a file that others read, too: a whole new one or the old one, and the old one is kept as a backup.
+"""Replacing files as a whole: whatever happens meanwhile, there is the old one or the new one.
 
-For files of other programs and for `hubd.toml` alike. What is to be written is the caller's business; here it is made
-sure that nothing is lost: the file must still be what the caller read, a copy of it goes to the backups (0600, since
-such files hold secrets), and the new one takes its place in one rename, with the same mode and owner, behind whatever
-links lead there.
+`replace_private` is for what hubd alone writes: memories, keys. `replace_file` is for files that others read and edit,
+too, those of other programs and `hubd.toml` alike. What is to be written is the caller's business; here it is made sure
+that nothing is lost: the file must still be what the caller read, a copy of it goes to the backups (0600, since such
+files hold secrets), and the new one takes its place in one rename, with the same mode and owner, behind whatever links
+lead there.
 """
 
 import fcntl
@@ -61,6 +62,22 @@ def read_file(path: Path) -> bytes | None:
     if len(data) > MAX_BYTES:
         raise EditError(f"{path}: is larger than {MAX_BYTES >> 20} MB; is it the right file?")
     return data
+
+
+def replace_private(path: Path, data: bytes) -> None:
+    """Let the private file `path` (0600) hold `data`, also if the power fails; blocks for one fsync.
+
+    Raises:
+        OSError: it cannot be written; it is as it was.
+    """
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    new = path.with_name(f"{path.name}.{secrets.token_hex(4)}.new")
+    try:
+        _write(new, data, like=None)
+        new.replace(path)
+    finally:
+        with suppress(OSError):
+            new.unlink()
 
 
 def replace_file(

@@ -5,13 +5,13 @@ cannot be written it runs on and tries again (F-D-05): a memory is never a reaso
 """
 
 import logging
-import os
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 import msgspec
+
+from config.files import replace_private
 
 log = logging.getLogger("hubd.config")
 FORMAT: Final = 1
@@ -91,7 +91,7 @@ class Memory:
         """Replace the file. May run in a thread beside everything but another `write`; never raises."""
         assert self._path is not None
         try:
-            replace_file(self._path, draft)
+            replace_private(self._path, draft)
         except OSError as error:
             self._failed(error)
         else:
@@ -122,24 +122,3 @@ class Memory:
             self._path = None
             return
         self._sections = file.sections
-
-
-def replace_file(path: Path, data: bytes) -> None:
-    """Replace the whole private file `path` (0600) or nothing of it, also if the power fails. Blocks for one fsync.
-
-    Raises:
-        OSError: it cannot be written; it is as it was.
-    """
-    new = path.with_name(f"{path.name}.{os.getpid()}.new")
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    try:
-        descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-        with open(descriptor, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(descriptor)
-        new.replace(path)
-    except OSError:
-        with suppress(OSError):
-            new.unlink()
-        raise

@@ -4,13 +4,12 @@ One small JSON file, 0600, replaced as a whole. One that cannot be read allows n
 """
 
 import logging
-import os
-from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
+from config.files import replace_private
 from config.projects import Project
 
 log = logging.getLogger("hubd.config")
@@ -71,15 +70,4 @@ class Trust:
         return file.projects if file.format == FORMAT else {}
 
     def _write(self, projects: dict[str, str]) -> None:
-        new = self._path.with_name(f"{self._path.name}.{os.getpid()}.new")
-        try:
-            descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-            with open(descriptor, "wb") as file:
-                file.write(msgspec.json.encode(_File(FORMAT, projects)))
-                file.flush()
-                os.fsync(descriptor)
-            new.replace(self._path)
-        except OSError:
-            with suppress(OSError):
-                new.unlink()
-            raise
+        replace_private(self._path, msgspec.json.encode(_File(FORMAT, projects)))

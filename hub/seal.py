@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from config.errors import ConfigError
+from config.files import replace_private
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
@@ -134,7 +135,7 @@ def load_keys(path: Path | None, *, rotate: bool = False) -> Keys:
     keys = _read(path)
     if rotate or keys is None:
         keys = Keys(secrets.token_bytes(KEY_BYTES), keys.current if keys else None)
-        _write(path, keys)
+        replace_private(path, b"".join(key.hex().encode() + b"\n" for key in keys if key is not None))
     return keys
 
 
@@ -153,20 +154,6 @@ def _read(path: Path) -> Keys | None:
     except (TypeError, ValueError):
         raise ConfigError(f"The key file {path} is damaged: delete it, a new one is made at the next start") from None
     return keys
-
-
-def _write(path: Path, keys: Keys) -> None:
-    """Replace the whole file or nothing of it."""
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    draft = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
-    try:
-        with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as file:
-            file.write(b"".join(key.hex().encode() + b"\n" for key in keys if key is not None))
-            file.flush()
-            os.fsync(file.fileno())
-        draft.replace(path)
-    finally:
-        draft.unlink(missing_ok=True)
 
 
 def _kid(key: bytes) -> str:

@@ -21,9 +21,9 @@ import msgspec
 import trio
 from msgspec import Struct, structs
 
+from config.files import replace_private
 from config.names import is_server_id, suggest_id
 from config.schema import UpstreamConfig
-from config.state import replace_file
 from hub.wire.mcp import Snapshot
 from upstreams.probe import config_key
 from upstreams.status import is_local
@@ -177,7 +177,7 @@ class LastKnown:
                 head = _Head(FORMAT, name, draft.config, sha256(draft.config.encode() + body).hexdigest())
                 if self._digests.get(name) == head.sha256 or len(body) > MAX_FILE_BYTES:
                     continue
-                replace_file(path, msgspec.json.encode(head) + b"\n" + body)
+                replace_private(path, msgspec.json.encode(head) + b"\n" + body)
                 self._digests[name] = head.sha256
             except (OSError, UnicodeEncodeError) as error:
                 problems[name] = f"cannot save {path}: {error.strerror if isinstance(error, OSError) else error}"

@@ -1,5 +1,6 @@
 """Replacing files: all or nothing, with a backup, as they were otherwise."""
 
+import errno
 import stat
 import threading
 from datetime import UTC, datetime, timedelta
@@ -7,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from config.errors import EditError
-from config.files import KEPT, locked, read_file, remove_file, replace_file
+from config.files import KEPT, locked, read_file, remove_file, replace_file, replace_private
 
 NOW = datetime(2026, 11, 21, 12, 30, 15, tzinfo=UTC)
 
@@ -124,3 +125,21 @@ def test_one_command_edits_at_a_time(tmp_path):
         order.append("first")
     thread.join(10)
     assert order == ["first", "second"]
+
+
+@pytest.mark.covers("F-D-05")
+def test_a_private_file_is_replaced_as_a_whole_or_not_at_all(tmp_path, monkeypatch):
+    path = tmp_path / "below" / "keys"
+    replace_private(path, b"one")
+    replace_private(path, b"two")
+    assert path.read_bytes() == b"two"
+    assert path.stat().st_mode & 0o777 == 0o600
+
+    def full(descriptor):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("config.files.os.fsync", full)
+    with pytest.raises(OSError, match="No space"):
+        replace_private(path, b"three")
+    assert path.read_bytes() == b"two"
+    assert [each.name for each in path.parent.iterdir()] == ["keys"]
