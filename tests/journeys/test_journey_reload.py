@@ -1,6 +1,7 @@
 """A configuration that changes while hosts are at work: what they notice, and what they do not."""
 
 import json
+import random
 
 import pytest
 import trio
@@ -406,3 +407,71 @@ async def test_a_host_of_one_upstream_is_told_that_this_is_gone(carrier, autojum
         error = await host.error("resources/read", {"uri": NOTE["uri"]})
         assert "configuration" in error["message"]
         assert "isError" not in await other.call("echo")
+
+
+@pytest.mark.covers("F-C-08", "F-C-06", "I-7", "I-12")
+@pytest.mark.parametrize("seed", range(12))
+async def test_whatever_changes_nothing_is_lost_or_left_behind(seed, autojump_clock):
+    """Changes at random, some while others are under way, beneath hosts that call and watch all the time."""
+    chance = random.Random(seed)
+    steady = FakeUpstream(resources=[NOTE])
+    fakes = {"steady": steady}
+    made = []
+    async with a_house(fakes, drain_s=5) as house:
+        host = await house.host("lines", L4)
+        other = await house.host("http", MODERN)
+        await listen(host, NOTE["uri"])
+        enough = trio.Event()
+        outcomes = []
+
+        async def keep_calling(name):
+            while not enough.is_set():
+                answer = await other.ask("tools/call", {"name": f"{name}__echo", "arguments": {}})
+                result = answer.get("result", {})
+                kind = result.get("_meta", {}).get(HUB_FAILURE, {}).get("hub")
+                outcomes.append((name, kind if "result" in answer else answer["error"]["message"].partition(":")[0]))
+                await trio.sleep(chance.random())
+
+        async with trio.open_nursery() as callers:
+            for name in ("steady", "a", "b", "c"):
+                callers.start_soon(keep_calling, name)
+            for _ in range(40):
+                name = chance.choice("abc")
+                fake = house.fakes[name] = FakeUpstream(resources=[{"uri": f"note://{name}", "name": name}])
+                made.append((name, fake))
+                fake.refuses = chance.random() < 0.2
+                changes = {name: UpstreamConfig(**some_config(chance))}
+                if chance.random() < 0.3 and name in house.hub.config.upstreams:
+                    changes = {name: None}
+                await change(house, changes)
+                await trio.sleep(chance.choice([0, 0, 0.1, 1, 8]))
+            enough.set()
+        await trio.sleep(60)
+        configs = house.hub.config.upstreams
+        supervisor = house.hub.supervisor
+        assert [*supervisor.upstreams] == [*configs]
+        assert supervisor._leaving == {}
+        assert {kind for name, kind in outcomes if name == "steady"} == {None}
+        assert {kind for _, kind in outcomes} <= {None, "Unknown tool", "upstream_unavailable"}
+        assert steady.conversations == [steady.conversation]
+        await steady.touch(NOTE["uri"])
+        await settle()
+        assert updates(host) == [NOTE["uri"]]
+        for name in "abc":
+            alive = [each for made_name, fake in made if made_name == name for each in going_on(fake)]
+            upstream = supervisor.upstreams.get(name)
+            assert len(alive) == (upstream is not None and upstream.state is State.CONNECTED)
+            if upstream is not None and supervisor.stale(name) is None:
+                assert upstream.config == configs[name]
+
+
+def some_config(chance):
+    more = {"args": (), "url": "http://x/"} if chance.random() < 0.5 else {"command": "x"}
+    return {
+        **more,
+        "tasks": chance.choice(["absorb", "off"]),
+        "era": chance.choice(["auto", "legacy"]),
+        "disabled": chance.random() < 0.15,
+        "replace": chance.choice(["auto", "start-first", "stop-first"]),
+        "timeouts": Timeouts(start=chance.choice([3.0, 60.0])),
+    }
