@@ -241,7 +241,7 @@ class Pump:
                 self._ignore(attempt.child.fileno())
             try:
                 hub = attempt.step()
-            except Unavailable as error:
+            except (Unavailable, OSError) as error:
                 self._end(EX_UNAVAILABLE, str(error))
                 return
             self._seek_at = monotonic() + attempt.pause_s
@@ -279,10 +279,7 @@ class Pump:
         recall, broken = self._recall, self._to_hub.broken
         self._say(self._to_host.lost() + recall.lost())
         self._unsent = self._to_hub.lost() + self._unsent
-        if recall.served:
-            self._losses.clear()
-        now = monotonic()
-        self._losses = [at for at in self._losses if at > now - LOSSES_WITHIN_S] + [now]
+        self._count(monotonic())
         if self._host_ended:
             self._end(EX_OK)
         elif recall.refusal and not recall.served:
@@ -295,7 +292,13 @@ class Pump:
             self._wait()
         else:
             again = len(self._losses) - 1
-            self._seek(min(FIRST_PAUSE_S * 2**again, LONGEST_PAUSE_S) if again else 0.0)
+            self._seek(min(FIRST_PAUSE_S * 2**again, LONGEST_PAUSE_S) if again > 0 else 0.0)
+
+    def _count(self, now: float) -> None:
+        """A connection was lost, which counts if the hub has neither served nor said goodbye."""
+        self._losses = [] if self._recall.served else [at for at in self._losses if at > now - LOSSES_WITHIN_S]
+        if not self._recall.stopping:
+            self._losses.append(now)
 
     # --- the end
 

@@ -31,9 +31,13 @@ class Attempt:
     """Getting a connection to the daemon whose sockets are in `directory`; started first, if need be.
 
     `step` never waits: it is called again after `pause_s`, or when there is something to read from `child`.
+
+    Raises:
+        NotPrivate: the directory cannot be used.
     """
 
     def __init__(self, directory: str) -> None:
+        places.private_dir(directory)  # it may have been removed since, for instance when the user had logged out
         self._path = f"{directory}/hubd.sock"
         self._life = f"{directory}/hubd.lock"
         self._turn = f"{directory}/start.lock"
@@ -87,7 +91,10 @@ def attend(directory: str) -> _socket.socket | None:
 
     Its lock is looked at first: where a service manager holds the socket, connecting would start a daemon.
     """
-    return connect(f"{directory}/hubd.sock") if is_alive(f"{directory}/hubd.lock") else None
+    try:
+        return connect(f"{directory}/hubd.sock") if is_alive(f"{directory}/hubd.lock") else None
+    except OSError:
+        return None
 
 
 def connect(path: str) -> _socket.socket | None:

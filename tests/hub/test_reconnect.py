@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import shutil
 import socket
 import subprocess
 import sys
@@ -65,8 +66,11 @@ class Connection:
 
     def hear(self) -> object:
         """The next message; None at the end."""
-        line = self._file.readline()
+        line = self.read()
         return json.loads(line) if line else None
+
+    def read(self) -> bytes:
+        return self._file.readline()
 
     def close(self) -> None:
         self._file.close()
@@ -361,6 +365,31 @@ def test_a_host_that_needs_the_hub_has_it_started(shim, hubs):
     assert shim.started.exists()
 
 
+def test_the_directory_of_the_sockets_may_go_away_meanwhile(shim, hubs):
+    """As that of a user who logs out does."""
+    connection = introduced(shim, shim.first)
+    connection.say(BYE)
+    assert connection.hear() == UNDERSTOOD
+    shutil.rmtree(socket_path().parent)
+    shim.first.die()
+    shim.say(request(4, "tools/list"))
+    assert shim.ended()[0] == 69
+    assert shim.started.exists()
+    assert socket_path().parent.is_dir()
+
+
+def test_stops_in_order_are_not_counted(shim, hubs):
+    connection = introduced(shim, shim.first)
+    for _ in range(8):
+        connection.say(BYE)
+        assert connection.hear() == UNDERSTOOD
+        connection.close()
+        connection = reintroduced(shim.first)
+    shim.leave()
+    connection.close()
+    assert shim.ended() == (0, "")
+
+
 def test_a_host_may_leave_while_there_is_no_hub(shim, hubs):
     connection = introduced(shim, shim.first)
     connection.say(BYE)
@@ -400,7 +429,7 @@ def test_a_goodbye_waits_for_the_end_of_a_line(shim, hubs):
     assert connection.link.recv(100) == b'{"jsonrpc":"2.0",'
     connection.say(BYE)
     shim.write(b'"id":1,"method":"ping"}\n')
-    assert connection.link.recv(100) == b'"id":1,"method":"ping"}\n'
+    assert connection.read() == b'"id":1,"method":"ping"}\n'
     assert connection.hear() == UNDERSTOOD
 
 
