@@ -76,18 +76,15 @@ class Live:
         self.project = project
         self.hosts: set[Downstream] = set()
         self.claims = Claims()
-        self.reported: trio.Event | None = None
-        """Set once it is known what its servers offer, or they took too long; None: nobody waits for that yet."""
+        self.is_new = True
+        """Nobody waits for its servers yet."""
+        self.settling = True
+        """Its servers may still need a moment to say what they offer."""
         self.ending = trio.CancelScope()
         """Of the task that waits for its end, if there is one."""
 
     def __repr__(self) -> str:
         return f"<Project {self.scope} [{len(self.hosts)} hosts]>"
-
-    @property
-    def settling(self) -> bool:
-        """Its servers may still need a moment to say what they offer."""
-        return self.reported is None or not self.reported.is_set()
 
     @property
     def upstreams(self) -> dict[str, UpstreamConfig]:
@@ -313,9 +310,9 @@ class Projects:
             await self._hub.apply_projects()
             self._stale = False
         for live in self.live.values():
-            if live.reported is None and self._nursery is not None:
-                live.reported = self.reporting[live.scope]
-                self._nursery.start_soon(self._await_reports, live, live.reported)
+            if live.is_new and self._nursery is not None:
+                live.is_new = False
+                self._nursery.start_soon(self._await_reports, live, self.reporting[live.scope])
         places = {host.workplace for host in self._hosts}
         self.problems = {place: text for place, text in self.problems.items() if place in places}
         self._roots = {place: root for place, root in self._roots.items() if place in places}
@@ -363,7 +360,7 @@ class Projects:
         try:
             with trio.move_on_after(self._hub.config.startup_grace_s):
                 await self._hub.supervisor.reported(live.upstreams)
-            reported.set()  # so that URIs are claimed now
+            live.settling = False
             await self._hub.apply_projects()
         except Exception:
             log.exception("cannot show what the servers of %s offer", live.project.root)
