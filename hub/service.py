@@ -8,7 +8,6 @@ the command, and those variables of the installing shell without which the servi
 import os
 import shutil
 import subprocess
-import sys
 from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
@@ -19,6 +18,7 @@ from msgspec import Struct
 
 from config import places
 from config.files import locked, read_file, remove_file, replace_file
+from config.paths import backup_dir, state_dir
 
 MARK: Final = "hubd service install"
 """In each of our files; one without it is somebody else's."""
@@ -113,11 +113,6 @@ def launchd_service(command: str, environ: Mapping[str, str]) -> Service:
     )
 
 
-def own_command() -> str:
-    """The absolute path of the command that runs now; links are kept, since they survive an upgrade."""
-    return str(Path(sys.executable).with_name("hubd"))
-
-
 # --- files ------------------------------------------------------------------------------------------------------------
 
 
@@ -161,14 +156,13 @@ def write(service: Service, now: datetime) -> list[Path]:
         ServiceError: a file of that name is not ours; nothing was changed.
         EditError: one cannot be written.
     """
-    state = Path(places.state_dir())
-    with locked(state):
+    with locked(state_dir()):
         before = {path: read_file(path) for path in service.files}
         if foreign := [path for path, was in before.items() if was is not None and MARK.encode() not in was]:
             raise ServiceError(f"{foreign[0]} was not written by `{MARK}`: move it away; nothing was changed")
         changed = [path for path, text in service.files.items() if before[path] != text.encode()]
         for path in changed:
-            replace_file(path, service.files[path].encode(), was=before[path], now=now, backups=state / "backups")
+            replace_file(path, service.files[path].encode(), was=before[path], now=now, backups=backup_dir())
             path.chmod(0o644)
     return changed
 
@@ -179,13 +173,12 @@ def remove(service: Service, now: datetime) -> list[Path]:
     Raises:
         EditError: one cannot be removed.
     """
-    state = Path(places.state_dir())
     removed = []
-    with locked(state):
+    with locked(state_dir()):
         for path in service.files:
             was = read_file(path)
             if was is not None and MARK.encode() in was:
-                remove_file(path, was=was, now=now, backups=state / "backups")
+                remove_file(path, was=was, now=now, backups=backup_dir())
                 removed.append(path)
     return removed
 

@@ -9,7 +9,19 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hub.cli.base import EX_CONFIG, EX_FAILED, EX_OK, UsageError, add, as_json, failed
+from hub.cli.base import (
+    EX_CONFIG,
+    EX_FAILED,
+    EX_OK,
+    UsageError,
+    add,
+    add_config,
+    agreed,
+    as_json,
+    failed,
+    is_attended,
+    warn,
+)
 
 if TYPE_CHECKING:
     from config.effective import Setting, Shown
@@ -23,25 +35,23 @@ def add_commands(commands: Any) -> None:
     """`config`, `validate`, `schema`, `trust` and `untrust`."""
     config = add(commands, "config", _config, "what the configuration says, and which file says it", json=True)
     config.add_argument("--effective", action="store_true", help="with the defaults of what no file mentions")
-    _add_file(config)
+    add_config(config)
     config.add_argument(
         "--project", type=Path, metavar="DIR", help="as hosts that work in DIR see it; else the current directory"
     )
-    validate = add(commands, "validate", _validate, "check the configuration, or one file, and say all that is wrong")
+    text = "check the configuration, or one file, and say all that is wrong"
+    validate = add(commands, "validate", _validate, text, json=True)
     validate.add_argument("file", type=Path, metavar="FILE", nargs="?", help="a hubd.toml, or any host's file")
-    validate.add_argument("--json", action="store_true", help="print JSON")
-    text = "the JSON Schema of hubd.toml, for editors: keep it in a file, and write `#:schema FILE` as first line there"
-    schema = add(commands, "schema", _schema, text)
+    schema = add(commands, "schema", _schema, "the JSON Schema of hubd.toml, for editors")
+    schema.description = (
+        "The JSON Schema of hubd.toml: keep it in a file, and write `#:schema FILE` as first line there."
+    )
     schema.add_argument("--project", action="store_true", help="of a project's .hubd.toml")
     trust = add(commands, "trust", _trust, "allow what the files of a project start, as they are now")
     trust.add_argument("--yes", action="store_true", help="do not ask")
     untrust = add(commands, "untrust", _untrust, "allow nothing of a project any more")
     for command in (trust, untrust):
         command.add_argument("directory", type=Path, metavar="DIR", nargs="?", help="else the current directory")
-
-
-def _add_file(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--config", type=Path, metavar="FILE", help="in place of the user's own hubd.toml")
 
 
 # --- what it says -----------------------------------------------------------------------------------------------------
@@ -130,7 +140,7 @@ def _remark(remark: "Remark") -> dict[str, Any]:
 
 def _say(warnings: "list[Remark]") -> None:
     for warning in warnings:
-        print(f"hubd: warning: {warning}", file=sys.stderr)
+        warn(str(warning))
 
 
 # --- whether it can be used -------------------------------------------------------------------------------------------
@@ -196,7 +206,9 @@ def _trust(options: argparse.Namespace) -> int:
     for line in _what_it_does(project, sources):
         print(line)
     _say(list(project.warnings))
-    if not options.yes and not _confirmed(f"Allow this for hosts that work in {root}? [y/N] "):
+    if not options.yes and not is_attended():
+        raise UsageError("nobody can be asked here: look at what it starts, and say --yes")
+    if not options.yes and not agreed(f"Allow this for hosts that work in {root}?", default=False):
         return failed(EX_FAILED, "nothing was allowed")
     trust.allow(project)
     print(f"allowed; a change of {' or '.join(path.name for path in project.files[:2])} needs to be allowed anew")
@@ -211,12 +223,6 @@ def _what_it_does(project: "Project", sources: Any) -> list[str]:
     text = [f"{project.root} names these upstreams, which hosts that work there would use:"]
     text += lines((), [shown(name, stack, foreign=True) for name, stack in found.items()])
     return [*text, ""]
-
-
-def _confirmed(question: str) -> bool:
-    if not sys.stdin.isatty():
-        raise UsageError("nobody can be asked here: look at what it starts, and say --yes")
-    return input(question).strip().lower() in ("y", "yes")
 
 
 def _untrust(options: argparse.Namespace) -> int:

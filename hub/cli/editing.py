@@ -7,15 +7,26 @@ configuration is refused before anything is written.
 import argparse
 import os
 import shlex
-import shutil
 import sys
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from hub.cli import adding
-from hub.cli.base import EX_CONFIG, EX_FAILED, EX_OK, UsageError, add, client, failed
+from hub.cli.base import (
+    EX_CONFIG,
+    EX_FAILED,
+    EX_OK,
+    UsageError,
+    add,
+    add_config,
+    agreed,
+    client,
+    failed,
+    is_attended,
+    now,
+    warn,
+)
 from hub.control_client import ControlFailed, HubNotRunning
 
 if TYPE_CHECKING:
@@ -56,7 +67,7 @@ def add_commands(commands: Any) -> None:
         each.add_argument("name", metavar="NAME", help="the server's name as `hubd status` shows it")
     edit = add(commands, "edit", _edit, "edit hubd.toml with $VISUAL or $EDITOR; saved when it is right")
     for each in (new, remove, enable, disable, edit):
-        each.add_argument("--config", type=Path, metavar="FILE", help="the hubd.toml, if it is not the usual one")
+        add_config(each)
 
 
 def apart(arguments: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
@@ -115,6 +126,7 @@ def _switch(options: argparse.Namespace, *, disabled: bool) -> int:
 
 
 def _edit(options: argparse.Namespace) -> int:
+    import shutil
     import tempfile
 
     from config.edit import Draft
@@ -165,6 +177,8 @@ def _edited(editor: list[str], copy: Path, draft: "Draft") -> "Sequence[Remark]"
 
 
 def _editor() -> list[str]:
+    import shutil
+
     for variable in ("VISUAL", "EDITOR"):
         if words := shlex.split(os.environ.get(variable, "")):
             return words
@@ -176,10 +190,7 @@ def _editor() -> list[str]:
 
 def _again() -> bool:
     """Whether to go on editing; nobody who could be asked does not."""
-    if not (sys.stdin.isatty() and sys.stderr.isatty()):
-        return False
-    print("edit it again? [Y/n] ", end="", file=sys.stderr, flush=True)
-    return sys.stdin.readline().strip().lower() in ("", "y", "yes")
+    return is_attended() and agreed("edit it again?", default=True)
 
 
 def _show(problems: "Sequence[Remark]") -> None:
@@ -193,30 +204,26 @@ def _show(problems: "Sequence[Remark]") -> None:
 def _changed(options: argparse.Namespace, change: "Callable[[Draft], str]", warnings: Sequence[str] = ()) -> int:
     """Make one change, unless it would break something."""
     from config.edit import Draft
-    from config.errors import EditError
     from config.files import locked
     from config.paths import state_dir
 
-    try:
-        with locked(state_dir()):
-            draft = Draft(options.config, os.environ)
-            done = change(draft)
-            if problems := draft.problems():
-                _show(problems)
-                return failed(EX_CONFIG, "that would be no configuration a hub can use; nothing was changed")
-            for warning in (*draft.doubts(options.name), *warnings):
-                print(f"warning: {warning}", file=sys.stderr)
-            _save(draft, done)
-    except EditError as error:
-        return failed(EX_FAILED, str(error))
+    with locked(state_dir()):
+        draft = Draft(options.config, os.environ)
+        done = change(draft)
+        if problems := draft.problems():
+            _show(problems)
+            return failed(EX_CONFIG, "that would be no configuration a hub can use; nothing was changed")
+        for warning in (*draft.doubts(options.name), *warnings):
+            warn(str(warning))
+        _save(draft, done)
     return EX_OK
 
 
 def _save(draft: "Draft", done: str) -> None:
     """Put a draft in place, and say what that means."""
-    from config.paths import state_dir
+    from config.paths import backup_dir
 
-    saved = draft.save(datetime.now(UTC), state_dir() / "backups")
+    saved = draft.save(now(), backup_dir())
     for each in saved:
         print(f"{done}: {each.path}" + (f" (before: {each.backup})" if each.backup else " (new)"))
     print(_taken_up([each.path for each in saved]) if saved else f"{done} already; nothing was changed")

@@ -4,14 +4,12 @@ import argparse
 import difflib
 import os
 import shlex
-import shutil
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hub.cli.base import EX_FAILED, EX_OK, UsageError, add, failed
+from hub.cli.base import EX_FAILED, EX_OK, UsageError, add, add_config, failed, note, now, own_command
 
 if TYPE_CHECKING:
     from config.hosts.facts import Host, Machine, Place
@@ -24,6 +22,7 @@ def add_commands(commands: Any) -> None:
         commands, "install", _install, "put the hub into the configuration of hosts; without a name, list them"
     )
     _add_choice(install)
+    add_config(install)
     install.add_argument("--http", action="store_true", help="with the hub's URL and token, for hosts that take URLs")
     uninstall = add(commands, "uninstall", _uninstall, "take the hub out of the configuration of hosts")
     _add_choice(uninstall)
@@ -47,7 +46,7 @@ def _install(options: argparse.Namespace) -> int:
     machine = Machine.this()
     if not options.hosts and not options.all:
         return _list(machine)
-    hubd, url = own_command(), _address() if options.http else None
+    hubd, url = own_command(), _address(options.config) if options.http else None
     code, without_urls = EX_OK, []
 
     def plan(place: "Place", records: "Records") -> "Plan":
@@ -62,12 +61,9 @@ def _install(options: argparse.Namespace) -> int:
 
     code = _carry_out(options, machine, _chosen(options, machine), plan)
     for title in without_urls:
-        print(f"note: {title} takes no URLs, so it starts `hubd connect`", file=sys.stderr)
+        note(f"{title} takes no URLs, so it starts `hubd connect`")
     if url is not None and url[1] is not None and not options.dry_run:
-        print(
-            "note: these files now hold the hub's token: keep them to yourself, and out of repositories",
-            file=sys.stderr,
-        )
+        note("these files now hold the hub's token: keep them to yourself, and out of repositories")
     return code
 
 
@@ -108,9 +104,7 @@ def _carry_out(
                 elif options.dry_run:
                     _show(planned)
                 else:
-                    backup = carry_out(
-                        planned, records, now=datetime.now(UTC), backups=backup_dir(), environ=machine.environ
-                    )
+                    backup = carry_out(planned, records, now=now(), backups=backup_dir(), environ=machine.environ)
                     print(_said(planned, backup))
             except EditError as error:
                 code = failed(EX_FAILED, f"{place.title}: {error}")
@@ -274,24 +268,7 @@ def chosen_hosts(options: argparse.Namespace, machine: "Machine") -> list["Host"
     return [host for host in known.values() if is_found(host, machine)]
 
 
-def own_command() -> str:
-    """The absolute path by which hosts are to start hubd: the one on PATH if that is this program, since it outlives
-    updates; else this program's own.
-
-    Raises:
-        UsageError: it cannot be found.
-    """
-    beside = Path(sys.executable).with_name("hubd")
-    started = Path(sys.argv[0]) if os.sep in sys.argv[0] and Path(sys.argv[0]).name == "hubd" else beside
-    found = shutil.which("hubd")
-    if found is not None and os.path.isabs(found) and (not started.exists() or os.path.samefile(found, started)):
-        return found
-    if not started.exists():
-        raise UsageError("cannot find the command hubd: put its directory on PATH and run this again")
-    return str(started.absolute())
-
-
-def _address() -> tuple[str, str | None]:
+def _address(named: Path | None) -> tuple[str, str | None]:
     """The URL of the hub and its token, by its configuration; None: it asks for none.
 
     Raises:
@@ -303,7 +280,7 @@ def _address() -> tuple[str, str | None]:
     from config.paths import token_path
     from hub.access import read_or_make_token
 
-    config = load_all(None, os.environ).config
+    config = load_all(named, os.environ).config
     host, port = split_listen(config.listen)
     if port == 0:
         raise UsageError('--http needs a fixed port: write listen = "127.0.0.1:8765" in hubd.toml')

@@ -4,20 +4,17 @@ import argparse
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import suppress
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from msgspec import Struct
-
-from hub.cli.base import EX_FAILED, EX_OK, UsageError, add, failed
-from hub.cli.hosts import chosen_hosts, text_diff
+from hub.cli.base import EX_FAILED, EX_OK, UsageError, add, add_config, agreed, ask, failed, is_attended, now
+from hub.cli.hosts import chosen_hosts, diff, text_diff
 
 if TYPE_CHECKING:
-    from config.hosts.facts import Host, Machine, Place
+    from config.hosts.facts import Machine, Place
     from config.hosts.importing import Import, Secrets
     from config.hosts.survey import Server, Skipped
+    from config.hosts.takeover import Originals, Write
 
 
 def add_commands(commands: Any) -> None:
@@ -36,50 +33,43 @@ def add_commands(commands: Any) -> None:
         action="store_true",
         help="turn off in the hosts what the hub has then; taken out, with a backup, where they cannot turn off",
     )
+    add_config(parser)
     parser.add_argument("--yes", action="store_true", help="do not ask whether to go on")
-
-
-class _Write(Struct, frozen=True):
-    """A file to be written."""
-
-    path: Path
-    before: str | None
-    after: str
 
 
 def _import(options: argparse.Namespace) -> int:
     from config.hosts.facts import Machine
     from config.hosts.importing import Import
+    from config.hosts.takeover import Originals, imported_dir, imported_files, known, originals
     from config.layers import load_all
 
-    machine = Machine.this()
-    loaded = load_all(None, os.environ)
+    machine, directory = Machine.this(), imported_dir(options.config)
+    config = load_all(options.config, os.environ).config
     servers, skipped, code = _survey(options, machine)
-    known = _known(loaded.config)
+    ours = known(config, directory, os.environ)
 
     def decided(secrets: "Secrets") -> "Import":
-        result = Import(known, loaded.config.upstreams, secrets)
+        result = Import(ours, config.upstreams, secrets)
         for server in servers:
             result.add(server)
         return result
 
     result = decided("keep")
     if any(server.spots() for _, server in result.taken):
-        result = decided(_secrets(options, result))
-    writes = _imported_files(result, machine)
-    edits, programs = _originals(result, machine) if options.disable_originals else ([], [])
+        result = decided(_secrets(options, result, directory))
+    writes = imported_files(result, directory, os.environ)
+    left = originals(result, machine.environ) if options.disable_originals else Originals([], [], [])
     _summarise(result, skipped)
+    for refused in left.refused:
+        failed(EX_FAILED, refused)
     if options.dry_run:
-        for write in (*writes, *edits):
-            print("\n".join(text_diff(write.path, write.before or "", write.after, _secrets_of(result))))
-        for command in programs:
-            print(f"would run: {' '.join(command)}")
-        return code
-    if not (writes or edits or programs):
-        return code
-    if sys.stdin.isatty() and not options.yes and not _agreed(writes, edits):
-        return failed(EX_FAILED, "nothing was changed")
-    return _write(writes, edits, programs, machine) or code
+        _show(result, writes, left)
+    elif writes or left.writes or left.programs:
+        names = ", ".join(str(each.path) for each in (*writes, *left.writes)) or "by the programs of the hosts"
+        if is_attended() and not options.yes and not agreed(f"Write {names}?", default=True):
+            return failed(EX_FAILED, "nothing was changed")
+        _write(writes, left, machine)
+    return code
 
 
 # --- reading ----------------------------------------------------------------------------------------------------------
@@ -128,31 +118,10 @@ def _places(options: argparse.Namespace, machine: "Machine") -> Iterator["Place"
                     yield place
 
 
-def _known(config: Any) -> dict[Any, str]:
-    """What hubd has already, by identity."""
-    from config.hosts.importing import identities_in
-    from config.hosts.survey import identities
-    from config.source import Problem
-    from config.variables import Variables
-
-    found: dict[Any, str] = {}
-    for path in sorted(_imported_dir().glob("*.toml")):
-        with suppress(Problem, OSError, UnicodeDecodeError):
-            found |= identities_in(path.read_text(), Variables(os.environ, path.parent))
-    return found | identities(config)
-
-
-def _imported_dir() -> Path:
-    from config.gather import IMPORTED
-    from config.paths import config_file
-
-    return config_file().parent / IMPORTED
-
-
 # --- questions --------------------------------------------------------------------------------------------------------
 
 
-def _secrets(options: argparse.Namespace, result: "Import") -> "Secrets":
+def _secrets(options: argparse.Namespace, result: "Import", directory: Path) -> "Secrets":
     """What is to become of secrets.
 
     Raises:
@@ -169,110 +138,16 @@ def _secrets(options: argparse.Namespace, result: "Import") -> "Secrets":
         if (spots := server.spots())
     ]
     text = "These servers hold what looks like secrets:\n" + "\n".join(lines)
-    if not sys.stdin.isatty():
+    if not is_attended():
         raise UsageError(f"{text}\nsay what becomes of them: --secrets keep, reference or skip")
     print(text, file=sys.stderr)
-    print(f"[k]eep them, in files only you can read in {_imported_dir()};", file=sys.stderr)
+    print(f"[k]eep them, in files only you can read in {directory};", file=sys.stderr)
     print("[r]efer to environment variables that you set for the hub; or [s]kip these servers?", file=sys.stderr)
     answers: dict[str, Secrets] = {"k": "keep", "r": "reference", "s": "skip"}
     while True:
-        answer = input("k, r or s: ").strip().lower()[:1]
+        answer = ask("k, r or s:")[:1]
         if answer in answers:
             return answers[answer]
-
-
-def _agreed(writes: list[_Write], edits: list[_Write]) -> bool:
-    names = ", ".join(str(each.path) for each in (*writes, *edits))
-    return input(f"Write {names or 'by the programs of the hosts'}? [Y/n] ").strip().lower() in ("", "y", "yes")
-
-
-# --- deciding ---------------------------------------------------------------------------------------------------------
-
-
-def _imported_files(result: "Import", machine: "Machine") -> list[_Write]:
-    """The files of all hosts that something was taken from; each would be sound."""
-    writes = []
-    for host in {server.place.host.id: server.place.host for _, server in result.taken}.values():
-        write = _imported_file(result, host)
-        if write is not None:
-            writes.append(write)
-    return writes
-
-
-def _imported_file(result: "Import", host: "Host") -> _Write | None:
-    from config.files import read_file
-    from config.hosts.importing import block, blocks_of, imported_text
-    from config.text.change import Refused
-
-    path = _imported_dir() / f"{host.id}.toml"
-    data = read_file(path)
-    before = None if data is None else data.decode(errors="replace")
-    try:
-        old = [] if before is None else blocks_of(before)
-    except Refused as refused:
-        hint = "move what you changed to hubd.toml and delete the file, then import again"
-        _give_back(result, host, f"{path} {refused}: {hint}")
-        return None
-    while True:
-        mine = [(name, server) for name, server in result.taken if server.place.host is host]
-        if not mine:
-            return None
-        after = imported_text(host.title, host.id, [*old, *(block(name, server) for name, server in mine)])
-        wrong = _problems(path, after)
-        if not wrong:
-            return _Write(path, before, after)
-        for name, why in wrong.items():
-            if name not in {each for each, _ in mine}:  # it was wrong before, or nobody knows where
-                _give_back(result, host, f"{path}: {why}")
-                return None
-            result.refuse(name, why)
-
-
-def _give_back(result: "Import", host: "Host", why: str) -> None:
-    for name in [name for name, server in result.taken if server.place.host is host]:
-        result.refuse(name, why)
-
-
-def _problems(path: Path, text: str) -> dict[str, str]:
-    """What hubd would say to such a file, by upstream."""
-    from config.errors import ConfigError
-    from config.layers import load_all
-
-    try:
-        load_all(path, os.environ, texts={path: text})
-    except ConfigError as error:
-        return {each.keys[1] if len(each.keys) > 1 else "": each.text for each in error.remarks} or {"": str(error)}
-    return {}
-
-
-def _originals(result: "Import", machine: "Machine") -> tuple[list[_Write], list[tuple[str, ...]]]:
-    """How the hosts stop starting what the hub has: files to write, and commands to run."""
-    from config.hosts.installed import own_program, text_at
-    from config.text.change import Refused
-    from config.text.serverfile import assign, remove
-
-    texts: dict[Path, tuple[str, str]] = {}
-    programs: list[tuple[str, ...]] = []
-    for name, server in (*result.taken, *result.known):
-        place, host = server.place, server.place.host
-        if server.off:
-            continue
-        program = None if place.project else own_program(host, machine.environ)
-        if program is not None:
-            programs.append((program, "mcp", "remove", "-s", "user", server.key))
-            continue
-        before, text = texts.get(place.path) or (text_at(place.path),) * 2
-        try:
-            if host.off:
-                ((setting, value),) = host.off.items()
-                edit = assign(place.kept, text, server.key, setting, value)
-            else:
-                edit = remove(place.kept, text, server.key)
-        except Refused as refused:
-            failed(EX_FAILED, f'{place.title}: "{server.key}" stays on: {refused}; turn it off there, hubd has {name}')
-            continue
-        texts[place.path] = (before, edit.apply(text))
-    return [_Write(path, before, after) for path, (before, after) in texts.items()], programs
 
 
 # --- saying and doing -------------------------------------------------------------------------------------------------
@@ -298,35 +173,31 @@ def _remarks(server: "Server") -> str:
     return "; ".join((*((f"disabled: {server.off}",) if server.off else ()), *server.notes))
 
 
-def _secrets_of(result: "Import") -> list[str]:
+def _show(result: "Import", writes: "list[Write]", left: "Originals") -> None:
+    """What would be done, as diffs without secrets."""
     from config.secrecy import secrets_in
 
-    servers = [server for _, server in (*result.taken, *result.known)]
-    found = []
-    for server in servers:
-        for setting, at in server.spots():
-            value = server.values[setting]
-            found.append(value[int(at)] if setting == "args" else value[at] if isinstance(value, dict) else value)
-    return [*found, *(each for server in servers for each in secrets_in(server.values))]
+    secrets = [secret for _, server in result.taken for secret in secrets_in(server.values)]
+    for write in writes:
+        print("\n".join(text_diff(write.path, write.before or "", write.after, secrets)))
+    for write in left.writes:
+        assert write.place is not None
+        print("\n".join(diff(write.place, (write.before or "").encode(), write.after.encode())))
+    for command in left.programs:
+        print(f"would run: {' '.join(command)}")
 
 
-def _write(writes: list[_Write], edits: list[_Write], programs: list[tuple[str, ...]], machine: "Machine") -> int:
+def _write(writes: "list[Write]", left: "Originals", machine: "Machine") -> None:
     """First what the hub will have, then what hosts no longer start."""
-    from config.errors import EditError
-    from config.files import locked, replace_file
+    from config.files import locked
     from config.hosts.installed import run_program
-    from config.paths import backup_dir, state_dir
+    from config.hosts.takeover import carry_out
+    from config.paths import state_dir
 
-    try:
-        with locked(state_dir()):
-            for write in (*writes, *edits):
-                was = None if write.before is None else write.before.encode()
-                data = write.after.encode()
-                backup = replace_file(write.path, data, was=was, now=datetime.now(UTC), backups=backup_dir())
-                print(f"wrote {write.path}" + (f" (the old file is {backup})" if backup else ""))
-            for command in programs:
-                run_program(command, machine.environ)
-                print(f"ran {' '.join(command)}")
-    except EditError as error:
-        return failed(EX_FAILED, str(error))
-    return EX_OK
+    with locked(state_dir()):
+        for write in (*writes, *left.writes):
+            backup = carry_out(write, now())
+            print(f"wrote {write.path}" + (f" (the old file is {backup})" if backup else ""))
+        for command in left.programs:
+            run_program(command, machine.environ)
+            print(f"ran {' '.join(command)}")

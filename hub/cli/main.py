@@ -4,29 +4,49 @@ import argparse
 import os
 import sys
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Any, Final
 
-from config.errors import ConfigError
+from config.errors import ConfigError, EditError
 from hub.cli import config, doctor, editing, hosts, importing, running, service
 from hub.cli.base import EX_CONFIG, EX_FAILED, EX_INTERRUPTED, EX_UNAVAILABLE, EX_USAGE, UsageError, failed
 from hub.control_client import ControlFailed, HubNotRunning
 
-FAMILIES: Final = (running, config, editing, service, hosts, importing, doctor)
-"""Modules that `add_commands`, in the order of the help."""
+FAMILIES: Final = {
+    "the hub": (running, service, doctor),
+    "its configuration": (editing, config),
+    "hosts": (hosts, importing),
+}
+"""Modules that `add_commands`, below the titles that the help has them under."""
 
-EPILOG: Final = """exit codes:
+DESCRIPTION: Final = "One MCP server for every AI host on this machine, and the client of all their MCP servers."
+LISTED_CHARS: Final = 12
+EPILOG: Final = """`hubd COMMAND --help` says more about each.
+
+exit codes:
   0   done
-  1   the tool reported an error, or the hub refused
+  1   it failed or was refused, the tool reported an error, or the doctor found something
   2   wrong usage
   69  no hub is running, or its address is taken
   75  another hub of this user is running
   78  the configuration cannot be used
 
 files:
-  $XDG_CONFIG_HOME/hubd/hubd.toml (~/.config/hubd/hubd.toml)  read when --config is not given
-  upstreams.d/ and imported/ beside it                        further servers, as .toml, or in any host's form
-  $XDG_STATE_HOME/hubd (~/.local/state/hubd)                  token, keys, memory, log of a hub that connect started
-  $XDG_RUNTIME_DIR/hubd, or $HUBD_RUNTIME_DIR                 sockets and lock
+  $XDG_CONFIG_HOME/hubd (~/.config/hubd)
+    hubd.toml              the configuration, where --config names no other
+    upstreams.d/           further servers, as .toml or in any host's form
+    imported/              servers that `hubd import` took over
+    hubd.env               variables for the hub as a service
+  .hubd.toml, .mcp.json    servers of a project, once allowed by `hubd trust`
+  $XDG_STATE_HOME/hubd (~/.local/state/hubd)
+    token, keys            of the HTTP listener; that seal what hosts carry
+    memory.json, sessions.json, catalogue/
+                           hints that spare work after a restart
+    trust.json             the projects that are allowed
+    installed.json         what `hubd install` put into files of hosts
+    backups/               files as they were before hubd edited them
+    hubd.log               of a hub that `hubd connect` started
+  $HUBD_RUNTIME_DIR, or $XDG_RUNTIME_DIR/hubd
+    hubd.sock, control.sock, hubd.lock
 """
 
 
@@ -44,7 +64,7 @@ def main(arguments: Sequence[str]) -> int:
         return failed(EX_UNAVAILABLE, str(error))
     except ConfigError as error:
         return failed(EX_CONFIG, str(error))
-    except ControlFailed as error:
+    except (ControlFailed, EditError) as error:
         return failed(EX_FAILED, str(error))
     except UsageError as error:
         return failed(EX_USAGE, str(error))
@@ -54,15 +74,35 @@ def main(arguments: Sequence[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EX_FAILED
     except OSError as error:  # the disk is full, say
+        if error.filename is not None:
+            return failed(EX_FAILED, f"{error.filename}: {error.strerror}")
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return failed(EX_FAILED, f"cannot write to standard output: {error.strerror}")
+
+
+class _Family:
+    """Stands for the commands of a parser, and notes those of one family for the help, which argparse cannot group."""
+
+    def __init__(self, commands: Any, title: str) -> None:
+        self._commands = commands
+        self._title = title
+        self._listed: list[tuple[str, str]] = []
+
+    def add_parser(self, name: str, *, help: str, **settings: Any) -> argparse.ArgumentParser:
+        self._listed.append((name, help))
+        parser: argparse.ArgumentParser = self._commands.add_parser(name, **settings)
+        return parser
+
+    def __str__(self) -> str:
+        lines = [f"    {name.ljust(LISTED_CHARS)}{text}" for name, text in self._listed]
+        return "\n".join([f"{self._title}:", *lines])
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="hubd",
-        description="One MCP server for every AI host on this machine, and the client of all their MCP servers.",
-        epilog=EPILOG,
+        usage="hubd COMMAND ...",
+        description=DESCRIPTION,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
@@ -70,9 +110,12 @@ def _parser() -> argparse.ArgumentParser:
         "--version", action="store_const", const=running.version, dest="command", help="show the version"
     )
     parser.set_defaults(json=False)
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND")
-    for family in FAMILIES:
-        family.add_commands(commands)
+    commands = parser.add_subparsers(metavar="COMMAND", help=argparse.SUPPRESS, prog="hubd")
+    families = [_Family(commands, title) for title in FAMILIES]
+    for listed, modules in zip(families, FAMILIES.values(), strict=True):
+        for module in modules:
+            module.add_commands(listed)
+    parser.epilog = "\n\n".join([*map(str, families), EPILOG])
     parser.set_defaults(command=lambda options: _usage(parser))
     return parser
 

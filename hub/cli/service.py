@@ -5,11 +5,10 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hub.cli.base import EX_FAILED, EX_OK, add, as_json, client, failed
+from hub.cli.base import EX_FAILED, EX_OK, EX_USAGE, add, as_json, client, failed, note, now, own_command
 from hub.control_client import HubNotRunning
 
 if TYPE_CHECKING:
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
 def add_commands(commands: Any) -> None:
     """`service install`, `service uninstall`, `service status`."""
     service = add(commands, "service", lambda options: _help(service), "keep the hub running: systemd, or launchd")
-    actions = service.add_subparsers(title="commands", metavar="COMMAND")
+    actions = service.add_subparsers(title="commands", metavar="COMMAND", prog="hubd service")
     install = add(actions, "install", _install, "write the service's files and enable it, from the next login on")
     install.add_argument("--now", action="store_true", help="start it as well; a hub that runs is replaced")
     install.add_argument("--print", action="store_true", dest="show", help="only print the files")
@@ -33,13 +32,13 @@ def add_commands(commands: Any) -> None:
 
 def _help(parser: argparse.ArgumentParser) -> int:
     parser.print_help(sys.stderr)
-    return 2
+    return EX_USAGE
 
 
 def _service(options: argparse.Namespace) -> "Service":
     from hub import service
 
-    command = service.own_command()
+    command = own_command()
     if options.system:
         return service.system_service(command)
     if sys.platform == "darwin":
@@ -51,8 +50,7 @@ def _service(options: argparse.Namespace) -> "Service":
 
 
 def _install(options: argparse.Namespace) -> int:
-    from config.errors import EditError
-    from hub.service import ServiceError, out_of_reach, own_command, refusal
+    from hub.service import ServiceError, out_of_reach, refusal
 
     try:
         service = _service(options)
@@ -69,14 +67,14 @@ def _install(options: argparse.Namespace) -> int:
                 "that you have, or start `hubd serve` yourself. `hubd connect` starts the hub without any service",
             )
         return _put_in_place(service, options)
-    except (ServiceError, EditError) as error:
+    except ServiceError as error:
         return failed(EX_FAILED, str(error))
 
 
 def _put_in_place(service: "Service", options: argparse.Namespace) -> int:
     from hub.service import call, write
 
-    changed = write(service, _now())
+    changed = write(service, now())
     for path in service.files:
         print(f"{'written  ' if path in changed else 'unchanged'} {path}")
     for arguments in (*service.loaded, *service.enable):
@@ -93,9 +91,9 @@ def _put_in_place(service: "Service", options: argparse.Namespace) -> int:
             "not started; now by: "
             + "; ".join(f"{manager} {' '.join(each)}" for each in service.start[1:] or service.start)
         )
-    for note in (service.note, _concern(options.system)):
-        if note:
-            print(f"note: {note}")
+    for text in (service.note, _concern(options.system)):
+        if text:
+            note(text)
     print(f"undone by: hubd service uninstall{' --system' if options.system else ''}")
     return EX_OK
 
@@ -159,15 +157,10 @@ def _files(service: "Service") -> str:
     return "\n".join(f"# --- {path}\n{text}" for path, text in service.files.items())
 
 
-def _now() -> datetime:
-    return datetime.now(UTC)
-
-
 # --- uninstall, status ------------------------------------------------------------------------------------------------
 
 
 def _uninstall(options: argparse.Namespace) -> int:
-    from config.errors import EditError
     from hub.service import ServiceError, call, refusal, remove
 
     try:
@@ -178,14 +171,14 @@ def _uninstall(options: argparse.Namespace) -> int:
         reason = refusal(service)
         for arguments in () if reason else service.disable:
             call(service, arguments)
-        for path in remove(service, _now()):
+        for path in remove(service, now()):
             print(f"removed {path}")
         for arguments in () if reason else service.loaded:
             call(service, arguments)
-    except (ServiceError, EditError) as error:
+    except ServiceError as error:
         return failed(EX_FAILED, str(error))
     if reason:
-        print(f"note: {reason}; a service that still runs was not stopped")
+        note(f"{reason}; a service that still runs was not stopped")
     print("hosts with `hubd connect` start the hub by themselves again")
     return EX_OK
 
@@ -207,7 +200,7 @@ def _status(options: argparse.Namespace) -> int:
             words = [state.get(name, "") for name in ("UnitFileState", "ActiveState", "SubState", "StatusText")]
             print(f"{unit}  {', '.join(word for word in words if word)}")
         if reason:
-            print(f"note: {reason}")
+            note(reason)
     return EX_OK if active else EX_FAILED
 
 

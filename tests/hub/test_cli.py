@@ -14,7 +14,8 @@ import pytest
 
 COMMANDS = [
     *("serve", "connect", "status", "tools", "call", "restart", "token", "stop", "version"),
-    *("add", "remove", "enable", "disable", "edit", "service"),
+    *("logs", "reload", "service", "doctor", "add", "remove", "enable", "disable", "edit", "config", "validate"),
+    *("schema", "trust", "untrust", "install", "uninstall", "import"),
 ]
 PATIENCE_S = 30
 

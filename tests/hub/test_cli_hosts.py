@@ -229,3 +229,23 @@ def test_a_running_hub_takes_up_what_was_imported(home):
         hubd(home, "reload")  # it does so by itself; this waits until it has
         status = json.loads(hubd(home, "status", "--json"))
         assert "far" in [upstream["name"] for upstream in status["upstreams"]]
+
+
+@pytest.mark.covers("SEC-61")
+def test_no_secret_is_shown_of_what_would_be_taken_out(home):
+    (home[0] / HOMES["cursor"].path).write_text(
+        json.dumps({"mcpServers": {"a": {"command": "sh", "args": ["-e", "API_TOKEN=hunter2"]}}}, indent=2)
+    )
+    for secrets in ("keep", "reference"):
+        said = hubd(home, "import", "cursor", "--dry-run", "--disable-originals", "--secrets", secrets)
+        assert "-e" in said
+        assert "hunter2" not in said
+
+
+def test_an_import_beside_another_main_file(home, tmp_path):
+    main = tmp_path / "other" / "hubd.toml"
+    main.parent.mkdir()
+    main.write_text('[upstreams.mine]\ncommand = "true"\n')
+    said = hubd(home, "import", "zed", "--config", main, "--secrets", "keep", "--yes")
+    assert (main.parent / "imported" / "zed.toml").exists(), said
+    assert not (home[0] / ".config" / "hubd" / "imported").exists()

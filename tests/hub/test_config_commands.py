@@ -197,7 +197,7 @@ def test_nobody_is_asked_without_a_terminal(files, project, capsys):
 @pytest.mark.parametrize(("answer", "code"), [("y", 0), ("n", 1), ("", 1)])
 def test_the_user_is_asked(files, project, capsys, monkeypatch, answer, code):
     monkeypatch.setattr(commands.sys.stdin, "isatty", lambda: True, raising=False)
-    monkeypatch.setattr("builtins.input", lambda question: answer)
+    monkeypatch.setattr(commands.sys.stdin, "readline", lambda: f"{answer}\n", raising=False)
     assert run(capsys, "trust", str(project))[0] == code
     allowed = "is not allowed" not in run(capsys, "config", "--project", str(project))[1]
     assert allowed == (code == 0)
