@@ -47,7 +47,7 @@ class Pump:
         self._unsent = b""
         """What the host has said and no hub has got."""
         self._hub: _socket.socket | None = None
-        self._hub_listens = self._parted = self._host_ended = False
+        self._hub_listens = self._parted = self._host_ended = self._had_hub = False
         self._attempt: Attempt | None = None
         self._seek_at = self._pause_s = 0.0
         self._losses: list[float] = []
@@ -107,13 +107,14 @@ class Pump:
             self._poll.unregister(descriptor)
 
     def _hears_host(self) -> bool:
+        """While there is no hub one chunk is read, since only so it shows that the host has left."""
         if self._host_ended or self._unsent:
             return False
-        if self._hub is None:
-            return self._attempt is None and self._recall.stopping
+        if self._hub is None or not self._recall.greeted:
+            return self._had_hub
         if self._recall.stopping and not (self._to_hub.within_line or self._recall.questions):
             return False  # what it says is for the next hub; while it is asked things, this one hears it out
-        return self._hub_listens and self._recall.greeted and not self._to_hub
+        return self._hub_listens and not self._to_hub
 
     # --- between host and hub
 
@@ -129,9 +130,10 @@ class Pump:
             self._end_input()
             return
         self._up_bytes = CHUNK_BYTES if len(data) < CHUNK_BYTES else LARGE_CHUNK_BYTES
-        if self._hub is None:
+        if self._hub is None or not self._recall.greeted:
             self._unsent = data
-            self._seek()
+            if self._hub is None and self._attempt is None:
+                self._seek()
         else:
             self._to_hub.put(data)
             self._send()
@@ -164,7 +166,7 @@ class Pump:
         self._send()
 
     def _end_input(self) -> None:
-        if self._hub is None:
+        if self._hub is None or not self._recall.greeted:
             self._end(EX_OK)
             return
         try:
@@ -275,7 +277,7 @@ class Pump:
         assert self._hub is not None
         self._ignore(self._hub.fileno())
         self._hub.close()
-        self._hub = None
+        self._hub, self._had_hub = None, True
         recall, broken = self._recall, self._to_hub.broken
         self._say(self._to_host.lost() + recall.lost())
         self._unsent = self._to_hub.lost() + self._unsent

@@ -378,6 +378,13 @@ def test_the_directory_of_the_sockets_may_go_away_meanwhile(shim, hubs):
     assert socket_path().parent.is_dir()
 
 
+def test_a_host_may_leave_while_a_new_hub_says_nothing(shim, hubs):
+    introduced(shim, shim.first).close()
+    assert shim.first.accept().hear() == INITIALIZE
+    shim.leave()
+    assert shim.ended() == (0, "")
+
+
 def test_stops_in_order_are_not_counted(shim, hubs):
     connection = introduced(shim, shim.first)
     for _ in range(8):
