@@ -53,12 +53,20 @@ def secret_arguments(arguments: Sequence[str]) -> Iterator[tuple[int, int]]:
     """Positions of arguments that hold a secret, and where in the argument it starts, behind a name that it has."""
     option = ""
     for at, word in enumerate(arguments):
-        named = _NAMED.fullmatch(word)
+        named = _named(word)
         if named and looks_secret(named["name"].strip("-=: "), named["value"]):
             yield at, named.start("value")
         elif not word.startswith("-") and looks_secret(option, word):
             yield at, 0
         option = word.lstrip("-") if _OPTION.fullmatch(word) else ""
+
+
+def _named(word: str) -> re.Match[str] | None:
+    """The innermost name and its value, since an option's value may have a name itself: `--header=Authorization: x`."""
+    named = _NAMED.fullmatch(word)
+    if named and named["name"].startswith("-"):
+        return _NAMED.fullmatch(word, named.start("value")) or named
+    return named
 
 
 def secrets_in(document: Any, name: str = "") -> Iterator[str]:
@@ -103,7 +111,7 @@ def masked_setting(setting: str, value: Any) -> Any:
 def _masked_arguments(arguments: Sequence[str]) -> Iterable[str]:
     starts = dict(secret_arguments(arguments))
     for at, word in enumerate(arguments):
-        named = _NAMED.fullmatch(word)
+        named = _named(word)
         start = named.start("value") if named else 0
         if "://" in word[start:]:
             yield word[:start] + _masked_url(word[start:])

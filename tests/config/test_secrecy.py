@@ -39,6 +39,8 @@ def test_where_arguments_hold_secrets():
     words = ["--verbose", "--token=abc", "--api-key", "a:b", "-e", "API_KEY=abc", "--header", "Authorization: abc"]
     assert [words[at][start:] for at, start in secret_arguments(words)] == ["abc", "a:b", "abc", "abc"]
     assert list(secret_arguments(["--verbose", "--token"])) == []
+    words = ["--header=Authorization: Bearer abc", "--env=API_KEY=abc", "--header=Accept: text/html"]
+    assert [words[at][start:] for at, start in secret_arguments(words)] == ["Bearer abc", "abc"]
 
 
 @pytest.mark.covers("SEC-61")
