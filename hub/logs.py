@@ -13,7 +13,7 @@ from typing import Final
 
 import msgspec
 
-from hub.wire.clean import printable
+from hub.wire.printable import printable
 
 LINE_BYTES: Final = 4000
 """Below PIPE_BUF, so that a pipe that polls writable takes a whole line."""

@@ -9,7 +9,7 @@ from textwrap import wrap
 from time import localtime, strftime
 from typing import Any, Final
 
-from hub.wire.clean import printable
+from hub.wire.printable import printable
 
 Row = Sequence[object]
 

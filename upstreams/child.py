@@ -25,7 +25,7 @@ import trio
 
 from config.schema import UpstreamConfig
 from hub.link.exchange import UpstreamUnavailable
-from hub.wire.clean import printable
+from hub.wire.printable import printable
 from upstreams.mask import Mask
 from upstreams.orphans import MARKER, THIS_HUB, kill_marked, mark_of, waited_for
 

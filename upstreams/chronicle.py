@@ -9,7 +9,7 @@ from typing import Final
 from msgspec import Struct
 
 from config.schema import UpstreamConfig
-from hub.wire.clean import printable
+from hub.wire.printable import printable
 from upstreams.journal import Journal
 from upstreams.lifecycle import LOOP_ENDS, Ends, State
 from upstreams.mask import Mask

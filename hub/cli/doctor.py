@@ -20,8 +20,8 @@ def _doctor(options: argparse.Namespace) -> int:
     from config.hosts.facts import Machine
     from hub.doctor.checks import findings
     from hub.doctor.examined import examine
-    from hub.wire.clean import printable
     from hub.wire.mcp import HUBD_VERSION
+    from hub.wire.printable import printable
 
     examined = examine(
         Machine.this(),

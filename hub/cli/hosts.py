@@ -173,7 +173,7 @@ def diff(place: "Place", before: bytes, after: bytes) -> Iterator[str]:
 def text_diff(path: Path, before: str, after: str, secrets: Sequence[str]) -> Iterator[str]:
     """A unified diff without `secrets`, line by line."""
     from config.secrecy import masked
-    from hub.wire.clean import printable
+    from hub.wire.printable import printable
 
     old, new = before.splitlines(), after.splitlines()
     for line in difflib.unified_diff(old, new, str(path), str(path), lineterm=""):

@@ -155,7 +155,7 @@ def _secrets(options: argparse.Namespace, result: "Import", directory: Path) -> 
 
 def _summarise(result: "Import", skipped: list["Skipped"]) -> None:
     from hub.show import table
-    from hub.wire.clean import printable
+    from hub.wire.printable import printable
 
     rows = [
         *((s.place.title, s.key, f"taken as {name}", _remarks(s)) for name, s in result.taken),

@@ -98,7 +98,7 @@ def _tools(options: argparse.Namespace) -> int:
 
 def _call(options: argparse.Namespace) -> int:
     from hub import show
-    from hub.wire.clean import printable
+    from hub.wire.printable import printable
 
     with client() as hub:
         arguments = _arguments(options, hub)

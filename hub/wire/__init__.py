@@ -5,6 +5,7 @@ this order:
 
 - `mcp`        the vocabulary: revisions, methods, keys, codes; `Snapshot`. The only place with spec strings.
 - `clean`      what a message may contain, decided on its bytes.
+- `printable`  texts of peers as a terminal may be given them.
 - `jsonrpc`    one message in, one message out; params and results stay raw bytes, opened one level at a time.
 - `http`       server-sent events.
 - `headers`    what MCP repeats in headers, arguments of tools among it.

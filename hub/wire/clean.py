@@ -143,13 +143,3 @@ def _is_spelled_by(compact: bytes, fields: dict[str, Raw]) -> bool:
             return False
         at += 1
     return at == len(compact)
-
-
-# --- for people -------------------------------------------------------------------------------------------------------
-
-
-def printable(text: str, keep: str = "") -> str:
-    """`text` of a peer as a terminal may be given it: control characters escaped, but for those in `keep` (SEC-54)."""
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() or c in keep else c.encode("unicode_escape").decode() for c in text)
