@@ -148,6 +148,14 @@ def problems_of_upstream(upstream: UpstreamConfig) -> Iterator[Problem]:
         yield Problem(("restart", "attempts"), "must be a number of attempts, 0 for no limit")
 
 
+def doubts_of_upstream(upstream: UpstreamConfig) -> Iterator[Problem]:
+    """What one upstream can be used with, and is probably not meant."""
+    program, *rest = (upstream.command or "").split() or [""]
+    if rest and "/" not in program and not upstream.disabled:
+        text = f'is started as one program whose name holds spaces; if these are arguments, write command = "{program}"'
+        yield Problem(("command",), f"{text} and args = [...]")
+
+
 def _check_command(upstream: UpstreamConfig, command: str) -> Iterator[Problem]:
     if not command:
         yield Problem(("command",), "is empty; name the program to start")

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from config.check import doubts_of_names, problems_of_hub, problems_of_names, problems_of_upstream
+from config.check import doubts_of_names, doubts_of_upstream, problems_of_hub, problems_of_names, problems_of_upstream
 from config.convert import UPSTREAM, convert, fit, nearest
 from config.errors import ConfigError, Remark
 from config.gather import Gathered, gather
@@ -225,6 +225,8 @@ def upstream_of(stack: Stack, below: UpstreamConfig | None = None) -> UpstreamCo
         if mistaken and not problem.keys:
             problem = Problem((mistaken[0],), f'{problem}; is this meant to be "{mistaken[1]}"?')
         stack.wrong(problem.keys, str(problem))
+    for doubt in doubts_of_upstream(upstream):
+        stack.doubt(doubt.keys, str(doubt))
     return upstream
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from config.check import check_hub, is_loopback, problems_of_upstream
+from config.check import check_hub, doubts_of_upstream, is_loopback, problems_of_upstream
 from config.schema import HubConfig, Timeouts, UpstreamConfig
 from config.source import Problem
 
@@ -76,3 +76,13 @@ def test_times_that_cannot_be(settings, key):
     with pytest.raises(Problem) as caught:
         check_hub(HubConfig(**settings))
     assert caught.value.keys == (key,)
+
+
+@pytest.mark.parametrize(
+    ("command", "is_doubtful"),
+    [("npx -y foo", True), ("npx", False), ("/opt/my program", False), ("./my program", False), (None, False)],
+)
+def test_a_command_that_holds_its_arguments(command, is_doubtful):
+    upstream = UpstreamConfig(command=command)
+    assert ['command = "npx"' in str(doubt) for doubt in doubts_of_upstream(upstream)] == [True] * is_doubtful
+    assert list(doubts_of_upstream(UpstreamConfig(command=command, disabled=True))) == []
