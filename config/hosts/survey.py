@@ -91,7 +91,7 @@ def _server(place: Place, key: str, entry: Any, environ: Mapping[str, str], home
     (table,) = tables
     variables = Variables(environ, place.path.parent, project=place.project)
     values = _translated(table.values, place, home)
-    notes = [remark.text for remark in findings.doubts if "is called" not in remark.text]
+    notes = [f"{remark.keys[-1]} {remark.text}" for remark in findings.doubts if "is called" not in remark.text]
     off = _with_variables_of(table, values, variables)
     original = identity(values, variables)
     behind = unwrapped(values)

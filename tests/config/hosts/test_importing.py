@@ -60,6 +60,13 @@ def test_from_every_host(id, machine):
         assert set(config.upstreams) == set(HOMES[id].servers)
 
 
+def test_what_is_lost_is_named(machine):
+    path = host_homes.write(machine.home, "codex")["codex"]
+    path.write_text('[mcp_servers.figma]\nurl = "https://f.example/mcp"\nenabled_tools = ["a"]\n')
+    (server,), _ = surveyed(machine, "codex")
+    assert server.notes == ("enabled_tools is passed over: hubd offers all tools of a server",)
+
+
 def test_what_entries_mean_here(machine):
     host_homes.write(machine.home)
     everything = [server for id in HOMES for server in surveyed(machine, id)[0]]
