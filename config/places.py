@@ -56,7 +56,9 @@ def private_dir(path: str) -> str:
         if path.endswith("/hubd") and not found.st_mode & 0o022:
             os.chmod(path, 0o700)
             return path
-        raise NotPrivate(f"others may enter the directory {path}: run `chmod 700 {path}`")
+        import shlex  # not above: the shim loads this module, and shlex brings re, which doubles its start
+
+        raise NotPrivate(f"others may enter the directory {path}: run `chmod 700 {shlex.quote(str(path))}`")
     return path
 
 

@@ -5,6 +5,7 @@ A file that others can change decides which commands this user runs, so it is re
 
 import errno
 import os
+import shlex
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -109,4 +110,4 @@ def _refuse_foreign(path: Path, place: Path, found: os.stat_result) -> None:
     group = found.st_mode & stat.S_IWGRP and found.st_gid != found.st_uid
     if group or found.st_mode & stat.S_IWOTH:
         text = f"others may write {what.strip() or 'it'}, and it decides which commands hubd runs"
-        raise Problem((), f"{text}; run `chmod go-w {place}`")
+        raise Problem((), f"{text}; run `chmod go-w {shlex.quote(str(place))}`")

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
+from shlex import quote
 from typing import Final, Protocol
 from urllib.parse import unquote, urlsplit
 
@@ -85,7 +86,7 @@ class Allowed:
         names = ", ".join(project.upstreams) or "none"
         text = f"{root}: you have not allowed what the files of this project say now, so its servers ({names}) are"
         kept = "as you allowed them before" if goes_on else "not shown"
-        return Found(root, goes_on, f"{text} {kept}: look at it and allow it with `hubd trust {root}`")
+        return Found(root, goes_on, f"{text} {kept}: look at it and allow it with `hubd trust {quote(str(root))}`")
 
     def allows(self, project: Project) -> bool:
         """As `Reader.allows`."""

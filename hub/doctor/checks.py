@@ -10,6 +10,7 @@ CHECKS: Final[tuple[Callable[[Examined], Iterator[Finding]], ...]] = (
     servers.configuration,
     servers.same_server_twice,
     servers.commands,
+    servers.working_directories,
     servers.addresses,
     hosts.entries,
     hosts.double_imports,

@@ -14,20 +14,29 @@ from hub.doctor.examined import GUI_PATH, Examined, Finding, HostFile
 
 def double_imports(examined: Examined) -> Iterator[Finding]:
     """Servers that a host still starts itself."""
-    known = identities(HubConfig(upstreams=dict(examined.upstreams())))
+    known, having = identities(HubConfig(upstreams=dict(examined.upstreams()))), _having(examined)
     for file in examined.files:
         for server in file.servers:
             name = known.get(server.identity) or known.get(server.original)
             if name is not None and not server.values.get("disabled"):
                 title, id = file.place.title, file.place.host.id
                 what = f'{title} starts "{server.key}" itself, and the hub has it as {name}'
-                why = "it runs twice, and the host sees each of its tools twice"
-                yield Finding("double", "warning", what, why, f"run `hubd import {id} --disable-originals`")
+                why, fix = "it runs twice", f"`hubd import {id} --disable-originals`"
+                if id in having:
+                    why += ", and the host sees each of its tools twice"
+                else:
+                    fix = f"`hubd install {id}`, then {fix}"
+                yield Finding("double", "warning", what, why, f"run {fix}")
+
+
+def _having(examined: Examined) -> set[str]:
+    """The hosts that have the hub."""
+    return {file.place.host.id for file in examined.files if file.entry is not None}
 
 
 def entries(examined: Examined) -> Iterator[Finding]:
     """Hosts that do not have the hub, or in a way that does not work."""
-    having = {file.place.host.id for file in examined.files if file.entry is not None}
+    having = _having(examined)
     for file in examined.files:
         title, id, path = file.place.title, file.place.host.id, file.place.path
         if file.error:

@@ -2,6 +2,7 @@
 
 import os
 import re
+import shlex
 import shutil
 import socket
 import ssl
@@ -66,16 +67,27 @@ def commands(examined: Examined) -> Iterator[Finding]:
         found = shutil.which(upstream.command, path=own or path)
         what = f"{name}: the command {upstream.command}"
         if found is None and os.path.exists(upstream.command) and "/" in upstream.command:
-            fix = f"run `chmod +x {upstream.command}`" if os.path.isfile(upstream.command) else "name the program in it"
+            is_file = os.path.isfile(upstream.command)
+            fix = f"run `chmod +x {shlex.quote(upstream.command)}`" if is_file else "name the program in it"
             yield Finding("command", "problem", f"{what} cannot be executed", "the server cannot start", fix)
         elif found is None:
             where = "" if "/" in upstream.command else f" (PATH is {own or path})"
             fix = "install it, or write the path of the program"
+            if "/" not in upstream.command and len(words := upstream.command.split()) > 1:
+                fix = f'write command = "{words[0]}", and what follows as args = [...]'
             yield Finding("command", "problem", f"{what} is not found{where}", "the server cannot start", fix)
         elif own is None and "/" not in upstream.command and shutil.which(upstream.command, path=GUI_PATH) is None:
             why = f"a hub that a desktop program starts has PATH={GUI_PATH} and does not find it there"
             fix = f'write command = "{found}", or run `hubd service install`, which keeps the PATH of this shell'
             yield Finding("path", "warning", f"{what} is found in {os.path.dirname(found)} only", why, fix)
+
+
+def working_directories(examined: Examined) -> Iterator[Finding]:
+    """Directories to run in that are not there."""
+    for name, upstream in examined.upstreams():
+        if upstream.cwd is not None and not os.path.isdir(upstream.cwd):
+            what = f"{name}: its cwd {upstream.cwd} is not a directory"
+            yield Finding("cwd", "problem", what, "the server cannot start", "make that directory, or correct cwd")
 
 
 def unpinned_packages(examined: Examined) -> Iterator[Finding]:
@@ -155,13 +167,14 @@ def open_files(examined: Examined) -> Iterator[Finding]:
             if mode & 0o044 and _holds_secrets(path):
                 what = f"others may read {path} (mode {mode:03o}), and it holds what looks like secrets"
                 why = "every program of every user here can use them"
-                yield Finding("mode", "warning", what, why, f"run `chmod 600 {path}`")
+                yield Finding("mode", "warning", what, why, f"run `chmod 600 {shlex.quote(str(path))}`")
     for name, directory in (("state", places.state_dir()), ("runtime", places.runtime_dir())):
         with suppress(OSError):
             mode = stat.S_IMODE(os.stat(directory).st_mode)
             if mode & 0o077:
                 what = f"others may enter the {name} directory {directory} (mode {mode:03o})"
-                yield Finding("mode", "problem", what, "hubd refuses to use it", f"run `chmod 700 {directory}`")
+                fix = f"run `chmod 700 {shlex.quote(str(directory))}`"
+                yield Finding("mode", "problem", what, "hubd refuses to use it", fix)
 
 
 def _holds_secrets(path: Path) -> bool:

@@ -114,16 +114,24 @@ def test_one_server_under_two_names(case):
 
 
 def test_commands_that_are_not_there(case):
-    (case.home / "plain").write_text("")
+    (case.home / "a file").write_text("")
     case.toml(
-        f'[upstreams.a]\ncommand = "no-such-program"\n[upstreams.b]\ncommand = "{case.home}/plain"\n'
+        f'[upstreams.a]\ncommand = "no-such-program"\n[upstreams.b]\ncommand = "{case.home}/a file"\n'
         f'[upstreams.c]\ncommand = "{case.home}/none"\n[upstreams.d]\ncommand = "sh"\n'
-        '[upstreams.e]\ncommand = "no-such-program"\ndisabled = true\n'
+        '[upstreams.e]\ncommand = "no-such-program"\ndisabled = true\n[upstreams.f]\ncommand = "npx -y x"\n'
     )
-    missing, plain, none = case.found(servers.commands)
+    missing, plain, none, whole = case.found(servers.commands)
     assert "no-such-program is not found" in missing.what
-    assert plain.fix == f"run `chmod +x {case.home}/plain`"
+    assert plain.fix == f"run `chmod +x '{case.home}/a file'`"
     assert none.what.endswith("none is not found")
+    assert whole.fix == 'write command = "npx", and what follows as args = [...]'
+
+
+def test_directories_that_are_not_there(case):
+    case.toml(
+        f'[upstreams.a]\ncommand = "sh"\ncwd = "{case.home}/none"\n[upstreams.b]\ncommand = "sh"\ncwd = "{case.home}"\n'
+    )
+    assert case.one(servers.working_directories).what == f"a: its cwd {case.home}/none is not a directory"
 
 
 def test_commands_that_only_a_shell_finds(case):
@@ -206,6 +214,14 @@ def test_servers_that_hosts_still_start(case):
     case.host("vscode")
     finding = case.one(hosts.double_imports)
     assert finding.what == 'VS Code starts "docs" itself, and the hub has it as docs'
+    assert (finding.why, finding.fix) == (
+        "it runs twice",
+        "run `hubd install vscode`, then `hubd import vscode --disable-originals`",
+    )
+    entry = '{"servers": {"docs": {"url": "https://learn.example/api/mcp"}, "hub": {"command": "hubd"}}}'
+    case.host("vscode", entry)
+    finding = case.one(hosts.double_imports)
+    assert "twice" in finding.why.partition(",")[2]
     assert finding.fix == "run `hubd import vscode --disable-originals`"
     case.host("vscode", '{"servers": {"docs": {"url": "https://learn.example/api/mcp", "disabled": true}}}')
     assert case.found(hosts.double_imports) == []
