@@ -7,7 +7,6 @@ around it stays byte for byte is the business of `text.serverfile`, how a file i
 
 import json
 import os
-import tomllib
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import datetime
@@ -18,7 +17,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from config.document import JSON_SUFFIXES, YAML_SUFFIXES, parse
+from config.document import JSON_SUFFIXES, YAML_SUFFIXES
 from config.errors import ConfigError, EditError, Remark
 from config.files import read_file, replace_file
 from config.gather import gather
@@ -26,9 +25,8 @@ from config.layers import Entry, Stack, load_all, stacks
 from config.load import Layer, Source
 from config.names import is_usable, suggest_id
 from config.paths import config_file
-from config.source import Keys, Problem
-from config.text import serverfile
-from config.text.change import Edit, Refused, newline
+from config.text import serverfile, toml
+from config.text.change import Edit, Refused
 from config.text.serverfile import Shape
 
 OWN: Final = Shape("toml", ("upstreams",))
@@ -108,15 +106,7 @@ class Draft:
             self._edit(entry.source.path, lambda text: undone, name)
         else:
             _, key = _shape(entry)
-            line = f"disabled = {str(disabled).lower()}"
-            self._edit(
-                entry.source.path,
-                lambda text: (
-                    _with_line(text, entry.table.place(()), line, "disabled", disabled)
-                    or serverfile.assign(OWN, text, key, "disabled", disabled)
-                ),
-                name,
-            )
+            self._edit(entry.source.path, lambda text: serverfile.assign(OWN, text, key, "disabled", disabled), name)
         return True
 
     def _enabled(self, entry: Entry, stack: Stack) -> Edit | None:
@@ -129,7 +119,9 @@ class Draft:
         if entry.table.values == {"disabled": True}:
             with suppress(Refused):
                 return serverfile.remove(OWN, text, key)
-        return _without_line(text, entry.table.place(()), "disabled = true", "disabled")
+        with suppress(Refused):
+            return toml.drop(text, entry.table.place(()), "disabled", True)
+        return None
 
     def replace(self, text: str) -> None:
         """A whole new text of the main file."""
@@ -253,55 +245,3 @@ def _removed(shape: Shape, key: str, text: str) -> Edit:
 def _place(entry: Entry) -> str:
     origin = entry.origin(())
     return f"{origin.file}, line {origin.line}" if origin.line else str(origin.file)
-
-
-# --- single lines -----------------------------------------------------------------------------------------------------
-# tomlkit moves blank lines about where a setting is new; these leave everything else alone, or do nothing.
-
-
-def _with_line(text: str, keys: Keys, line: str, setting: str, value: Any) -> Edit | None:
-    """The setting put below the header of its table; None, if it is there already or the table has no header."""
-    number = _line_of(text, keys)
-    if number is None:
-        return None
-    header = text.split("\n")[number - 1]
-    indent = header[: len(header) - len(header.lstrip())]
-    at = sum(len(each) + 1 for each in text.split("\n")[:number])
-    new = f"{indent}{line}{newline(text)}"
-    edit = Edit(at, "", new) if at <= len(text) else Edit(len(text), "", newline(text) + new)
-    return _if_meant(text, edit, keys, setting, value)
-
-
-def _without_line(text: str, keys: Keys, line: str, setting: str) -> Edit | None:
-    """Exactly this line cut out of its table; None, if the file says it in another way."""
-    number = _line_of(text, (*keys, setting))
-    lines = text.split("\n")
-    if number is None or number == len(lines) or lines[number - 1].strip() != line:
-        return None
-    edit = Edit(sum(len(each) + 1 for each in lines[: number - 1]), f"{lines[number - 1]}\n", "")
-    return _if_meant(text, edit, keys, setting, None)
-
-
-def _line_of(text: str, keys: Keys) -> int | None:
-    try:
-        return parse(text, Path("hubd.toml")).line(keys)
-    except Problem:
-        return None
-
-
-def _if_meant(text: str, edit: Edit, keys: Keys, setting: str, value: Any) -> Edit | None:
-    """The edit, if it lets that setting of the table be `value` (None: not be there) and nothing else change."""
-    meant = tomllib.loads(text)
-    table = meant
-    for key in keys:
-        table = table[key]
-    if value is None:
-        del table[setting]
-    elif setting in table:
-        return None
-    else:
-        table[setting] = value
-    try:
-        return edit if tomllib.loads(edit.apply(text)) == meant else None
-    except tomllib.TOMLDecodeError:
-        return None

@@ -1,4 +1,4 @@
-"""TOML edited as text: a table goes to the end of the file and is cut out again by lines. Pure.
+"""TOML edited as text: a table goes to the end of the file, and tables and settings come and go by lines. Pure.
 
 `serverfile` checks every change by reading the result; a table that is written in another way than under a header
 of its own is refused.
@@ -8,11 +8,14 @@ import json
 import re
 import tomllib
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import tomlkit
 from tomlkit.exceptions import TOMLKitError
 
+from config.document import parse
+from config.source import Keys, Problem
 from config.text.change import Edit, Refused, newline
 
 _HEADER = re.compile(
@@ -77,6 +80,9 @@ def assign(text: str, path: Sequence[str], key: str, value: Any) -> Edit:
     Raises:
         Refused: there is no such table, or it cannot be done without changing more of the text.
     """
+    edit = _below_header(text, path, key, value)
+    if edit is not None and _meant(text, edit, path, key, value):
+        return edit
     try:
         document = tomlkit.parse(text)
         table: Any = document
@@ -88,6 +94,64 @@ def assign(text: str, path: Sequence[str], key: str, value: Any) -> Edit:
         return Edit(0, text, document.as_string())
     except (TOMLKitError, KeyError, TypeError) as error:
         raise Refused(f'there is no table "{".".join(path)}" to change: {error}') from None
+
+
+def drop(text: str, path: Sequence[str], key: str, value: Any) -> Edit:
+    """Cut out the line that says that `key` of the table at `path` is `value`.
+
+    Raises:
+        Refused: no line says just that.
+    """
+    lines = text.split("\n")
+    number = _line_of(text, (*path, key))
+    if number is not None and number < len(lines) and lines[number - 1].strip() == f"{_key(key)} = {_inline(value)}":
+        edit = Edit(_start_of(lines, number), f"{lines[number - 1]}\n", "")
+        if _meant(text, edit, path, key, None):
+            return edit
+    raise Refused(f"there is no line `{_key(key)} = {_inline(value)}`")
+
+
+def _below_header(text: str, path: Sequence[str], key: str, value: Any) -> Edit | None:
+    """A new line below the header of the table, where tomlkit would move blank lines about; None: it has none."""
+    lines = text.split("\n")
+    number = _line_of(text, tuple(path))
+    if number is None:
+        return None
+    header = lines[number - 1]
+    indent = header[: len(header) - len(header.lstrip())]
+    new = f"{indent}{_key(key)} = {_inline(value)}{newline(text)}"
+    at = _start_of(lines, number + 1)
+    return Edit(at, "", new) if at <= len(text) else Edit(len(text), "", newline(text) + new)
+
+
+def _line_of(text: str, keys: Keys) -> int | None:
+    try:
+        return parse(text, Path("any.toml")).line(keys)
+    except Problem:
+        return None
+
+
+def _start_of(lines: Sequence[str], number: int) -> int:
+    """Where the line of this number (from 1) starts in the text that was split into `lines`."""
+    return sum(len(line) + 1 for line in lines[: number - 1])
+
+
+def _meant(text: str, edit: Edit, path: Sequence[str], key: str, value: Any) -> bool:
+    """Whether the edit adds that `key` is `value`, or with None takes it away, and changes nothing else."""
+    meant: Any = tomllib.loads(text)
+    try:
+        table = meant
+        for name in path:
+            table = table[name]
+        if (key in table) is (value is not None):
+            return False
+        if value is None:
+            del table[key]
+        else:
+            table[key] = value
+        return bool(tomllib.loads(edit.apply(text)) == meant)
+    except (tomllib.TOMLDecodeError, KeyError, TypeError):
+        return False
 
 
 def render(path: Sequence[str], key: str, value: dict[str, Any]) -> str:

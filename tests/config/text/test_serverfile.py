@@ -150,7 +150,7 @@ def test_what_cannot_be_edited_for_certain_is_refused(shape, text, why):
         (GOOSE, "extensions:\n  a:\n    enabled: true # on\n", "extensions:\n  a:\n    enabled: false # on\n"),
         (GOOSE, "extensions:\n  a:\n    cmd: x\n", "extensions:\n  a:\n    enabled: false\n    cmd: x\n"),
         (CONTINUE, "mcpServers:\n- name: a\n", "mcpServers:\n- enabled: false\n  name: a\n"),
-        (CODEX, "[mcp_servers.a] # a\nb = 1 # b\n", "[mcp_servers.a] # a\nb = 1 # b\nenabled = false\n"),
+        (CODEX, "[mcp_servers.a] # a\nb = 1 # b\n", "[mcp_servers.a] # a\nenabled = false\nb = 1 # b\n"),
         (CODEX, "[mcp_servers.a]\nenabled = true # on\n", "[mcp_servers.a]\nenabled = false # on\n"),
     ],
 )
