@@ -166,7 +166,7 @@ class Hub:
         upstream.set_log_level(self.levels.current)
 
     def _upstream_changed(self, upstream: Upstream) -> None:
-        if upstream.listed:
+        if upstream.offered.listed:
             self.last_known.note(upstream.name, upstream.config, upstream.snapshot)
         self.notifier.changed(upstream.name)
 

@@ -571,7 +571,7 @@ class House:
             for household in households.values():
                 assert household.held, upstream.holdings
                 if household.place is not None:
-                    assert household.place is upstream.serving(household.exchange.caller), household.place
+                    assert household.place is upstream.finder.serving(household.exchange.caller), household.place
 
     def assert_judged(self) -> None:
         """Nobody got a message that its revision does not allow."""

@@ -1,12 +1,14 @@
 """The upstream side: the hub as the client of MCP servers.
 
-Read in this order: `lifecycle` (the states of an upstream, pure), `status` (what is shown of one, pure), `upstream`
-(what the hub calls), `keeper` (the task of one: connect, serve, back off), `supervisor` (all of them), `session` (what
-every session does), `lists` (what an upstream offers, read page by page), `last_known` (and what it offered in an
-earlier run). Then, as needed:
+Read in this order: `lifecycle` (the states of an upstream, pure), `upstream` (what the hub calls, and its parts),
+`keeper` (the task of one: connect, serve, back off), `supervisor` (all of them), `session` (what every session does).
+Then, as needed:
 
+- how it stands with an upstream: `standing` (whether it is there), `heard` (what it says unasked), `journal` and
+  `chronicle` (what became of it), `mask` (without secrets), `status` (what is shown of it, pure);
+- what it offers: `offered` (as far as is known), `lists` (read page by page), `last_known` (in an earlier run);
 - whose session: `sharing` (what is configured, pure), `place` (one session, open to end), `pool` (which serves which
-  host), `elders` (those in the handshake era with servers of both);
+  host), `elders` (those in the handshake era with servers of both), `finder` (how a call comes by one);
 - what upstreams ask: `attribution` (whose question, pure), `running` (the operation it belongs to), `questions` (from
   arrival to answer), `elicited` (visits to pages that are done), `task_tokens` (progress of tasks);
 - what hosts watch: `watches` (over one session), `holdings` (over which), `listening` (of modern upstreams).

@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 
 
 class Places(Protocol):
-    """Who knows the sessions; `upstreams.upstream.Upstream` is one."""
+    """Who knows the sessions; `upstreams.finder.Finder` is one."""
 
     def serving(self, caller: Caller) -> Place | None:
         """The open session that watches of `caller`'s host belong in; None: there is none now.

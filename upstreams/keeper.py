@@ -68,21 +68,21 @@ class Keeper:
         if upstream.is_dormant:
             log.info("%s is lazy, and what it offers is known: the first call starts it", upstream.name)
             self._on_settled()
-            await upstream.wanted.wait()
+            await upstream.standing.wanted.wait()
         while True:
-            upstream.move(Event.START)
+            upstream.standing.move(Event.START)
             error = await Tenure(upstream, self._on_settled).run(self._slots)
             if upstream.state is State.IDLE:
-                await upstream.wanted.wait()
+                await upstream.standing.wanted.wait()
                 continue
             pause_s = upstream.failed(error)
             self._report(pause_s)
             self._on_settled()
             if pause_s is None:
-                await upstream.wanted.wait()
+                await upstream.standing.wanted.wait()
             elif await self._is_unused_during(pause_s):
                 upstream.rest()
-                await upstream.wanted.wait()
+                await upstream.standing.wanted.wait()
 
     async def _is_unused_during(self, pause_s: float) -> bool:
         """Wait so long before the next attempt; whether there need not be one, since nobody has needed it for long."""
@@ -94,7 +94,7 @@ class Keeper:
     def _report(self, pause_s: float | None) -> None:
         upstream = self.upstream
         then = "it is tried again when a call needs it" if pause_s is None else f"next attempt in {pause_s:.1f} s"
-        why = (upstream.chronicle.last_error or "").partition("\n")[0]
+        why = (upstream.last_error or "").partition("\n")[0]
         log.warning("%s is %s: %s (%s)", upstream.name, upstream.state.value, why, then)
 
 
@@ -119,7 +119,7 @@ class Tenure:
         self._upstream.opened(self._place)
         nursery.start_soon(self._keep_lists)
         nursery.start_soon(self._stop_when_unused)
-        nursery.start_soon(keep_watching, self._place.session, self._place.watches, self._upstream)
+        nursery.start_soon(keep_watching, self._place.session, self._place.watches, self._upstream.heard)
 
     def _is_loop(self, behind: Behind) -> bool:
         """Whether the upstream leads back to this hub; then the session ends for that reason (F-D-17)."""
@@ -138,12 +138,12 @@ class Tenure:
     # --- lists --------------------------------------------------------------------------------------------------------
 
     async def _keep_lists(self) -> None:
-        upstream = self._upstream
+        upstream, offered = self._upstream, self._upstream.offered
         while True:
             with trio.move_on_after(self._refresh_s()) as scope:
-                await upstream.became_stale.take()
+                await offered.became_stale.take()
             await trio.sleep_until(self._pace.next_at)
-            due, upstream.stale = upstream.stale, {}
+            due, offered.stale = offered.stale, {}
             kinds = {*due, *self._unread}
             if scope.cancelled_caught and not self._unread:
                 kinds = set(Kind)
@@ -153,9 +153,9 @@ class Tenure:
             if self._is_loop(all_behind(listing.behind for listing in found.values())):
                 return
             degraded = (self._degraded[kind] for kind in Kind if kind in self._degraded)
-            changed = upstream.take_lists(self._place.session.facts, found, degraded)
-            if not self._unread and not upstream.known:
-                upstream.known = True
+            changed = offered.take(self._place.session.facts, found, degraded)
+            if not self._unread and not offered.known:
+                offered.known = True
                 upstream.adjusted.set()
             self._pace.walked(trio.current_time(), changed)
             for read in due.values():
@@ -198,7 +198,7 @@ async def unused(upstream: Upstream) -> None:
     none."""
     while True:
         idle_s, now = upstream.config.idle_stop_s, trio.current_time()
-        due = upstream.needed_until + idle_s if idle_s and upstream.known else inf
+        due = upstream.needed_until + idle_s if idle_s and upstream.offered.known else inf
         if due <= now:
             return
         with trio.move_on_at(due):

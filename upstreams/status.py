@@ -54,22 +54,6 @@ def health(session: Session | None, silent_s: float | None) -> str | None:
     return "ok" if session.pid is not None or session.is_pinged else None
 
 
-class LogBudget:
-    """So many log records a second, and no more."""
-
-    def __init__(self, per_s: int) -> None:
-        self._per_s = per_s
-        self._left = per_s
-        self._second = 0
-
-    def take(self, now: float) -> bool:
-        """Whether one more may be written."""
-        if int(now) != self._second:
-            self._second, self._left = int(now), self._per_s
-        self._left -= 1
-        return self._left >= 0
-
-
 def empty_snapshot(name: str, local: bool) -> Snapshot:
     """What is known of an upstream that was never connected."""
     return Snapshot(

@@ -129,7 +129,7 @@ class Supervisor:
             for name, config in configs.items():
                 self._take_in(self._make(name, config))
             enabled = [upstream for upstream in self.upstreams.values() if upstream.state is not State.DISABLED]
-            self._unsettled = {upstream.name for upstream in enabled if not upstream.remembered}
+            self._unsettled = {upstream.name for upstream in enabled if not upstream.offered.remembered}
             self._settle()
             task_status.started()
             await trio.sleep_forever()
@@ -216,9 +216,9 @@ class Supervisor:
             return
         starts_first = config.replace == "start-first" or (config.replace == "auto" and config.url is not None)
         life = self._make(name, config)
-        life.upstream.note(f"its settings are others now: {', '.join(change.settings)}")
+        life.upstream.standing.chronicle.note(f"its settings are others now: {', '.join(change.settings)}")
         if starts_first and old.state is State.CONNECTED and not change.withdraws:
-            life.upstream.known = False  # it has to run before it can take the place
+            life.upstream.offered.known = False  # it has to run before it can take the place
             self._candidates[name] = life
             self._nursery.start_soon(life.run)
             self._nursery.start_soon(self._urge, life)
@@ -265,7 +265,7 @@ class Supervisor:
         candidate = self._candidates.get(name)
         if candidate is None or candidate.upstream is not upstream:
             self._settle(name)
-        elif upstream.state is State.CONNECTED and upstream.listed:
+        elif upstream.state is State.CONNECTED and upstream.offered.listed:
             log.info("%s is replaced: the new one is ready", name)
             self._replace(candidate, at_once=True)
         elif not candidate.has_failed:
@@ -275,7 +275,7 @@ class Supervisor:
     async def _urge(self, life: Life) -> None:
         """Have a candidate tried for as long as it is one, though no call needs it."""
         while not life.decided.is_set():
-            life.upstream.wanted.set()
+            life.upstream.standing.wanted.set()
             with trio.move_on_after(URGE_S):
                 await life.decided.wait()
 
@@ -304,8 +304,7 @@ class Supervisor:
         upstream.stopped = True
         life.scope.cancel()
         await life.over.wait()
-        if upstream.successor is not None:
-            upstream.successor.predecessor = None
+        upstream.gone()
         leaving = self._leaving[upstream.name]
         leaving.remove(life)
         if not leaving:

@@ -34,7 +34,8 @@ RELAY_TTL_S: Final = 24 * 3600.0
 class Callee(TaskServer, Protocol):
     """What is needed of an upstream; `upstreams.upstream.Upstream` is one."""
 
-    elicitations: Elicitations
+    @property
+    def elicitations(self) -> Elicitations: ...
 
     def version_for(self, caller: Caller) -> str:
         """The revision that calls of `caller` are likely made in; "" while nothing is known."""

@@ -57,7 +57,9 @@ class Visitable(Protocol):
     """What is needed of an upstream; `upstreams.upstream.Upstream` is one."""
 
     name: str
-    elicitations: Elicitations
+
+    @property
+    def elicitations(self) -> Elicitations: ...
 
 
 class Visits:

@@ -93,7 +93,9 @@ async def test_a_disabled_upstream_is_known_and_not_started(autojump_clock):
         host = await house.host("lines", L4)
         assert await host.names() == ["on__echo"]
         started = trio.current_time()
-        assert (await host.error("tools/call", {"name": "off__echo"}))["code"] == -32602
+        refused = await host.call("off__echo")
+        assert refused["isError"]
+        assert refused["content"][0]["text"] == "off is disabled in the hub's configuration"
         assert trio.current_time() == started
         assert fakes["off"].conversations == []
 

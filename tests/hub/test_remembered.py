@@ -89,7 +89,7 @@ async def test_lists_are_whole_while_upstreams_start(autojump_clock, tmp_path, v
         for welcome in (host.welcome, modern.welcome):
             assert "Read before you write." in welcome["instructions"]
         assert state(house) is state(house, "mail") is State.CONNECTING
-        assert all(upstream.remembered for upstream in house.hub.supervisor.upstreams.values())
+        assert all(upstream.offered.remembered for upstream in house.hub.supervisor.upstreams.values())
         assert trio.current_time() == started
         call = await host.start("tools/call", {"name": "files__read"})
         await trio.sleep(3)

@@ -1,0 +1,112 @@
+"""What one upstream offers, as far as is known: its lists as they were read last, and which are to be read again.
+
+What it offered stays while it is away. It may be known from an earlier run of the hub, or of another upstream whose
+place this one takes; then its own lists replace that once they have been read.
+"""
+
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final
+
+import trio
+from msgspec import structs
+
+from hub.wire.legacy import ServerFacts
+from hub.wire.loops import all_behind, with_behind
+from hub.wire.mcp import Kind, Snapshot
+from upstreams.lists import Listing
+from upstreams.place import Flag
+from upstreams.status import empty_snapshot
+
+log = logging.getLogger(__name__)
+
+REFRESH_WAIT_S: Final = 1.5
+"""How long it may take to make sure that a list is what it was (bridging.md 13)."""
+
+
+class Offered:
+    """The snapshot of one upstream and how good it is. `on_change` is called when hosts may see something else."""
+
+    def __init__(self, name: str, last_known: Snapshot | None, on_change: Callable[[], None], *, local: bool) -> None:
+        self.snapshot = last_known or empty_snapshot(name, local)
+        self.remembered = last_known is not None
+        """Whether it was known from an earlier run what it offers, when this one began."""
+        self.known = self.remembered
+        """Whether `snapshot` is what it offers, as far as anybody can know."""
+        self.listed = False
+        """Whether its lists have been read since it was last connected."""
+        self.read_at = dict.fromkeys(Kind, trio.current_time())
+        """When each list was read last; of one that is remembered, when this run began."""
+        self.stale: dict[Kind, trio.Event] = {}
+        """Lists to be read again; whoever does so sets the events."""
+        self.became_stale = Flag()
+        self._on_change = on_change
+
+    def __repr__(self) -> str:
+        counts = ", ".join(f"{len(self.snapshot.lists.get(kind, ()))} {kind.value}" for kind in Kind)
+        return f"<Offered by {self.snapshot.upstream}: {counts}>"
+
+    def connected(self, facts: ServerFacts) -> None:
+        """A session has opened; all of it is to be read again."""
+        self.listed = False
+        self.snapshot = structs.replace(
+            self.snapshot,
+            version=facts.version,
+            capabilities=facts.capabilities,
+            server_info=facts.server_info,
+            instructions=facts.instructions,
+        )
+        self.changed(tuple(Kind))
+
+    def changed(self, kinds: tuple[Kind, ...]) -> None:
+        """As `UpstreamEvents.changed`."""
+        for kind in kinds:
+            self.stale.setdefault(kind, trio.Event())
+        self.became_stale.set()
+
+    async def refresh(self, kind: Kind) -> None:
+        """Have a list read anew and wait for it, but never for longer than `REFRESH_WAIT_S`."""
+        self.changed((kind,))
+        with trio.move_on_after(REFRESH_WAIT_S):
+            await self.stale[kind].wait()
+
+    def take(self, facts: ServerFacts, found: Mapping[Kind, Listing], degraded: Iterable[str]) -> bool:
+        """Replace the snapshot by one with these lists, the others staying; whether that changed anything."""
+        old = self.snapshot
+        behind = all_behind(listing.behind for listing in found.values())
+        new = Snapshot(
+            upstream=old.upstream,
+            version=facts.version,
+            capabilities=with_behind(facts.capabilities, behind) if behind else facts.capabilities,
+            server_info=facts.server_info,
+            instructions=facts.instructions,
+            lists={**old.lists, **{kind: listing.entries for kind, listing in found.items()}},
+            freshness={**old.freshness, **{kind: listing.freshness for kind, listing in found.items()}},
+            local=old.local,
+            degraded=tuple(degraded),
+        )
+        if new.degraded and new.degraded != old.degraded:
+            log.warning("%s is degraded: %s", old.upstream, "; ".join(new.degraded))
+        self.read_at |= dict.fromkeys(found, trio.current_time())
+        changed, first = new != old, not self.listed
+        self.listed = True
+        if changed:
+            self.snapshot = new
+        if changed or first:
+            self._on_change()
+        return changed
+
+    def follow(self, old: "Offered", *, local: bool) -> None:
+        """Go by what another upstream offered, in whose place this one is, until its own lists have been read."""
+        self.snapshot = structs.replace(old.snapshot, local=local)
+        self.read_at = old.read_at
+
+    def withdraw(self) -> None:
+        """It offers nothing that hosts may see."""
+        self.snapshot = empty_snapshot(self.snapshot.upstream, self.snapshot.local)
+        self._on_change()
+
+    def relocate(self, *, local: bool) -> None:
+        """Its `file` URIs mean files of this machine, or no longer."""
+        if self.snapshot.local != local:
+            self.snapshot = structs.replace(self.snapshot, local=local)
