@@ -3,12 +3,13 @@
 import argparse
 from typing import Any
 
-from hub.cli.base import EX_FAILED, EX_OK, add, as_json, client
+from hub.cli.base import EX_FAILED, EX_OK, add, add_config, as_json, client
 
 
 def add_commands(commands: Any) -> None:
     """`doctor`."""
-    add(commands, "doctor", _doctor, "find what is wrong between hosts, hub and servers, with the fixes", json=True)
+    text = "find what is wrong between hosts, hub and servers, with the fixes"
+    add_config(add(commands, "doctor", _doctor, text, json=True))
 
 
 def _doctor(options: argparse.Namespace) -> int:
@@ -29,6 +30,7 @@ def _doctor(options: argparse.Namespace) -> int:
         status=_status(),
         records=Path(places.state_dir(), "installed.json"),
         token=Path(places.state_dir(), "token"),
+        config=options.config,
     )
     found = findings(examined)
     if options.json:

@@ -65,12 +65,18 @@ class Examined(Struct, frozen=True, kw_only=True):
 
 
 def examine(
-    machine: Machine, *, version: str, status: Mapping[str, Any] | None, records: Path, token: Path
+    machine: Machine,
+    *,
+    version: str,
+    status: Mapping[str, Any] | None,
+    records: Path,
+    token: Path,
+    config: Path | None = None,
 ) -> Examined:
-    """Read the configuration and the files of all hosts that are here."""
+    """Read the configuration (`config`, or the user's own) and the files of all hosts that are here."""
     loaded, error = None, None
     try:
-        loaded = load_all(None, machine.environ)
+        loaded = load_all(config, machine.environ)
     except ConfigError as found:
         error = found
     known = Records(records)

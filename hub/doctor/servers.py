@@ -9,6 +9,7 @@ import ssl
 import stat
 import threading
 from collections.abc import Iterator
+from concurrent.futures import Future, wait
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -126,14 +127,12 @@ def _unpinned(words: list[str]) -> str | None:
 def addresses(examined: Examined) -> Iterator[Finding]:
     """URLs behind which nobody listens. All are tried at once."""
     wanted = [(name, upstream.url) for name, upstream in examined.upstreams() if upstream.url]
-    reasons: dict[str, str] = {}
-    threads = [threading.Thread(target=_try, args=(url, reasons), daemon=True) for url in {url for _, url in wanted}]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(ALL_CONNECTS_S)
+    reasons: dict[str, Future[str]] = {url: Future() for _, url in wanted}
+    for url, future in reasons.items():  # not an executor, which would wait for all of them in the end
+        threading.Thread(target=_try, args=(url, future), daemon=True).start()
+    wait(reasons.values(), ALL_CONNECTS_S)
     for name, url in wanted:
-        reason = reasons.get(url, "no answer")
+        reason = reasons[url].result() if reasons[url].done() else "no answer"
         if reason:
             parts = urlsplit(url)
             what = (
@@ -143,20 +142,21 @@ def addresses(examined: Examined) -> Iterator[Finding]:
             yield Finding("url", "problem", what, reason, fix)
 
 
-def _try(url: str, reasons: dict[str, str]) -> None:
+def _try(url: str, reason: "Future[str]") -> None:
+    """Connect; the reason why that cannot be done, or ""."""
     parts = urlsplit(url)
     port = parts.port or (443 if parts.scheme == "https" else 80)
     try:
         with socket.create_connection((parts.hostname or "", port), CONNECT_S) as connection:
             if parts.scheme == "https":
                 ssl.create_default_context().wrap_socket(connection, server_hostname=parts.hostname).close()
-        reasons[url] = ""
+        reason.set_result("")
     except TimeoutError:
-        reasons[url] = f"no answer within {CONNECT_S:.0f} s"
+        reason.set_result(f"no answer within {CONNECT_S:.0f} s")
     except ssl.SSLCertVerificationError as error:
-        reasons[url] = f"its certificate is not accepted: {error.verify_message}"
+        reason.set_result(f"its certificate is not accepted: {error.verify_message}")
     except (OSError, UnicodeError) as error:
-        reasons[url] = getattr(error, "strerror", None) or str(error)
+        reason.set_result(getattr(error, "strerror", None) or str(error))
 
 
 def open_files(examined: Examined) -> Iterator[Finding]:
