@@ -7,7 +7,7 @@ around it stays byte for byte is the business of `text.serverfile`, how a file i
 
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from difflib import get_close_matches
@@ -146,11 +146,17 @@ class Draft:
 
     def doubts(self, name: str) -> list[Remark]:
         """What would work, and probably not as meant, of this upstream."""
+        return [each for each in self._doubts() if name in each.keys]
+
+    def doubts_of_main(self) -> list[Remark]:
+        """What would work, and probably not as meant, in the main file."""
+        return [each for each in self._doubts() if each.file == self.main]
+
+    def _doubts(self) -> Sequence[Remark]:
         try:
-            loaded = load_all(self.main, self._environ, texts=self._texts)
+            return load_all(self.main, self._environ, texts=self._texts).warnings
         except ConfigError:
-            return []
-        return [each for each in loaded.warnings if name in each.keys]
+            return ()
 
     def save(self, now: datetime, backups: Path) -> list[Saved]:
         """Put the changed files in place.

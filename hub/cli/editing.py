@@ -134,11 +134,11 @@ def _edit(options: argparse.Namespace) -> int:
 
     editor = _editor()
     draft = Draft(options.config, os.environ)
+    was = draft.text()
     folder = Path(tempfile.mkdtemp(prefix="hubd-edit-"))
     copy = folder / draft.main.name
+    copy.write_bytes(was.encode())
     try:
-        was = draft.text()
-        copy.write_bytes(was.encode())
         while problems := _edited(editor, copy, draft):
             _show(problems)
             if not _again():
@@ -146,9 +146,14 @@ def _edit(options: argparse.Namespace) -> int:
         if draft.text() == was:
             print(f"nothing changed in {draft.main}")
         else:
+            for doubt in draft.doubts_of_main():
+                warn(str(doubt))
             _save(draft, "edited")
     except EditError as error:
-        return failed(EX_FAILED, f"{error}. Your text is in {copy}")
+        if copy.exists() and copy.read_bytes() != was.encode():
+            return failed(EX_FAILED, f"{error}. Your text is in {copy}")
+        shutil.rmtree(folder)
+        return failed(EX_FAILED, str(error))
     shutil.rmtree(folder)
     return EX_OK
 
@@ -171,6 +176,8 @@ def _edited(editor: list[str], copy: Path, draft: "Draft") -> "Sequence[Remark]"
         raise EditError(f"the editor ended with code {code}, and {draft.main} was left as it is")
     try:
         draft.replace(copy.read_bytes().decode())
+    except FileNotFoundError:
+        raise EditError(f"the editor left no file, and {draft.main} was left as it is") from None
     except UnicodeDecodeError:
         raise EditError(f"what was saved is not UTF-8 text, and {draft.main} was left as it is") from None
     return draft.problems_of_main()

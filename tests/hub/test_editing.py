@@ -221,7 +221,7 @@ def test_two_at_once_both_count(home):
 
 
 def editor(tmp_path, *texts):
-    """An editor that saves these texts, one each time it is started; a text of None: it fails."""
+    """An editor that saves these texts, one each time it is started."""
     (script := tmp_path / "my editor.py").write_text(
         "import pathlib, sys\n"
         f"texts = {texts!r}\n"
@@ -229,7 +229,6 @@ def editor(tmp_path, *texts):
         "at = len(count.read_text()) if count.exists() else 0\n"
         "count.write_text('x' * (at + 1))\n"
         "assert pathlib.Path(sys.argv[-1]).stat().st_mode\n"
-        "if texts[at] is None: sys.exit(3)\n"
         "if texts[at] != '': pathlib.Path(sys.argv[-1]).write_bytes(texts[at].encode('latin-1'))\n"
     )
     return f"{shlex.quote(sys.executable)} {shlex.quote(str(script))}"
@@ -256,7 +255,6 @@ def test_edit_begins_a_file_that_is_not_there(home, tmp_path):
         ("[upstreams", 78, "line 1: is not TOML"),
         (" \n", 78, "is empty"),
         ("# \xff\n", 1, "is not UTF-8 text"),
-        (None, 1, "the editor ended with code 3"),
     ],
 )
 def test_edit_keeps_what_is_wrong_out(home, tmp_path, text, code, expected):
@@ -266,12 +264,31 @@ def test_edit_keeps_what_is_wrong_out(home, tmp_path, text, code, expected):
     assert home.file.read_text() == DEMO
     copy = Path(said.rstrip().removesuffix(".").split(" is in ")[-1])
     assert copy.name == "hubd.toml"
-    assert copy.read_bytes() == (DEMO if text is None else text).encode("latin-1")
+    assert copy.read_bytes() == text.encode("latin-1")
     assert copy.parent.stat().st_mode & 0o777 == 0o700
 
 
-def test_an_editor_that_cannot_be_started(home):
-    assert "cannot start the editor /no/such" in home.run("edit", code=1, EDITOR="/no/such --thing")
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        ("/no/such --thing", "cannot start the editor /no/such"),
+        ("false", "the editor ended with code 1"),
+        ("rm", "the editor left no file"),
+    ],
+)
+def test_an_editor_that_fails_leaves_nothing_behind(home, tmp_path, command, expected):
+    home.write(DEMO)
+    (there := tmp_path / "tmp").mkdir()
+    said = home.run("edit", code=1, EDITOR=command, TMPDIR=str(there))
+    assert expected in said
+    assert "Your text" not in said
+    assert list(there.iterdir()) == []
+    assert home.file.read_text() == DEMO
+
+
+def test_edit_names_what_is_passed_over(home, tmp_path):
+    home.write(DEMO)
+    assert 'did you mean "drain_s"?' in home.run("edit", EDITOR=editor(tmp_path, f"drian_s = 1\n{DEMO}"))
 
 
 def test_a_person_may_edit_again(home, tmp_path):
