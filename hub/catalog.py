@@ -6,7 +6,7 @@ concerns one upstream is kept in its `Offers` and taken over while its snapshot 
 list is first asked for, once per revision of hosts.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from hashlib import sha256
 from typing import Final
@@ -46,6 +46,15 @@ MAX_TITLE_CHARS: Final = 80
 _SERVER_INFO = encode({SERVER_INFO_KEY: HUB_INFO})[1:-1]
 
 
+Age = Callable[[str, Kind], int]
+"""How many milliseconds ago a list of an upstream was read."""
+
+
+def just_read(upstream: str, kind: Kind) -> int:
+    """The age of a list that is new."""
+    return 0
+
+
 class Rules(Struct, frozen=True):
     """What the configuration says about how things appear, upstreams in its order."""
 
@@ -65,14 +74,13 @@ def merge(
     settling: bool = False,
     provisional: bool = False,
     previous: "Catalog | None" = None,
-    now_ms: int = 0,
 ) -> "Catalog":
     """The catalogue of `snapshots`; those of upstreams without a rule are left out.
 
     `claims` learns the configuration and every listed URI. `provisional` keeps listed URIs from being claimed: for
     catalogues made before all upstreams had their chance, so that claims go by configuration order and not by arrival
-    (naming.md 5.3). `settling` says that upstreams are still to come; `previous` saves work; `now_ms` dates new lists,
-    on the clock that `Catalog.page` is given. Without a `sealer`, cursors end with this catalogue.
+    (naming.md 5.3). `settling` says that upstreams are still to come; `previous` saves work. Without a `sealer`,
+    cursors end with this catalogue.
     """
     claims.configure(
         [rule.name for rule in rules.upstreams],
@@ -89,7 +97,7 @@ def merge(
     for rule, snapshot in present:
         offers = known.get(rule.name)
         if offers is None or not offers.still_right(snapshot, rule, rules.budget, listing):
-            offers = Offers(snapshot, rule, rules.budget, listing, old=offers, now_ms=now_ms)
+            offers = Offers(snapshot, rule, rules.budget, listing)
         merged.append(offers)
     return Catalog(merged, rules, claims, sealer or Sealer(load_keys(None)), settling=settling)
 
@@ -220,7 +228,7 @@ class Catalog:
         *,
         ui: bool = False,
         principal: str = "",
-        now_ms: int = 0,
+        age_ms: Age = just_read,
     ) -> Raw:
         """The result of a list request for hosts of `host_version`; `ui`: they declared the apps extension (X-22).
 
@@ -232,7 +240,7 @@ class Catalog:
                 each.chunk(kind, host_version, ui=ui, hidden=self._hidden.get((kind, each.name), NOTHING))
                 for each in self.offers
             ]
-            return self._result(kind, host_version, chunks, None, now_ms)
+            return self._result(kind, host_version, chunks, None, age_ms)
         entries = [
             (each, shown)
             for each in self.offers
@@ -246,7 +254,7 @@ class Catalog:
         following = None
         if start + size < len(entries):
             following = self._sealer.seal(purpose, b"%d" % (start + size))
-        return self._result(kind, host_version, items, following, now_ms)
+        return self._result(kind, host_version, items, following, age_ms)
 
     def _open_cursor(self, purpose: str, cursor: str) -> int:
         """The offset in a cursor. The list itself is part of its purpose, so that it ends when the list changes."""
@@ -255,7 +263,7 @@ class Catalog:
         except SealBroken:
             raise RemoteProtocolError(INVALID_PARAMS, "cursor expired, list again") from None
 
-    def _result(self, kind: Kind, host_version: str, items: list[bytes], cursor: str | None, now_ms: int) -> Raw:
+    def _result(self, kind: Kind, host_version: str, items: list[bytes], cursor: str | None, age_ms: Age) -> Raw:
         pieces = [b'{"%b":[' % kind.value.encode()]
         for item in filter(None, items):
             pieces += (item, b",")
@@ -267,17 +275,17 @@ class Catalog:
             scope = b"public" if self._public(kind) else b"private"
             fresh = b',"resultType":"complete","ttlMs":%d,"cacheScope":"%b","_meta":{%b}'
             meta = b",".join(filter(None, (_SERVER_INFO, meta)))
-            pieces.append(fresh % (self._ttl_ms(kind, now_ms), scope, meta))
+            pieces.append(fresh % (self._ttl_ms(kind, age_ms), scope, meta))
         elif meta:
             pieces.append(b',"_meta":{%b}' % meta)
         pieces.append(b"}")
         return Raw(b"".join(pieces))
 
-    def _ttl_ms(self, kind: Kind, now_ms: int) -> int:
+    def _ttl_ms(self, kind: Kind, age_ms: Age) -> int:
         """How long a modern host may go without asking again (K-12, K-14)."""
         if self._settling:
             return SETTLING_TTL_MS
-        return max(0, min([MAX_TTL_MS, *(_ttl_ms(each, kind, now_ms) for each in self._contributors(kind))]))
+        return max(0, min([MAX_TTL_MS, *(_ttl_ms(each.snapshot, kind, age_ms) for each in self._contributors(kind))]))
 
     def _public(self, kind: Kind) -> bool:
         """Whether every upstream that contributes says that its list is the same for everyone."""
@@ -335,11 +343,10 @@ class Catalog:
         return self._instructions
 
 
-def _ttl_ms(offers: Offers, kind: Kind, now_ms: int) -> int:
-    snapshot = offers.snapshot
+def _ttl_ms(snapshot: Snapshot, kind: Kind, age_ms: Age) -> int:
     fresh = snapshot.freshness.get(kind)
     if fresh is not None and fresh.ttl_ms is not None:
-        return fresh.ttl_ms - (now_ms - offers.received_ms[kind])
+        return fresh.ttl_ms - age_ms(snapshot.upstream, kind)
     if era_of(snapshot.version) is Era.MODERN:
         return 0  # it said nothing: K-9
     tells = peek_object(snapshot.capabilities[CAPABILITY[kind]]).get("listChanged") == Raw(b"true")

@@ -193,7 +193,6 @@ class Hub:
             settling=any(upstream.settling for upstream in upstreams),
             provisional=not self.settled,
             previous=previous,
-            now_ms=int(trio.current_time() * 1000),
         )
         if self.claims.changed:
             self._unsaved.set()
@@ -211,7 +210,6 @@ class Hub:
             settling=live.settling,
             provisional=live.settling,
             previous=previous,
-            now_ms=int(trio.current_time() * 1000),
         )
 
     def _apply_level(self, level: str | None) -> None:

@@ -75,8 +75,6 @@ class Offers:
         budget: int,
         claims: Claims,
         *,
-        old: "Offers | None" = None,
-        now_ms: int = 0,
         scoped: bool = False,
     ) -> None:
         self.snapshot = snapshot
@@ -97,7 +95,6 @@ class Offers:
         """The arguments of tools that modern hosts repeat in headers, by visible name."""
         self.varies = bool(self.apps) or any(each.app_only for each in self.shown[Kind.TOOL])
         """Whether hosts with user interfaces see more than those without."""
-        self.received_ms = {kind: _received_ms(kind, snapshot, old, now_ms) for kind in Kind}
         self._releases = claims.releases
 
     def still_right(self, snapshot: Snapshot, rule: UpstreamRule, budget: int, claims: Claims) -> bool:
@@ -112,7 +109,7 @@ class Offers:
     def scoped(self) -> "Offers":
         """The same entries under the upstream's own names and URIs."""
         if self._scoped is None:
-            self._scoped = Offers(self.snapshot, self.rule, self._budget, self._claims, old=self, scoped=True)
+            self._scoped = Offers(self.snapshot, self.rule, self._budget, self._claims, scoped=True)
         return self._scoped
 
     def former(self, kind: Kind) -> dict[str, Route]:
@@ -242,15 +239,6 @@ def _mirrors(fields: dict[str, Raw]) -> tuple[Mirror, ...]:
         return mirrored(fields.get("inputSchema", EMPTY))
     except InvalidMirror:
         return ()
-
-
-def _received_ms(kind: Kind, snapshot: Snapshot, old: Offers | None, now_ms: int) -> int:
-    """When this list arrived: earlier than now, if it is in the snapshot before, too."""
-    if old is None:
-        return now_ms
-    same_list = old.snapshot.lists.get(kind) is snapshot.lists.get(kind)
-    same_word = old.snapshot.freshness.get(kind) is snapshot.freshness.get(kind)
-    return old.received_ms[kind] if same_list and same_word else now_ms
 
 
 def _without_hub_keys(fields: dict[str, Raw]) -> dict[str, Raw]:

@@ -50,6 +50,8 @@ from hub.wire.modern import split_meta
 from hub.wire.translate import UnknownResultType, failure_for_host, params_for_upstream, result_for_host
 
 MAX_REMOVED: Final = 256
+FOREVER_MS: Final = 1 << 53
+"""The age of the lists of an upstream that is gone."""
 NO_COMPLETION: Final = Result(raw({"completion": {"values": [], "total": 0, "hasMore": False}}))
 
 
@@ -59,6 +61,8 @@ class UpstreamSide(Callee, Watched, Protocol):
     def changed(self, kinds: tuple[Kind, ...]) -> None: ...
 
     def nudge(self) -> None: ...
+
+    def age_ms(self, kind: Kind) -> int: ...
 
     def left(self, tenant: Tenant) -> None: ...
 
@@ -209,11 +213,15 @@ class Router:
                 text,
                 ui=UI_EXTENSION in peek_object(caller.capabilities.get("extensions")),
                 principal=caller.identity.principal,
-                now_ms=int(trio.current_time() * 1000),
+                age_ms=self._age_ms,
             )
             return Result(page)
 
         return list_
+
+    def _age_ms(self, name: str, kind: Kind) -> int:
+        upstream = self.upstreams.get(name)
+        return FOREVER_MS if upstream is None else upstream.age_ms(kind)
 
     # --- forwarded to one upstream ------------------------------------------------------------------------------------
 

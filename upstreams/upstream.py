@@ -178,6 +178,10 @@ class Upstream:
         """The revision that calls of `caller` are likely made in; "" while nothing is known."""
         return self.elders.version() if self.elders.serve(caller) else self.snapshot.version
 
+    def age_ms(self, kind: Kind) -> int:
+        """How long ago a list was read; of one that is known from an earlier run, how long this one lasts."""
+        return int((trio.current_time() - self.offered.read_at[kind]) * 1000)
+
     def nudge(self) -> None:
         """As `Standing.nudge`."""
         self.standing.nudge()

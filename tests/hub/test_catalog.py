@@ -463,8 +463,8 @@ def modern(name, ttl_ms=None, public=False, **more):
     return snapshot(name, ["t"], version=MODERN, freshness={Kind.TOOL: Freshness(ttl_ms, public)}, **more)
 
 
-def fresh(catalog, kind=Kind.TOOL, now_ms=0):
-    result = json.loads(bytes(catalog.page(kind, MODERN, None, now_ms=now_ms)))
+def fresh(catalog, kind=Kind.TOOL, age_ms=0):
+    result = json.loads(bytes(catalog.page(kind, MODERN, None, age_ms=lambda upstream, kind: age_ms)))
     return result["ttlMs"], result["cacheScope"]
 
 
@@ -490,18 +490,18 @@ def test_a_list_that_varies_with_the_host_is_private():
 
 
 @pytest.mark.covers("K-6", "K-12")
-def test_freshness_runs_out_from_the_arrival_of_the_list():
-    claims, a = Claims(), modern("a", 5000, True)
-    catalog = merged(a, claims=claims, now_ms=1000)
-    assert [fresh(catalog, now_ms=now)[0] for now in (1000, 4000, 9000)] == [5000, 2000, 0]
-    assert fresh(catalog.scoped("a"), now_ms=4000)[0] == 2000
-    prompts_changed = Snapshot(
-        a.upstream, MODERN, a.capabilities, {}, "", {**a.lists, Kind.PROMPT: ()}, a.freshness, a.local
-    )
-    catalog = merged(prompts_changed, claims=claims, now_ms=3000, previous=catalog)
-    assert fresh(catalog, now_ms=4000)[0] == 2000
-    catalog = merged(modern("a", 5000, True), claims=claims, now_ms=3000, previous=catalog)
-    assert fresh(catalog, now_ms=4000)[0] == 4000
+def test_freshness_runs_out_with_the_age_of_the_list():
+    catalog = merged(modern("a", 5000, True))
+    assert [fresh(catalog, age_ms=age)[0] for age in (0, 3000, 8000)] == [5000, 2000, 0]
+    assert fresh(catalog.scoped("a"), age_ms=3000)[0] == 2000
+
+
+@pytest.mark.covers("K-12")
+def test_each_part_of_a_merged_list_has_its_own_age():
+    catalog = merged(modern("a", 5000, True), modern("b", 7000, True))
+    ages = {"a": 1000, "b": 6500}
+    page = catalog.page(Kind.TOOL, MODERN, None, age_ms=lambda upstream, kind: ages[upstream])
+    assert json.loads(bytes(page))["ttlMs"] == 500
 
 
 # --- changes ---

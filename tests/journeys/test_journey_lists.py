@@ -278,3 +278,17 @@ async def test_freshness_of_a_merged_list_is_that_of_its_worst_part(autojump_clo
     async with a_house(fakes) as house:
         host = await house.host("http", MODERN)
         assert (await host.result("tools/list"))["cacheScope"] == "public"
+
+
+@pytest.mark.covers("K-6", "K-12")
+async def test_a_list_that_is_read_again_and_is_the_same_is_fresh_again(autojump_clock):
+    fakes = {"files": FakeUpstream(version=MODERN)}
+    fakes["files"].ttl_ms = 100_000
+    async with a_house(fakes) as house:
+        host = await house.host("http", MODERN)
+        catalog = house.hub.router.catalog
+        await trio.sleep(90)
+        assert 9_000 <= (await host.result("tools/list"))["ttlMs"] <= 11_000
+        await trio.sleep(60)
+        assert 49_000 <= (await host.result("tools/list"))["ttlMs"] <= 51_000
+        assert house.hub.router.catalog is catalog, "nothing has changed"
