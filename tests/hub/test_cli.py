@@ -73,6 +73,17 @@ def test_without_a_hub_one_sentence_says_what_to_do(place, command):
     assert re.fullmatch(r"hubd: no hub is running \(nothing listens on .*\); `hubd serve` starts one\n", err)
 
 
+def test_asking_the_hub_loads_nothing_heavy(place: Place) -> None:
+    code = (
+        "import sys; from hub.cli.main import main; main(['status']); from hub import show; show.status({});"
+        "print(*{'trio', 'msgspec', 'tomlkit', 'yaml', 'cryptography', 'watchfiles', 'config.schema'} & set(sys.modules))"
+    )
+    argv = [sys.executable, "-c", code]
+    root = Path(__file__).parents[2]
+    done = subprocess.run(argv, env=place.env, cwd=root, capture_output=True, text=True, timeout=PATIENCE_S, check=True)
+    assert done.stdout == "\n"
+
+
 def test_version(place):
     code, out, err = place.run("--version")
     assert (code, err) == (0, "")
