@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from hub.cli.base import EX_CONFIG, EX_FAILED, EX_OK, UsageError, add, as_json, client, failed
+from hub.cli.base import EX_CONFIG, EX_FAILED, EX_OK, UsageError, add, as_json, client, failed, note, warn
 from hub.control_client import ControlClient
 
 # --- the commands' arguments ------------------------------------------------------------------------------------------
@@ -137,6 +137,8 @@ def _reload(options: argparse.Namespace) -> int:
     if options.json:
         print(as_json(outcome))
     elif outcome["problem"] is None:
+        for warning in outcome["warnings"]:
+            warn(warning)
         print(outcome["summary"])
         for setting in outcome["pending"]:
             print(f"{setting} takes effect at the next start")
@@ -150,9 +152,12 @@ def _logs(options: argparse.Namespace) -> int:
 
     with client() as hub:
         records = hub.follow(options.name, options.lines) if options.follow else hub.logs(options.name, options.lines)
+        record = None
         for record in records:
             line = json.dumps(record, ensure_ascii=False) if options.json else show.record(record)
             print(line, flush=options.follow)
+    if record is None and options.lines:
+        note(f"nothing has happened to {options.name} since the hub started")
     return EX_OK
 
 
@@ -160,10 +165,10 @@ def _count(text: str) -> int:
     """A number of lines.
 
     Raises:
-        ValueError: it is none.
+        ArgumentTypeError: it is none.
     """
-    if not text.isdigit():
-        raise ValueError
+    if not (text.isascii() and text.isdigit()):
+        raise argparse.ArgumentTypeError(f"expected a number of lines such as 50, not {text}")
     return int(text)
 
 

@@ -44,6 +44,7 @@ def test_logs_show_and_follow_what_a_server_says_and_what_becomes_of_it(tmp_path
         "on": {"tools/call:die": [["stderr", "bye\n"], ["exit", 3]]},
     }
     config = toml("talker", script) + '[upstreams.talker.env]\nKEY = "hunter2"\n'
+    config += '[upstreams.off]\ncommand = "none"\ndisabled = true\n'
     with running_hub(tmp_path, config) as hub:
         until(hub, "talker", lambda row: row["state"] == "connected")
         done = hubd(hub, "logs", "talker")
@@ -79,8 +80,11 @@ def test_logs_show_and_follow_what_a_server_says_and_what_becomes_of_it(tmp_path
 
         done = hubd(hub, "logs", "nobody")
         assert (done.returncode, done.stdout) == (1, "")
-        assert "no upstream nobody; there are: talker" in done.stderr
-        assert hubd(hub, "logs", "talker", "-n", "few").returncode == 2
+        assert "no upstream nobody; there are: talker, off" in done.stderr
+        assert "expected a number of lines such as 50, not few" in hubd(hub, "logs", "talker", "-n", "few").stderr
+        off = hubd(hub, "logs", "off")
+        assert (off.returncode, off.stdout) == (0, "")
+        assert "nothing has happened to off" in off.stderr
 
 
 def test_the_end_of_the_hub_ends_a_follower(tmp_path):

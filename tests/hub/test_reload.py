@@ -124,6 +124,8 @@ def test_what_is_added_comes_and_what_is_removed_goes(tmp_path):
         assert reload(hub)["changed"] is False
         assert pids(hub) == after
         assert after["a"] == before["a"]
+        hub.config.write_text("drian_s = 1\n" + hub.config.read_text())
+        assert 'did you mean "drain_s"?' in hubd(hub, "reload").stderr
         assert host.heard.count(LISTED) == 2
 
 
