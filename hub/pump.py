@@ -17,7 +17,7 @@ from time import monotonic  # noqa: TID251 - nothing here runs under trio
 
 from hub.pipes import CHUNK_BYTES, LARGE_CHUNK_BYTES, Outlet, ToHost, ToHub
 from hub.recall import UNDERSTOOD, Recall
-from hub.starter import Attempt, Unavailable, attend, log_path
+from hub.starter import Attempt, Unavailable, attend, holder, log_path
 
 EX_OK, EX_UNAVAILABLE, EX_TEMPFAIL = 0, 69, 75
 MAX_LOSSES = 5
@@ -48,6 +48,8 @@ class Pump:
         """What the host has said and no hub has got."""
         self._hub: _socket.socket | None = None
         self._hub_listens = self._parted = self._host_ended = self._had_hub = False
+        self._leaving = b""
+        """Which daemon has said goodbye: until it is gone it is none to go back to."""
         self._attempt: Attempt | None = None
         self._seek_at = self._pause_s = 0.0
         self._losses: list[float] = []
@@ -193,6 +195,8 @@ class Pump:
         if not greeted and self._recall.greeted:
             self._resume()
         elif self._recall.unsubscribed or self._recall.stopping:
+            if self._recall.stopping and not self._leaving:
+                self._leaving = holder(self._directory)
             self._put_in()
 
     def _tell(self, events: int) -> None:
@@ -226,6 +230,7 @@ class Pump:
 
     def _wait(self) -> None:
         """Look for a hub, but start none."""
+        self._leaving = self._leaving or holder(self._directory)
         self._pause_s = FIRST_PAUSE_S
         self._seek_at = monotonic() + self._pause_s
 
@@ -235,7 +240,7 @@ class Pump:
         if monotonic() < self._seek_at and not (attempt and attempt.child):
             return
         if attempt is None:
-            hub = attend(self._directory)
+            hub = attend(self._directory, self._leaving)
             self._pause_s = min(self._pause_s * 1.6, LONGEST_PAUSE_S)
             self._seek_at = monotonic() + self._pause_s
         else:
@@ -255,7 +260,7 @@ class Pump:
             self._attempt.close()
             self._attempt = None
         self._hub = hub
-        self._hub_listens, self._parted = True, False
+        self._hub_listens, self._parted, self._leaving = True, False, b""
         first = self._preamble + self._recall.greeting()
         self._to_hub.put(first, own=len(first))
         if self._recall.greeted:

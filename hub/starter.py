@@ -86,15 +86,29 @@ class Attempt:
             self._turn_descriptor = -1
 
 
-def attend(directory: str) -> _socket.socket | None:
-    """A connection to the daemon if one is alive by itself; None: not now.
+def attend(directory: str, gone: bytes) -> _socket.socket | None:
+    """A connection to the daemon if one is alive by itself, other than the one that is `gone`; None: not now.
 
     Its lock is looked at first: where a service manager holds the socket, connecting would start a daemon.
     """
     try:
-        return connect(f"{directory}/hubd.sock") if is_alive(f"{directory}/hubd.lock") else None
+        if is_alive(f"{directory}/hubd.lock") and holder(directory) != gone:
+            return connect(f"{directory}/hubd.sock")
     except OSError:
-        return None
+        pass
+    return None
+
+
+def holder(directory: str) -> bytes:
+    """Who has the daemon's lock, or had it last."""
+    try:
+        descriptor = os.open(f"{directory}/hubd.lock", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return b""
+    try:
+        return os.read(descriptor, 32)
+    finally:
+        os.close(descriptor)
 
 
 def connect(path: str) -> _socket.socket | None:

@@ -1,6 +1,7 @@
 """`hubd connect` as a real process while hubs come and go: the hub is this test, which says and hears each line."""
 
 import contextlib
+import itertools
 import json
 import shutil
 import socket
@@ -80,9 +81,12 @@ class Connection:
 class Hub:
     """Lock and socket of a daemon, until it dies."""
 
+    _numbers = itertools.count(1)
+
     def __init__(self) -> None:
         self._lock: Lock = take_lock(lock_path())
         self._lock.__enter__()
+        self.rename()
         self.listener = bind_unix(socket_path())
         self.listener.settimeout(PATIENCE_S)
         self._connections: list[Connection] = []
@@ -95,6 +99,10 @@ class Hub:
         assert isinstance(first, dict)
         assert first["bye"] is True
         return connection
+
+    def rename(self) -> None:
+        """Be another process than before, as far as the lock tells."""
+        lock_path().write_text(f"{next(self._numbers)}\n")
 
     def die(self) -> None:
         """As the kernel ends it: nothing is removed."""
@@ -390,6 +398,7 @@ def test_stops_in_order_are_not_counted(shim, hubs):
     for _ in range(8):
         connection.say(BYE)
         assert connection.hear() == UNDERSTOOD
+        shim.first.rename()
         connection.close()
         connection = reintroduced(shim.first)
     shim.leave()
