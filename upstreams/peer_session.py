@@ -118,6 +118,7 @@ class PeerSession:
             on_request=self._on_request,
             on_notification=self._on_notification,
             on_end=self._ended,
+            on_complaint=self.events.note,
             name=self.name,
         )
         return self.peer

@@ -101,6 +101,8 @@ class StdioSession(PeerSession):
                 facts = await shake_hands(self.peer, self._config, expected, self.terms.capabilities)
         except trio.TooSlowError:
             text = f"{self.name} did not complete the handshake within {start_s:g} seconds"
+            if self.peer.bad_messages and not self.peer.messages:
+                text += "; what it writes to its standard output is not MCP, see `hubd logs`: is it a server?"
             return UpstreamUnavailable(text, upstream=self.name)
         except HubError as error:
             return about(error, self.name)

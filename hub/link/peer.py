@@ -78,8 +78,9 @@ class _Waiter:
 class Peer:
     """The other end of a `Channel`. Ids are ours, counted up and never used twice (B-3, B-4).
 
-    `on_end` is called once, before callers learn that there will be no answer. `takes_requests` False: the revision has
-    no requests in that direction (T-3); they are counted and not answered.
+    `on_end` is called once, before callers learn that there will be no answer. `on_complaint` hears, now and then, what
+    was no message. `takes_requests` False: the revision has no requests in that direction (T-3); they are counted and
+    not answered.
     """
 
     def __init__(
@@ -89,6 +90,7 @@ class Peer:
         on_request: OnRequest,
         on_notification: OnNotification,
         on_end: Callable[[], None] | None = None,
+        on_complaint: Callable[[str], None] | None = None,
         name: str = "peer",
         strict: bool = False,
     ) -> None:
@@ -96,6 +98,7 @@ class Peer:
         self._on_request = on_request
         self._on_notification = on_notification
         self._on_end = on_end
+        self._on_complaint = on_complaint
         self._name = name
         self._strict = strict
         self._last_id = 0
@@ -280,6 +283,9 @@ class Peer:
         if now - self._complained_at >= COMPLAIN_EVERY_S:
             self._complained_at = now
             log.warning("%s sent what is not a message (%s): %r", self._name, error, data[:SHOWN_BYTES])
+            if self._on_complaint is not None:
+                shown = data[:SHOWN_BYTES].decode(errors="replace")
+                self._on_complaint(f"sent what is not a message: {shown}")
         if self._bad_in_a_row >= MAX_BAD_MESSAGES:
             raise BadPeer(f"sent {MAX_BAD_MESSAGES} lines in a row that are not messages")
 

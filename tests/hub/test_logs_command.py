@@ -87,6 +87,15 @@ def test_logs_show_and_follow_what_a_server_says_and_what_becomes_of_it(tmp_path
         assert "nothing has happened to off" in off.stderr
 
 
+@pytest.mark.covers("F-P-07")
+def test_what_is_no_server_is_called_so(tmp_path):
+    config = '[upstreams.talk]\ncommand = "sh"\nargs = ["-c", "echo Welcome; cat >/dev/null; exit 1"]\n'
+    with running_hub(tmp_path, config + "timeouts = { start = 1, probe = 0.3 }\nrestart = { attempts = 1 }\n") as hub:
+        row = until(hub, "talk", lambda row: row["state"] == "failed")
+        assert row["last_error"].endswith("not MCP, see `hubd logs`: is it a server?")
+        assert "sent what is not a message: Welcome\n" in hubd(hub, "logs", "talk").stdout
+
+
 def test_the_end_of_the_hub_ends_a_follower(tmp_path):
     with (
         running_hub(tmp_path, toml("quiet", {})) as hub,
