@@ -24,13 +24,14 @@ from hub.downstream import Downstreams
 from hub.link.exchange import OWNER, Caller, Identity, UpstreamUnavailable
 from hub.naming import Claims
 from hub.notify import LogLevels, Notifier
-from hub.projects import Live, Projects
+from hub.projects import Live, Projects, rule_of
 from hub.registry import Downstream
 from hub.relay import HostExchange, release_progress, remind_hosts
 from hub.router import Router
 from hub.seal import Sealer
 from hub.wire.jsonrpc import Failure, Request, peek_array, peek_object, raw
 from hub.wire.mcp import HUBD_VERSION, L4, TOOLS_CALL, Kind
+from hub.workplaces import split_name
 from upstreams.journal import Journal
 from upstreams.last_known import LastKnown
 from upstreams.lifecycle import State
@@ -228,10 +229,11 @@ class Hub:
     async def apply_projects(self) -> None:
         """As `hub.projects.Running.apply_projects`."""
         await self.prepare(self.config)
-        before = set(self.supervisor.upstreams)
+        before = dict(self.supervisor.upstreams)
         self.supervisor.apply(self._with_projects(self.config))
-        for name in before - self.supervisor.upstreams.keys():
-            self.router.subscriptions.removed(name)
+        for name in before.keys() - self.supervisor.upstreams.keys():
+            rule = rule_of(name, before[name].config)
+            self.router.removed(name, rule.sid, split_name(name)[1])
         self.notifier.rebuild()
 
     def moved(self, host: Downstream) -> None:
@@ -251,7 +253,7 @@ class Hub:
         self.supervisor.apply(self._with_projects(config))
         for rule in rules.upstreams:
             if rule.name not in config.upstreams:
-                self.router.removed(rule)
+                self.router.removed(rule.name, rule.sid)
         for name in {rule.name for rule in {*rules.upstreams} ^ {*self.rules.upstreams}}:
             self.notifier.changed(name)
         if self.notifier.dirty or rules != self.rules:

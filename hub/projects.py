@@ -30,7 +30,17 @@ from hub.naming import Claims
 from hub.registry import Downstream
 from hub.wire.jsonrpc import Result, encode_notification, peek_array, peek_object, peek_str
 from hub.wire.mcp import LIST_CHANGED, LIST_ROOTS
-from hub.workplaces import Allowed, Found, Looks, Reader, first_directory, is_name, scope_of
+from hub.workplaces import (
+    Allowed,
+    Found,
+    Looks,
+    Reader,
+    first_directory,
+    is_name,
+    join_name,
+    scope_of,
+    split_name,
+)
 from upstreams.place import Flag
 from upstreams.supervisor import Supervisor
 
@@ -89,21 +99,13 @@ class Live:
     @property
     def upstreams(self) -> dict[str, UpstreamConfig]:
         """Its own, by the names they run under."""
-        return {f"{name}{self.scope}": config for name, config in self.project.upstreams.items()}
+        return {join_name(name, self.scope): config for name, config in self.project.upstreams.items()}
 
     def rules(self, common: Rules) -> Rules:
         """How things appear to hosts at work here: the user's servers, but for those it has itself, then its own."""
         own = self.project.upstreams
         stay = [rule for rule in common.upstreams if rule.name not in own]
-        mine = [
-            UpstreamRule(
-                name=f"{name}{self.scope}",
-                prefix=name if config.prefix is None else config.prefix,
-                aliases=config.aliases,
-                apps=config.apps,
-            )
-            for name, config in own.items()
-        ]
+        mine = [rule_of(name, config) for name, config in self.upstreams.items()]
         return structs.replace(common, upstreams=(*stay, *mine))
 
 
@@ -394,6 +396,12 @@ class Projects:
         self._stale = True
         if (reported := self.reporting.get(live.scope)) is not None:
             self._no_more_waiting(live.scope, reported)
+
+
+def rule_of(name: str, config: UpstreamConfig) -> UpstreamRule:
+    """How a server of a project appears that runs as `name`."""
+    prefix = split_name(name)[0] if config.prefix is None else config.prefix
+    return UpstreamRule(name=name, prefix=prefix, aliases=config.aliases, apps=config.apps)
 
 
 def _beside(host: Downstream) -> Callable[..., bool]:

@@ -16,7 +16,7 @@ from msgspec import Raw
 from hub.apps import Affinity
 from hub.bridge.carry import Callee, Carrier
 from hub.bridge.handles import View
-from hub.catalog import Catalog, Route, UpstreamRule, localise, untag_arguments
+from hub.catalog import Catalog, Route, localise, untag_arguments
 from hub.link.exchange import HubError, Interim, Operation, Tenant, UpstreamProtocolError, failure_from
 from hub.listeners import Watched
 from hub.notify import LogLevels
@@ -94,8 +94,9 @@ class Router:
         self._refresh = refresh
         self._carrier = carrier
         self._affinity = Affinity()
-        self._removed: dict[str, str] = {}
-        """Upstreams that were removed lately, by the server ids that their names begin with."""
+        self._removed: dict[tuple[str | None, str], str] = {}
+        """Upstreams that were removed lately, by the endpoint of their project, None for all, and the server ids that
+        their names begin with."""
         self.subscriptions = Subscriptions(self)
         self._handlers: dict[str, Callable[[Request, HostExchange], Awaitable[Reply]]] = {
             PING: self._ping,
@@ -135,10 +136,12 @@ class Router:
         for upstream in self.upstreams.values():
             upstream.roots_changed(tenant)
 
-    def removed(self, rule: UpstreamRule) -> None:
-        """An upstream is not configured any more; hosts that still ask for what it had are told so."""
-        self.subscriptions.removed(rule.name)
-        self._removed[rule.sid] = rule.name
+    def removed(self, name: str, sid: str, scope: str | None = None) -> None:
+        """An upstream is not configured any more; hosts that still ask for what it had are told so, of what a project
+        had only those at work there."""
+        self.subscriptions.removed(name)
+        self._carrier.tasks.forget(name)
+        self._removed[scope, sid] = name
         if len(self._removed) > MAX_REMOVED:
             del self._removed[next(iter(self._removed))]
 
@@ -244,14 +247,16 @@ class Router:
         """The route of a name the catalogue does not have: perhaps not yet, perhaps not any more (naming.md 3.3)."""
         await self.settled.wait()
         catalog = self._catalog(exchange.scope)
-        if (route := catalog.route(kind, name)) is None and (owner := self._suspect(name, catalog)):
+        if (route := catalog.route(kind, name)) is None and (owner := self._suspect(name, exchange.scope)):
             await self._refresh(owner, kind)
             route = self._catalog(exchange.scope).route(kind, name)
         return route
 
-    def _suspect(self, name: str, catalog: Catalog) -> str | None:
+    def _suspect(self, name: str, scope: str | None) -> str | None:
         """The upstream that an unknown name would belong to, or did: whoever looks for that one will find out."""
-        return catalog.scope or catalog.suspect(name) or self._removed.get(name.partition("__")[0])
+        catalog, sid = self._catalog(scope), name.partition("__")[0]
+        removed = self._removed.get((scope, sid)) or self._removed.get((None, sid))
+        return catalog.scope or catalog.suspect(name) or removed
 
     async def _read_resource(self, request: Request, exchange: HostExchange) -> Reply:
         uri = peek_str(request.params.get("uri"))

@@ -178,6 +178,17 @@ def is_project(scope: str) -> bool:
     return scope.startswith(_MARK)
 
 
+def join_name(own: str, scope: str) -> str:
+    """What a server of a project runs as."""
+    return own + scope
+
+
+def split_name(name: str) -> tuple[str, str]:
+    """The opposite of `join_name`."""
+    own, mark, rest = name.rpartition(_MARK)
+    return own, mark + rest
+
+
 def first_directory(uris: Iterable[str]) -> Path | None:
     """The first of these roots that is a directory of this machine."""
     for uri in uris:

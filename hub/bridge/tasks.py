@@ -73,6 +73,10 @@ class Tasks:
         ttl_ms = int(upstream.config.timeouts.call_total * 1000)
         return structs.replace(operation, params={**operation.params, "task": raw({"ttl": ttl_ms})})
 
+    def forget(self, name: str) -> None:
+        """An upstream is no more."""
+        self._required.pop(name, None)
+
     async def settle(
         self, upstream: TaskServer, operation: Operation, exchange: Exchange, reply: Reply, request: Request
     ) -> Reply:

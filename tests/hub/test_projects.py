@@ -116,6 +116,21 @@ async def test_nothing_runs_that_was_not_allowed(shop: Shop):
         assert house.hub.projects.warnings == []
 
 
+async def test_who_asks_for_what_a_project_had_is_told_that_it_is_gone(shop: Shop):
+    shop.write(DB + '[upstreams.mail]\ncommand = "mail"\n')
+    async with a_house(shop.fakes("db", "mail"), projects=shop.projects) as house:
+        inside = await house.host("lines", L4, workplace=shop.root)
+        outside = await house.host("lines", L4, workplace=shop.home)
+        assert await inside.names() == ["db__db", "mail__mail"]
+        shop.write(DB)
+        await sees(inside, ["db__db"])
+        gone = await inside.call("mail__mail")
+        assert gone["isError"]
+        assert "is not in the hub's configuration any more" in gone["content"][0]["text"]
+        error = await outside.error("tools/call", {"name": "mail__mail"})
+        assert error["message"].startswith("Unknown tool"), "nobody else learns of it"
+
+
 async def test_files_that_change_are_followed_once_they_are_allowed(shop: Shop):
     shop.write(DB)
     async with a_house(shop.fakes("db", "mail"), projects=shop.projects) as house:
