@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hub.cli.base import EX_FAILED, EX_OK, UsageError, add, add_config, agreed, ask, failed, is_attended, now
+from hub.cli.base import EX_FAILED, EX_OK, UsageError, add, add_config, agreed, ask, failed, is_attended, note, now
 from hub.cli.hosts import chosen_hosts, diff, text_diff
 
 if TYPE_CHECKING:
@@ -69,6 +69,10 @@ def _import(options: argparse.Namespace) -> int:
         if is_attended() and not options.yes and not agreed(f"Write {names}?", default=True):
             return failed(EX_FAILED, "nothing was changed")
         _write(writes, left, machine)
+        if writes and not options.disable_originals:
+            note(
+                "the hosts still start these servers, too, until `hubd import --disable-originals` turns them off there"
+            )
     return code
 
 
@@ -157,9 +161,13 @@ def _summarise(result: "Import", skipped: list["Skipped"]) -> None:
     from hub.show import table
     from hub.wire.printable import printable
 
+    new = {name for name, _ in result.taken}
     rows = [
         *((s.place.title, s.key, f"taken as {name}", _remarks(s)) for name, s in result.taken),
-        *((s.place.title, s.key, f"hubd has it as {name}", "") for name, s in result.known),
+        *(
+            (s.place.title, s.key, f"{'same as' if name in new else 'hubd has it as'} {name}", "")
+            for name, s in result.known
+        ),
         *((s.place.title, s.key, "skipped", s.why) for s in (*result.skipped, *skipped)),
     ]
     if not rows:

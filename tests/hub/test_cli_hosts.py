@@ -139,6 +139,7 @@ def test_import_writes_a_file_for_each_host(home):
     assert not (home[0] / ".config" / "hubd").exists()
     said = hubd(home, "import", "--secrets", "keep")
     assert "ghp_" not in said
+    assert "--disable-originals" in said
     imported = home[0] / ".config" / "hubd" / "imported"
     assert {path.stem for path in imported.iterdir()} == {id for id in HOMES if HOMES[id].servers}
     assert all(stat.S_IMODE(path.stat().st_mode) == 0o600 for path in imported.iterdir())
@@ -147,6 +148,14 @@ def test_import_writes_a_file_for_each_host(home):
     again = hubd(home, "import")
     assert "taken as" not in again
     assert "hubd has it as linear" in again
+
+
+def test_a_server_of_two_hosts_is_taken_once(home):
+    windsurf = json.loads(HOMES["cline"].text)
+    (home[0] / HOMES["windsurf"].path).write_text(json.dumps(windsurf))
+    said = hubd(home, "import", "--dry-run", "windsurf", "cline")
+    assert "taken as fetch" in said
+    assert "same as fetch" in said
 
 
 def test_originals_are_turned_off_or_taken_out(home):
