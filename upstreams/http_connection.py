@@ -231,6 +231,6 @@ def _reason(error: BaseException) -> str:
         return f"TLS failed ({error.reason or 'connection closed'})"
     if isinstance(error, socket.gaierror):
         return "its host name does not resolve"
-    if isinstance(error, OSError) and error.strerror:
-        return error.strerror.lower()
+    if isinstance(error, OSError) and error.errno:
+        return os.strerror(error.errno).lower()  # its own text repeats the address, as a tuple
     return "the connection failed"

@@ -233,7 +233,7 @@ async def test_connection_refused() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
     client = HttpClient("far", parse_url(f"http://127.0.0.1:{port}/mcp?secret=1"))
-    with pytest.raises(UpstreamUnavailable, match="connection refused") as caught:
+    with pytest.raises(UpstreamUnavailable, match=rf"at http://127\.0\.0\.1:{port}: connection refused$") as caught:
         await fetch(client)
     assert caught.value.executed is Executed.NO
     assert "secret" not in str(caught.value)
