@@ -20,7 +20,7 @@ import trio
 
 from hub.link.exchange import Caller, Exchange, HubError, UpstreamUnavailable
 from hub.wire.jsonrpc import Failure
-from upstreams.listening import Pauses
+from upstreams.lifecycle import Pauses
 from upstreams.place import Flag, Place
 from upstreams.watches import ANSWER_S, Holder
 
@@ -191,8 +191,8 @@ class Holdings:
             if household.pauses is None:
                 household.pauses = Pauses()
             else:
-                await trio.sleep(household.pauses.next_s())
-            household.pauses.opened()
+                await trio.sleep(household.pauses.next_s(trio.current_time()))
+            household.pauses.opened(trio.current_time())
             if household.held and household.place is None:
                 await self._places.reopen_for(household.exchange)
         except HubError as error:

@@ -88,8 +88,34 @@ def diagram() -> str:
     return "\n".join(lines)
 
 
+class Pauses:
+    """How long to wait before something is opened again: longer each time, unless it lasted. `jitter` returns a number
+    from -1 to 1."""
+
+    def __init__(self, jitter: Callable[[], float] = lambda: 0.0) -> None:
+        self._jitter = jitter
+        self._next_s = FIRST_PAUSE_S
+        self._opened_at: float | None = None
+
+    def __repr__(self) -> str:
+        return f"<Pauses, next {self._next_s:g} s>"
+
+    def opened(self, now: float) -> None:
+        """It opened."""
+        self._opened_at = now
+
+    def next_s(self, now: float) -> float:
+        """It ended, or could not be opened: how many seconds to wait."""
+        if self._opened_at is not None and now - self._opened_at >= HEALTHY_S:
+            self._next_s = FIRST_PAUSE_S
+        self._opened_at = None
+        pause_s = self._next_s * (1 + JITTER * self._jitter())
+        self._next_s = min(self._next_s * 2, LONGEST_PAUSE_S)
+        return pause_s
+
+
 class Backoff:
-    """When to try again. `jitter` returns a number from -1 to 1; `attempts` 0 never gives up."""
+    """When to try again, and when to give up: after so many `attempts` in a row that failed; 0: never."""
 
     def __init__(self, jitter: Callable[[], float], *, attempts: int = ATTEMPTS) -> None:
         self._jitter = jitter
@@ -97,19 +123,20 @@ class Backoff:
         self.reset()
 
     def __repr__(self) -> str:
-        return f"<Backoff {self.failures} failed in a row, next pause {self._pause_s:g} s>"
+        return f"<Backoff {self.failures} failed in a row, {self._pauses!r}>"
 
     def reset(self) -> None:
         """Forget all failures."""
         self.failures = 0
-        self._pause_s = FIRST_PAUSE_S
-        self._opened_at: float | None = None
+        self._pauses = Pauses(self._jitter)
+        self._is_open = False
         self._failed_at = float("-inf")
 
     def opened(self, now: float) -> None:
         """A session opened."""
         self.failures = 0
-        self._opened_at = now
+        self._is_open = True
+        self._pauses.opened(now)
 
     def failed(self, now: float) -> float | None:
         """A session ended, or could not be opened: how many seconds to wait, or None to give up.
@@ -118,16 +145,11 @@ class Backoff:
         loop is as slow as a server that does not start.
         """
         self._failed_at = now
-        if self._opened_at is None:
-            self.failures += 1
-        elif now - self._opened_at >= HEALTHY_S:
-            self._pause_s = FIRST_PAUSE_S
-        self._opened_at = None
+        self.failures += not self._is_open
+        self._is_open = False
         if self.attempts and self.failures >= self.attempts:
             return None
-        pause_s = self._pause_s * (1 + JITTER * self._jitter())
-        self._pause_s = min(self._pause_s * 2, LONGEST_PAUSE_S)
-        return pause_s
+        return self._pauses.next_s(now)
 
     def retry_in_s(self, now: float) -> float:
         """Given up: how long until a call may cause another attempt; 0 for now."""

@@ -14,14 +14,13 @@ from msgspec import Raw
 from hub.link.exchange import DeadlineExceeded, HubError
 from hub.wire.jsonrpc import Failure, Notification, peek_array, peek_object, peek_str, raw
 from hub.wire.mcp import ACKNOWLEDGED, CAPABILITY, LIST_CHANGED, LIST_FLAGS, METHOD_NOT_FOUND, UPDATED, Era, Kind
+from upstreams.lifecycle import Pauses
 from upstreams.session import Session, capability
 from upstreams.watches import ANSWER_S, Stand, Watches, not_offered
 
 log = logging.getLogger(__name__)
 
 DEBOUNCE_S: Final = 0.05
-FIRST_PAUSE_S: Final = 1.0
-LONGEST_PAUSE_S: Final = 60.0
 
 
 class Changes(Protocol):
@@ -86,7 +85,7 @@ class Listening:
         pauses = Pauses()
         again = False
         while True:
-            pauses.opened()
+            pauses.opened(trio.current_time())
             reply: object
             try:
                 reply = await self._session.listen(
@@ -98,7 +97,7 @@ class Listening:
                 log.info("%s has no subscriptions: its lists are read again from time to time", self._watches.upstream)
                 return
             log.debug("%s no longer tells of its lists: %r", self._watches.upstream, reply)
-            await trio.sleep(pauses.next_s())
+            await trio.sleep(pauses.next_s(trio.current_time()))
             again = True
 
     def _hear_lists(self, notification: Notification, *, again: bool) -> None:
@@ -135,7 +134,7 @@ class Listening:
 
     async def _replace(self, old: Stream | None, new: Stream, nursery: trio.Nursery) -> None:
         """Open `new` in place of `old`, which stays if the upstream does not agree."""
-        self._pauses.opened()
+        self._pauses.opened(trio.current_time())
         nursery.start_soon(self._follow, new)
         with trio.move_on_after(ANSWER_S):
             await new.answered.wait()
@@ -183,7 +182,8 @@ class Listening:
         """There is no stream any more: open another one, but not at once."""
         log.debug("%s no longer tells of its resources: %r", self._watches.upstream, stream.refusal)
         self._current = None
-        self._not_before = trio.current_time() + self._pauses.next_s()
+        now = trio.current_time()
+        self._not_before = now + self._pauses.next_s(now)
         self._watches.reset()
 
     def _hear(self, stream: Stream, notification: Notification) -> None:
@@ -195,22 +195,6 @@ class Listening:
             honoured = peek_object(notification.params.get("notifications"))
             stream.confirmed = _strings(honoured.get("resourceSubscriptions"))
             stream.answered.set()
-
-
-class Pauses:
-    """How long to wait before a stream is opened again: longer each time, unless it lasted."""
-
-    def __init__(self) -> None:
-        self._pause_s = 0.0
-        self._opened_at = float("-inf")
-
-    def opened(self) -> None:
-        self._opened_at = trio.current_time()
-
-    def next_s(self) -> float:
-        lasted = trio.current_time() - self._opened_at > LONGEST_PAUSE_S
-        self._pause_s = FIRST_PAUSE_S if lasted or not self._pause_s else min(self._pause_s * 2, LONGEST_PAUSE_S)
-        return self._pause_s
 
 
 def _strings(value: Raw | None) -> frozenset[str]:

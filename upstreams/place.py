@@ -83,6 +83,8 @@ class Place:
         self.level = Level(name, timeouts.list)
         self.watches = Watches(name)
         """What hosts watch over it."""
+        self.not_before = float("-inf")
+        """When it may be opened."""
         self.scope = trio.CancelScope()
         self._start_s = timeouts.start
         self._make = make
@@ -164,6 +166,7 @@ class Place:
         on_end: Callable[[], None],
     ) -> None:
         opening = _Opening(self, nursery, on_open)
+        await trio.sleep_until(self.not_before)
         async with slots:
             give_up_at = trio.current_time() + self._start_s + GUARD_S
             nursery.start_soon(self._serve, nursery, opening, on_end)

@@ -19,7 +19,7 @@ from hub.link.exchange import (
 )
 from hub.wire.jsonrpc import Result, raw
 from hub.wire.mcp import L4, MODERN, Era
-from upstreams.lifecycle import State
+from upstreams.lifecycle import HEALTHY_S, State
 from upstreams.pool import MAX_GONE, MAX_SESSIONS
 from upstreams.sharing import Sharing, sharing_of, terms_of, union
 from upstreams.supervisor import Supervisor
@@ -537,6 +537,49 @@ async def test_one_that_cannot_be_opened_is_said_and_tried_again_later(nursery, 
     assert await do(house, host) == [0, 1]
     house.refusal = UpstreamUnauthorized("a wants credentials")
     assert isinstance(await attempt(house, Host("two")), UpstreamUnauthorized)
+
+
+@pytest.mark.covers("F-P-02")
+async def test_one_that_ends_again_and_again_is_opened_less_and_less_often(nursery, autojump_clock):
+    house = await a_house(nursery, session_mode="per_host")
+    host, waited = Host(), []
+    for _ in range(7):
+        began = trio.current_time()
+        await do(house, again(host))
+        waited.append(trio.current_time() - began)
+        await house.fake.conversation.close()
+        await settle()
+    assert waited[0] < 0.1
+    assert waited[1] < 0.1, "the first time it is opened anew at once"
+    for wait, pause in zip(waited[2:], (1, 2, 4, 8, 16), strict=True):
+        assert pause * 0.7 < wait < pause * 1.3
+    error = await attempt(house, again(host))
+    assert isinstance(error, UpstreamUnavailable), "who would wait for very long is told so"
+    assert error.retry_after_ms > 20_000
+    began = trio.current_time()
+    await do(house, Host("two"))
+    assert trio.current_time() - began < 0.1, "others need not wait"
+    await trio.sleep(HEALTHY_S)
+    began = trio.current_time()
+    await do(house, again(host))
+    assert trio.current_time() - began < 0.1, "that was long ago"
+
+
+async def test_who_leaves_while_a_session_may_not_be_opened_yet_takes_it_along(nursery, autojump_clock):
+    house = await a_house(nursery, session_mode="per_host")
+    host = Host()
+    for _ in range(2):
+        await do(house, again(host))
+        await house.fake.conversation.close()
+        await settle()
+    async with trio.open_nursery() as calls:
+        calls.start_soon(attempt, house, again(host))
+        await trio.testing.wait_all_tasks_blocked()
+        assert len(house.pool.places) == 1
+        house.upstream.left(host.caller.tenant)
+        calls.cancel_scope.cancel()
+    await settle()
+    house.assert_empty()
 
 
 @pytest.mark.covers("F-P-03")
