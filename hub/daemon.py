@@ -121,7 +121,7 @@ async def serve_stdio(loaded: Loaded, read: Callable[[], Loaded]) -> None:
                     await hub.prepare(changed.config)
                     hub.apply(changed.config)
 
-                nursery.start_soon(Reloader(loaded, read, apply, wall=_wall).run)
+                nursery.start_soon(Reloader(loaded, read, apply, wall=_wall, pending=lambda: hub.pending).run)
                 await serve_lines(stdio, Identity(OWNER, "stdio"), hub.router, hub.downstreams, transport="stdio")
                 nursery.cancel_scope.cancel()
             life.cancel_scope.cancel()
@@ -187,7 +187,12 @@ class _Daemon:
         self._hub = hub
         self._front = front
         self._reloader = Reloader(
-            loaded, read, self._apply, wall=_wall, pending=lambda: front.pending, around=self._reloading
+            loaded,
+            read,
+            self._apply,
+            wall=_wall,
+            pending=lambda: (*front.pending, *hub.pending),
+            around=self._reloading,
         )
         self._lines = LineServer(hub)
         self._watch = Watch()

@@ -82,6 +82,8 @@ class Hub:
         )
         self.supervisor.drain_s = config.drain_s
         self.settled = False
+        self._grace_s = config.startup_grace_s
+        """That of the start, which is over once there can be another."""
         self._unsaved = Flag()
         memory.on_change = self._unsaved.set
         self.levels = LogLevels(self.downstreams.log_levels, self._apply_level)
@@ -125,7 +127,7 @@ class Hub:
     async def _settle(self) -> None:
         """Let the first lists wait for upstreams that start quickly, never for those that do not, nor for those whose
         lists are known from an earlier run (D-12)."""
-        with trio.move_on_after(self.config.startup_grace_s):
+        with trio.move_on_after(self._grace_s):
             await self.supervisor.settled.wait()
         self._settle_now()
 
@@ -239,6 +241,11 @@ class Hub:
     def moved(self, host: Downstream) -> None:
         """As `hub.projects.Running.moved`."""
         self.router.subscriptions.moved(host.tenant, host.view)
+
+    @property
+    def pending(self) -> tuple[str, ...]:
+        """Settings that are not in effect before the next start."""
+        return ("startup_grace_s",) if self.config.startup_grace_s != self._grace_s else ()
 
     def apply(self, config: HubConfig) -> None:
         """Make this hub what `config` says, and disturb only what differs. How hosts come in is not its affair."""

@@ -300,6 +300,12 @@ async def test_patience_and_looks_change_without_a_restart(pair, autojump_clock)
         await change(house, page_size=1, name_budget=40, synthetic_progress_s=3.0, on_lost="restart")
         assert len(await host.names()) == 1
         assert len(fakes["files"].conversations) == 1
+        assert house.hub.pending == ()
+        grace_s = house.hub.config.startup_grace_s
+        await change(house, startup_grace_s=grace_s + 1)
+        assert house.hub.pending == ("startup_grace_s",), "the start is over"
+        await change(house, startup_grace_s=grace_s)
+        assert house.hub.pending == ()
 
 
 async def test_an_upstream_can_be_disabled_and_enabled_again(pair, autojump_clock):
