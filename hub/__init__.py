@@ -14,6 +14,8 @@
     http_endpoint   what Streamable HTTP means in both eras; http_answer, http_refusal, resume, batch beside it
     http_server     HTTP/1.1 without MCP; http_connection, http_message, access below it
     hub             all of that wired together; front: its HTTP address; daemon: sockets, signals and drain around them
+    operator        what its user may see of it and have it do
+    projects        what hosts at work in a project see beside; workplaces: where that is, and whether it is allowed
     reload          what becomes of all that when configuration files change; options: what is read then, and at first
     process         the hub as a process: it keeps to itself, and notices when it stands still
     systemd         what a service manager hands over and is told; service: how the hub is installed as one

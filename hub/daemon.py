@@ -47,6 +47,7 @@ from hub.front import CannotListen, Front, listen
 from hub.hub import OPEN_DOOR, Hub
 from hub.lines import LineServer
 from hub.link.exchange import OWNER, Identity
+from hub.operator import Operator
 from hub.options import ServeOptions, checked, configuration
 from hub.process import Faults, Watch, keep_to_itself
 from hub.projects import Allowed, Projects
@@ -296,19 +297,19 @@ class _Controls:
     """What the control socket may ask of this daemon."""
 
     def __init__(self, hub: Hub, watch: Watch, reloader: Reloader) -> None:
-        self._hub = hub
+        self._operator = Operator(hub)
         self._watch = watch
         self._reloader = reloader
         self._faults = Faults()
         logging.getLogger().addHandler(self._faults)
-        self.tools = hub.tools
-        self.call = hub.call
-        self.restart = hub.restart
-        self.journal = hub.journal
+        self.tools = self._operator.tools
+        self.call = self._operator.call
+        self.restart = self._operator.restart
+        self.journal = self._operator.journal
 
     async def status(self) -> dict[str, object]:
         more = {"config": self._reloader.status(), "loop": self._watch.facts(), "faults": self._faults.count}
-        return {**await self._hub.status(), **more}
+        return {**await self._operator.status(), **more}
 
     async def reload(self) -> dict[str, object]:
         return (await self._reloader.reload()).to_dict()

@@ -11,7 +11,6 @@ from math import inf
 from typing import Final
 
 import trio
-from msgspec import UNSET, Raw, to_builtins
 
 from config.schema import HubConfig, UpstreamConfig
 from config.state import Memory
@@ -21,18 +20,16 @@ from hub.bridge.states import States
 from hub.bridge.tasks import Tasks
 from hub.catalog import Catalog, Rules, UpstreamRule, merge
 from hub.downstream import Downstreams
-from hub.link.exchange import OWNER, Caller, Identity, UpstreamUnavailable
+from hub.link.exchange import UpstreamUnavailable
 from hub.naming import Claims
 from hub.notify import LogLevels, Notifier
 from hub.projects import Live, Projects, rule_of
 from hub.registry import Downstream
-from hub.relay import HostExchange, release_progress, remind_hosts
+from hub.relay import release_progress, remind_hosts
 from hub.router import Router
 from hub.seal import Sealer
-from hub.wire.jsonrpc import Failure, Request, peek_array, peek_object, raw
-from hub.wire.mcp import HUBD_VERSION, L4, TOOLS_CALL, Kind
+from hub.wire.mcp import Kind
 from hub.workplaces import split_name
-from upstreams.journal import Journal
 from upstreams.last_known import LastKnown
 from upstreams.lifecycle import State
 from upstreams.place import Flag
@@ -47,8 +44,6 @@ SAVE_AFTER_S: Final = 0.5
 SAVE_EVERY_S: Final = 5.0
 """How often it is looked for what nobody has told of, and tried again to save what could not be."""
 OPEN_DOOR: Final = "HTTP needs no token (auth = none): every program on this machine may use this hub"
-OPERATOR: Final = Identity(OWNER, "cli")
-"""Whoever may open the control socket: the user the daemon runs as."""
 
 
 class Hub:
@@ -67,7 +62,6 @@ class Hub:
         self.config = config
         self.memory = memory
         self.sealer = sealer
-        self._warnings = [OPEN_DOOR] if config.auth == "none" else []
         self.rules = rules_of(config)
         self.claims = Claims.load(memory.get("claims", "all"))
         self.downstreams = Downstreams(config.park_ttl_s)
@@ -251,7 +245,6 @@ class Hub:
         """Make this hub what `config` says, and disturb only what differs. How hosts come in is not its affair."""
         old, self.config = self.config, config
         rules, self.rules = self.rules, rules_of(config)
-        self._warnings = [OPEN_DOOR] if config.auth == "none" else []
         self.downstreams.park_ttl_s = config.park_ttl_s
         self.carrier.adjust(config.park_ttl_s, config.park_total_s, on_lost=config.on_lost)
         if config.synthetic_progress_s != old.synthetic_progress_s:
@@ -267,91 +260,6 @@ class Hub:
             self.notifier.rebuild()
         if self.projects is not None:
             self.projects.changed.set()
-
-    # --- what the control socket offers -------------------------------------------------------------------------------
-
-    async def status(self) -> dict[str, object]:
-        """Everything `hubd status` shows."""
-        return {
-            "version": HUBD_VERSION,
-            "uptimeS": round(trio.current_time() - self.started_at, 1),
-            "settled": self.router.settled.is_set(),
-            "upstreams": [
-                {
-                    **to_builtins(upstream.status()),
-                    "parked": self.carrier.parking.parked(name),
-                    "stale_config": self._stale(name),
-                }
-                for name, upstream in self.supervisor.upstreams.items()
-            ],
-            "hosts": self.downstreams.status(),
-            "projects": [] if self.projects is None else self.projects.status(),
-            "warnings": self._all_warnings(),
-        }
-
-    def _stale(self, name: str) -> str | None:
-        """Why an upstream goes on as it was configured before; None: it does not."""
-        candidate = self.supervisor.stale(name)
-        if candidate is None:
-            return None
-        return candidate.status().last_error or "with its new settings it is not ready yet"
-
-    def _all_warnings(self) -> list[str]:
-        unsaved = filter(None, [self.memory.problem, self.last_known.problem])
-        catalog = self.router.catalog
-        shown = dict.fromkeys(each for view in (catalog, *catalog.projects.values()) for each in view.warnings)
-        own = [*self._warnings, *unsaved, *shown]
-        return own if self.projects is None else [*self.projects.warnings, *own]
-
-    async def tools(self) -> list[object]:
-        """The merged tools as a host of the newest legacy revision sees them."""
-        reply = await self.router.dispatch(Request(0, "tools/list", {}), self._operator())
-        if isinstance(reply, Failure):
-            return []
-        return list(peek_array(peek_object(reply.value).get("tools")))
-
-    async def call(self, name: str, arguments: Raw) -> Raw:
-        """Call a tool by its visible name; the whole result, or an object with the member `error`."""
-        request = Request(0, TOOLS_CALL, {"name": raw(name), "arguments": arguments})
-        self.downstreams.admit(OPERATOR.principal)
-        try:
-            reply = await self.router.dispatch(request, self._operator())
-        finally:
-            self.downstreams.release(OPERATOR.principal)
-        if isinstance(reply, Failure):
-            data = {} if reply.data is UNSET else {"data": reply.data}
-            return raw({"error": {"code": reply.code, "message": reply.message, **data}})
-        return reply.value
-
-    async def restart(self, name: str) -> None:
-        """Start an upstream anew, without waiting for it.
-
-        Raises:
-            UpstreamUnavailable: there is none of this name that could be.
-        """
-        try:
-            self.supervisor.restart(name)
-        except KeyError:
-            raise self._unknown(name) from None
-        log.info("%s is restarted by command", name)
-
-    def journal(self, name: str) -> Journal:
-        """What an upstream said, and what became of it.
-
-        Raises:
-            UpstreamUnavailable: there is none of this name.
-        """
-        if name not in self.supervisor.upstreams:
-            raise self._unknown(name)
-        return self.supervisor.journals.of(name)
-
-    def _unknown(self, name: str) -> UpstreamUnavailable:
-        known = self.supervisor.upstreams
-        text = f"{name} is disabled in the configuration" if name in known else f"There is no upstream {name}"
-        return UpstreamUnavailable(f"{text}; there are: {', '.join(known) or 'none'}")
-
-    def _operator(self) -> HostExchange:
-        return HostExchange(Caller(OPERATOR, L4, {}), lambda message, *, vital=False: None)
 
 
 def rules_of(config: HubConfig) -> Rules:

@@ -27,6 +27,7 @@ from hub.downstream import serve_lines
 from hub.http_endpoint import Endpoint
 from hub.hub import Hub
 from hub.link.exchange import Identity
+from hub.operator import Operator
 from hub.projects import Projects
 from hub.revival import Revival
 from hub.seal import Sealer
@@ -497,6 +498,7 @@ class House:
         self.fakes = fakes
         self.nursery = nursery
         self.hub = hub
+        self.operator = Operator(hub)
         self.endpoint = Endpoint(Open(), hub.router, hub.downstreams, revival)
         self.hosts: list[JudgedHost] = []
 

@@ -38,7 +38,7 @@ async def test_status_shows_upstreams_hosts_and_warnings(autojump_clock):
         await house.host("lines", L4)
         await house.host("http", L4)
         await trio.sleep(1)
-        status = await house.hub.status()
+        status = await house.operator.status()
         states = {row["name"]: (row["state"], row["version"]) for row in status["upstreams"]}
         assert states == {
             "one": ("connected", MODERN),
@@ -53,10 +53,10 @@ async def test_status_shows_upstreams_hosts_and_warnings(autojump_clock):
 
 async def test_the_command_line_lists_and_calls_tools(autojump_clock):
     async with a_house({"files": FakeUpstream()}) as house:
-        assert [json.loads(bytes(tool))["name"] for tool in await house.hub.tools()] == ["files__echo"]
-        result = json.loads(bytes(await house.hub.call("files__echo", Raw(b'{"a":1}'))))
+        assert [json.loads(bytes(tool))["name"] for tool in await house.operator.tools()] == ["files__echo"]
+        result = json.loads(bytes(await house.operator.call("files__echo", Raw(b'{"a":1}'))))
         assert json.loads(result["content"][0]["text"])["arguments"] == {"a": 1}
-        failure = json.loads(bytes(await house.hub.call("nothing", Raw(b"{}"))))
+        failure = json.loads(bytes(await house.operator.call("nothing", Raw(b"{}"))))
         assert failure["error"]["code"] == -32602
 
 
@@ -104,10 +104,10 @@ async def test_an_upstream_is_restarted_by_command(autojump_clock):
     fakes = {"files": FakeUpstream(), "off": FakeUpstream()}
     async with a_house(fakes, upstreams={"off": {"disabled": True}}) as house:
         await trio.sleep(1)
-        await house.hub.restart("files")
+        await house.operator.restart("files")
         await trio.sleep(1)
         assert len(fakes["files"].conversations) == 2
         assert house.hub.supervisor.upstreams["files"].state is State.CONNECTED
         for name, reason in [("off", "off is disabled"), ("no", "There is no upstream no; there are: files, off")]:
             with pytest.raises(UpstreamUnavailable, match=reason):
-                await house.hub.restart(name)
+                await house.operator.restart(name)

@@ -311,7 +311,7 @@ async def test_names_that_meet_in_a_project_are_told_of(shop: Shop):
         host = await house.host("lines", L4, workplace=shop.root)
         await host.names()
         assert any(
-            ".hubd.toml" in text or "earlier upstream" in text for text in (await house.hub.status())["warnings"]
+            ".hubd.toml" in text or "earlier upstream" in text for text in (await house.operator.status())["warnings"]
         )
 
 

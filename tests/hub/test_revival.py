@@ -530,7 +530,7 @@ async def test_a_host_goes_on_as_if_nothing_had_happened(autojump_clock, nursery
         if version == L4:
             await fakes["files"].conversation.tell(TOOLS_CHANGED)
         else:
-            await house.hub.restart("files")
+            await house.operator.restart("files")
         await until_still(house)
         assert TOOLS_CHANGED in [message["method"] for message in stream.messages[2:]]
         stream.leave()
