@@ -9,18 +9,13 @@ share it is decided when it opens:
     INTERACTIVE  as PER_HOST, from the first question that the upstream asked on; the host that used the main session
                  last goes on with it, alone, unless another's call is still with it (16.3)
 
-A session that ended by itself is opened anew when a call needs it: at once the first time, then after longer and longer
-pauses, during which calls wait, so that one which crashes with every call costs little.
-
 What always holds: a session that served one account never serves another, unless the configuration says that it may;
 one that belongs to a tenant serves nobody else, and is closed when the tenant is gone or was idle for long.
 """
 
 import logging
-import random
 from collections.abc import Callable
 from functools import partial
-from math import ceil
 from typing import Any, Final, Protocol
 
 import trio
@@ -30,8 +25,8 @@ from hub.link.exchange import Caller, Exchange, HubError, Overloaded, Tenant, Up
 from hub.wire.abilities import covers
 from hub.wire.legacy import detached
 from hub.wire.mcp import Era
-from upstreams.lifecycle import HEALTHY_S, Pauses
 from upstreams.listening import keep_watching
+from upstreams.pacing import Pacing
 from upstreams.place import GUARD_S, Place
 from upstreams.probe import config_key
 from upstreams.session import EraMemory, Session, SessionEvents, Terms, UpstreamEvents
@@ -81,25 +76,6 @@ class _Events:
         self.ended = ended
 
 
-class _Fall:
-    """That a session ended by itself, and when the next one in its place may be opened."""
-
-    def __init__(self) -> None:
-        self.at = trio.current_time()
-        self.not_before = self.at
-        self.why = ""
-        self._pauses = Pauses(_jitter)
-
-    def again(self, why: str) -> None:
-        """So did the next."""
-        self.at, self.why = trio.current_time(), why
-        self.not_before = self.at + self._pauses.next_s(self.at)
-
-
-def _jitter() -> float:
-    return random.uniform(-1, 1)
-
-
 def _is_welcoming(terms: Terms) -> bool:
     """Whether a host is introduced before its first operation: it has roots, which a server may want to know."""
     return terms.exclusive and "roots" in terms.capabilities and terms.roots is None
@@ -144,12 +120,7 @@ class Pool:
         self._opening: dict[Tenant | str, Place] = {}
         self._gone: dict[Tenant, None] = {}
         self._level: str | None = None
-        self._falls: dict[Tenant | str, _Fall] = {}
-        """Of sessions that ended by themselves within `HEALTHY_S`, by whose they were."""
-        self._pauses = Pauses(_jitter)
-        """Between attempts that failed."""
-        self._not_before = float("-inf")
-        self._why_not = ""
+        self._pacing = Pacing(name)
         self.refused_with: HubError | None = None
         """Why the last one could not be opened."""
         self.severity = logging.WARNING
@@ -170,9 +141,7 @@ class Pool:
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Be ready to open sessions until cancelled, which closes them in order."""
-        self._pauses = Pauses(_jitter)
-        self._not_before = float("-inf")
-        self._falls.clear()
+        self._pacing.reset()
         async with trio.open_nursery() as self._nursery:
             task_status.started()
             try:
@@ -323,12 +292,8 @@ class Pool:
     def _start(self, key: Tenant | str, caller: Caller) -> Place:
         nursery = self._nursery
         if nursery is None:
-            raise self._too_soon(1, "it is being stopped")
-        now, fall = trio.current_time(), self._falls.get(key)
-        if self._not_before > now:
-            raise self._too_soon(self._not_before - now, self._why_not)
-        if fall is not None and fall.not_before > now + self._config.timeouts.start:
-            raise self._too_soon(fall.not_before - now, fall.why)
+            raise self._pacing.too_soon(1, "it is being stopped")
+        not_before = self._pacing.not_before(key, self._config.timeouts.start)
         self._make_room()
         timeouts = self._config.timeouts
         if isinstance(key, str):
@@ -338,16 +303,11 @@ class Pool:
             known = union(smaller.known if smaller else {}, detached(caller.capabilities))
             place = Place(self._name, timeouts, self._make, terms_of(self._config, known), tenant=key)
             place.known = place.suits = known
-        place.not_before = now if fall is None else fall.not_before
+        place.not_before = not_before
         self.places[place] = None
         self._opening[key] = place
         nursery.start_soon(self._keep, place)
         return place
-
-    def _too_soon(self, wait_s: float, why: str) -> HubError:
-        text = f"{self._name} could not be connected to for this host: {why}."
-        text += f" Try again in {ceil(max(wait_s, 1))} seconds, or let the user look at `hubd status`."
-        return UpstreamUnavailable(text, upstream=self._name, retry_after_ms=ceil(max(wait_s, 1) * 1000))
 
     def _make(self, place: Place) -> Session:
         events = _Events(self._events, place, partial(self._ended, place))
@@ -416,30 +376,17 @@ class Pool:
         finally:
             del self.places[place]
         if error is not None and not place.is_open:
-            now = trio.current_time()
-            self._not_before = now + self._pauses.next_s(now)
-            self._why_not = str(error)
+            self._pacing.failed(str(error))
             self.refused_with = error
             log.log(self.severity, "%s: no further session could be opened: %s", self._name, error)
             self._events.note(f"no further session could be opened: {error}")
         elif error is not None:
-            self._fell(place, error)
+            self._pacing.fell(place.tenant or place.principal, str(error))
             log.info("%s: the session of one host ended: %s", self._name, error)
             self._events.note(f"the session of one host ended: {error}")
 
-    def _fell(self, place: Place, error: HubError) -> None:
-        """A session ended by itself: bound how often that happens to whom."""
-        key = place.tenant or place.principal or ""
-        lately = trio.current_time() - HEALTHY_S
-        self._falls = {whose: fall for whose, fall in self._falls.items() if fall.at > lately}
-        if key in self._falls:
-            self._falls[key].again(str(error))
-        else:
-            self._falls[key] = _Fall()
-
     def _opened(self, place: Place, nursery: trio.Nursery) -> None:
-        self._pauses = Pauses(_jitter)
-        self._not_before = float("-inf")
+        self._pacing.opened()
         place.want_level(self._level)
         nursery.start_soon(self._expire, place)
         nursery.start_soon(keep_watching, place.session, place.watches, self._events)
