@@ -6,20 +6,21 @@
     asking          what legacy hosts are asked, from question to answer
     welcome         what the hub says of itself
     catalog         what hosts see of all upstreams (offers: of one), and the way back
-    naming          one name or URI and back; uris, rewrite, apps beside it
+    naming          one name or URI and back; uris, rewrite, apps beside it; seal: what only this hub can read
     notify          the one consumer of upstream changes: rebuild, swap, tell
     subscriptions   what hosts want to be told of unasked; listeners: the streams of modern hosts
     registry        who is attached; serving: one request; downstream: over lines; http_session: over legacy HTTP
     revival         what lets such a session outlive the hub
     http_endpoint   what Streamable HTTP means in both eras; http_answer, http_refusal, resume, batch beside it
     http_server     HTTP/1.1 without MCP; http_connection, http_message, access below it
-    hub             all of that wired together; front: its HTTP address; daemon: sockets, signals and drain around them
+    hub             all of that wired together; front: its HTTP address; lines: its unix socket, preamble there
+    daemon          sockets, signals and drain around them
     operator        what its user may see of it and have it do
     projects        what hosts at work in a project see beside; workplaces: where that is, and whether it is allowed
     reload          what becomes of all that when configuration files change; options: what is read then, and at first
-    process         the hub as a process: it keeps to itself, and notices when it stands still
+    process         the hub as a process: it keeps to itself, and notices when it stands still; sockets, logs beside
     systemd         what a service manager hands over and is told; service: how the hub is installed as one
-    cli, shim       what people and hosts start; control, control_client between the CLI and the daemon
+    cli, shim       what people and hosts start; control, control_client between the CLI and the daemon; show: as text
     pump            the shim's loop; recall, envelope, pipes, starter beside it, all without trio
 
 Below them lie `hub.link` (channels, peers, the seam to `upstreams`) and, at the bottom, `hub.wire` (the protocol as

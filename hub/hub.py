@@ -20,7 +20,6 @@ from hub.bridge.states import States
 from hub.bridge.tasks import Tasks
 from hub.catalog import Catalog, Rules, UpstreamRule, merge
 from hub.downstream import Downstreams
-from hub.link.exchange import UpstreamUnavailable
 from hub.naming import Claims
 from hub.notify import LogLevels, Notifier
 from hub.projects import Live, Projects, rule_of
@@ -31,7 +30,6 @@ from hub.seal import Sealer
 from hub.wire.mcp import Kind
 from hub.workplaces import split_name
 from upstreams.last_known import LastKnown
-from upstreams.lifecycle import State
 from upstreams.place import Flag
 from upstreams.pool import Opener
 from upstreams.session import open_session
@@ -173,10 +171,7 @@ class Hub:
         Raises:
             UpstreamUnavailable: it is disabled, or not configured any more.
         """
-        found = self.supervisor.upstreams[upstream]
-        if found.state is State.DISABLED:
-            raise UpstreamUnavailable(f"{upstream} is disabled in the hub's configuration", upstream=upstream)
-        await found.refresh(kind)
+        await self.supervisor.upstreams[upstream].refresh(kind)
         if self.notifier.dirty:
             self.notifier.rebuild()
 

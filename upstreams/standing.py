@@ -72,8 +72,7 @@ class Standing:
         if self.retired:
             text = f"{self._name} was removed from the hub's configuration; list what there is, and use something else"
             raise UpstreamUnavailable(text, upstream=self._name)
-        if self.state is State.DISABLED:
-            raise UpstreamUnavailable(f"{self._name} is disabled in the hub's configuration", upstream=self._name)
+        self.refuse_if_disabled()
         if self.state is State.IDLE:
             self.wanted.set()
         if self.state in (State.FAILED, State.UNAUTHORIZED):
@@ -81,6 +80,17 @@ class Standing:
             if wait_s > 0:
                 raise self.unavailable(f"{self._name} is not available", retry_after_s=wait_s)
             self.nudge()
+
+    def refuse_if_disabled(self) -> None:
+        """Return if it can be there.
+
+        Raises:
+            UpstreamUnavailable: the configuration keeps it from running.
+        """
+        if self.state is State.DISABLED:
+            text = f"{self._name} is disabled in the hub's configuration; use something else,"
+            text += f" or let the user run `hubd enable {self._name}`"
+            raise UpstreamUnavailable(text, upstream=self._name)
 
     def unavailable(self, text: str, *, retry_after_s: float = 0.0) -> HubError:
         """What a call fails with: `text` says what happened; this adds why, and what to do."""

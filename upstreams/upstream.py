@@ -286,7 +286,12 @@ class Upstream:
         self.offered.changed(kinds)
 
     async def refresh(self, kind: Kind) -> None:
-        """As `Offered.refresh`, if it is there or tried."""
+        """As `Offered.refresh`, if it is there or tried.
+
+        Raises:
+            UpstreamUnavailable: it is disabled.
+        """
+        self.standing.refuse_if_disabled()
         if self.state in (State.CONNECTED, State.CONNECTING, State.RECONNECTING):
             await self.offered.refresh(kind)
 
