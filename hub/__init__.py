@@ -10,7 +10,7 @@
     notify          the one consumer of upstream changes: rebuild, swap, tell
     subscriptions   what hosts want to be told of unasked; listeners: the streams of modern hosts
     registry        who is attached; serving: one request; downstream: over lines; http_session: over legacy HTTP
-    revival         what lets such a session outlive the hub
+    revival         what lets such a session outlive the hub; saving: how what is remembered gets on disk
     http_endpoint   what Streamable HTTP means in both eras; http_answer, http_refusal, resume, batch beside it
     http_server     HTTP/1.1 without MCP; http_connection, http_message, access below it
     hub             all of that wired together; front: its HTTP address; lines: its unix socket, preamble there

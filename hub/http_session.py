@@ -14,6 +14,7 @@ from msgspec import Raw
 
 from hub.http_server import HttpResponse
 from hub.link.exchange import Caller, Identity
+from hub.link.flag import Flag
 from hub.registry import Downstream, Downstreams, Router
 from hub.relay import HostExchange, keep_untold
 from hub.resume import LISTEN_RETRY_MS, RETRY_MS, Archive, EventStream
@@ -21,7 +22,6 @@ from hub.revival import Past, Revival
 from hub.serving import answer
 from hub.wire.jsonrpc import Reply, Request, Result, encode_notification, raw
 from hub.wire.mcp import L4, LIST_CHANGED, SUBSCRIBE, UPDATED
-from upstreams.place import Flag
 
 MAX_SESSIONS: Final = 2000
 MAX_SESSIONS_OF_PRINCIPAL: Final = 1500

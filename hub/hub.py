@@ -20,27 +20,24 @@ from hub.bridge.states import States
 from hub.bridge.tasks import Tasks
 from hub.catalog import Catalog, Rules, UpstreamRule, merge
 from hub.downstream import Downstreams
+from hub.link.flag import Flag
 from hub.naming import Claims
 from hub.notify import LogLevels, Notifier
 from hub.projects import Live, Projects, rule_of
 from hub.registry import Downstream
 from hub.relay import release_progress, remind_hosts
 from hub.router import Router
+from hub.saving import keep_saved
 from hub.seal import Sealer
 from hub.wire.mcp import Kind
 from hub.workplaces import split_name
 from upstreams.last_known import LastKnown
-from upstreams.place import Flag
 from upstreams.pool import Opener
 from upstreams.session import open_session
 from upstreams.supervisor import Supervisor
 from upstreams.upstream import Upstream
 
 log = logging.getLogger("hubd")
-SAVE_AFTER_S: Final = 0.5
-"""How long changes are gathered before they are saved: what was learned survives a crash soon after."""
-SAVE_EVERY_S: Final = 5.0
-"""How often it is looked for what nobody has told of, and tried again to save what could not be."""
 OPEN_DOOR: Final = "HTTP needs no token (auth = none): every program on this machine may use this hub"
 
 
@@ -108,7 +105,7 @@ class Hub:
                 nursery.start_soon(self._settle)
                 nursery.start_soon(release_progress)
                 nursery.start_soon(self._remind)
-                nursery.start_soon(self._save)
+                nursery.start_soon(keep_saved, self.memory, self._unsaved, self._remember)
                 nursery.start_soon(self.last_known.run)
                 task_status.started()
         finally:
@@ -141,16 +138,6 @@ class Hub:
             every_s = self.config.synthetic_progress_s
             with trio.CancelScope() as self._reminders:
                 await remind_hosts(every_s or inf)
-
-    async def _save(self) -> None:
-        while True:
-            with trio.move_on_after(SAVE_EVERY_S):
-                await self._unsaved.take()
-            await trio.sleep(SAVE_AFTER_S)
-            self._remember()
-            draft = self.memory.draft()
-            if draft is not None:
-                await trio.to_thread.run_sync(self.memory.write, draft)
 
     def _remember(self) -> None:
         if self.claims.changed:

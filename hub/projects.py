@@ -26,6 +26,7 @@ from config.schema import HubConfig, UpstreamConfig
 from config.watch import Watcher
 from hub.catalog import Catalog, Rules, UpstreamRule
 from hub.link.exchange import Question
+from hub.link.flag import Flag
 from hub.naming import Claims
 from hub.registry import Downstream
 from hub.wire.jsonrpc import Result, encode_notification, peek_array, peek_object, peek_str
@@ -41,7 +42,6 @@ from hub.workplaces import (
     scope_of,
     split_name,
 )
-from upstreams.place import Flag
 from upstreams.supervisor import Supervisor
 
 __all__ = ["Allowed", "Live", "Projects", "Reader", "Running", "scope_of"]

@@ -22,7 +22,7 @@ from config.diff import Difference, difference
 from config.errors import ConfigError
 from config.layers import Loaded
 from config.watch import Watcher
-from upstreams.place import Flag
+from hub.link.flag import Flag
 
 log = logging.getLogger("hubd.reload")
 

@@ -20,15 +20,15 @@ from collections.abc import Callable
 from typing import Any, Final
 
 import msgspec
-import trio
 from msgspec import Raw, Struct, field
 
 from config.state import Memory
 from hub.link.exchange import Identity
+from hub.link.flag import Flag
+from hub.saving import keep_saved
 from hub.seal import SealBroken, Signer
 from hub.wire.jsonrpc import peek_object, peek_str
 from hub.wire.mcp import LEGACY_VERSIONS
-from upstreams.place import Flag
 
 log = logging.getLogger("hubd")
 
@@ -45,8 +45,6 @@ MAX_URIS: Final = 256
 MAX_KEPT_CHARS: Final = 1 << 20
 """Of the URIs of all sessions."""
 MAX_RUNS: Final = 8
-SAVE_AFTER_S: Final = 0.5
-RETRY_S: Final = 30.0
 
 _PURPOSE: Final = "session"
 
@@ -212,13 +210,7 @@ class Revival:
 
     async def run(self) -> None:
         """Save what changes, for ever."""
-        while True:
-            with trio.move_on_after(RETRY_S):
-                await self._changed.take()
-            await trio.sleep(SAVE_AFTER_S)
-            draft = self._journal.draft()
-            if draft is not None:
-                await trio.to_thread.run_sync(self._journal.write, draft)
+        await keep_saved(self._journal, self._changed)
 
     def save(self) -> None:
         """Save at once what is unsaved. Blocks; never raises."""

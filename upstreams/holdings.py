@@ -19,9 +19,10 @@ from typing import Protocol
 import trio
 
 from hub.link.exchange import Caller, Exchange, HubError, UpstreamUnavailable
+from hub.link.flag import Flag
 from hub.wire.jsonrpc import Failure
 from upstreams.lifecycle import Pauses
-from upstreams.place import Flag, Place
+from upstreams.place import Place
 from upstreams.watches import ANSWER_S, Holder
 
 log = logging.getLogger(__name__)

@@ -11,11 +11,11 @@ from typing import Final
 import trio
 from msgspec import structs
 
+from hub.link.flag import Flag
 from hub.wire.legacy import ServerFacts
 from hub.wire.loops import all_behind, with_behind
 from hub.wire.mcp import Kind, Snapshot
 from upstreams.lists import Listing
-from upstreams.place import Flag
 from upstreams.status import empty_snapshot
 
 log = logging.getLogger(__name__)

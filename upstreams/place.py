@@ -15,6 +15,7 @@ from msgspec import Raw
 
 from config.schema import Timeouts
 from hub.link.exchange import Caller, HubError, Tenant, UpstreamProtocolError, UpstreamUnavailable
+from hub.link.flag import Flag
 from hub.wire.jsonrpc import Reply, Result, peek_object, raw
 from hub.wire.mcp import HUB_SESSION, SET_LEVEL, Era
 from upstreams.session import Session, Terms
@@ -256,19 +257,3 @@ class Level:
                     except HubError as error:
                         log.info("%s was not told the log level: %s", self._name, error)
             self.told.set()
-
-
-class Flag:
-    """Something to do, however often it was said (STYLE rule 7: change flags merge)."""
-
-    def __init__(self) -> None:
-        self._event = trio.Event()
-
-    def set(self) -> None:
-        """There is something to do."""
-        self._event.set()
-
-    async def take(self) -> None:
-        """Wait until there is, and lower the flag."""
-        await self._event.wait()
-        self._event = trio.Event()

@@ -12,6 +12,7 @@ State is changed by sync methods only, which the supervisor's task of this upstr
 """
 
 from collections.abc import Callable
+from contextlib import suppress
 from math import inf
 
 import trio
@@ -29,6 +30,7 @@ from hub.link.exchange import (
     UpstreamLost,
     UpstreamUnavailable,
 )
+from hub.link.flag import Flag
 from hub.wire.jsonrpc import Failure, Reply, peek_str
 from hub.wire.mcp import TOOLS_CALL, Era, Kind, Snapshot, era_of
 from upstreams.elders import Elders
@@ -39,7 +41,7 @@ from upstreams.holdings import Holdings
 from upstreams.journal import Journal
 from upstreams.lifecycle import Event, State
 from upstreams.offered import Offered
-from upstreams.place import Flag, Place
+from upstreams.place import Place
 from upstreams.pool import Memory, Opener, Pool
 from upstreams.session import CallTimeouts
 from upstreams.standing import Standing
@@ -119,15 +121,29 @@ class Upstream:
             HubError: as `Session.call`.
         Cancellation: passes to the upstream, which is told.
         """
+        if operation.session and (named := self._named(operation.session)):
+            holder, place = named
+            with suppress(UpstreamUnavailable):  # nothing was sent; if that session is over, the next one may have it
+                return await holder._call(place, operation, exchange)
+        try:
+            return await self._call_here(operation, exchange)
+        except UpstreamUnavailable:  # nothing was sent
+            if self.successor is None:
+                raise
+        reply = await self.successor.call(operation, exchange)
+        self.offered.snapshot = self.successor.snapshot  # by its version the reply is read
+        return reply
+
+    async def _call_here(self, operation: Operation, exchange: Exchange) -> Reply:
         caller = exchange.caller
-        place = self._named(operation.session) if operation.session else None
-        place = place or await self.place_for_call(exchange)
+        place = self.elders.serve(caller) and await self.elders.find(exchange)
+        place = place or self.pool.find(caller) or await self.finder.wait(exchange)
         try:
             return await self._call(place, operation, exchange)
-        except UpstreamUnavailable:  # nothing was sent; if that session is over, the next one may have it
+        except UpstreamUnavailable:  # if that session is over, the next one may have it
             if place in (self.pool.find(caller), self.elders.pool.find(caller)):
                 raise
-        return await self._call(await self._wait_for_place(exchange), operation, exchange)
+        return await self._call(await self.finder.wait(exchange), operation, exchange)
 
     async def _call(self, place: Place, operation: Operation, exchange: Exchange) -> Reply:
         self.in_flight += 1
@@ -153,26 +169,6 @@ class Upstream:
             return self._timeouts
         idle_s = self.config.tool_timeouts.get(peek_str(operation.params.get("name")) or "")
         return self._timeouts if idle_s is None else CallTimeouts(idle_s, self._timeouts.total_s)
-
-    async def _wait_for_place(self, exchange: Exchange) -> Place:
-        try:
-            return await self.finder.wait(exchange)
-        except UpstreamUnavailable:  # nothing was sent
-            if self.successor is None:
-                raise
-        place = await self.successor.place_for_call(exchange)
-        self.offered.snapshot = self.successor.snapshot  # by its version the reply is read
-        return place
-
-    async def place_for_call(self, exchange: Exchange) -> Place:
-        """The session that a call of this host goes to, waited for or opened, here or at the successor.
-
-        Raises:
-            HubError: as `call`.
-        """
-        if self.elders.serve(exchange.caller) and (place := await self.elders.find(exchange)):
-            return place
-        return self.pool.find(exchange.caller) or await self._wait_for_place(exchange)
 
     def version_for(self, caller: Caller) -> str:
         """The revision that calls of `caller` are likely made in; "" while nothing is known."""
@@ -232,18 +228,23 @@ class Upstream:
 
     def expect(self, session: str, caller: Caller, for_s: float) -> None:
         """Keep `session` for so long though no call may use it, since a task lives in it; "": that of `caller`."""
-        place = self._named(session) if session else self.pool.find(caller)
-        if place is not None:
+        named = self._named(session)
+        place = self.pool.find(caller) if not session else named and named[1]
+        if place:
             place.needed_until = max(place.needed_until, trio.current_time() + for_s)
 
     def has_lost(self, session: str) -> bool:
         """Whether `session` is over, and with it everything that was begun in it: it was a process."""
         return self.config.command is not None and self._named(session) is None
 
-    def _named(self, session: str) -> Place | None:
-        """The open session of this name, here or where it is being stopped."""
-        place = self.pool.named(session)
-        return place if place or self.predecessor is None else self.predecessor._named(session)
+    def _named(self, session: str) -> "tuple[Upstream, Place] | None":
+        """The open session of this name, and who has it: this one, or one that is being stopped. "" names none."""
+        if not session:
+            return None
+        for pool in self.pools:
+            if place := pool.named(session):
+                return self, place
+        return self.predecessor._named(session) if self.predecessor is not None else None
 
     # --- what the keeper's task does to it ----------------------------------------------------------------------------
 
