@@ -99,7 +99,7 @@ class Offered:
     def follow(self, old: "Offered", *, local: bool) -> None:
         """Go by what another upstream offered, in whose place this one is, until its own lists have been read."""
         self.snapshot = structs.replace(old.snapshot, local=local)
-        self.read_at = old.read_at
+        self.read_at = dict(old.read_at)
 
     def withdraw(self) -> None:
         """It offers nothing that hosts may see."""
