@@ -4,6 +4,7 @@
     upstreams.d/*        beside it: upstreams, one or more per file        } layer of the user
     include = [...]      paths and globs in the main file: upstreams       }
     imported/*           beside the main file: what was taken from hosts     layer of the imported
+    hubd.env             beside it: variables that the environment does not have, KEY=VALUE; a service reads it, too
 
 A main file that is a host's own stands alone: what lies beside it is the host's business. Files of a directory are read
 in the order of their names; names that begin with a dot, and suffixes that are not ours, do not count.
@@ -21,10 +22,12 @@ from msgspec import Struct
 from config.document import SUFFIXES
 from config.load import Layer, Source, find_config, read_source
 from config.paths import config_file
-from config.source import Findings
+from config.source import Findings, refuse_foreign
+from config.variables import Unresolved, Variables
 
 DROP_INS: Final = "upstreams.d"
 IMPORTED: Final = "imported"
+OWN_VARIABLES: Final = "hubd.env"
 MAX_FILES: Final = 1000
 """That one pattern may match."""
 
@@ -47,9 +50,12 @@ def gather(named: Path | None, environ: Mapping[str, str], texts: Mapping[Path, 
     """Read the file that was named, or the user's own, and all that belong to it. Blocks; never raises."""
     found = find_config(named)
     path = Path(os.path.abspath((found or config_file()).expanduser()))
+    findings = Findings(path)
+    own = [path.parent / OWN_VARIABLES] if path.suffix == ".toml" else []
+    for file in own:
+        environ = _with_own(environ, file, findings)
     main = read_source(path, Layer.USER, environ, is_main=True, text=texts.get(path)) if found else None
     sources = [] if main is None else [main]
-    findings = Findings(path)
     directories: list[Path] = []
     if main is None or not main.is_dialect:
         user, directories = _of_user(path, main, findings)
@@ -63,10 +69,25 @@ def gather(named: Path | None, environ: Mapping[str, str], texts: Mapping[Path, 
     return Gathered(
         main=main,
         sources=tuple(sources),
-        files=tuple(dict.fromkeys((path, *(source.path for source in sources)))),
+        files=tuple(dict.fromkeys([path, *(source.path for source in sources), *own])),
         directories=tuple(dict.fromkeys(directories)),
         findings=findings,
     )
+
+
+def _with_own(environ: Mapping[str, str], path: Path, findings: Findings) -> Mapping[str, str]:
+    """`environ`, and what it does not have of the variables in the file `path`, if there is one."""
+    if not os.path.lexists(path):
+        return environ
+    its = Findings(path)
+    with its.gathered():
+        refuse_foreign(path)
+        try:
+            return {**Variables({}, path.parent).env_file(path.name), **environ}
+        except Unresolved as error:
+            its.wrong((), str(error))
+    findings.problems += its.problems
+    return environ
 
 
 def _of_user(path: Path, main: Source | None, findings: Findings) -> tuple[list[Path], list[Path]]:

@@ -63,11 +63,9 @@ def read(path: Path) -> str:
     """
     try:
         data, found = read_plain(path, MAX_BYTES + 1)
-        directories = [(place, place.stat()) for place in dict.fromkeys((path.parent, path.resolve().parent))]
     except OSError as error:
         raise Problem((), f"cannot be read: {error.strerror}") from None
-    for place, owned in ((path, found), *directories):
-        _refuse_foreign(path, place, owned)
+    refuse_foreign(path, found)
     if len(data) > MAX_BYTES:
         raise Problem((), f"is larger than {MAX_BYTES >> 20} MB; is it the right file?")
     try:
@@ -78,6 +76,21 @@ def read(path: Path) -> str:
     if not text.strip():  # a truncated file must not mean "no upstreams" (F-C-03)
         raise Problem((), "is empty; write at least one [upstreams.NAME], or remove the file")
     return text
+
+
+def refuse_foreign(path: Path, found: os.stat_result | None = None) -> None:
+    """Raise, if someone else could have written `path`, or could replace it; `found` is what was read, if it was.
+
+    Raises:
+        Problem: so it is, or it cannot be told.
+    """
+    try:
+        places = [(path, found or path.stat())]
+        places += [(place, place.stat()) for place in dict.fromkeys((path.parent, path.resolve().parent))]
+    except OSError as error:
+        raise Problem((), f"cannot be read: {error.strerror}") from None
+    for place, owned in places:
+        _refuse_foreign(path, place, owned)
 
 
 def read_plain(path: Path, limit: int) -> tuple[bytes, os.stat_result]:

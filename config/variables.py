@@ -72,7 +72,7 @@ class Variables:
         if value is None:
             name = found["name"]
             raise Unresolved(
-                f"the variable {name} is not set: set it in the environment of hubd, "
+                f"the variable {name} is not set: set it in the environment of hubd, or in hubd.env beside hubd.toml, "
                 f"or give it a default as in ${{{name}:-default}}"
             )
         return value

@@ -107,7 +107,7 @@ def _trouble(upstream: Mapping[str, Any]) -> list[str]:
         counted = f", after {failures} in a row that failed" if failures > 1 else ""
         notes.append(f"next attempt in {duration(next_s)}{counted}")
     elif state in ("failed", "unauthorized"):
-        notes.append(f"tried again when a call needs it, or by `hubd restart {upstream.get('name')}`")
+        notes.append(f"tried again when a host needs it, or by `hubd restart {upstream.get('name')}`")
     elif state == "idle":
         notes.append("started by the first call that needs it")
     return notes

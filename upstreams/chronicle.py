@@ -126,8 +126,8 @@ class Chronicle:
         self.note(f"next attempt in {pause_s:.1f} s")
 
     def gave_up(self, state: State) -> None:
-        """It is tried again only when a call needs it."""
-        self.note(f"{state.value}: tried again when a call needs it")
+        """It is tried again only when a host needs it."""
+        self.note(f"{state.value}: tried again when a host needs it")
 
     def rests(self, idle_s: float) -> None:
         """It is stopped until a call needs it."""

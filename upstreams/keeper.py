@@ -15,7 +15,7 @@ from typing import Final
 
 import trio
 
-from hub.link.exchange import HubError, UpstreamLoop
+from hub.link.exchange import HubError, UpstreamLoop, UpstreamUnauthorized, UpstreamVersionError
 from hub.wire.loops import EXPERIMENTAL, Behind, all_behind, read_behind
 from hub.wire.mcp import Era, Kind
 from upstreams.lifecycle import Event, State
@@ -30,6 +30,7 @@ CALM_WINDOW_S: Final = 10.0
 FIRST_INTERVAL_S: Final = 1.0
 LONGEST_INTERVAL_S: Final = 60.0
 RETRY_LIST_S: Final = 30.0
+UNKNOWN_RETRY_S: Final = 300.0
 REFRESH_S: Final = 60.0
 """A modern upstream's lists are read again when their ttl is over, but no more often than this."""
 
@@ -79,10 +80,16 @@ class Keeper:
             self._report(pause_s)
             self._on_settled()
             if pause_s is None:
-                await upstream.standing.wanted.wait()
+                await self._wait_until_wanted(error)
             elif await self._is_unused_during(pause_s):
                 upstream.rest()
                 await upstream.standing.wanted.wait()
+
+    async def _wait_until_wanted(self, error: HubError | None) -> None:
+        """Wait until a host needs it. As long as nobody knows what it offers, no call can: it is tried now and then."""
+        for_good = isinstance(error, UpstreamVersionError | UpstreamLoop | UpstreamUnauthorized)
+        with trio.move_on_after(inf if for_good or self.upstream.offered.known else UNKNOWN_RETRY_S):
+            await self.upstream.standing.wanted.wait()
 
     async def _is_unused_during(self, pause_s: float) -> bool:
         """Wait so long before the next attempt; whether there need not be one, since nobody has needed it for long."""
@@ -93,7 +100,7 @@ class Keeper:
 
     def _report(self, pause_s: float | None) -> None:
         upstream = self.upstream
-        then = "it is tried again when a call needs it" if pause_s is None else f"next attempt in {pause_s:.1f} s"
+        then = "it is tried again when a host needs it" if pause_s is None else f"next attempt in {pause_s:.1f} s"
         why = (upstream.last_error or "").partition("\n")[0]
         log.warning("%s is %s: %s (%s)", upstream.name, upstream.state.value, why, then)
 

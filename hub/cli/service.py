@@ -134,23 +134,13 @@ def _concern(system: bool) -> str | None:
         name: os.environ[name] for name in ("HOME", "USER", "LOGNAME", "SHELL", "PATH", *PASSED) if name in os.environ
     }
     try:
-        load_all(path if system else None, known | _assignments(variables))
+        load_all(path if system else None, known)
     except ConfigError as error:
         return (
             f"with the few variables that a service has, the configuration cannot be used: {error}. "
             f"Variables that it needs belong into {variables}, as NAME=value lines (chmod 600)"
         )
     return None
-
-
-def _assignments(path: Path) -> dict[str, str]:
-    """The variables of an EnvironmentFile."""
-    try:
-        lines = [line.strip() for line in path.read_text(encoding="utf-8").splitlines()]
-    except (OSError, UnicodeDecodeError):
-        return {}
-    pairs = [line.split("=", 1) for line in lines if "=" in line and not line.startswith(("#", ";"))]
-    return {name.strip(): value.strip().strip("\"'") for name, value in pairs}
 
 
 def _files(service: "Service") -> str:

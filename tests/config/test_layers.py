@@ -50,15 +50,30 @@ def test_files_beside_the_main_file_are_read_in_the_order_of_their_names(write, 
     assert list(loaded.config.upstreams) == ["main", "a", "b", "c", "z"]
     assert loaded.config.page_size == 5
     names = ["hubd.toml", "upstreams.d/a.json", "upstreams.d/b.toml", "upstreams.d/c.yaml", "imported/z.json"]
-    assert loaded.sources == loaded.files == tuple(tmp_path / name for name in names)
+    assert loaded.sources == tuple(tmp_path / name for name in names)
+    assert loaded.files == (*loaded.sources, tmp_path / "hubd.env")
     assert loaded.directories == (tmp_path / "upstreams.d", tmp_path / "imported")
+
+
+def test_variables_that_the_environment_does_not_have_come_from_a_file_beside(write, tmp_path):
+    write("hubd.toml", '[upstreams.a]\ncommand = "x"\nenv = { A = "${ONE}", B = "${TWO}" }\n')
+    path = write("hubd.env", "# as a service has them\nONE=1\nTWO='2'\n")
+    loaded = read(tmp_path, {"TWO": "two"})
+    assert loaded.config.upstreams["a"].env == {"A": Secret("1"), "B": Secret("two")}
+    assert path in loaded.files
+    path.write_text("ONE\n")
+    assert any("hubd.env" in each and "KEY=VALUE" in each for each in refusal(tmp_path))
+    path.write_text("ONE=1\nTWO=2\n")
+    path.chmod(0o666)
+    assert any("hubd.env" in each and "others may write it" in each for each in refusal(tmp_path))
 
 
 def test_without_a_main_file_the_others_count(write, tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     nothing = load_all(None, {})
     assert (nothing.config, nothing.sources) == (HubConfig(), ())
-    assert nothing.files == (tmp_path / "hubd/hubd.toml",), "it would be read if it were there"
+    expected = (tmp_path / "hubd/hubd.toml", tmp_path / "hubd/hubd.env")
+    assert nothing.files == expected, "they would be read if they were there"
     assert nothing.directories == (tmp_path / "hubd/upstreams.d", tmp_path / "hubd/imported")
     write("hubd/upstreams.d/a.toml", '[upstreams.a]\ncommand = "x"\n')
     write("hubd/imported/b.toml", '[upstreams.b]\ncommand = "x"\n')
@@ -295,7 +310,7 @@ def test_files_of_secrets_belong_to_the_configuration(write, tmp_path):
     assert "cannot read" in refusal(tmp_path)[0]
     write("secret", "one\n")
     loaded = read(tmp_path)
-    assert loaded.files == (tmp_path / "hubd.toml", tmp_path / "secret")
+    assert loaded.files == (tmp_path / "hubd.toml", tmp_path / "hubd.env", tmp_path / "secret")
     write("secret", "two\n")
     assert read(tmp_path).config.upstreams["a"].env == {"TOKEN": Secret("two")}
     (tmp_path / "secret").unlink()

@@ -116,7 +116,7 @@ def test_a_server_that_cannot_start_shows_as_a_crash_loop_then_as_failed(tmp_pat
         assert row["last_exit"]["how"] == "exited with status 1"
         assert row["last_exit"]["said"] == ["no module"]
         shown = hubd(hub, "status").stdout
-        assert "tried again when a call needs it, or by `hubd restart broken`" in shown
+        assert "tried again when a host needs it, or by `hubd restart broken`" in shown
         assert "| no module" in shown
         assert hubd(hub, "call", "good__echo").returncode == 0
 

@@ -91,7 +91,7 @@ def test_who_waits_for_a_call_says_so():
     assert notes(state="idle") == ["started by the first call that needs it"]
     assert notes(state="failed", last_error="no") == [
         "no",
-        "tried again when a call needs it, or by `hubd restart time`",
+        "tried again when a host needs it, or by `hubd restart time`",
     ]
 
 
@@ -158,7 +158,7 @@ def test_status():
         "broken    failed     -    -           -      -                  -        -          -     -\n"
         "    exit 1:\\x1b[31m no\n"
         "    | last words on stderr\n"
-        "    tried again when a call needs it, or by `hubd restart broken`\n"
+        "    tried again when a host needs it, or by `hubd restart broken`\n"
         "    degraded: too many tools\n"
         "    restarted 5 times\n"
         "\n"

@@ -10,7 +10,7 @@ from config.state import Memory
 from hub.link.exchange import HubError, Operation, UpstreamLost, UpstreamUnauthorized, UpstreamUnavailable
 from hub.wire.jsonrpc import Failure, Result, raw
 from hub.wire.mcp import L4, MODERN, Entry, Kind
-from upstreams.keeper import CALM_WALKS, RETRY_LIST_S
+from upstreams.keeper import CALM_WALKS, RETRY_LIST_S, UNKNOWN_RETRY_S
 from upstreams.last_known import LastKnown
 from upstreams.lifecycle import FAILED_PAUSE_S, State
 from upstreams.session import COMMON
@@ -192,7 +192,7 @@ async def test_one_that_cannot_start_is_given_up_after_five_attempts(nursery, au
     error = await attempt(upstream)  # at once: another attempt is not due
     assert error.retry_after_ms == pytest.approx((FAILED_PAUSE_S - 10) * 1000, abs=1)
     assert len(there.opened_at) == 5
-    await trio.sleep(1000)
+    await trio.sleep(UNKNOWN_RETRY_S - 11)
     assert len(there.opened_at) == 5  # nobody needs it
     assert isinstance(await attempt(upstream), UpstreamUnavailable)
     assert len(there.opened_at) == 6
@@ -223,6 +223,18 @@ async def test_without_a_common_version_it_is_not_tried_again(nursery, autojump_
     assert "2019-01-01" in there["a"].last_error
     await trio.sleep(1000)
     assert len(there.opened_at) == 1
+
+
+async def test_one_of_which_nothing_is_known_is_tried_now_and_then_though_no_call_can_need_it(nursery, autojump_clock):
+    fake = FakeUpstream()
+    fake.refuses = True
+    there = await house(nursery, fake)
+    await attempt(there["a"])
+    assert there["a"].state is State.FAILED
+    fake.refuses = False
+    await trio.sleep(UNKNOWN_RETRY_S + 1)
+    assert there["a"].state is State.CONNECTED
+    nursery.cancel_scope.cancel()
 
 
 async def test_without_credentials_it_says_so(nursery, autojump_clock):
@@ -583,7 +595,7 @@ async def test_how_often_it_is_tried_is_configured(nursery, autojump_clock, atte
     fake = FakeUpstream()
     fake.refuses = True
     there = await house(nursery, fake, a=UpstreamConfig(command="x", restart=Restart(attempts=attempts)))
-    await trio.sleep(3600)
+    await trio.sleep(3600 if tries is None else UNKNOWN_RETRY_S - 10)
     if tries is None:
         assert there["a"].state is State.RECONNECTING
         assert 3600 / (30 * 1.2) <= len(there.opened_at) <= 3600 / (30 * 0.8) + 5
