@@ -44,7 +44,9 @@ INFO = {"name": "fake", "version": "1"}
 class Conversation:
     """One connection to a `FakeUpstream`, seen from its side."""
 
-    def __init__(self, stream: trio.abc.Stream) -> None:
+    def __init__(self, stream: trio.abc.Stream, config: Any = None) -> None:
+        self.config = config
+        """That of the upstream, as far as the fake was told."""
         self._stream = stream
         self._sending = trio.Lock()
         self._asked: dict[str, tuple[trio.Event, list[dict[str, Any]]]] = {}
@@ -135,9 +137,9 @@ class FakeUpstream:
         going_on = [each for each in self.conversations if not each.over]
         return (going_on or self.conversations)[-1]
 
-    async def serve(self, stream: trio.abc.Stream) -> None:
+    async def serve(self, stream: trio.abc.Stream, config: Any = None) -> None:
         """Serve one connection until it ends."""
-        conversation = Conversation(stream)
+        conversation = Conversation(stream, config)
         self.conversations.append(conversation)
         reader = LineReader(stream)
         try:

@@ -211,7 +211,10 @@ class Errand:
         self.marker = marker
         self.script = script
         self.question: Question | None = None
+        self.tool = f"{upstream}__work"
         self.cancelled = False
+        self.cut = False
+        """The hub ended, and the connection with it."""
         self.results: list[dict[str, Any]] = []
         """Final responses; more than one would be one too many."""
         self.stale: list[dict[str, Any]] = []
@@ -222,7 +225,7 @@ class Errand:
 
     @property
     def is_open(self) -> bool:
-        return not (self.results or self.cancelled or self.person.gone)
+        return not (self.results or self.cancelled or self.cut or self.person.gone)
 
     @property
     def is_waiting(self) -> bool:
@@ -232,7 +235,7 @@ class Errand:
     async def run(self) -> None:
         """Call, and come back with answers for as long as the hub asks for some."""
         host = self.person.host
-        call = {"name": f"{self.upstream}__work", "arguments": {"marker": self.marker, "script": self.script}}
+        call = {"name": self.tool, "arguments": {"marker": self.marker, "script": self.script}}
         params: dict[str, Any] = call
         while True:
             self.question = await host.start("tools/call", params, token=self.marker)

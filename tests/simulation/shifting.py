@@ -1,0 +1,184 @@
+"""Upstreams that are configured anew while they run, and projects that come and go."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import trio
+from fakes import Conversation, FakeSession
+from msgspec import structs
+from players import Player
+
+from config.diff import compare
+from config.projects import Project
+from config.schema import HubConfig, UpstreamConfig
+from hub.wire.mcp import L4, MODERN
+from hub.workplaces import Found
+
+BAD = ("bad",)
+"""Arguments with which no upstream starts."""
+
+
+class _Started:
+    """A player as it is started with one configuration; what a `FakeSession` needs of it."""
+
+    def __init__(self, player: "Shifter", config: UpstreamConfig) -> None:
+        self._player = player
+        self._config = config
+
+    @property
+    def refuses(self) -> bool:
+        return self._player.main.trouble == "refuse" or self._config.args == BAD
+
+    async def serve(self, stream: Any) -> None:
+        await self._player.serve(stream, self._config)
+
+
+class Shifter(Player):
+    """An upstream whose first argument, if any, is the name of one more tool.
+
+    A `both` one speaks the handshake era, too: as another, its `elder`, that shares its memory.
+    """
+
+    def __init__(self, name: str, version: str, *, both: bool = False, main: "Shifter | None" = None) -> None:
+        super().__init__(name.replace("@", "-"), version)
+        self.name = name
+        self.main = main or self
+        self.config: UpstreamConfig | None = None
+        """What it is configured as; None: it is not."""
+        self.trouble: str | None = None
+        """What happens to those who connect: `refuse`, `hang`, `die`."""
+        self.dismissed: set[Conversation] = set()
+        """Those that may not be asked for anything more."""
+        self.wrong: list[str] = []
+        self.elder: Shifter | None = None
+        if both:
+            self.elder = Shifter(name, L4, main=self)
+            self.elder.lists, self.elder.begun, self.elder.crossings = self.lists, self.begun, self.crossings
+        self.on["tools/list"] = self._list_tools
+        for method in ("initialize", "server/discover"):
+            self.on[method] = self._greet
+
+    def open(self, config: Any, name: str, events: Any, memory: Any, terms: Any = None) -> FakeSession:
+        of = self.elder if self.elder is not None and config.era == "legacy" else self
+        session = FakeSession(_Started(of, config), config, name, events, memory, terms)  # type: ignore[arg-type]
+        session.transport = "stdio" if config.url is None else "http"
+        return session
+
+    @property
+    def all_conversations(self) -> list[Conversation]:
+        """Of either era."""
+        return self.conversations + (self.elder.conversations if self.elder else [])
+
+    @property
+    def going_on(self) -> list[Conversation]:
+        return [each for each in self.all_conversations if not each.over]
+
+    def offers(self, config: UpstreamConfig) -> list[str]:
+        """Its tools."""
+        return [tool["name"] for tool in self.lists["tools"]] + list(config.args[:1])
+
+    def _list_tools(self, message: dict[str, Any], conversation: Conversation) -> Any:
+        result = dict(self.answer(message))
+        more = [{**self.lists["tools"][0], "name": name} for name in conversation.config.args[:1]]
+        result["tools"] = [*result["tools"], *more]
+        return result
+
+    async def _greet(self, message: dict[str, Any], conversation: Conversation) -> Any:
+        if self.main.trouble == "hang":
+            await trio.sleep_forever()
+        if self.main.trouble == "die":
+            await conversation.close()
+            return None
+        return self.answer(message)
+
+    async def work(self, message: dict[str, Any], conversation: Conversation) -> Any:
+        self.main.look_at(message, conversation)
+        return await super().work(message, conversation)
+
+    def look_at(self, message: dict[str, Any], conversation: Conversation) -> None:
+        """Complain of a call that comes where none may."""
+        marker = message["params"]["arguments"]["marker"]
+        if self.config is None or self.config.disabled:
+            self.wrong.append(f"{marker} came to {self.name}, which is not configured")
+        elif conversation in self.dismissed:
+            self.wrong.append(f"{marker} came to {self.name} as it was before")
+        else:
+            change = compare(structs.replace(conversation.config, era=self.config.era), self.config)
+            if change is not None and change.withdraws:
+                self.wrong.append(f"{marker} came to {self.name}, started as it must not be: {change.settings}")
+
+    def configured(self, config: UpstreamConfig | None) -> None:
+        """It is to be this from now on."""
+        change = compare(self.config, config) if self.config and config else None
+        if config is None or (change is not None and change.withdraws):
+            self.dismissed.update(self.going_on)
+        self.config = config
+
+    async def crash(self) -> None:
+        """End every session."""
+        for conversation in self.going_on:
+            await conversation.close()
+
+    async def tell_all(self, method: str, params: dict[str, Any] | None = None) -> None:
+        await super().tell_all(method, params)
+        if self.elder is not None:
+            await self.elder.tell_all(method, params)
+
+    async def change(self, uri: str) -> None:
+        await super().change(uri)
+        if self.elder is not None:
+            await self.elder.change(uri)
+
+
+class Atlas:
+    """Where projects are, what they say, and what the user allows: a `hub.projects.Reader`."""
+
+    def __init__(self) -> None:
+        self.roots: dict[Path, Path] = {}
+        """By workplace."""
+        self.projects: dict[Path, Project] = {}
+        self.allowed: set[str] = set()
+
+    def write(self, root: Path, upstreams: dict[str, UpstreamConfig], *, allowed: bool) -> None:
+        """Have the files of a project say this."""
+        digest = repr((root, upstreams))
+        more: dict[str, Any] = {"origins": {}, "warnings": ()}
+        self.projects[root] = Project(root=root, files=(), digest=digest, upstreams=upstreams, **more)
+        if allowed:
+            self.allowed.add(digest)
+
+    def find(self, directory: Path, base: HubConfig, running: Mapping[Path, Project]) -> Found | None:
+        root = self.roots.get(directory)
+        project = self.projects.get(root) if root else None
+        if root is None or project is None:
+            return None
+        if self.allows(project):
+            return Found(root, project)
+        before = running.get(root)
+        return Found(root, before if before is not None and self.allows(before) else None, "it is not allowed")
+
+    def allows(self, project: Project) -> bool:
+        return project.digest in self.allowed
+
+    def any_allowed(self) -> bool:
+        return bool(self.allowed)
+
+
+class NoWatcher:
+    """In place of `config.watch.Watcher`: there are no files."""
+
+    def __init__(self, changed: Any) -> None:
+        pass
+
+    def aim(self, files: Any, directories: Any) -> None:
+        pass
+
+    def again(self) -> None:
+        pass
+
+    async def run(self) -> None:
+        await trio.sleep_forever()
+
+
+__all__ = ["BAD", "L4", "MODERN", "Atlas", "NoWatcher", "Shifter"]

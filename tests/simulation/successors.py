@@ -1,0 +1,338 @@
+"""One hub after another with one state, and hosts that outlive them: behind a shim, or as sessions over HTTP.
+
+What a hub has written is kept in a dict; one that is killed writes no more. Shims are the real `hub.recall`, without
+its file descriptors.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import trio
+import trio.testing
+from fakes import FakeUpstream
+from house import House, HttpHost, JudgedHost, LineHost, Question
+from http_fakes import Open
+
+from config.schema import HubConfig, UpstreamConfig
+from config.state import Memory
+from hub.downstream import LineHost as Attached
+from hub.downstream import serve_lines
+from hub.http_endpoint import Endpoint
+from hub.hub import Hub
+from hub.link.exchange import Identity
+from hub.operator import Operator
+from hub.projects import Projects, Reader
+from hub.recall import UNDERSTOOD, Recall
+from hub.revival import Revival
+from hub.seal import Sealer, Signer
+from hub.wire.mcp import Era
+from upstreams.last_known import Draft, LastKnown
+from upstreams.session import COMMON, Terms
+
+KEY = b"k" * 32
+PARTING_S = 1.0
+
+
+# --- what outlives a hub ----------------------------------------------------------------------------------------------
+
+
+class Disk:
+    """What one run of the hub reads and writes."""
+
+    def __init__(self, files: dict[str, bytes]) -> None:
+        self.files = files
+        self.broken = False
+        """Nothing is written any more."""
+
+    def put(self, name: str, data: bytes) -> None:
+        if not self.broken:
+            self.files[name] = data
+
+
+class _File:
+    """In place of a path."""
+
+    def __init__(self, disk: Disk, name: str) -> None:
+        self.disk = disk
+        self.name = name
+
+    def read_bytes(self) -> bytes:
+        if self.name not in self.disk.files:
+            raise FileNotFoundError
+        return self.disk.files[self.name]
+
+
+class KeptMemory(Memory):
+    """A memory on a `Disk`."""
+
+    def __init__(self, disk: Disk, name: str) -> None:
+        self._file = _File(disk, name)
+        super().__init__(self._file)  # type: ignore[arg-type]
+
+    def write(self, draft: bytes) -> None:
+        self._file.disk.put(self._file.name, draft)
+
+
+class KeptLists(LastKnown):
+    """What upstreams offered last, on a `Disk`."""
+
+    def __init__(self, disk: Disk) -> None:
+        super().__init__(Path("lists"))
+        self._disk = disk
+
+    def _read_all(self, directory: Path, names: Iterable[str]) -> dict[str, Draft]:
+        files = self._disk.files
+        return {name: msgspec.json.decode(files[f"lists/{name}"], type=Draft) for name in names if self._has(name)}
+
+    def _has(self, name: str) -> bool:
+        return f"lists/{name}" in self._disk.files
+
+    def _write_all(self, drafts: Mapping[str, Draft]) -> dict[str, str]:
+        for name, draft in drafts.items():
+            self._disk.put(f"lists/{name}", msgspec.json.encode(draft))
+        return {}
+
+    def _prune(self, directory: Path) -> None:
+        pass
+
+
+# --- hosts ------------------------------------------------------------------------------------------------------------
+
+
+class ShimmedHost(LineHost):
+    """A host behind the shim, which goes from one hub to the next."""
+
+    _house: "Street"
+
+    def __init__(self, house: "Street", version: str, identity: Identity, scope: str | None) -> None:
+        super().__init__(house, version, identity, scope)
+        self.recall = Recall()
+        self.gone = False
+        self.connected = self._parted = False
+        self._unsent: list[bytes] = []
+
+    async def open(self) -> None:
+        self.connect()
+        await self.greet()
+
+    def connect(self) -> None:
+        """Be at the hub that runs now."""
+        self._stream, self._theirs = trio.testing.memory_stream_pair()
+        self._house.hub_nursery.start_soon(self._serve_at, self._house.hub, self._theirs)
+        self._house.nursery.start_soon(self._hear, self._stream)
+        self.connected, self._parted = True, False
+        self._put(self.recall.greeting())
+        if self.recall.greeted:
+            self._resume()
+
+    async def _serve_at(self, hub: Hub, theirs: Any) -> None:
+        place = {"workplace": self.workplace, "is_bound": self.is_bound}
+        try:
+            await serve_lines(theirs, self.identity, hub.router, hub.downstreams, goodbyes=True, **place)
+        finally:
+            await theirs.aclose()
+
+    async def _hear(self, stream: Any) -> None:
+        data = b""
+        with suppress(trio.ClosedResourceError, trio.BrokenResourceError):
+            async for chunk in stream:
+                whole, newline, data = (data + chunk).rpartition(b"\n")
+                greeted = self.recall.greeted
+                self._say(self.recall.received(whole + newline))
+                if not greeted and self.recall.greeted:
+                    self._resume()
+                elif self.recall.unsubscribed or self.recall.stopping:
+                    self._put_in()
+        if not self.gone:
+            self.connected = False
+            self._say(self.recall.lost())
+            if not self._house.is_down:
+                self.complaints.append(f"the hub hung up on {self!r}")
+
+    def _say(self, lines: bytes) -> None:
+        for line in lines.splitlines():
+            self._take(line)
+
+    def _resume(self) -> None:
+        if self.recall.refusal:
+            self.complaints.append(f"{self!r} is refused: {self.recall.refusal}")
+        self._put(self.recall.rest())
+        unsent, self._unsent = self._unsent, []
+        for line in unsent:
+            self._forward(line)
+
+    def _put_in(self) -> None:
+        if lines := self.recall.due():
+            self._put(lines)
+        elif self.recall.stopping and not (self._parted or self.recall.questions):
+            self._parted = True
+            self._put(UNDERSTOOD)
+
+    def _put(self, data: bytes) -> bool:
+        """Whether the hub has got it."""
+        with suppress(trio.ClosedResourceError):
+            self._theirs.receive_stream.put_data(data)
+            return True
+        return False
+
+    def _forward(self, line: bytes) -> None:
+        held = self.recall.stopping and not self.recall.questions
+        if self.connected and self.recall.greeted and not held and self._put(line):
+            self.recall.sent(line)
+        else:
+            self._unsent.append(line)
+
+    async def send(self, message: dict[str, Any], question: Question | None) -> None:
+        if self.gone:
+            raise trio.ClosedResourceError
+        if question is not None:
+            self.questions[question.id] = question
+        self._forward(json.dumps(message).encode() + b"\n")
+        await trio.lowlevel.checkpoint()
+
+    async def leave(self) -> None:
+        self.gone = True
+        await self._stream.aclose()
+
+    def cut(self) -> None:
+        pass
+
+    async def come_back(self) -> None:
+        self.connect()
+
+
+class ReturningHost(HttpHost):
+    """A host of the endpoint that goes on with its session at the next hub."""
+
+    _house: "Street"
+
+    def __init__(self, house: "Street", version: str, identity: Identity, scope: str | None) -> None:
+        super().__init__(house, version, identity, scope)
+        self._hearing = trio.CancelScope()
+        self.gone = False
+
+    async def _get(self, into: Any) -> None:
+        with trio.CancelScope() as self._hearing:
+            await super()._get(into)
+
+    async def send(self, message: dict[str, Any], question: Question | None) -> None:
+        if self._house.is_down:
+            raise trio.BrokenResourceError
+        await super().send(message, question)
+
+    async def _post(self, message: Any, question: Question, into: Any) -> None:
+        await super()._post(message, question, into)
+        if self._house.is_down and not question.done.is_set():
+            question.cut = True  # type: ignore[attr-defined]
+            question.done.set()
+
+    async def leave(self) -> None:
+        self.gone = True
+        await super().leave()
+
+    def cut(self) -> None:
+        self.kill_now()
+        self._hearing.cancel()
+
+    async def come_back(self) -> None:
+        self._host.endpoint = self._house.endpoint
+        if self.era is Era.LEGACY:
+            self.listening = self._answer(None)
+            self._house.nursery.start_soon(self._get, self.listening)
+            await self.listening.arrived.wait()
+
+
+KINDS: dict[str, Any] = {"lines": ShimmedHost, "http": ReturningHost}
+
+
+# --- the house --------------------------------------------------------------------------------------------------------
+
+
+class Street(House):
+    """A house in which one hub follows another."""
+
+    hub_nursery: trio.Nursery
+
+    def __init__(self, fakes: dict[str, FakeUpstream], nursery: trio.Nursery, reader: Reader) -> None:
+        self.fakes = fakes
+        self.nursery = nursery
+        self.hosts: list[JudgedHost] = []
+        self.is_down = True
+        self._files: dict[str, bytes] = {}
+        self._reader = reader
+        self._over = trio.Event()
+
+    def _open_session(self, config: UpstreamConfig, name: str, events: Any, memory: Any, terms: Terms = COMMON) -> Any:
+        return self.fakes[name].open(config, name, events, memory, terms)
+
+    async def start(self, config: HubConfig) -> None:
+        """Have the next hub, and whoever is there with it."""
+        self._disk = Disk(self._files)
+        self.hub = Hub(
+            config,
+            KeptMemory(self._disk, "memory"),
+            Sealer(KEY),
+            open_session=self._open_session,
+            last_known=KeptLists(self._disk),
+            projects=lambda hub: Projects(hub, self._reader),
+        )
+        begun = trio.current_time()
+        revival = Revival(Signer(KEY), KeptMemory(self._disk, "sessions"), lambda: 1e9 + trio.current_time())
+        assert trio.current_time() == begun
+        self.operator = Operator(self.hub)
+        self.endpoint = Endpoint(Open(), self.hub.router, self.hub.downstreams, revival)
+        self._over = trio.Event()
+        await self.nursery.start(self._run)
+        self.is_down = False
+        for host in self.hosts:
+            if not host.gone:  # type: ignore[attr-defined]
+                await host.come_back()  # type: ignore[attr-defined]
+
+    async def _run(self, *, task_status: trio.TaskStatus[None]) -> None:
+        over = self._over
+        async with trio.open_nursery() as self.hub_nursery:
+            await self.hub_nursery.start(self.hub.run)
+            self.hub_nursery.start_soon(self.endpoint.run)
+            task_status.started()
+        over.set()
+
+    async def stop(self, *, orderly: bool) -> None:
+        """Stop the hub as its daemon does; or kill it."""
+        if orderly:
+            with trio.move_on_after(self.hub.config.drain_s):
+                await self._drain()
+        self.is_down = True
+        self._disk.broken = not orderly
+        for host in self.hosts:
+            host.cut()  # type: ignore[attr-defined]
+        self.hub_nursery.cancel_scope.cancel()
+        await self._over.wait()
+        await trio.testing.wait_all_tasks_blocked()
+
+    async def _drain(self) -> None:
+        lines = [host for host in self.hub.downstreams if isinstance(host, Attached)]
+        for host in lines:
+            host.goodbye()
+        self.hub.router.subscriptions.end()
+        self.endpoint.drain()
+        with trio.move_on_after(PARTING_S):
+            for host in lines:
+                if host.parted is not None:
+                    await host.parted.wait()
+        await self.hub.downstreams.quiet()
+        for host in lines:
+            await host.flush()
+
+    async def host(self, carrier: str = "lines", version: str = "", **more: Any) -> Any:
+        """As `House.host`."""
+        host = KINDS[carrier](self, version, more.pop("identity"), None)
+        host.capabilities = more.pop("capabilities", {})
+        for name, value in more.items():
+            setattr(host, name, value)
+        self.hosts.append(host)
+        await host.open()
+        return host
