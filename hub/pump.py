@@ -23,7 +23,10 @@ EX_OK, EX_UNAVAILABLE, EX_TEMPFAIL = 0, 69, 75
 MAX_LOSSES = 5
 """Connections lost in a minute in which the hub has answered nothing; beyond that the shim gives up."""
 LOSSES_WITHIN_S = 60.0
+NEVER = float("inf")
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.05, 2.0
+AGAIN_S = (1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0, 120.0)
+"""How long to wait, again and again, before a new hub is asked once more for subscriptions that it refused."""
 
 
 class Pump:
@@ -53,6 +56,8 @@ class Pump:
         self._attempt: Attempt | None = None
         self._seek_at = self._pause_s = 0.0
         self._losses: list[float] = []
+        self._again_at = NEVER
+        self._pauses = iter(AGAIN_S)
         self._code: int | None = None
         self._up_bytes = self._down_bytes = CHUNK_BYTES
         self._poll = select.poll()
@@ -76,6 +81,8 @@ class Pump:
                     self._tell(events)
                 if self._code is not None or self._hub is None:
                     break
+            if self._recall.refused:
+                self._subscribe_again()
             if self._hub is None and self._code is None:
                 self._go_on()
         return self._code
@@ -91,8 +98,10 @@ class Pump:
             self._want(hub, 0 if over else events if self._down else events | select.POLLIN)
         self._want(self._stdin, select.POLLIN if not over and self._hears_host() else 0)
         self._want(self._stdout, select.POLLOUT if self._down else select.POLLERR)  # an error: the host is gone
-        if hub >= 0 or over:
+        if over:
             return None
+        if hub >= 0:
+            return max(0.0, self._again_at - monotonic()) * 1000 if self._recall.refused else None
         if self._attempt is not None and self._attempt.child is not None:
             self._want(self._attempt.child.fileno(), select.POLLIN)
         return max(0.0, self._seek_at - monotonic()) * 1000
@@ -166,6 +175,19 @@ class Pump:
         else:
             return
         self._send()
+
+    def _subscribe_again(self) -> None:
+        """Ask once more for what was refused, if it is time; give up after a while."""
+        if self._again_at == NEVER:
+            pause_s = next(self._pauses, None)
+            if pause_s is None:
+                self._recall.refused.clear()
+            else:
+                self._again_at = monotonic() + pause_s
+        elif monotonic() >= self._again_at:
+            self._again_at = NEVER
+            self._recall.retry()
+            self._put_in()
 
     def _end_input(self) -> None:
         if self._hub is None or not self._recall.greeted:

@@ -5,7 +5,7 @@ A hub that is new to the host is told what the old one knew, and asked again wha
     initialize               sent again, its answer kept from the host; the rest follows when it has come
     initialized, setLevel    sent again
     resources/subscribe      sent again for each resource, a few at a time; then the host is told that each has changed,
-                             since it may have meanwhile
+                             since it may have meanwhile; what is refused is tried again for a while
     subscriptions/listen     sent again; of a listen that was acknowledged before, the host does not see the second
                              acknowledgement, but that all it listens to has changed
     requests that may be     sent again, once (faults.md 4.3)
@@ -115,6 +115,8 @@ class Recall:
         """Listens sent again whose acknowledgement the host has seen."""
         self.unsubscribed: list[str] = []
         """Resources that a new hub does not know yet to be subscribed to."""
+        self.refused: list[str] = []
+        """Those that it could not subscribe to when it was asked; `retry` has it asked again."""
 
     def __repr__(self) -> str:
         return (
@@ -284,6 +286,7 @@ class Recall:
         self._awaited.clear()
         self._acknowledged.clear()
         self.unsubscribed.clear()
+        self.refused.clear()
         return b"".join(said)
 
     def given_up(self) -> bytes:
@@ -329,9 +332,16 @@ class Recall:
                 lines.append(line)
         return b"".join(lines)
 
+    def retry(self) -> None:
+        """Have `due` ask again for what was refused."""
+        self.unsubscribed += self.refused
+        self.refused = []
+
     def _answered_again(self, id: Id, line: bytes, well: bool) -> bytes:
         uri = self._awaited.pop(id)
         if uri != INITIALIZE:
+            if not well and uri in self._subscribed:  # its server may only be starting
+                self.refused.append(uri)
             return updated(uri) if uri else b""
         answer = as_object(parse(line))
         self.greeted = True

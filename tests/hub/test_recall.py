@@ -198,6 +198,24 @@ def test_the_level_and_subscriptions_come_back():
     assert recall.received(result(4)) == result(4), "only the first answer is kept back"
 
 
+def test_a_subscription_that_a_new_hub_refuses_is_asked_for_again_while_it_is_wanted():
+    recall = introduced()
+    subscribed = [request(id, "resources/subscribe", uri=f"a:{id}") for id in (3, 4)]
+    for each in subscribed:
+        recall.sent(each)
+    recall.received(result(3) + result(4))
+    recall.lost()
+    assert renewed(recall) == subscribed[1] + subscribed[0]
+    assert messages(recall.received(failure(3) + failure(4))) == [(UI, "a:3"), (UI, "a:4")]
+    assert recall.refused == ["a:3", "a:4"]
+    assert recall.due() == b""
+    recall.sent(request(5, "resources/unsubscribe", uri="a:4"))
+    recall.retry()
+    assert recall.due() == subscribed[0]
+    assert messages(recall.received(result(3))) == [(UI, "a:3")]
+    assert recall.refused == []
+
+
 def test_many_subscriptions_come_back_a_few_at_a_time():
     recall = introduced()
     for id in range(100, 100 + 3 * AT_ONCE):

@@ -253,6 +253,27 @@ def test_after_a_crash_the_conversation_goes_on(shim, hubs):
     assert shim.ended() == (0, "")
 
 
+def test_a_new_hub_that_does_not_subscribe_at_once_is_asked_again(shim, hubs):
+    connection = introduced(shim, shim.first)
+    subscribe = request(2, "resources/subscribe", uri="a:b")
+    shim.say(subscribe)
+    assert connection.hear() == subscribe
+    connection.say(result(2))
+    assert shim.hear() == result(2)
+    connection.close()
+    connection = reintroduced(shim.first)
+    for _ in range(2):
+        assert connection.hear() == subscribe
+        connection.say({"jsonrpc": "2.0", "id": 2, "error": {"code": -32603, "message": "It is not there yet"}})
+        assert shim.hear()["params"] == {"uri": "a:b"}
+    assert connection.hear() == subscribe
+    connection.say(result(2))
+    assert shim.hear()["params"] == {"uri": "a:b"}
+    shim.say(request(3, "ping"))
+    assert connection.hear() == request(3, "ping")
+    connection.close()
+
+
 def test_what_no_hub_has_got_is_for_the_next_one(shim, hubs):
     """Also a call: it cannot have been carried out."""
     connection = introduced(shim, shim.first)
