@@ -17,6 +17,7 @@ from hub.workplaces import Found
 
 BAD = ("bad",)
 """Arguments with which no upstream starts."""
+HANG_S = 100.0
 
 
 class _Started:
@@ -86,7 +87,7 @@ class Shifter(Player):
 
     async def _greet(self, message: dict[str, Any], conversation: Conversation) -> Any:
         if self.main.trouble == "hang":
-            await trio.sleep_forever()
+            await trio.sleep(HANG_S)
         if self.main.trouble == "die":
             await conversation.close()
             return None

@@ -26,6 +26,7 @@ from hub.hub import Hub
 from hub.link.exchange import Identity
 from hub.operator import Operator
 from hub.projects import Projects, Reader
+from hub.pump import AGAIN_S
 from hub.recall import UNDERSTOOD, Recall
 from hub.revival import Revival
 from hub.seal import Sealer, Signer
@@ -112,7 +113,7 @@ class ShimmedHost(LineHost):
         super().__init__(house, version, identity, scope)
         self.recall = Recall()
         self.gone = False
-        self.connected = self._parted = False
+        self.connected = self._parted = self._retrying = False
         self._unsent: list[bytes] = []
 
     async def open(self) -> None:
@@ -124,7 +125,7 @@ class ShimmedHost(LineHost):
         self._stream, self._theirs = trio.testing.memory_stream_pair()
         self._house.hub_nursery.start_soon(self._serve_at, self._house.hub, self._theirs)
         self._house.nursery.start_soon(self._hear, self._stream)
-        self.connected, self._parted = True, False
+        self.connected, self._parted, self._retrying = True, False, False
         self._put(self.recall.greeting())
         if self.recall.greeted:
             self._resume()
@@ -147,11 +148,24 @@ class ShimmedHost(LineHost):
                     self._resume()
                 elif self.recall.unsubscribed or self.recall.stopping:
                     self._put_in()
+                if self.recall.refused and not self._retrying:
+                    self._retrying = True
+                    self._house.hub_nursery.start_soon(self._retry)
         if not self.gone:
             self.connected = False
             self._say(self.recall.lost())
             if not self._house.is_down:
                 self.complaints.append(f"the hub hung up on {self!r}")
+
+    async def _retry(self) -> None:
+        for pause_s in AGAIN_S:
+            if not self.recall.refused:
+                break
+            await trio.sleep(pause_s)
+            self.recall.retry()
+            self._put_in()
+            await trio.sleep(self._house.hub.config.drain_s)
+        self._retrying = False
 
     def _say(self, lines: bytes) -> None:
         for line in lines.splitlines():
@@ -214,6 +228,7 @@ class ReturningHost(HttpHost):
         super().__init__(house, version, identity, scope)
         self._hearing = trio.CancelScope()
         self.gone = False
+        self.hasty = True  # whoever waits for the hub to have time for it would go on beside the next move
 
     async def _get(self, into: Any) -> None:
         with trio.CancelScope() as self._hearing:
