@@ -111,6 +111,8 @@ class Pool:
         self._open_session = open_session
         self._slots = slots
         self._nursery: trio.Nursery | None = None
+        self._retired = False
+        """No call may have a session here any more."""
         self._everybody = False
         """Whether accounts do not matter."""
         self._served: dict[Tenant, Place] = {}
@@ -184,6 +186,7 @@ class Pool:
     def retire(self) -> None:
         """Let no call find a session any more; each is closed when those that have it are over. What is being opened is
         given up."""
+        self._retired = True
         for place in list(self.places):
             self._retire(place)
             if not place.is_open:
@@ -283,6 +286,8 @@ class Pool:
             if not place.is_open:
                 raise self._failure(place.error)
             await self._welcome(place, exchange)
+            if self._retired:  # meanwhile: the call goes to whoever is in its place
+                raise self._failure(None)
         except BaseException:
             place.release()
             raise

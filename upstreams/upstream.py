@@ -149,8 +149,8 @@ class Upstream:
         self.in_flight += 1
         place.hold(exchange.caller)
         try:
-            if exchange.caller.log_level is not None:
-                await place.level.told.wait()
+            if exchange.caller.log_level is not None and not place.level.told.is_set():
+                await self._wait_for_level(place)
             reply = await place.session.call(operation, exchange, self._timeouts_of(operation))
             return reply if "task" not in operation.params else place.sign(reply)
         except UpstreamLost:
@@ -163,6 +163,18 @@ class Upstream:
             place.release()
             if self.standing.retired:
                 self.standing.tell()
+
+    async def _wait_for_level(self, place: Place) -> None:
+        """Wait until the upstream knows how much its hosts want to hear.
+
+        Raises:
+            UpstreamUnavailable: it has been `retired` meanwhile.
+        """
+        retired = self.standing.retired
+        await place.level.told.wait()
+        if self.standing.retired and not retired:
+            text = f"The configuration of {self.name} has changed before the call was sent; list what there is, and try again"
+            raise UpstreamUnavailable(text, upstream=self.name)
 
     def _timeouts_of(self, operation: Operation) -> CallTimeouts:
         if not self.config.tool_timeouts or operation.method != TOOLS_CALL:

@@ -7,7 +7,7 @@ import trio
 from fakes import FakeHost, FakeUpstream, opener
 from msgspec import structs
 
-from config.schema import UpstreamConfig
+from config.schema import Secret, UpstreamConfig
 from config.state import Memory
 from hub.link.exchange import Operation
 from hub.wire.jsonrpc import Result, raw
@@ -40,9 +40,9 @@ async def changing(nursery, autojump_clock):
 class Changing:
     """One upstream, which is configured anew, step by step."""
 
-    def __init__(self):
+    def __init__(self, **settings):
         self.fake = Slow()
-        self.config = UpstreamConfig(command="a")
+        self.config = UpstreamConfig(command="a", **settings)
         self.supervisor = Supervisor(Memory(None), lambda upstream: None, open_session=opener({"a": self.fake}))
         self.supervisor.drain_s = 1000
         self.replies = []
@@ -58,13 +58,13 @@ class Changing:
         self.supervisor.apply({"a": self.config})
         await settle()
 
-    async def call(self):
+    async def call(self, host=None):
         """Have one more call begin."""
-        self.nursery.start_soon(self._call)
+        self.nursery.start_soon(self._call, host or FakeHost())
         await settle()
 
-    async def _call(self):
-        self.replies.append(await self.supervisor.upstreams["a"].call(HANG, FakeHost()))
+    async def _call(self, host):
+        self.replies.append(await self.supervisor.upstreams["a"].call(HANG, host))
 
     async def release(self):
         """Have the call answered that came first."""
@@ -85,3 +85,40 @@ async def test_a_call_that_waited_for_a_new_one_is_waited_for_when_that_is_repla
     assert len(changing.fake.conversations) == 3
     assert [type(reply) for reply in changing.replies] == [Result, Result]
     assert json.loads(json.loads(bytes(changing.replies[1].value))["content"][0]["text"])["name"] == "hang"
+
+
+@pytest.mark.covers("F-C-06")
+async def test_no_call_begins_in_a_session_that_was_opened_for_it_before_a_right_was_withdrawn(nursery, autojump_clock):
+    """Neither while the server hears of the host's roots, nor while it is told the log level."""
+    changing = await Changing(session_mode="per_host").start(nursery)
+    host = FakeHost(capabilities={"roots": {"listChanged": True}})
+    await changing.call(host)  # whoever is welcomed has a little time to ask for roots
+    assert changing.fake.releases == []
+    before = list(changing.fake.conversations)
+    await changing.change(env={"TOKEN": Secret("other")}, replace="start-first")
+    await trio.sleep(1)
+    assert [conversation for conversation in before if conversation.of("tools/call")] == []
+    await changing.release()
+    assert [type(reply) for reply in changing.replies] == [Result]
+
+
+@pytest.mark.covers("F-C-06")
+async def test_no_call_begins_after_a_right_was_withdrawn_while_the_log_level_was_told(changing):
+    told = trio.Event()
+
+    async def set_level(message, conversation):
+        await told.wait()
+        return {}
+
+    changing.fake.on["logging/setLevel"] = set_level
+    changing.supervisor.set_log_level("info")
+    await changing.call(FakeHost(level="info"))
+    (before,) = changing.fake.conversations
+    await changing.change(env={"TOKEN": Secret("other")}, replace="start-first")
+    told.set()
+    await settle()
+    assert before.of("tools/call") == []
+    changing.supervisor.set_log_level(None)
+    await settle()
+    await changing.release()
+    assert [type(reply) for reply in changing.replies] == [Result]
