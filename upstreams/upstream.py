@@ -173,7 +173,7 @@ class Upstream:
         retired = self.standing.retired
         await place.level.told.wait()
         if self.standing.retired and not retired:
-            text = f"The configuration of {self.name} has changed before the call was sent; list what there is, and try again"
+            text = f"The configuration of {self.name} has changed, and the call was not sent; try it again"
             raise UpstreamUnavailable(text, upstream=self.name)
 
     def _timeouts_of(self, operation: Operation) -> CallTimeouts:
