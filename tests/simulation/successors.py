@@ -159,7 +159,7 @@ class ShimmedHost(LineHost):
 
     async def _retry(self) -> None:
         for pause_s in AGAIN_S:
-            if not self.recall.refused:
+            if self.gone or not self.recall.refused:
                 break
             await trio.sleep(pause_s)
             self.recall.retry()
