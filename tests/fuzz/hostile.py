@@ -1,7 +1,8 @@
 """An upstream out of its wits: hostile.py SEED [--http]. It opens soundly, lists one tool, and answers calls badly.
 
-Over stdio every call is answered by a burst of damaged lines and then properly. Over HTTP every call is answered by one
-damaged body, as JSON or as a stream, and never properly; its URL is printed.
+Over stdio every call is answered by a burst of damaged lines and then properly. Over HTTP every other call is answered
+by nothing but one damaged body, as JSON or as a stream; its URL is printed. Every other, since a server that answers
+several in a row with nonsense is given up for a while.
 """
 
 import json
@@ -74,13 +75,16 @@ class Handler(BaseHTTPRequestHandler):
 
     protocol_version = "HTTP/1.1"
     seed = 0
+    calls = 0
     number = 0
 
     def do_POST(self) -> None:
         message = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         if message.get("method") == "tools/call":
-            self._answer_badly(message)
-            return
+            Handler.calls += 1
+            if Handler.calls % 2:
+                self._answer_badly(message)
+                return
         answer = sound(message)
         if answer is None:
             self._send(202, "application/json", b"")

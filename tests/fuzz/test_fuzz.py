@@ -203,6 +203,6 @@ def test_fuzz_upstream_stdout(door):
 def test_fuzz_upstream_http_body(door):
     # Side by side: a stream that ends early is resumed after a while.
     with ThreadPoolExecutor(16) as pool:
-        for answer in pool.map(lambda _: door.ask("tools/call", name="web__call", arguments={}), range(COUNT)):
+        for answer in pool.map(lambda _: door.ask("tools/call", name="web__call", arguments={}), range(2 * COUNT)):
             assert "result" in answer or "error" in answer
     door.check_nothing_is_left()
