@@ -59,6 +59,8 @@ class HttpSession(Downstream):
         self._listening: list[EventStream] = []
         self._has_listened = False
         self._untold: dict[str, bytes] = {}
+        self._missed: list[str] = []
+        """Which changes of lists it has not been told of."""
         self._opened = 0
         self._closed = False
 
@@ -100,7 +102,6 @@ class HttpSession(Downstream):
         self.client_info = raw(past.info)
         self.open = True
         self._watched = dict.fromkeys(past.uris)
-        self._keep()
 
     async def restore(self, router: Router) -> None:
         """Subscribe again to what it was subscribed to. Tell it what may have changed meanwhile (N-8, N-17)."""
@@ -108,8 +109,10 @@ class HttpSession(Downstream):
             await router.settled.wait()
             shown = router.digests(self.scope)
             for method, kinds in LIST_CHANGED.items():
-                if any(self._known.lists.get(kind.value) != shown[kind.value] for kind in kinds):
+                differs = any(self._known.lists.get(kind.value) != shown[kind.value] for kind in kinds)
+                if differs or method in self._known.missed:
                     self.tell(method, encode_notification(method, {}))
+            self._keep()
             async with trio.open_nursery() as nursery:
                 for uri in self._watched:
                     nursery.start_soon(self._subscribe_again, uri, router)
@@ -142,7 +145,7 @@ class HttpSession(Downstream):
 
     def _keep(self) -> None:
         if not self._closed:
-            self._revival.keep(self._known, self.log_level, list(self._watched))
+            self._revival.keep(self._known, self.log_level, list(self._watched), self._missed)
 
     # --- streams that answer a POST
 
@@ -224,12 +227,21 @@ class HttpSession(Downstream):
                 stream.send(message)
                 return
         keep_untold(self._untold, subject, message)
+        self._note_missed()
 
     def tell_untold(self) -> None:
         """Try again to deliver what nobody was there to hear."""
         messages, self._untold = self._untold, {}
         for subject, message in messages.items():
             self.tell(subject, message)
+        self._note_missed()
+
+    def _note_missed(self) -> None:
+        """Have the next run of the hub tell what this one could not."""
+        missed = [method for method in LIST_CHANGED if method in self._untold]
+        if missed != self._missed:
+            self._missed = missed
+            self._keep()
 
     def stop_listening(self) -> None:
         """End the connections of GET streams."""

@@ -6,7 +6,8 @@ anybody else it is as good as none (F-H-14). What came after the handshake is in
 level, the subscriptions, which sessions are over, and what the lists were that hosts have seen.
 
     handshake --mint--> id
-    journal:  kept    session -> when it began, its level and subscriptions, the run in which it lived last
+    journal:  kept    session -> when it began, its level and subscriptions, the run in which it lived last, and what
+                        its host was not told in that
               over    session -> when it began; a session that has ended stays ended
               lists   run -> endpoint -> digests of its lists
 
@@ -65,6 +66,7 @@ class _Kept(Struct, array_like=True, frozen=True):
     run: str
     level: str | None = None
     uris: list[str] = field(default_factory=list)
+    missed: list[str] = field(default_factory=list)
 
 
 class Past(Struct, frozen=True):
@@ -82,6 +84,8 @@ class Past(Struct, frozen=True):
     uris: tuple[str, ...] = ()
     lists: dict[str, str] = {}
     """Digests of the lists its host may have seen; nothing: nobody knows which."""
+    missed: tuple[str, ...] = ()
+    """Notifications of changed lists that its host has not had."""
 
 
 class Revival:
@@ -144,6 +148,7 @@ class Revival:
             kept.level,
             tuple(kept.uris),
             self._lists(kept.run).get(scope or "", {}),
+            tuple(kept.missed),
         )
 
     def _is_young(self, minted: int) -> bool:
@@ -155,13 +160,13 @@ class Revival:
 
     # --- the journal
 
-    def keep(self, past: Past, level: str | None, uris: list[str]) -> None:
-        """Remember what a living session has set beyond its handshake."""
+    def keep(self, past: Past, level: str | None, uris: list[str], missed: list[str]) -> None:
+        """Remember what a living session has set beyond its handshake, and what could not be told to its host."""
         if past.name:
             self._drop(past.name)
             chars = sum(map(len, uris[:MAX_URIS]))
             kept_uris = uris[:MAX_URIS] if self._chars + chars <= MAX_KEPT_CHARS else []
-            kept = _Kept(past.minted, self.run_id, level, kept_uris)
+            kept = _Kept(past.minted, self.run_id, level, kept_uris, missed)
             self._journal.put("kept", past.name, msgspec.to_builtins(kept))
             self._chars += sum(map(len, kept_uris))
 

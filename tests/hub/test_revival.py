@@ -17,7 +17,7 @@ from hub.link.exchange import Identity
 from hub.revival import LIFE_S, MAX_ID, MAX_URIS, Revival
 from hub.seal import Signer
 from hub.wire.jsonrpc import raw
-from hub.wire.mcp import L1, L2, L3, L4, MODERN
+from hub.wire.mcp import L1, L2, L3, L4, MODERN, Kind
 from upstreams.last_known import LastKnown
 
 TOOLS_CHANGED = "notifications/tools/list_changed"
@@ -370,6 +370,26 @@ async def test_only_lists_that_changed_meanwhile_are_told(autojump_clock, hubs):
 
 
 @pytest.mark.covers("N-8")
+async def test_what_could_not_be_told_before_the_end_is_told_after_it(autojump_clock, hubs):
+    """As when a list changes while the hub stops: streams that only listen have ended by then."""
+    host, listening = await hubs.host(), await hubs.host()
+    stream = await hubs.listen(listening)
+    hubs.router.lists = {**hubs.router.lists, "tools": "other"}
+    hubs.endpoint._hosts.list_changed({Kind.TOOL}, None)
+    assert len(stream.messages) == 1
+    await trio.sleep(1)
+    stream.leave()
+    for expected in ([TOOLS_CHANGED], []):
+        router = Scripted()
+        router.lists = hubs.router.lists
+        await hubs.start(router)
+        for each, told in ((host, expected), (listening, [])):
+            stream = await hubs.listen(hubs.again(each))
+            assert [message["method"] for message in stream.messages] == told
+            stream.leave()
+
+
+@pytest.mark.covers("N-8")
 async def test_lists_are_compared_when_they_are_settled(autojump_clock, hubs):
     host = await hubs.host()
     await trio.sleep(1)
@@ -447,7 +467,7 @@ async def test_the_journal_stays_small(autojump_clock, hubs, monkeypatch):
 def test_of_very_many_subscriptions_some_are_kept():
     revival = make_revival()
     past = revival.mint(Identity("me", "desk"), None, L4, {}, raw({}))
-    revival.keep(past, None, [f"a://{number}" for number in range(MAX_URIS + 10)])
+    revival.keep(past, None, [f"a://{number}" for number in range(MAX_URIS + 10)], [])
     assert len(revival._kept(past.name).uris) == MAX_URIS
 
 

@@ -104,17 +104,19 @@ class Shifter(Player):
             self.wrong.append(f"{marker} came to {self.name}, which is not configured")
         elif conversation in self.dismissed:
             self.wrong.append(f"{marker} came to {self.name} as it was before")
-        else:
-            change = compare(structs.replace(conversation.config, era=self.config.era), self.config)
-            if change is not None and change.withdraws:
-                self.wrong.append(f"{marker} came to {self.name}, started as it must not be: {change.settings}")
+        elif self.is_wronged(conversation):
+            self.wrong.append(f"{marker} came to {self.name}, started as it must not be: {conversation.config}")
 
     def configured(self, config: UpstreamConfig | None) -> None:
         """It is to be this from now on."""
-        change = compare(self.config, config) if self.config and config else None
-        if config is None or (change is not None and change.withdraws):
-            self.dismissed.update(self.going_on)
         self.config = config
+        self.dismissed.update(each for each in self.conversations if config is None or self.is_wronged(each))
+
+    def is_wronged(self, conversation: Conversation) -> bool:
+        """Whether it was begun with rights that there are no more."""
+        assert self.config is not None
+        change = compare(structs.replace(conversation.config, era=self.config.era), self.config)
+        return change is not None and change.withdraws
 
     async def crash(self) -> None:
         """End every session."""
