@@ -126,14 +126,15 @@ class Crowd(World):
         """Another hub."""
         orderly = self.dice.random() < 0.5
         self.spoil(*self.players)
-        for person in self.present():
-            if person.host.carrier == "http" and not orderly:
-                self.seen.pop(person, None)
-                person.told.clear()
-            if person.host.carrier == "http" and person.host.era is Era.MODERN:
-                self.seen.pop(person, None)
         if self.dice.random() < 0.5:
             await trio.sleep(2)
+        elif not orderly:  # what happened just before is on no disk
+            for person in self.present():
+                person.told.clear()
+                self.seen.pop(person, None)
+        for person in self.present():
+            if person.host.carrier == "http" and person.host.era is Era.MODERN:
+                self.seen.pop(person, None)
         known = self.known_tools() if orderly else set()
         await self.house.stop(orderly=orderly)
         if self.dice.random() < 0.3:
@@ -172,7 +173,7 @@ class Crowd(World):
 
     async def arrive(self) -> None:
         label = next(self.labels)
-        carrier, version = self.dice.choice(("lines", "http")), self.dice.choice((L4, MODERN))
+        carrier, version = self.dice.choice(("lines", "http")), self.dice.choice((L4, L4, MODERN))
         identity = Identity(self.dice.choice((ALICE, BOB)).principal, label)
         more: dict[str, Any] = {}
         place = Path(f"/{label}")
@@ -217,6 +218,12 @@ class Crowd(World):
             assert "@" not in owner.name or f"@{scope}" in self.worked[person], (person, uri)
             if owner.config is not None and not self.worked[person]:
                 person.told.add(uri)
+
+    async def watch(self) -> None:
+        person = self.dice.choice(self.present())
+        name = self.dice.choice(list(PLAIN if self.dice.random() < 0.8 else self.players))
+        self.attempts += 1
+        self.house.nursery.start_soon(self.attend, person, self.dice.choice(self.players[name].uris))
 
     async def unwatch(self) -> None:
         person = self.dice.choice(self.present())
