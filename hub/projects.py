@@ -352,7 +352,7 @@ class Projects:
             self._stale = True
             self._watcher.again()  # its files may have been others in between
             log.info("%s: hosts at work there see %s", project.root, ", ".join(project.upstreams) or "nothing more")
-        self._stale |= live.project.upstreams != project.upstreams
+        self._stale |= [*live.project.upstreams.items()] != [*project.upstreams.items()]  # in this order
         live.project = project
         live.ending.cancel()
         live.hosts.add(host)

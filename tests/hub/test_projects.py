@@ -131,6 +131,17 @@ async def test_who_asks_for_what_a_project_had_is_told_that_it_is_gone(shop: Sho
         assert error["message"].startswith("Unknown tool"), "nobody else learns of it"
 
 
+async def test_servers_of_a_project_are_shown_in_the_order_of_its_files(shop: Shop):
+    mail = '[upstreams.mail]\ncommand = "mail"\n'
+    shop.write(DB + mail)
+    async with a_house(shop.fakes("db", "mail"), projects=shop.projects) as house:
+        host = await house.host("lines", L4, workplace=shop.root)
+        assert await host.names() == ["db__db", "mail__mail"]
+        shop.write(mail + DB)
+        await sees(host, ["mail__mail", "db__db"])
+        assert [len(fake.conversations) for fake in house.fakes.values()] == [1, 1]
+
+
 async def test_files_that_change_are_followed_once_they_are_allowed(shop: Shop):
     shop.write(DB)
     async with a_house(shop.fakes("db", "mail"), projects=shop.projects) as house:

@@ -161,7 +161,8 @@ class ChangingWorld(Changes):
             for name in self.running(self.scope(person)):
                 shown = self.prefix(name) if "@" not in name else name.partition("@")[0]
                 expected += [f"{shown}__{tool}" for tool in self.players[name].offers(self.config_of(name))]
-            assert await person.host.names() == expected, person
+            found = await person.host.names()
+            assert found == expected, (person, found, expected)
 
     def check_supervisor(self) -> None:
         """Nothing is under way (I-12)."""
