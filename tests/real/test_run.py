@@ -21,7 +21,8 @@ def newcomer(tmp_path_factory):
     """A fresh checkout, `make run` in it, and everything it has printed: (directory, environment, process)."""
     directory = tmp_path_factory.mktemp("newcomer")
     checkout = directory / "checkout"
-    for name in ("hub", "upstreams", "cache", "config", "pyproject.toml", "Makefile", "README.md", "LICENSE"):
+    folders = ("hub", "upstreams", "cache", "config", "systemd")
+    for name in (*folders, "pyproject.toml", "Makefile", "README.md", "LICENSE"):
         source = ROOT / name
         if source.is_dir():
             shutil.copytree(source, checkout / name, ignore=shutil.ignore_patterns("__pycache__"))
