@@ -75,6 +75,8 @@ class Up:
     def log(self, params):
         self.logs.append(params)
 
+    def note(self, text): ...
+
     def asked(self):
         self.said.append("asked")
 
