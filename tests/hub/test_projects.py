@@ -59,7 +59,7 @@ def shop(tmp_path: Path) -> Shop:
 
 async def until(ready) -> None:
     """Until the hub has seen to it that it is `ready`; files are watched by a thread."""
-    with trio.fail_after(10):
+    with trio.fail_after(60):
         while not await ready():  # noqa: ASYNC110
             await trio.sleep(0.01)
 
