@@ -16,12 +16,14 @@ import threading
 from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import trio
-from watchfiles._rust_notify import RustNotify  # documented: watchfiles.helpmanual.io/api/rust_backend
 
 from config.source import MAX_BYTES, read_plain
+
+if TYPE_CHECKING:
+    from watchfiles._rust_notify import RustNotify
 
 log = logging.getLogger("hubd.config")
 
@@ -104,7 +106,10 @@ class Watcher:
                 await trio.to_thread.run_sync(wait, abandon_on_cancel=True, limiter=trio.CapacityLimiter(1))
 
 
-def _open(lookouts: Lookouts) -> RustNotify | None:
+def _open(lookouts: Lookouts) -> "RustNotify | None":
+    # Documented: watchfiles.helpmanual.io/api/rust_backend. Imported here, since a hub that starts need not wait for it
+    from watchfiles._rust_notify import RustNotify
+
     try:
         return RustNotify([*lookouts], False, False, 0, False, True)
     except OSError as error:  # too many watches of this user, say

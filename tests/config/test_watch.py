@@ -240,7 +240,7 @@ async def test_it_is_cancelled_fast(place):
 
 
 async def test_without_notifications_files_are_looked_at(place, monkeypatch):
-    monkeypatch.setattr("config.watch.RustNotify", refuse)
+    monkeypatch.setattr("watchfiles._rust_notify.RustNotify", refuse)
     monkeypatch.setattr("config.watch.POLL_ALONE_S", 0.1)
     async with watching(place / "hubd.toml") as eye:
         (place / "hubd.toml").write_text("two")
