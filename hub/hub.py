@@ -18,7 +18,7 @@ from hub.bridge.carry import Carrier
 from hub.bridge.parking import Parking
 from hub.bridge.states import States
 from hub.bridge.tasks import Tasks
-from hub.catalog import Catalog, Rules, UpstreamRule, merge
+from hub.catalog import Catalog, Rules, merge
 from hub.downstream import Downstreams
 from hub.link.flag import Flag
 from hub.naming import Claims
@@ -207,12 +207,16 @@ class Hub:
     async def apply_projects(self) -> None:
         """As `hub.projects.Running.apply_projects`."""
         await self.prepare(self.config)
+        self._run()
+        self.notifier.rebuild()
+
+    def _run(self) -> None:
+        """Run what the configuration and projects say now; hosts are told of what is gone."""
         before = dict(self.supervisor.upstreams)
         self.supervisor.apply(self._with_projects(self.config))
         for name in before.keys() - self.supervisor.upstreams.keys():
-            rule = rule_of(name, before[name].config)
-            self.router.removed(name, rule.sid, split_name(name)[1])
-        self.notifier.rebuild()
+            _, scope = split_name(name)
+            self.router.removed(name, rule_of(name, before[name].config).sid, scope or None)
 
     def moved(self, host: Downstream) -> None:
         """As `hub.projects.Running.moved`."""
@@ -232,10 +236,7 @@ class Hub:
         if config.synthetic_progress_s != old.synthetic_progress_s:
             self._reminders.cancel()
         self.supervisor.drain_s = config.drain_s
-        self.supervisor.apply(self._with_projects(config))
-        for rule in rules.upstreams:
-            if rule.name not in config.upstreams:
-                self.router.removed(rule.name, rule.sid)
+        self._run()
         for name in {rule.name for rule in {*rules.upstreams} ^ {*self.rules.upstreams}}:
             self.notifier.changed(name)
         if self.notifier.dirty or rules != self.rules:
@@ -247,10 +248,7 @@ class Hub:
 def rules_of(config: HubConfig) -> Rules:
     """The naming rules a configuration makes, upstreams in its order; disabled ones too, to keep their URIs."""
     return Rules(
-        upstreams=tuple(
-            UpstreamRule(name=name, prefix=upstream.prefix, aliases=upstream.aliases, apps=upstream.apps)
-            for name, upstream in config.upstreams.items()
-        ),
+        upstreams=tuple(rule_of(name, upstream) for name, upstream in config.upstreams.items()),
         budget=config.name_budget,
         page_size=config.page_size,
     )

@@ -399,7 +399,7 @@ class Projects:
 
 
 def rule_of(name: str, config: UpstreamConfig) -> UpstreamRule:
-    """How a server of a project appears that runs as `name`."""
+    """How a server appears that runs as `name`, be it of a project or of the user."""
     prefix = split_name(name)[0] if config.prefix is None else config.prefix
     return UpstreamRule(name=name, prefix=prefix, aliases=config.aliases, apps=config.apps)
 

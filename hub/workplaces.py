@@ -184,8 +184,8 @@ def join_name(own: str, scope: str) -> str:
 
 
 def split_name(name: str) -> tuple[str, str]:
-    """The opposite of `join_name`."""
-    own, mark, rest = name.rpartition(_MARK)
+    """The opposite of `join_name`; a server that is of no project has "" in place of one."""
+    own, mark, rest = name.partition(_MARK)
     return own, mark + rest
 
 

@@ -21,7 +21,7 @@ class Fall:
     def __init__(self) -> None:
         self.at = self.not_before = trio.current_time()
         self.why = ""
-        self._pauses = Pauses(_jitter)
+        self._pauses = Pauses(jitter)
 
     def again(self, why: str) -> None:
         """So did the next."""
@@ -48,7 +48,7 @@ class Pacing:
 
     def opened(self) -> None:
         """One could be opened."""
-        self._pauses = Pauses(_jitter)
+        self._pauses = Pauses(jitter)
         self._not_before = float("-inf")
         self._why_not = ""
 
@@ -89,5 +89,6 @@ class Pacing:
         return UpstreamUnavailable(text, upstream=self._name, retry_after_ms=seconds * 1000)
 
 
-def _jitter() -> float:
+def jitter() -> float:
+    """By how much pauses vary, so that what fell together does not rise together (-1 to 1)."""
     return random.uniform(-1, 1)

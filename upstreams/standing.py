@@ -6,7 +6,6 @@ attempt by setting `wanted`.
 """
 
 import logging
-import random
 from math import ceil
 
 import trio
@@ -22,6 +21,7 @@ from hub.link.exchange import (
 from upstreams.chronicle import Chronicle
 from upstreams.journal import Journal
 from upstreams.lifecycle import TRANSITIONS, Backoff, Event, State
+from upstreams.pacing import jitter
 
 log = logging.getLogger(__name__)
 
@@ -37,7 +37,7 @@ class Standing:
         """Why it is not started although nothing has failed; "": nothing is in its way."""
         self.wanted = trio.Event()
         """Set by whoever needs it and finds that it is not trying, or idle."""
-        self.backoff = Backoff(lambda: random.uniform(-1, 1), attempts=config.restart.attempts)
+        self.backoff = Backoff(jitter, attempts=config.restart.attempts)
         self.chronicle = Chronicle(config, journal, trio.current_time())
         self._name = name
         self._failure: type[UpstreamUnavailable] = UpstreamUnavailable
