@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import pytest
 import trio
+from descriptors import open_descriptors
 from http_fixture import Ear, Fixture, config_for
 from http_peer import PeerRequest, Script, Talk, http_peer
 
@@ -168,7 +169,7 @@ async def nothing_left() -> AsyncIterator[None]:
     """Tasks and descriptors are those from before, in the end."""
 
     def living() -> tuple[int, int]:
-        return trio.lowlevel.current_statistics().tasks_living, len(os.listdir("/proc/self/fd"))
+        return trio.lowlevel.current_statistics().tasks_living, len(open_descriptors())
 
     await trio.testing.wait_all_tasks_blocked()
     before = living()

@@ -8,6 +8,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
+from descriptors import open_descriptors
 
 from config.schema import UpstreamConfig
 from upstreams.child import Child
@@ -234,10 +235,10 @@ async def test_nothing_is_adopted_where_nothing_was_left():
 
 @pytest.mark.covers("I-12")
 def test_no_descriptor_is_left_by_killing():
-    before = len(os.listdir("/proc/self/fd"))
+    before = len(open_descriptors())
     mark = f"{1 << 30}.{STARTED}.{PLACE}.{TOKEN}.1"
     with ExitStack() as stack:
         for _ in range(20):
             stack.enter_context(sleeping(mark))
         assert kill_orphans() >= 20
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert len(open_descriptors()) == before
