@@ -109,6 +109,43 @@ class UpstreamConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     """How many seconds it may take."""
     tool_timeouts: dict[str, float] = {}
     """Seconds per upstream tool name, in place of `timeouts.call`."""
+    cache: bool = True
+    """Whether resources that were read from it may be kept (`[cache]`)."""
+
+
+class CacheConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What is kept of resources that were read, and where (D-14)."""
+
+    enabled: bool = True
+    """Whether anything is kept."""
+    max_bytes: int = 64 << 20
+    """How much is kept in memory, all entries together."""
+    max_entries: int = 10_000
+    """How many resources are kept in memory."""
+    max_entry_bytes: int = 8 << 20
+    """A resource larger than that is not kept."""
+    stale_if_error_s: float = 60.0
+    """How long after its time-to-live a resource may stand in for one that cannot be read anew, and says so; 0: not at
+    all."""
+    url: Secret | None = None
+    """A Redis or Valkey that several hubs have in common: `redis://HOST:PORT/DB`, `rediss://` for TLS, or
+    `unix:///path?db=0`."""
+    username: str | None = None
+    """The user to log in there as."""
+    password: Secret | None = None
+    """The password, best as a reference: `${file:/run/secrets/redis}`."""
+    tls_ca: str | None = None
+    """A file of certificates that that server's is checked against, in place of the system's."""
+
+
+class ReplicaConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """This hub among others of the same configuration and `sealing_key`, which share `cache.url` (bridging.md 10)."""
+
+    name: str = ""
+    """A short name that no other has, at the front of the ids of its sessions so that balancers can tell; letters and
+    digits. Unless said, one is made at each start."""
+    url: str = ""
+    """Where the other hubs reach this one, such as `http://10.0.0.5:8765`; unless said, the address it listens on."""
 
 
 DEFAULT_LISTEN: Final = "127.0.0.1:8765"
@@ -144,6 +181,16 @@ class HubConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     says that it only reads, or may be repeated)."""
     synthetic_progress_s: float = 20.0
     """Hosts that asked for progress hear at least this often that a call is still running; 0: only what there is."""
+    token: Secret | None = None
+    """What HTTP asks for, in place of the token that the hub made: 16 or more characters, for hubs that stand behind one
+    balancer."""
+    sealing_key: Secret | None = None
+    """What seals all that hosts carry for the hub, in place of the key that it made: 64 hexadecimal digits, and after a
+    space the key before it, if any; the same for all hubs behind one balancer."""
+    cache: CacheConfig = CacheConfig()
+    """What is kept of resources that were read."""
+    replica: ReplicaConfig = ReplicaConfig()
+    """This hub among others."""
     include: tuple[str, ...] = ()
     """Further files, as paths or globs relative to this file; TOML or JSON, upstreams only."""
     upstreams: dict[str, UpstreamConfig] = field(default_factory=dict)
