@@ -241,4 +241,4 @@ def test_no_descriptor_is_left_by_killing():
         for _ in range(20):
             stack.enter_context(sleeping(mark))
         assert kill_orphans() >= 20
-    assert len(open_descriptors()) == before
+    assert len(open_descriptors()) <= before
