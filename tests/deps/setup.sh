@@ -5,6 +5,7 @@
 #   .deps/py-mcp1      virtual environment with the handshake-era Python SDK
 #   .deps/py-mcp2      virtual environment with the modern Python SDK, fastmcp, mcp-server-time
 #   .deps/src/mcp-*    the SDKs' source distributions, for their example servers
+#   .deps/debian       Debian's Redis, HAProxy and nginx, unpacked and not installed; elsewhere those in PATH are used
 #
 # Each part has a stamp naming the input it was made from, so a second run does nothing.
 set -euo pipefail
@@ -50,6 +51,20 @@ source_part() { # source_part VERSION: .deps/src/mcp-VERSION
     touch "$deps/src/mcp-$1/.complete"
 }
 
+debian_part() {
+    local stamp=$deps/debian/.stamp inputs=("$here/debian.txt" "$here/debian.sh" /etc/os-release)
+    if ! command -v apt-get >/dev/null || ! command -v dpkg-deb >/dev/null; then
+        echo "no apt-get here: tests take redis-server, haproxy and nginx from PATH"
+        return
+    fi
+    fresh "$stamp" "${inputs[@]}" && return
+    echo "setting up .deps/debian"
+    rm -rf "$deps/debian"
+    "$here/debian.sh" "$deps/debian"
+    cat "${inputs[@]}" | sha256sum >"$stamp"
+}
+
+debian_part </dev/null
 node_part </dev/null
 python_part mcp1 </dev/null
 python_part mcp2 </dev/null
