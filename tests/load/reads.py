@@ -32,17 +32,20 @@ class Target:
         self.name = name
         self._pids = pids
         self._procs = procs
-        self.channel = open()
-        self.uris = {entry["name"]: entry["uri"] for entry in self._listed()}
+        self.channel, self.uris = self._ready(open)
         self.costs: dict[str, list[float]] = {}
         self.rates: dict[str, list[float]] = {}
 
-    def _listed(self) -> list[dict[str, Any]]:
+    def _ready(self, open: Callable[[], Any]) -> tuple[Any, dict[str, str]]:
+        """A channel, once there is something to read, and what that is by name."""
         deadline = time.perf_counter() + 30
-        while not (found := self.channel.call("resources/list")["resources"]):
+        while True:
+            with contextlib.suppress(Exception):
+                channel = open()
+                if found := channel.call("resources/list")["resources"]:
+                    return channel, {entry["name"]: entry["uri"] for entry in found}
             assert time.perf_counter() < deadline, f"{self.name} lists nothing"
-            time.sleep(0.1)  # noqa: TID251 - a script
-        return found
+            time.sleep(0.2)  # noqa: TID251 - a script
 
     def read(self, what: str) -> bytes:
         data, _ = self.channel.call("resources/read", {"uri": self.uris[what]}, raw=True)
