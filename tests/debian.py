@@ -1,4 +1,4 @@
-"""Programs of Debian that tests drive: Redis, Valkey, HAProxy, nginx. `make deps` unpacks them, and installs nothing."""
+"""Programs of Debian that tests drive: Redis, Valkey, HAProxy, nginx. `make deps` unpacks them, installing nothing."""
 
 import os
 import shutil
