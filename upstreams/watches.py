@@ -23,6 +23,7 @@ import trio
 from hub.link.exchange import DeadlineExceeded, Exchange, HubError, UpstreamLost
 from hub.wire.jsonrpc import Failure, raw
 from hub.wire.mcp import INVALID_PARAMS, SUBSCRIBE, UNSUBSCRIBE
+from hub.wire.parts import MAX_URI_CHARS, wholes
 from upstreams.session import Session, capability
 
 log = logging.getLogger(__name__)
@@ -33,12 +34,8 @@ ANSWER_S: Final = 30.0
 """How long an upstream may take to agree."""
 RETRY_S: Final = 30.0
 ASKED_AT_ONCE: Final = 16
-MAX_URI_CHARS: Final = 2048
 MAX_PART_CHARS: Final = 8192
 """Of a sub-resource that changed: nobody is told of longer ones, since what is told may have to be kept."""
-MAX_DEPTH: Final = 64
-"""How many levels up a sub-resource is looked for."""
-_SEPARATORS: Final = "/?#"
 
 
 class Holder(Protocol):
@@ -357,18 +354,6 @@ class Watches:
             self.ring()
         else:
             self.forget(watch)
-
-
-def wholes(uri: str) -> Iterator[str]:
-    """What `uri` may be a part of, by its path, the longest first."""
-    end = min(len(uri), MAX_URI_CHARS + 1)
-    for _ in range(MAX_DEPTH):
-        end = max(uri.rfind(separator, 0, end) for separator in _SEPARATORS)
-        if end < 1:
-            return
-        if end + 1 < len(uri):
-            yield uri[: end + 1]
-        yield uri[:end]
 
 
 def not_offered(upstream: str, uri: str) -> Failure:

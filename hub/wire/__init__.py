@@ -13,6 +13,7 @@ this order:
 - `legacy`     the handshake of 2024-11-05 to 2025-11-25, a table.
 - `modern`     the per-request metadata of 2026-07-28, read and stamped.
 - `translate`  results, errors and definitions between revisions.
+- `parts`      which resources are parts of others.
 - `progress`   values that rise.
 - `questions`  what upstreams ask of hosts, and the answers, between revisions; `abilities` (what can be asked at all),
                `forms` and `sampling` below it.

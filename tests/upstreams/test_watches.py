@@ -10,8 +10,9 @@ from config.state import Memory
 from hub.link.exchange import UpstreamUnavailable
 from hub.wire.jsonrpc import Failure
 from hub.wire.mcp import L4, MODERN
+from hub.wire.parts import wholes
 from upstreams.supervisor import Supervisor
-from upstreams.watches import LINGER_S, Stand, wholes
+from upstreams.watches import LINGER_S, Stand
 
 A, B, PART = "a://x/y", "a://x/z", "a://x/y/part"
 
