@@ -4,7 +4,8 @@ Reading, in this order: `schema` (the frozen structs), `places` and `paths` (dir
 files as one `Loaded`), `gather` (which files these are), `load` (one file). Below these: `source` (reading a file
 safely, and gathering what is to be said about it), `document` (TOML, JSON, YAML and the lines of their keys),
 `mcpservers` and `hostentry` (files in the words of a host), `variables` (`${VAR}` and friends), `convert` (values
-become structs), `check` (what types cannot say), `names` (server ids), `errors` (what is said about files).
+become structs), `check` and `check_sharing` (what types cannot say), `names` (server ids), `errors` (what is said about
+files).
 
 On top of that:
   - files of a project: `projects` (what they add for the hosts that work there), `trust` (which ones the user allowed)

@@ -11,6 +11,7 @@ from ipaddress import ip_address
 from typing import Final
 from urllib.parse import urlsplit
 
+from config.check_sharing import doubts_of_sharing, problems_of_sharing
 from config.names import is_server_id, is_usable, suggest_id
 from config.schema import HubConfig, UpstreamConfig
 from config.source import Keys, Problem
@@ -52,6 +53,12 @@ def problems_of_hub(config: HubConfig) -> Iterator[Problem]:
     if config.park_total_s < config.park_ttl_s:
         text = f"is less than one question may wait (park_ttl_s, {config.park_ttl_s:g}); raise it, or lower that"
         yield Problem(("park_total_s",), text)
+    yield from problems_of_sharing(config)
+
+
+def doubts_of_hub(config: HubConfig) -> Iterator[Problem]:
+    """What of the hub's own settings works, and is probably not meant."""
+    return doubts_of_sharing(config)
 
 
 def _problems_of_access(config: HubConfig, host: str) -> Iterator[Problem]:

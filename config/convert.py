@@ -13,7 +13,7 @@ from typing import Any, Final, Literal, TypeVar, get_args, get_origin, get_type_
 import msgspec
 from msgspec import Struct
 
-from config.schema import HubConfig, Restart, Secret, Timeouts, UpstreamConfig
+from config.schema import CacheConfig, HubConfig, ReplicaConfig, Restart, Secret, Timeouts, UpstreamConfig
 from config.source import Findings, Keys
 
 INSTEAD: Final = {
@@ -28,13 +28,21 @@ INSTEAD: Final = {
     **dict.fromkeys(("enabled", "disable"), "disabled"),
     **dict.fromkeys(("timeout", "timeout_s", "startup_timeout_sec", "tool_timeout_sec"), "timeouts"),
     **dict.fromkeys(("host", "port", "address", "bind"), "listen"),
+    **dict.fromkeys(("redis", "valkey", "store"), "cache"),
+    **dict.fromkeys(("max_size", "size", "limit", "max_memory"), "max_bytes"),
+    **dict.fromkeys(("ca", "tls", "ca_file", "tls_ca_file", "cafile"), "tls_ca"),
+    "redis_url": "url",
     "type": "transport",
     "authentication": "auth",
 }
 """What other programs call our settings."""
 HUB: Final = frozenset(HubConfig.__struct_fields__)
 UPSTREAM: Final = frozenset(UpstreamConfig.__struct_fields__)
-_NESTED: Final[dict[str, type[Struct]]] = {"timeouts": Timeouts, "restart": Restart}
+NESTED: Final[dict[type[Struct], dict[str, type[Struct]]]] = {
+    UpstreamConfig: {"timeouts": Timeouts, "restart": Restart},
+    HubConfig: {"cache": CacheConfig, "replica": ReplicaConfig},
+}
+"""The settings that are tables of settings."""
 
 T = TypeVar("T", bound=Struct)
 Place = Callable[[Keys], Keys]
@@ -44,7 +52,8 @@ Place = Callable[[Keys], Keys]
 def fit(values: dict[str, Any], type: type[T], findings: Findings, place: Place) -> tuple[dict[str, Any], T]:
     """What of `values` fits, and that as `type`. What does not is among the findings."""
     values = _known(values, type, (), findings, place)
-    for setting, nested in _NESTED.items():
+    tables = NESTED.get(type, {})
+    for setting, nested in tables.items():
         if isinstance(values.get(setting), dict):
             values[setting] = _known(values[setting], nested, (setting,), findings, place)
     for setting in ("env", "headers"):
@@ -55,13 +64,23 @@ def fit(values: dict[str, Any], type: type[T], findings: Findings, place: Place)
     except msgspec.ValidationError:
         pass
     for setting in list(values):  # find all of them
-        try:
-            convert({setting: values[setting]}, type)
-        except msgspec.ValidationError as error:
-            path, text = _explained(str(error), type)
-            findings.wrong(place(path), text)
+        if setting in tables and isinstance(values[setting], dict):
+            items = values[setting].items()
+            values[setting] = {key: each for key, each in items if _fits(setting, {key: each}, type, findings, place)}
+        elif not _fits(setting, values[setting], type, findings, place):
             del values[setting]
     return values, convert(values, type)
+
+
+def _fits(setting: str, value: Any, type: type[Struct], findings: Findings, place: Place) -> bool:
+    """Whether a setting can be that; if not, it is among the findings why."""
+    try:
+        convert({setting: value}, type)
+    except msgspec.ValidationError as error:
+        path, text = _explained(str(error), type)
+        findings.wrong(place(path), text)
+        return False
+    return True
 
 
 def convert(values: dict[str, Any], type: type[T]) -> T:
@@ -76,6 +95,8 @@ def convert(values: dict[str, Any], type: type[T]) -> T:
 def _secret(type: type, value: Any) -> Any:
     if type is Secret and isinstance(value, str):
         return Secret(value)
+    if type is Secret:
+        raise TypeError("expected text in quotes")
     raise NotImplementedError(f"no conversion to {type.__name__}")
 
 
@@ -89,13 +110,24 @@ def _known(values: dict[str, Any], type: type[Struct], path: Keys, findings: Fin
 
 def _unknown(key: str, type: type[Struct]) -> str:
     known = type.__struct_fields__
-    if type is UpstreamConfig and key in HUB:
+    if type is not HubConfig and key in NESTED[HubConfig]:
+        return f"is passed over: it is a table of the whole hub; write [{key}] in hubd.toml"
+    if type is not HubConfig and key in HUB:
         return "is passed over: it is a setting of the whole hub; in hubd.toml it stands above the first [table]"
+    if type is HubConfig and (table := _table_of(key)):
+        return f"is passed over: it is a setting of [{table}]; write it below that"
     if type is HubConfig and key in UPSTREAM:
         return "is passed over: it is a setting of one upstream; write it below [upstreams.NAME]"
     near = nearest(key, type)
     hint = f'did you mean "{near[0]}"?' if near else f"known are: {', '.join(sorted(known))}"
     return f"is passed over: there is no such setting; {hint}"
+
+
+def _table_of(key: str) -> str | None:
+    """The table of the hub, and of nothing else, that this is a setting of."""
+    if key in UPSTREAM:
+        return None
+    return next((table for table, type in NESTED[HubConfig].items() if key in type.__struct_fields__), None)
 
 
 def nearest(key: str, type: type[Struct]) -> list[str]:

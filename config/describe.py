@@ -15,7 +15,8 @@ import msgspec
 from msgspec import Struct
 
 from config.check import MAX_BUDGET, MIN_BUDGET
-from config.schema import HubConfig, Restart, Secret, Timeouts, UpstreamConfig
+from config.check_sharing import REPLICA_NAME, TOKEN
+from config.schema import CacheConfig, HubConfig, ReplicaConfig, Restart, Secret, Timeouts, UpstreamConfig
 
 DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 _SIMPLE: Final[dict[Any, dict[str, Any]]] = {
@@ -35,6 +36,13 @@ _LIMITS: Final[dict[tuple[type[Struct], str], dict[str, Any]]] = {
     (HubConfig, "page_size"): _NOT_NEGATIVE,
     (Restart, "attempts"): _NOT_NEGATIVE,
     (UpstreamConfig, "url"): {"pattern": r"^(https?://|.*\$\{)"},
+    **{(CacheConfig, name): _NOT_NEGATIVE for name in CacheConfig.__struct_fields__ if name.startswith("max_")},
+    (CacheConfig, "stale_if_error_s"): _NOT_NEGATIVE,
+    (CacheConfig, "url"): {"pattern": r"^(rediss?://[^@]*$|unix:///|.*\$\{)"},
+    (ReplicaConfig, "name"): {"pattern": rf"^({REPLICA_NAME}$|.*\$\{{)"},
+    (ReplicaConfig, "url"): {"pattern": r"^(https?://[^/@]+$|$|.*\$\{)"},
+    (HubConfig, "token"): {"pattern": rf"^({TOKEN}$|.*\$\{{)"},
+    (HubConfig, "sealing_key"): {"pattern": r"^([0-9A-Fa-f]{64}( [0-9A-Fa-f]{64})?$|.*\$\{)"},
 }
 _REFERENCES = re.compile(r" \((?:[a-z-]+\.md|[A-Z]+-|see )[^()]*\)")
 """To design documents, which readers of the schema do not have."""

@@ -3,18 +3,30 @@
 A setting of an upstream is one of three kinds: how it is shown (`SHOWN`: nothing is restarted), how patient the hub is
 with it (`LIMITS`: taken over while it runs), or what it is (everything else: it is replaced). A change may also
 withdraw a right; then the old one may not be asked for anything more, whether the new one works or not (F-C-06).
+
+A setting of the hub is taken over while it runs, or in effect from its start on (`AT_START`): then it is pending.
 """
 
+from collections.abc import Iterator
 from typing import Any, Final
 
 from msgspec import Struct
 
-from config.schema import HubConfig, Secret, UpstreamConfig
+from config.schema import HubConfig, ReplicaConfig, Secret, UpstreamConfig
 
 SHOWN: Final = frozenset({"prefix", "aliases", "apps", "locality"})
 LIMITS: Final = frozenset(
-    {"timeouts", "tool_timeouts", "ping_s", "idle_stop_s", "restart", "replace", "start"},
+    {"timeouts", "tool_timeouts", "ping_s", "idle_stop_s", "restart", "replace", "start", "cache"},
 )
+AT_START: Final = frozenset(
+    {
+        "startup_grace_s",
+        "sealing_key",
+        *(f"cache.{name}" for name in ("url", "username", "password", "tls_ca")),
+        *(f"replica.{name}" for name in ReplicaConfig.__struct_fields__),
+    }
+)
+"""The hub's own settings that are in effect from its start on; all others are taken over while it runs."""
 _BREADTH: Final = {"per_host": 0, "auto": 1, "shared": 2, "singleton": 3}
 """How many hosts may share a session."""
 _ROOTS: Final = {"none": 0, "auto": 1, "host": 2}
@@ -40,7 +52,7 @@ class Difference(Struct, frozen=True):
     moved: bool = False
     """Whether those that stay are in another order."""
     settings: tuple[str, ...] = ()
-    """The hub's own settings that differ."""
+    """The hub's own settings that differ, those of its tables as `cache.max_bytes`."""
 
     def __bool__(self) -> bool:
         return bool(self.added or self.removed or self.changed or self.moved or self.settings)
@@ -66,8 +78,22 @@ def difference(old: HubConfig, new: HubConfig) -> Difference:
         removed=tuple(name for name in old.upstreams if name not in new.upstreams),
         changed={name: change for name, change in changes.items() if change is not None},
         moved=[name for name in old.upstreams if name in changes] != list(changes),
-        settings=tuple(name for name in _differing(old, new) if name not in ("upstreams", "include")),
+        settings=tuple(_settings(old, new)),
     )
+
+
+def pending(started: HubConfig, now: HubConfig) -> tuple[str, ...]:
+    """The settings that a hub which was started with `started` takes over from `now` at its next start only."""
+    return tuple(name for name in _settings(started, now) if name in AT_START)
+
+
+def _settings(old: HubConfig, new: HubConfig) -> Iterator[str]:
+    for name in _differing(old, new):
+        before, after = getattr(old, name), getattr(new, name)
+        if isinstance(before, Struct) and isinstance(after, Struct):
+            yield from (f"{name}.{each}" for each in _differing(before, after))
+        elif name not in ("upstreams", "include"):
+            yield name
 
 
 def compare(old: UpstreamConfig, new: UpstreamConfig) -> Change | None:

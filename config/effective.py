@@ -1,12 +1,12 @@
 """What a configuration says after all files were read, and who says what: for `hubd config` and `hubd trust`.
 
 Values are shown as files have them, before variables are replaced, so that `${TOKEN}` stays `${TOKEN}`. What stands
-in a file in plain text and may be a secret is masked: values of `env` and `headers`, queries of URLs, arguments that
-look like it (SEC-61).
+in a file in plain text and may be a secret is masked: values of `env` and `headers`, `token`, `sealing_key` and
+passwords, queries of URLs, arguments that look like it (SEC-61).
 """
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -16,7 +16,7 @@ from config.errors import dotted, quoted
 from config.gather import Gathered
 from config.layers import Origin, Stack, stacks
 from config.schema import HubConfig, UpstreamConfig
-from config.secrecy import looks_secret, masked_setting
+from config.secrecy import looks_secret, masked_hub_setting, masked_setting
 from config.source import Keys
 
 
@@ -42,19 +42,28 @@ class Shown(Struct, frozen=True, kw_only=True):
 
 
 def hub_settings(gathered: Gathered, *, defaults: bool) -> list[Setting]:
-    """The hub's own settings in the order of the schema; `defaults`: those that nobody mentions, too."""
-    main = gathered.main
-    found = []
+    """The hub's own settings in the order of the schema, those of its tables one by one; `defaults`: those that nobody
+    mentions, too."""
+    said = {} if gathered.main is None else gathered.main.settings
+    found: list[Setting] = []
     for field in msgspec.structs.fields(HubConfig):
-        if field.name == "upstreams":
-            continue
-        keys = (field.name,)
-        if main is not None and field.name in main.settings:
-            origin = Origin(main.path, main.findings.line(keys), main.layer)
-            found.append(Setting(keys, main.settings[field.name], origin))
-        elif defaults:
-            found.append(Setting(keys, _plain(field.default), None))
-    return found
+        if isinstance(field.default, Struct):
+            within = said.get(field.name, {})
+            each = (((field.name, key), within, getattr(field.default, key)) for key in field.default.__struct_fields__)
+            found += (setting for keys, values, default in each for setting in _of_hub(keys, values, default, gathered))
+        elif field.name != "upstreams":
+            found += _of_hub((field.name,), said, field.default, gathered)
+    return [setting for setting in found if defaults or setting.origin is not None]
+
+
+def _of_hub(keys: Keys, values: Mapping[str, Any], default: Any, gathered: Gathered) -> Iterator[Setting]:
+    """A setting that stands last in `keys` and is said in `values`, or its default, if there is one to be shown."""
+    main = gathered.main
+    if main is not None and keys[-1] in values:
+        origin = Origin(main.path, main.findings.line(keys), main.layer)
+        yield Setting(keys, masked_hub_setting(keys, values[keys[-1]]), origin)
+    elif default is not None:
+        yield Setting(keys, _plain(default), None)
 
 
 def upstreams(gathered: Gathered, *, defaults: bool) -> list[Shown]:

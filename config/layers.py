@@ -15,12 +15,19 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from config.check import doubts_of_names, doubts_of_upstream, problems_of_hub, problems_of_names, problems_of_upstream
+from config.check import (
+    doubts_of_hub,
+    doubts_of_names,
+    doubts_of_upstream,
+    problems_of_hub,
+    problems_of_names,
+    problems_of_upstream,
+)
 from config.convert import UPSTREAM, convert, fit, nearest
 from config.errors import ConfigError, Remark
 from config.gather import Gathered, gather
 from config.load import Layer as Layer
-from config.load import Source, resolved
+from config.load import Source, resolved, resolved_settings
 from config.mcpservers import Table
 from config.schema import HubConfig, UpstreamConfig
 from config.source import Keys, Problem
@@ -191,10 +198,12 @@ def assemble(gathered: Gathered) -> tuple[HubConfig, dict[Keys, Origin]]:
     origins: dict[Keys, Origin] = {}
     main = gathered.main
     if main is not None:
-        values, config = fit(main.settings, HubConfig, main.findings, tuple)
+        values, config = fit(resolved_settings(main), HubConfig, main.findings, tuple)
         for problem in problems_of_hub(config):
             main.findings.wrong(problem.keys, str(problem))
-        origins = {(key,): Origin(main.path, main.findings.line((key,)), main.layer) for key in values}
+        for doubt in () if main.findings.problems else doubts_of_hub(config):
+            main.findings.doubt(doubt.keys, str(doubt))
+        origins = {keys: Origin(main.path, main.findings.line(keys), main.layer) for keys in _keys(values)}
     found = stacks(gathered.sources)
     upstreams = {name: upstream_of(stack) for name, stack in found.items()}
     check_names(found, upstreams)
@@ -203,6 +212,13 @@ def assemble(gathered: Gathered) -> tuple[HubConfig, dict[Keys, Origin]]:
     if main is not None and not upstreams and not main.findings.problems:
         main.findings.doubt((), "names no upstreams; add [upstreams.NAME] with `command` or `url`")
     return msgspec.structs.replace(config, upstreams=upstreams), origins
+
+
+def _keys(values: Mapping[str, Any]) -> Iterator[Keys]:
+    """The keys of settings, and those of tables among them."""
+    for key, value in values.items():
+        yield (key,)
+        yield from ((key, each) for each in value) if isinstance(value, dict) else ()
 
 
 def upstream_of(stack: Stack, below: UpstreamConfig | None = None) -> UpstreamConfig:

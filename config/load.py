@@ -20,7 +20,14 @@ from config.source import Findings, Keys, Problem, read
 from config.variables import Unresolved, Variables
 
 EXPANDED: Final = ("command", "args", "env", "cwd", "url", "headers")
-"""The settings in which variables are replaced."""
+"""The settings of an upstream in which variables are replaced."""
+EXPANDED_OF_HUB: Final[tuple[Keys, ...]] = (
+    ("token",),
+    ("sealing_key",),
+    *(("cache", name) for name in ("url", "username", "password", "tls_ca")),
+    *(("replica", name) for name in ("name", "url")),
+)
+"""And those of the hub."""
 
 
 class Layer(Enum):
@@ -135,6 +142,25 @@ def resolved(source: Source, table: Table, *, is_disabled: bool) -> dict[str, An
         _add_variables(values, source, table)
     _make_absolute(values, source.path.parent)
     return values
+
+
+def resolved_settings(source: Source) -> dict[str, Any]:
+    """The hub's own settings, likewise. What cannot be resolved is left out, too: there is nothing to judge."""
+    settings = {key: dict(value) if isinstance(value, dict) else value for key, value in source.settings.items()}
+    for keys in EXPANDED_OF_HUB:
+        *tables, setting = keys
+        within = settings.get(tables[0]) if tables else settings
+        if not isinstance(within, dict) or not isinstance(value := within.get(setting), str):
+            continue
+        try:
+            within[setting] = source.variables.expand(value)
+        except Unresolved as error:
+            source.findings.wrong(keys, str(error))
+            del within[setting]
+    cache = settings.get("cache")
+    if isinstance(cache, dict) and isinstance(file := cache.get("tls_ca"), str) and file:
+        cache["tls_ca"] = str(source.path.parent / os.path.expanduser(file))
+    return settings
 
 
 def _expanded(value: Any, path: Keys, source: Source, table: Table) -> Any:

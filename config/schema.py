@@ -182,7 +182,7 @@ class HubConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     synthetic_progress_s: float = 20.0
     """Hosts that asked for progress hear at least this often that a call is still running; 0: only what there is."""
     token: Secret | None = None
-    """What HTTP asks for, in place of the token that the hub made: 16 or more characters, for hubs that stand behind one
+    """What HTTP asks for, in place of the token that the hub made: 16 or more characters; for hubs behind one
     balancer."""
     sealing_key: Secret | None = None
     """What seals all that hosts carry for the hub, in place of the key that it made: 64 hexadecimal digits, and after a

@@ -108,6 +108,19 @@ def masked_setting(setting: str, value: Any) -> Any:
     return value
 
 
+def masked_hub_setting(keys: Sequence[str], value: Any) -> Any:
+    """`value` of a setting of the hub, as its file has it, as it may be shown; of a table, each of its values."""
+    if isinstance(value, dict):
+        return {key: masked_hub_setting((*keys, key), each) for key, each in value.items()}
+    if not isinstance(value, str):
+        return value
+    if keys[-1] in ("token", "sealing_key", "password"):
+        return MASK if _OUR_REFERENCE.sub("", value) else value
+    if keys[-1] == "url":
+        return _masked_url(value)
+    return MASK if looks_secret(keys[-1], value) else value
+
+
 def _masked_arguments(arguments: Sequence[str]) -> Iterable[str]:
     starts = dict(secret_arguments(arguments))
     for at, word in enumerate(arguments):
@@ -127,9 +140,13 @@ def _masked_url(url: str) -> str:
     except ValueError:
         return MASK
     query = re.sub(
-        r"=([^&]*)", lambda found: "=" + (MASK if _OUR_REFERENCE.sub("", found[1]) else found[1]), parts.query
+        r"(?<![^&])db=\d{1,5}(?![^&])|=([^&]*)",
+        lambda found: "=" + MASK if _OUR_REFERENCE.sub("", found[1] or "") else found[0],
+        parts.query,
     )
     if parts.query and "=" not in parts.query:
         query = MASK
     path = "/".join(MASK if looks_secret("", part) else part for part in parts.path.split("/"))
+    if parts.scheme == "unix":  # which `urlunsplit` does not know
+        return f"unix://{netloc}{path}{'?' if query else ''}{query}"
     return urlunsplit((parts.scheme, netloc, path, query, ""))

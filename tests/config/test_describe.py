@@ -10,9 +10,9 @@ from msgspec import Struct
 
 from config.describe import docstrings, schema
 from config.layers import load_all
-from config.schema import HubConfig, Restart, Timeouts, UpstreamConfig
+from config.schema import CacheConfig, HubConfig, ReplicaConfig, Restart, Timeouts, UpstreamConfig
 
-STRUCTS: list[type[Struct]] = [HubConfig, UpstreamConfig, Timeouts, Restart]
+STRUCTS: list[type[Struct]] = [HubConfig, UpstreamConfig, Timeouts, Restart, CacheConfig, ReplicaConfig]
 
 
 @pytest.fixture(scope="module")
