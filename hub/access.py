@@ -59,15 +59,14 @@ class Access:
     """The rules of one listener.
 
     `hosts` and `origins` come on top of the loopback names with `port`; an entry of `hosts` without a port means
-    `port`. `token` None: everyone who passes Host and Origin is the hub's owner (`auth = "none"`).
+    `port`, and one with 80 or 443 is met without it, too, as a proxy's hosts write it. `token` None: everyone who passes Host and Origin is the hub's owner (`auth = "none"`).
     """
 
     def __init__(
         self, *, port: int, hosts: Collection[str] = (), origins: Collection[str] = (), token: str | None = None
     ) -> None:
         self._hosts = frozenset(_with_port(name.lower(), port) for name in (*LOOPBACK_NAMES, *hosts))
-        if port == 80:
-            self._hosts |= frozenset(LOOPBACK_NAMES)
+        self._hosts |= frozenset(name.rpartition(":")[0] for name in self._hosts if name.endswith((":80", ":443")))
         shown = "" if port == 80 else f":{port}"
         self._origins = frozenset((*(f"http://{name}{shown}" for name in LOOPBACK_NAMES), *origins))
         self._token = None if token is None else token.encode()

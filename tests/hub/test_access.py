@@ -127,9 +127,9 @@ def test_host_and_origin_before_the_token():
 @pytest.mark.covers("SEC-03")
 def test_configured_names():
     access = Access(port=8765, hosts=["Hub.lan", "proxy.lan:443"], origins=["https://app.lan"])
-    for host in ("hub.lan:8765", "proxy.lan:443"):
+    for host in ("hub.lan:8765", "proxy.lan:443", "proxy.lan"):
         assert ask(access, host=host, origin="https://app.lan") == OWNER
-    for host in ("hub.lan", "proxy.lan", "proxy.lan:8765", "x.hub.lan:8765"):
+    for host in ("hub.lan", "proxy.lan:80", "proxy.lan:8765", "x.hub.lan:8765"):
         assert ask(access, host=host) is FORBIDDEN
     assert ask(access, origin="https://app.lan.evil.test") is FORBIDDEN
 
