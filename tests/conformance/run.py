@@ -1,24 +1,28 @@
 """The official conformance suite against the reference server, directly and through hubd.
 
-    python tests/conformance/run.py [all | LEG ...] [--direct] [--out DIRECTORY]
+    python tests/conformance/run.py [all | LEG ...] [--direct] [--behind haproxy|nginx] [--out DIRECTORY]
 
 A leg is one host revision and one kind of upstream. Every check that passes when the suite talks to the reference
 server itself must pass through the hub; `excused.txt` names the exceptions with reasons, and may only shrink.
+`--behind` puts two hubs behind a balancer, as SIZES.md has it, in place of the one.
 """
 
 import argparse
+import contextlib
 import functools
 import json
 import re
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE.parent))
+sys.path[:0] = [str(HERE.parent), str(HERE.parent / "real")]
 
+from balancers import fleet  # noqa: E402
 from client import Host  # noqa: E402
 from processes import DEPS, NODE, PACKAGES, PYTHON_1, PYTHON_2, ROOT, running, running_hub  # noqa: E402
 
@@ -126,34 +130,63 @@ def read_verdicts(out: Path) -> Verdicts:
     return verdicts
 
 
-def run_leg(leg: Leg, out: Path, *, direct: bool = False) -> Verdicts:
-    """One leg through a fresh hub, or straight at the upstream."""
+class Stage(NamedTuple):
+    """What stands between the suite and the upstream."""
+
+    url: str
+    logs: tuple[Path, ...]
+    """Of the hubs."""
+
+
+Stages = Callable[[Path, str], contextlib.AbstractContextManager[Stage]]
+"""Makes one, in a directory of its own, for tables of hubd.toml."""
+
+
+@contextlib.contextmanager
+def one_hub(directory: Path, upstreams: str) -> Iterator[Stage]:
+    with running_hub(directory, upstreams, auth="none") as hub:
+        yield Stage(hub.url, (hub.process.log,))
+
+
+def two_hubs(balancer: str, *, affinity: bool = True) -> Stages:
+    """Two hubs that share a store, behind this balancer."""
+
+    @contextlib.contextmanager
+    def stage(directory: Path, upstreams: str) -> Iterator[Stage]:
+        with fleet(directory, upstreams, balancer=balancer, affinity=affinity, auth="none") as it:
+            yield Stage(it.url, tuple(hub.process.log for hub in it.hubs.values()))
+
+    return stage
+
+
+def run_leg(leg: Leg, out: Path, *, direct: bool = False, stages: Stages = one_hub) -> Verdicts:
+    """One leg through fresh hubs, or straight at the upstream."""
     with tempfile.TemporaryDirectory(prefix="hubd-conformance-") as scratch:
         directory = Path(scratch)
         if leg.transport == "stdio":
             assert not direct, "the suite speaks HTTP only"
             command, *args = leg.argv()
             entry = f"command = {json.dumps(command)}\nargs = {json.dumps(args)}"
-            return through_hub(leg, entry, directory, out)
+            return through_hub(leg, entry, directory, out, stages)
         with running(leg.argv(), directory / "upstream.log") as upstream:
             url = upstream.wait_for(r"http://\S+")[0]
             if direct:
                 return judge(url, leg.revision, out)
-            return through_hub(leg, f"url = {json.dumps(url)}", directory, out)
+            return through_hub(leg, f"url = {json.dumps(url)}", directory, out, stages)
 
 
-def through_hub(leg: Leg, entry: str, directory: Path, out: Path) -> Verdicts:
-    config = f'[upstreams.reference]\n{entry}\nprefix = ""\n'
-    with running_hub(directory, config, auth="none") as hub:
+def through_hub(leg: Leg, entry: str, directory: Path, out: Path, stages: Stages) -> Verdicts:
+    with stages(directory, f'[upstreams.reference]\n{entry}\nprefix = ""\n') as stage:
         if (leg.revision, leg.transport) == (MODERN, "stdio"):
             # From the first question on a host has a process for itself; the suite would not wait until it has started.
-            host = Host(hub.url, "elicitation", "sampling", "roots")
+            host = Host(stage.url, "elicitation", "sampling", "roots")
             host.call("test_streaming_elicitation", {})
             host.call("test_simple_text", {})
         try:
-            return judge(hub.url, leg.revision, out)
+            return judge(stage.url, leg.revision, out)
         finally:
-            (out / "hubd.log").write_text(hub.process.log.read_text(errors="replace"))
+            for log in stage.logs:
+                (out / f"{log.parent.name}-{log.name}").write_text(log.read_text(errors="replace"))
 
 
 @functools.cache
@@ -210,16 +243,19 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("legs", nargs="*", default=["all"], metavar="LEG", help=", ".join(LEGS))
     parser.add_argument("--direct", action="store_true", help="judge the reference only")
+    parser.add_argument("--behind", choices=("haproxy", "nginx"), help="two hubs behind a balancer")
+    parser.add_argument("--round-robin", action="store_true", help="without the affinity of legacy sessions")
     parser.add_argument("--out", type=Path, default=ROOT / ".build" / "conformance")
     options = parser.parse_args()
     subprocess.run(["rm", "-rf", options.out], check=True)
     complaints: list[str] = []
+    stages = two_hubs(options.behind, affinity=not options.round_robin) if options.behind else one_hub
     for name in LEGS if options.legs == ["all"] else options.legs:
         leg = LEGS[name]
         direct = direct_verdicts(leg.reference, options.out / "direct")
         sys.stdout.write(f"{name:34} direct: {summary(direct)}\n")
         if not options.direct:
-            through = run_leg(leg, options.out / "hub" / name)
+            through = run_leg(leg, options.out / "hub" / name, stages=stages)
             found = surprises(leg, direct, through)
             left = len(excused().get(name, ()))
             sys.stdout.write(f"{'':34} hub:    {summary(through)}, {left} excused\n")

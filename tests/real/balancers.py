@@ -1,0 +1,226 @@
+"""Hubs behind a real balancer, as SIZES.md says: its snippets are taken from the page and run, with other addresses.
+
+    with fleet(directory, UPSTREAMS, balancer="haproxy") as it: ...    # it.url, it.hubs["a"]
+
+Two `hubd serve`, one `redis-server`, one HAProxy or nginx. Everything ends with the block.
+"""
+
+import contextlib
+import os
+import re
+import secrets
+import socket
+import threading
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from debian import program
+from processes import HUBD, ROOT, Hub, Process, free_port, own_directories, running
+
+PAGE = ROOT / "SIZES.md"
+NAMES = ("a", "b")
+ON_THE_PAGE = {"a": "10.0.0.5:8765", "b": "10.0.0.6:8765"}
+PUBLIC = "hub.example.com"
+STORE = "redis://10.0.0.9:6379/0"
+TICK = threading.Event()
+"""Never set: to wait a little in a thread."""
+PATIENCE_S = 20
+
+
+def snippets(language: str) -> list[str]:
+    """The fenced blocks of the page in this language."""
+    found = re.findall(rf"^```{language}\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+    assert found, f"{PAGE.name} has no {language}"
+    return found
+
+
+def replace(text: str, changes: Mapping[str, str]) -> str:
+    """`text` with each of these replaced; each must be there."""
+    for old, new in changes.items():
+        assert old in text, f"{old!r} is not in {PAGE.name} any more"
+        text = text.replace(old, new)
+    return text
+
+
+class Fleet(NamedTuple):
+    """Hubs that run behind one address."""
+
+    url: str
+    """Of the balancer."""
+    token: str
+    hubs: dict[str, Hub]
+    store: "Store"
+    balancer: Process
+    """It says one line per request that is over: `CALL STATUS ADDRESS`, CALL being what stood in the header X-Call."""
+
+    def served(self) -> dict[str, str]:
+        """Call -> the hub that it was sent to last, of all requests that are over."""
+        names = {hub.url.split("/")[2]: name for name, hub in self.hubs.items()}
+        lines = [line.split() for line in self.balancer.said]
+        return {words[0]: names.get(words[-1], "nobody") for words in lines if len(words) > 2}
+
+
+# --- the store --------------------------------------------------------------------------------------------------------
+
+
+class Store(NamedTuple):
+    """A real Redis."""
+
+    process: Process
+    port: int
+    password: str
+
+    @property
+    def url(self) -> str:
+        return f"redis://127.0.0.1:{self.port}/0"
+
+    def ask(self, *words: str) -> bytes:
+        """One command; the first line of its answer."""
+        with socket.create_connection(("127.0.0.1", self.port), timeout=5) as connection:
+            lines = b""
+            for command in (("AUTH", self.password), words):
+                parts = [b"$%d\r\n%b\r\n" % (len(word.encode()), word.encode()) for word in command]
+                connection.sendall(b"*%d\r\n%b" % (len(parts), b"".join(parts)))
+                lines = connection.recv(1 << 16)
+            return lines.partition(b"\r\n")[0]
+
+
+@contextlib.contextmanager
+def a_store(directory: Path, *arguments: str, port: int = 0, password: str = "") -> Iterator[Store]:
+    """A `redis-server` that keeps nothing on disk; `arguments` are further ones of its command line."""
+    redis, port, password = program("redis-server"), port or free_port(), password or secrets.token_hex(16)
+    plain = ["--bind", "127.0.0.1", "--port", str(port), "--save", "", "--appendonly", "no", "--requirepass", password]
+    directory.mkdir(exist_ok=True)
+    argv = [redis.path, *plain, "--dir", directory, *arguments]
+    with running(argv, directory / "redis.log", env=redis.env, merged=True) as process:
+        process.wait_for("Ready to accept connections")
+        yield Store(process, port, password)
+
+
+# --- the hubs ---------------------------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def a_hub(directory: Path, config: str, name: str, port: int) -> Iterator[Hub]:
+    """One of the fleet: `hubd serve` with the configuration that all have, and an environment of its own."""
+    directory.mkdir(exist_ok=True)
+    env = {**own_directories(directory), "HUBD_NAME": name, "HUBD_URL": f"http://127.0.0.1:{port}"}
+    (file := directory / "hubd.toml").write_text(config)
+    argv = [HUBD, "serve", "--config", file, "--listen", f"127.0.0.1:{port}"]
+    with running(argv, directory / "hubd.log", env=env, cwd=directory) as process:
+        url = process.wait_for(r"https?://[^\s\"]+/mcp")[0]
+        yield Hub(url, None, env, file, process)
+
+
+def hubs_config(directory: Path, upstreams: str, store: Store, token: str, front: int, auth: str) -> str:
+    """The configuration of the page, for these upstreams."""
+    directory.mkdir(exist_ok=True)
+    for name, text in {"token": token, "key": secrets.token_hex(32), "redis": store.password}.items():
+        (directory / name).touch(mode=0o600)
+        (directory / name).write_text(text)
+    text = replace(
+        snippets("toml")[-1],
+        {
+            'listen = "0.0.0.0:8765"\nbehind_tls_proxy = true\n': f'auth = "{auth}"\n',
+            f'"{PUBLIC}:443"': f'"127.0.0.1:{front}", "localhost:{front}"',
+            "/run/secrets/hub-token": str(directory / "token"),
+            "/run/secrets/hub-sealing-key": str(directory / "key"),
+            "/run/secrets/redis": str(directory / "redis"),
+            STORE: store.url,
+        },
+    )
+    head, mark, tables = text.partition("[cache]")
+    origins = f'allowed_origins = ["http://127.0.0.1:{front}", "http://localhost:{front}"]\n'
+    return f"{head}{origins}startup_grace_s = 60.0\n{mark}{tables}\n{upstreams}"
+
+
+# --- the balancers ----------------------------------------------------------------------------------------------------
+
+
+def haproxy_config(port: int, addresses: Mapping[str, str], *, affinity: bool) -> str:
+    """The page's, listening on `port`, without TLS; it logs each request."""
+    log = (
+        "frontend mcp\n    log stdout format raw local0\n    http-request capture req.hdr(X-Call) len 40\n"
+        '    log-format "%[capture.req.hdr(0)] %ST %si:%sp"'
+    )
+    text = replace(
+        snippets("haproxy")[0],
+        {
+            "frontend mcp": log,
+            ":443 ssl crt /etc/haproxy/hub.pem alpn h2,http/1.1": f"127.0.0.1:{port}",
+            f"hdr Host {PUBLIC}": f"hdr Host 127.0.0.1:{port}",
+            **{ON_THE_PAGE[name]: address for name, address in addresses.items()},
+        },
+    )
+    return text if affinity else re.sub(r"^ *stick.*\n", "", text, flags=re.MULTILINE)
+
+
+def nginx_config(directory: Path, port: int, addresses: Mapping[str, str], *, affinity: bool) -> str:
+    """The page's in a whole configuration, listening on `port`, without TLS; it logs each request."""
+    text = replace(
+        snippets("nginx")[0],
+        {
+            "listen 443 ssl;": f"listen 127.0.0.1:{port};",
+            **{ON_THE_PAGE[name]: address for name, address in addresses.items()},
+        },
+    )
+    text = re.sub(r"^ *ssl_certificate.*\n", "", text, flags=re.MULTILINE)
+    if not affinity:
+        text = re.sub(r'^ *"~.*\n', "", text, flags=re.MULTILINE)
+    temporary = "".join(
+        f"    {kind}_temp_path {directory}/{kind};\n" for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
+    )
+    return (
+        ("user root;\n" if os.geteuid() == 0 else "")
+        + f"daemon off;\nworker_processes 1;\npid {directory}/nginx.pid;\nerror_log stderr warn;\n"
+        + f"events {{ worker_connections 4096; }}\nhttp {{\n{temporary}"
+        + "    log_format calls '$http_x_call $status $upstream_addr';\n    access_log /dev/stdout calls;\n"
+        + f"{text}}}\n"
+    )
+
+
+@contextlib.contextmanager
+def a_balancer(
+    kind: str, directory: Path, port: int, addresses: Mapping[str, str], affinity: bool
+) -> Iterator[Process]:
+    """HAProxy or nginx before hubs at these addresses."""
+    directory.mkdir(exist_ok=True)
+    binary = program(kind)
+    if kind == "haproxy":
+        (file := directory / "haproxy.cfg").write_text(haproxy_config(port, addresses, affinity=affinity))
+        argv = [binary.path, "-db", "-f", file]
+    else:
+        (file := directory / "nginx.conf").write_text(nginx_config(directory, port, addresses, affinity=affinity))
+        argv = [binary.path, "-e", "stderr", "-p", directory, "-c", file]
+    with running(argv, directory / f"{kind}.log", env=binary.env) as process:
+        wait_for_port(port, process)
+        yield process
+
+
+def wait_for_port(port: int, process: Process) -> None:
+    """Until somebody listens there, which neither of the two says."""
+    for _ in range(PATIENCE_S * 20):
+        with contextlib.suppress(ConnectionRefusedError):
+            socket.create_connection(("127.0.0.1", port)).close()
+            return
+        TICK.wait(0.05)
+    raise AssertionError(f"nobody listens on port {port}:\n{process.tail()}")
+
+
+# --- all together -----------------------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def fleet(
+    directory: Path, upstreams: str, *, balancer: str, affinity: bool = True, auth: str = "token"
+) -> Iterator[Fleet]:
+    """Two hubs of one configuration with a store behind a balancer; `upstreams` are tables of hubd.toml."""
+    front, token = free_port(), secrets.token_hex(16)
+    with contextlib.ExitStack() as stack:
+        store = stack.enter_context(a_store(directory / "store"))
+        config = hubs_config(directory / "secrets", upstreams, store, token, front, auth)
+        hubs = {name: stack.enter_context(a_hub(directory / name, config, name, free_port())) for name in NAMES}
+        addresses = {name: hub.url.split("/")[2] for name, hub in hubs.items()}
+        process = stack.enter_context(a_balancer(balancer, directory / balancer, front, addresses, affinity))
+        yield Fleet(f"http://127.0.0.1:{front}/mcp", token, hubs, store, process)
