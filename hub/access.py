@@ -59,7 +59,8 @@ class Access:
     """The rules of one listener.
 
     `hosts` and `origins` come on top of the loopback names with `port`; an entry of `hosts` without a port means
-    `port`, and one with 80 or 443 is met without it, too, as a proxy's hosts write it. `token` None: everyone who passes Host and Origin is the hub's owner (`auth = "none"`).
+    `port`, and one with 80 or 443 is met without it, too, as a proxy's hosts write it. `token` None: everyone who
+    passes Host and Origin is the hub's owner (`auth = "none"`).
     """
 
     def __init__(
@@ -107,6 +108,17 @@ def _with_port(name: str, port: int) -> str:
     if found is None:
         raise ConfigError(f"allowed_hosts: {name!r} is not NAME or NAME:PORT")
     return name if found[2] else f"{name}:{port}"
+
+
+def checked_token(text: str) -> str:
+    """The setting `token`, if a host can send it.
+
+    Raises:
+        ConfigError: it is too short, or not what a bearer token may be; the text does not repeat it.
+    """
+    if not _TOKEN.fullmatch(text):
+        raise ConfigError("token: must be 16 or more of A-Z a-z 0-9 . _ ~ + / -; `openssl rand -hex 32` makes one")
+    return text
 
 
 # --- the token's file -------------------------------------------------------------------------------------------------
