@@ -1,0 +1,84 @@
+"""A server on the modern Python SDK that says how long what is read stays fresh: python ttl_server.py NAME [--http].
+
+NAME is the scheme of its URIs: `public` and `private` stay fresh for an hour unless the tool `change` changes them,
+which says so to whoever listens; `brief` does so for a moment, and changes with every reading. Each text says which
+version it is of, and the how manieth reading of this process it was. Over HTTP it listens on a free port and prints its
+URL.
+"""
+
+import argparse
+import socket
+import sys
+from collections import Counter
+
+import anyio
+import uvicorn
+from mcp.server.mcpserver import Context, MCPServer
+
+HOUR_MS = 3_600_000
+BRIEF_MS = 300
+READING_S = 0.3
+"""How long one takes."""
+
+parser = argparse.ArgumentParser()
+parser.add_argument("name")
+parser.add_argument("--http", action="store_true")
+options = parser.parse_args()
+hints = {
+    "public": {"ttlMs": HOUR_MS, "cacheScope": "public"},
+    "private": {"ttlMs": HOUR_MS, "cacheScope": "private"},
+    "brief": {"ttlMs": BRIEF_MS, "cacheScope": "private"},
+}
+versions: Counter[str] = Counter()
+readings: Counter[str] = Counter()
+
+
+async def hint(ctx, call_next):
+    """Put the hints of the resource into the result of a reading."""
+    result = await call_next(ctx)
+    if ctx.method == "resources/read" and "contents" in result:
+        return {**result, **hints[result["contents"][0]["uri"].rpartition("/")[2]]}
+    return result
+
+
+server = MCPServer(f"{options.name}-server", log_level="WARNING", middleware=[hint])
+
+
+async def text(which: str) -> str:
+    readings[which] += 1
+    said = f"version {versions[which]}, reading {readings[which]}"
+    await anyio.sleep(READING_S)
+    return said
+
+
+@server.resource(f"{options.name}://public", mime_type="text/plain")
+async def public() -> str:
+    return await text("public")
+
+
+@server.resource(f"{options.name}://private", mime_type="text/plain")
+async def private() -> str:
+    return await text("private")
+
+
+@server.resource(f"{options.name}://brief", mime_type="text/plain")
+async def brief() -> str:
+    return await text("brief")
+
+
+@server.tool()
+async def change(which: str, ctx: Context) -> str:
+    """Changes a resource, and says so."""
+    versions[which] += 1
+    await ctx.notify_resource_updated(f"{options.name}://{which}")
+    return f"version {versions[which]}"
+
+
+if options.http:
+    listener = socket.create_server(("127.0.0.1", 0))
+    sys.stdout.write(f"http://127.0.0.1:{listener.getsockname()[1]}/mcp\n")
+    sys.stdout.flush()
+    config = uvicorn.Config(server.streamable_http_app(), log_level="warning", timeout_graceful_shutdown=1)
+    uvicorn.Server(config).run(sockets=[listener])
+else:
+    server.run(transport="stdio")
