@@ -46,6 +46,7 @@ class Ear:
         self.steps: list[Any] = []
         self.endings = 0
         self.forgettings = 0
+        self.hearing: list[bool] = []
         self.uris: list[str] = []
         self.heard = trio.Event()
 
@@ -55,6 +56,9 @@ class Ear:
 
     def forgotten(self) -> None:
         self.forgettings += 1
+
+    def hears(self, on: bool) -> None:
+        self.hearing.append(on)
 
     def updated(self, uri: str) -> None:
         self.uris.append(uri)

@@ -59,6 +59,12 @@ class Finder:
             self.needed_at = trio.current_time()
         raise self._standing.unavailable(f"{self._name} did not become ready within {self.start_s:g} seconds")
 
+    def having(self, caller: Caller) -> Place | None:
+        """The open session that a call of `caller` would go to at once, for who only looks. Raises nothing."""
+        pool = self._elders.pool if self._elders.serve(caller) else self._pool
+        place = pool.having(caller)
+        return None if place is None or place.over else place
+
     # --- for what hosts watch -----------------------------------------------------------------------------------------
 
     def serving(self, caller: Caller) -> Place | None:

@@ -8,9 +8,11 @@ import trio
 from msgspec import Raw
 
 from hub.wire.jsonrpc import peek_str
+from hub.wire.mcp import Kind
 from upstreams.chronicle import Chronicle
 from upstreams.elicited import Elicitations
 from upstreams.offered import Offered
+from upstreams.onlooker import Nobody, Onlooker
 from upstreams.session import Exit
 
 log = logging.getLogger(__name__)
@@ -37,17 +39,19 @@ class Heard:
         *,
         on_asked: Callable[[], None],
         on_ended: Callable[[], None],
+        onlooker: Onlooker | None = None,
     ) -> None:
         self.elicitations = Elicitations()
         """What was begun at URLs and is done."""
         self.refused = 0
         """Questions of which nobody can tell whose they are."""
-        self.changed = offered.changed
         self.note = chronicle.note
         self.said = chronicle.said
         self.asked = on_asked
         self.ended = on_ended
         self._name = name
+        self._offered = offered
+        self._onlooker = onlooker or Nobody()
         self._chronicle = chronicle
         self._logs_left = LOGS_PER_S
         self._second = 0
@@ -60,6 +64,12 @@ class Heard:
         """Go on where that of another upstream ends, in whose place this one is."""
         self.elicitations = old.elicitations
         self.refused += old.refused
+
+    def changed(self, kinds: tuple[Kind, ...]) -> None:
+        """As `UpstreamEvents.changed`."""
+        if Kind.RESOURCE in kinds:
+            self._onlooker.relisted()
+        self._offered.changed(kinds)
 
     def log(self, params: dict[str, Raw]) -> None:
         """As `UpstreamEvents.log`: into the hub's own log and the journal, `LOGS_PER_S` and no more."""

@@ -36,6 +36,7 @@ class StandingStream:
 
     async def start(self, nursery: trio.Nursery) -> None:
         """Open it before the first call: many servers drop what they have to say while nobody listens."""
+        self._session.events.hears(False)
         nursery.start_soon(self._run)
         with trio.move_on_after(GREETING_S):
             await self._settled.wait()
@@ -97,10 +98,14 @@ class StandingStream:
             if missed:
                 session.missed_something()
         self._settled.set()
-        while (events := await self._stream.receive()) is not None:
-            for kind, data in events:
-                if kind == "message":
-                    self._hear(data)
+        session.events.hears(True)
+        try:
+            while (events := await self._stream.receive()) is not None:
+                for kind, data in events:
+                    if kind == "message":
+                        self._hear(data)
+        finally:
+            session.events.hears(False)
 
     def _hear(self, data: bytes) -> None:
         session = self._session

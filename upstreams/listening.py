@@ -16,6 +16,7 @@ from hub.wire.jsonrpc import Failure, Notification, peek_array, peek_object, pee
 from hub.wire.mcp import ACKNOWLEDGED, CAPABILITY, LIST_CHANGED, LIST_FLAGS, METHOD_NOT_FOUND, UPDATED, Era, Kind
 from upstreams.lifecycle import Pauses
 from upstreams.session import Session, capability
+from upstreams.subscribing import Subscribing
 from upstreams.watches import ANSWER_S, Stand, Watches, not_offered
 
 log = logging.getLogger(__name__)
@@ -32,7 +33,7 @@ class Changes(Protocol):
 async def keep_watching(session: Session, watches: Watches, events: Changes) -> None:
     """Have the upstream of `session` tell what is watched, in the way of its era, for ever."""
     if session.era is Era.LEGACY:
-        await watches.subscribe(session)
+        await Subscribing(session, watches).run()
     else:
         await Listening(session, watches, events).run()
 
@@ -97,6 +98,7 @@ class Listening:
                 log.info("%s has no subscriptions: its lists are read again from time to time", self._watches.upstream)
                 return
             log.debug("%s no longer tells of its lists: %r", self._watches.upstream, reply)
+            self._watches.missed()
             await trio.sleep(pauses.next_s(trio.current_time()))
             again = True
 
@@ -185,6 +187,7 @@ class Listening:
         now = trio.current_time()
         self._not_before = now + self._pauses.next_s(now)
         self._watches.reset()
+        self._watches.missed()
 
     def _hear(self, stream: Stream, notification: Notification) -> None:
         if notification.method == UPDATED:

@@ -16,6 +16,7 @@ from hub.wire.legacy import ServerFacts
 from hub.wire.loops import all_behind, with_behind
 from hub.wire.mcp import Kind, Snapshot
 from upstreams.lists import Listing
+from upstreams.onlooker import Nobody, Onlooker
 from upstreams.status import empty_snapshot
 
 log = logging.getLogger(__name__)
@@ -27,7 +28,15 @@ REFRESH_WAIT_S: Final = 1.5
 class Offered:
     """The snapshot of one upstream and how good it is. `on_change` is called when hosts may see something else."""
 
-    def __init__(self, name: str, last_known: Snapshot | None, on_change: Callable[[], None], *, local: bool) -> None:
+    def __init__(
+        self,
+        name: str,
+        last_known: Snapshot | None,
+        on_change: Callable[[], None],
+        *,
+        local: bool,
+        onlooker: Onlooker | None = None,
+    ) -> None:
         self.snapshot = last_known or empty_snapshot(name, local)
         self.remembered = last_known is not None
         """Whether it was known from an earlier run what it offers, when this one began."""
@@ -41,6 +50,7 @@ class Offered:
         """Lists to be read again; whoever does so sets the events."""
         self.became_stale = Flag()
         self._on_change = on_change
+        self._onlooker = onlooker or Nobody()
 
     def __repr__(self) -> str:
         counts = ", ".join(f"{len(self.snapshot.lists.get(kind, ()))} {kind.value}" for kind in Kind)
@@ -92,6 +102,8 @@ class Offered:
         self.listed = True
         if changed:
             self.snapshot = new
+        if any(new.lists.get(kind) != old.lists.get(kind) for kind in (Kind.RESOURCE, Kind.TEMPLATE)):
+            self._onlooker.relisted()
         if changed or first:
             self._on_change()
         return changed
@@ -104,6 +116,7 @@ class Offered:
     def withdraw(self) -> None:
         """It offers nothing that hosts may see."""
         self.snapshot = empty_snapshot(self.snapshot.upstream, self.snapshot.local)
+        self._onlooker.relisted()
         self._on_change()
 
     def relocate(self, *, local: bool) -> None:

@@ -18,6 +18,7 @@ from hub.link.exchange import Caller, HubError, Tenant, UpstreamProtocolError, U
 from hub.link.flag import Flag
 from hub.wire.jsonrpc import Reply, Result, peek_object, raw
 from hub.wire.mcp import HUB_SESSION, SET_LEVEL, Era
+from upstreams.onlooker import Nobody, Onlooker
 from upstreams.session import Session, Terms
 from upstreams.watches import Watches
 
@@ -44,11 +45,12 @@ class Place:
         *,
         tenant: Tenant | None = None,
         principal: str | None = None,
+        onlooker: Onlooker | None = None,
     ) -> None:
         self.name = name
         self.terms = terms
         self.tenant = tenant
-        """Who has it alone; None: it is shared."""
+        """Who has it alone, from the beginning (`terms.exclusive`) or by now; None: it is shared."""
         self.principal = principal
         """Whose hosts use it; None: nobody's so far, or everybody's."""
         self.last: Tenant | None = None
@@ -82,13 +84,14 @@ class Place:
         self.id = secrets.token_hex(8)
         """That no other has, in this run of the hub or another."""
         self.level = Level(name, timeouts.list)
-        self.watches = Watches(name)
-        """What hosts watch over it."""
+        self.watches = Watches(name, onlooker, self.missed)
+        """What hosts watch over it, and the hub."""
         self.not_before = float("-inf")
         """When it may be opened."""
         self.scope = trio.CancelScope()
         self._start_s = timeouts.start
         self._make = make
+        self._onlooker = onlooker or Nobody()
 
     def __repr__(self) -> str:
         state = "over" if self.over else "open" if self.is_open else "opening"
@@ -106,7 +109,7 @@ class Place:
 
     def hold(self, caller: Caller) -> None:
         """A call of `caller` uses it from now on, until `release`."""
-        if self.tenant is None:
+        if not self.terms.exclusive:
             tenant = caller.tenant
             if tenant != self.last:
                 self.mixed = self.mixed or self.holders > 0
@@ -129,6 +132,18 @@ class Place:
         """Have a legacy upstream told `level`; calls of hosts that want any wait for it (bridging.md 9.3)."""
         if self.is_open and not self.over:
             self.level.want(level if takes_level(self.session) else None)
+
+    # --- for whoever looks on -----------------------------------------------------------------------------------------
+
+    def missed(self) -> None:
+        """Changes may not have been heard, or will not be."""
+        if self.is_open:
+            self._onlooker.lost(self.tenant)
+
+    def forgotten(self) -> None:
+        """As `SessionEvents.forgotten`."""
+        self.watches.reset()
+        self.missed()
 
     # --- its life -----------------------------------------------------------------------------------------------------
 
@@ -191,6 +206,7 @@ class Place:
 
     def _end(self, on_end: Callable[[], None]) -> None:
         self.over = True
+        self.missed()
         on_end()
         self.watches.end()
         self.level.told.set()

@@ -26,6 +26,7 @@ from hub.wire.abilities import covers
 from hub.wire.legacy import detached
 from hub.wire.mcp import Era
 from upstreams.listening import keep_watching
+from upstreams.onlooker import Nobody, Onlooker
 from upstreams.pacing import Pacing
 from upstreams.place import GUARD_S, Place
 from upstreams.probe import config_key
@@ -69,7 +70,8 @@ class _Events:
         self.exited = upstream.exited
         self.note = upstream.note
         self.updated = place.watches.updated
-        self.forgotten = place.watches.reset
+        self.forgotten = place.forgotten
+        self.hears = place.watches.hears
         self.asked = upstream.asked
         self.unattributed = upstream.unattributed
         self.elicited = upstream.elicited
@@ -104,6 +106,8 @@ class Pool:
         """All but the main one, those that are being opened or closed included."""
         self.moved: Callable[[], None] = _nothing
         """Called whenever a host may have another session than before."""
+        self.onlooker: Onlooker = Nobody()
+        """Of all sessions."""
         self._name = name
         self._config = config
         self._events = events
@@ -155,7 +159,8 @@ class Pool:
 
     def make_main(self) -> Place:
         """The main session, unopened."""
-        return Place(self._name, self._config.timeouts, self._make_main, terms_of(self._config))
+        terms = terms_of(self._config)
+        return Place(self._name, self._config.timeouts, self._make_main, terms, onlooker=self.onlooker)
 
     def _make_main(self, place: Place) -> Session:
         events = _Events(self._events, place, self._events.ended)
@@ -206,8 +211,20 @@ class Pool:
         if self._served:
             place = self._served.get(caller.tenant)
             if place is not None:
-                return place if place.tenant is None or self._suits(place, caller) else None
+                return place if not place.terms.exclusive or self._suits(place, caller) else None
         return self._share(caller)
+
+    def having(self, caller: Caller) -> Place | None:
+        """As `find`, for who only looks: `caller` takes nothing by it, and is refused nothing."""
+        place = self._served.get(caller.tenant)
+        if place is not None:
+            return place if not place.terms.exclusive or self._suits(place, caller) else None
+        if self.sharing is None or self.sharing in EXCLUSIVE:
+            return None
+        principal = caller.identity.principal
+        place = self._shared.get(principal) or self.main
+        free = place is not None and (self._everybody or place.principal in (None, principal))
+        return place if free else None
 
     def serving(self, caller: Caller) -> Place | None:
         """As `find`, but good enough is any: for what the upstream asks nobody about, as it does during calls."""
@@ -300,13 +317,13 @@ class Pool:
             raise self._pacing.too_soon(1, "it is being stopped")
         not_before = self._pacing.not_before(key, self._config.timeouts.start)
         self._make_room()
-        timeouts = self._config.timeouts
+        make = partial(Place, self._name, self._config.timeouts, self._make, onlooker=self.onlooker)
         if isinstance(key, str):
-            place = Place(self._name, timeouts, self._make, terms_of(self._config), principal=key)
+            place = make(terms_of(self._config), principal=key)
         else:
             smaller = self._served.get(key)
             known = union(smaller.known if smaller else {}, detached(caller.capabilities))
-            place = Place(self._name, timeouts, self._make, terms_of(self._config, known), tenant=key)
+            place = make(terms_of(self._config, known), tenant=key)
             place.known = place.suits = known
         place.not_before = not_before
         self.places[place] = None
@@ -369,7 +386,7 @@ class Pool:
                 continue
             smaller = self._served.get(key)
             self._served[key] = place
-            if smaller is not None and smaller.tenant is not None:
+            if smaller is not None and smaller.terms.exclusive:
                 self._retire(smaller)
         self.moved()
 
@@ -386,7 +403,7 @@ class Pool:
             log.log(self.severity, "%s: no further session could be opened: %s", self._name, error)
             self._events.note(f"no further session could be opened: {error}")
         elif error is not None:
-            self._pacing.fell(place.tenant or place.principal, str(error))
+            self._pacing.fell(place.tenant if place.terms.exclusive else place.principal, str(error))
             log.info("%s: the session of one host ended: %s", self._name, error)
             self._events.note(f"the session of one host ended: {error}")
 
@@ -423,6 +440,7 @@ class Pool:
 
     def _forget(self, place: Place) -> None:
         """Take it out of all tables: it will not be found any more."""
+        place.missed()
         tables: tuple[dict[Any, Place], ...] = (self._served, self._shared, self._opening)
         for table in tables:
             for key in [key for key, found in table.items() if found is place]:
@@ -433,11 +451,13 @@ class Pool:
     def left(self, tenant: Tenant) -> None:
         """A host is gone: so is what it had for itself, once its calls are over."""
         for place in (self._served.pop(tenant, None), self._opening.get(tenant)):
-            if place is not None and place.tenant is not None:
+            if place is not None and place.terms.exclusive:
                 self._retire(place)
         for place in self.open_places():
             if place.last == tenant:
                 place.last = None
+            if place.tenant == tenant and not place.terms.exclusive:
+                self._give(place, None)
         if tenant.conversation:
             self._gone[tenant] = None
             if len(self._gone) > MAX_GONE:
@@ -447,7 +467,7 @@ class Pool:
     def roots_changed(self, tenant: Tenant) -> None:
         """The roots of a host are others now: tell the upstream, on its own session."""
         for place in self.open_places():
-            if place.tenant == tenant and place.terms.roots is None:
+            if place.terms.exclusive and place.tenant == tenant and place.terms.roots is None:
                 place.session.roots_changed()
 
     def want_level(self, level: str | None) -> None:
@@ -474,7 +494,10 @@ class Pool:
             plain = not (place.mixed or place.crowded)
             if last is not None and last.conversation and last not in self._gone and plain:
                 self._served[last] = place
-            elif place is not self.main:
+                self._give(place, last)
+            elif place is self.main:
+                place.missed()
+            else:
                 self._retire(place)
         self._shared.clear()
         self.moved()
@@ -484,4 +507,12 @@ class Pool:
         self._memory.put(INTERACTIVE, config_key(self._config), None)
         if self.sharing is Sharing.INTERACTIVE:
             self.sharing = Sharing.SHARED
+            for place in self.open_places():
+                if not place.terms.exclusive:
+                    self._give(place, None)
             self.moved()
+
+    def _give(self, place: Place, tenant: Tenant | None) -> None:
+        """Note who has it alone that others used before; None: nobody has."""
+        place.missed()
+        place.tenant = tenant

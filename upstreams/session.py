@@ -123,6 +123,10 @@ class SessionEvents(UpstreamEvents, Protocol):
         """The upstream may have forgotten what it was told to watch, or said things that nobody heard."""
         ...
 
+    def hears(self, on: bool) -> None:
+        """Whether the upstream can say anything unasked now. Not said of sessions that always hear."""
+        ...
+
 
 class EraMemory(Protocol):
     """Where it is kept which era an upstream spoke; `config.state.Memory` is one."""

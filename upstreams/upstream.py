@@ -41,6 +41,7 @@ from upstreams.holdings import Holdings
 from upstreams.journal import Journal
 from upstreams.lifecycle import Event, State
 from upstreams.offered import Offered
+from upstreams.onlooker import Onlooker, Onlooking
 from upstreams.place import Place
 from upstreams.pool import Memory, Opener, Pool
 from upstreams.session import CallTimeouts
@@ -66,9 +67,10 @@ class Upstream:
         self.name = name
         self.config = config
         self.standing = Standing(name, config, journal or Journal(lambda: 0.0))
-        self.offered = Offered(name, last_known, lambda: on_change(self), local=is_local(config))
+        self._onlooking = looks = Onlooking()
+        self.offered = Offered(name, last_known, lambda: on_change(self), local=is_local(config), onlooker=looks)
         chronicle = self.standing.chronicle
-        self.heard = Heard(name, chronicle, self.offered, on_asked=self._asked, on_ended=self.lost)
+        self.heard = Heard(name, chronicle, self.offered, on_asked=self._asked, on_ended=self.lost, onlooker=looks)
 
         def make_pool(of: UpstreamConfig) -> Pool:
             return Pool(name, of, self.heard, memory, open_session, slots)
@@ -81,6 +83,7 @@ class Upstream:
         self.holdings = Holdings(name, self.finder)
         for pool in self.pools:
             pool.moved = self.holdings.settle
+            pool.onlooker = looks
         self.in_flight = 0
         self.adjusted = Flag()
         """It may have to be stopped earlier or later than it seemed: settings changed, or what it offers is known."""
@@ -110,6 +113,15 @@ class Upstream:
     def elicitations(self) -> Elicitations:
         """What was begun at URLs and is done."""
         return self.heard.elicitations
+
+    @property
+    def onlooker(self) -> Onlooker:
+        """Who hears first of what becomes of its resources."""
+        return self._onlooking.onlooker
+
+    @onlooker.setter
+    def onlooker(self, onlooker: Onlooker) -> None:
+        self._onlooking.onlooker = onlooker
 
     # --- the seam -----------------------------------------------------------------------------------------------------
 
@@ -181,6 +193,13 @@ class Upstream:
             return self._timeouts
         idle_s = self.config.tool_timeouts.get(peek_str(operation.params.get("name")) or "")
         return self._timeouts if idle_s is None else CallTimeouts(idle_s, self._timeouts.total_s)
+
+    def place_of(self, caller: Caller) -> Place | None:
+        """The open session that a call of `caller` would go to now; None: there is none yet, or never will be."""
+        place = self.finder.having(caller)
+        if place is None and self.standing.retired and self.successor is not None:
+            return self.successor.place_of(caller)
+        return place
 
     def version_for(self, caller: Caller) -> str:
         """The revision that calls of `caller` are likely made in; "" while nothing is known."""

@@ -6,13 +6,16 @@
             missed, so its holders are told that it changed (N-17)
 
 A session that ends takes its watches with it; `upstreams.holdings` knows where their holders go. State changes in sync
-methods only. A keeper makes the upstream know what is wanted: `subscribe` here for legacy upstreams,
+methods only. A keeper makes the upstream know what is wanted: `upstreams.subscribing` for legacy upstreams,
 `upstreams.listening` for modern ones.
+
+The hub itself may observe a resource, too, to know how long a copy of it is good. That is a reason for a watch, but
+nobody is told for it but the onlooker, and it keeps nothing open: for all else it is as if nobody watched.
 """
 
 import logging
 from collections import Counter
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from enum import Enum
 from itertools import chain
 from math import inf
@@ -20,11 +23,11 @@ from typing import Final, Protocol
 
 import trio
 
-from hub.link.exchange import DeadlineExceeded, Exchange, HubError, UpstreamLost
+from hub.link.exchange import Exchange, HubError, UpstreamLost
 from hub.wire.jsonrpc import Failure, raw
-from hub.wire.mcp import INVALID_PARAMS, SUBSCRIBE, UNSUBSCRIBE
+from hub.wire.mcp import INVALID_PARAMS
 from hub.wire.parts import MAX_URI_CHARS, wholes
-from upstreams.session import Session, capability
+from upstreams.onlooker import Nobody, Onlooker
 
 log = logging.getLogger(__name__)
 
@@ -33,7 +36,8 @@ LINGER_S: Final = 30.0
 ANSWER_S: Final = 30.0
 """How long an upstream may take to agree."""
 RETRY_S: Final = 30.0
-ASKED_AT_ONCE: Final = 16
+MAX_STRAYS: Final = 64
+MAX_LET_GO: Final = 256
 MAX_PART_CHARS: Final = 8192
 """Of a sub-resource that changed: nobody is told of longer ones, since what is told may have to be kept."""
 
@@ -83,8 +87,10 @@ class Watch:
         """And whether the upstream has agreed to it before, in this session or another."""
         self.stand = Stand.WANTED
         self.attempt = Attempt()
+        self.observed = False
+        """The hub itself has a use for it."""
         self.until = inf
-        """When it ends, having no holders."""
+        """When it ends, having no holders and not being observed."""
         self.again_at = inf
         """When to ask for it again, having been refused what was agreed to before."""
 
@@ -93,18 +99,38 @@ class Watch:
         """Whether somebody was told that it is watched."""
         return any(self.holders.values())
 
+    @property
+    def is_wanted(self) -> bool:
+        """Whether there is any reason for it."""
+        return self.observed or bool(self.holders)
+
     def __repr__(self) -> str:
-        return f"<Watch {self.uri} {self.stand.value}, {len(self.holders)} holders>"
+        observed = " and observed" if self.observed else ""
+        return f"<Watch {self.uri} {self.stand.value}, {len(self.holders)} holders{observed}>"
 
 
 class Watches:
-    """All watches over one session. `news` is set when its keeper has something to do."""
+    """All watches over one session. `news` is set when its keeper has something to do.
 
-    def __init__(self, upstream: str) -> None:
+    `onlooker` hears of every change before any holder does; `missed` is called when changes may not have been heard.
+    """
+
+    def __init__(
+        self, upstream: str, onlooker: Onlooker | None = None, missed: Callable[[], None] = lambda: None
+    ) -> None:
         self.upstream = upstream
         self.news = trio.Event()
+        self.missed = missed
+        self.resets = 0
+        """What was asked before the last of these is of no importance."""
+        self._onlooker = onlooker or Nobody()
         self._watches: dict[str, Watch] = {}
         self._hosts: Counter[Hashable] = Counter()
+        self._strays: dict[str, None] = {}
+        """What changed lately that nobody had asked for by this name: parts of what the only host here watches."""
+        self._let_go: dict[str, float] = {}
+        """What was observed till lately, and until when the upstream may still speak of it for that reason."""
+        self._hears = True
         self._over = False
 
     def __repr__(self) -> str:
@@ -165,13 +191,17 @@ class Watches:
             watch.holders[holder] = False
             self._hosts[holder.host] += 1
         watch.until = inf
+        self._need(watch)
+        return watch
+
+    def _need(self, watch: Watch) -> None:
+        """Have it asked for, unless the upstream knows of it."""
         if watch.stand is Stand.ENDING and watch.attempt.over.is_set():
             watch.attempt = Attempt()
         elif watch.stand is Stand.REFUSED:
             self._want(watch)
         if watch.stand is not Stand.LIVE:
             self.ring()
-        return watch
 
     def is_held(self, uri: str, holder: Holder) -> bool:
         """Whether `holder` watches it, and the upstream has agreed to that."""
@@ -191,15 +221,73 @@ class Watches:
             self._unused(watch)
 
     def _unused(self, watch: Watch) -> None:
-        if watch.stand in (Stand.WANTED, Stand.REFUSED):
+        if watch.stand in (Stand.WANTED, Stand.REFUSED) and not watch.observed:
             self.forget(watch)
         watch.until = trio.current_time() + LINGER_S
         self.ring()
+
+    # --- what the hub itself observes ---------------------------------------------------------------------------------
+
+    async def observe(self, uri: str) -> bool:
+        """Observe `uri`; whether the upstream has agreed to that. Deadlines are the caller's.
+
+        If it does not agree, then or after the session was renewed, it is observed no more.
+
+        Cancellation: it is observed all the same, when the upstream agrees; `neglect` ends that.
+        """
+        if self._over or len(uri) > MAX_URI_CHARS:
+            return False
+        watch = self._watches.get(uri)
+        if watch is None:
+            watch = self._watches[uri] = Watch(uri)
+        if not watch.observed:
+            watch.observed = True
+            self._need(watch)
+            if watch.stand is Stand.LIVE:
+                self._onlooker.confirmed(uri)
+        if watch.stand is not Stand.LIVE:
+            await watch.attempt.over.wait()
+        return self.is_observed(uri)
+
+    def is_observed(self, uri: str) -> bool:
+        """Whether the hub is told of changes of `uri`, by its own wish, now."""
+        watch = self._watches.get(uri)
+        return watch is not None and watch.observed and watch.stand is Stand.LIVE and self._hears
+
+    def neglect(self, uri: str) -> None:
+        """It is observed no longer. If no host watches it, that is its end."""
+        watch = self._watches.get(uri)
+        if watch is None or not watch.observed:
+            return
+        watch.observed = False
+        if watch.holders:
+            return
+        if watch.stand is Stand.WANTED:
+            self.forget(watch)
+        now = trio.current_time()
+        watch.until = max(watch.until, now) if watch.until < inf else now
+        self._let_go.pop(uri, None)
+        self._let_go[uri] = now + LINGER_S
+        if len(self._let_go) > MAX_LET_GO:
+            del self._let_go[next(iter(self._let_go))]
+        self.ring()
+
+    def hears(self, on: bool) -> None:
+        """Whether the upstream is heard when it says something unasked. At first it is."""
+        if on == self._hears:
+            return
+        self._hears = on
+        self.missed()
+        if on:
+            for watch in self.standing(Stand.LIVE):
+                if watch.observed:
+                    self._onlooker.confirmed(watch.uri)
 
     # --- what the upstream says ---------------------------------------------------------------------------------------
 
     def updated(self, uri: str) -> None:
         """Tell those concerned that `uri` changed, and nobody else (N-15)."""
+        self._onlooker.updated(uri)
         if len(uri) > MAX_PART_CHARS:
             log.debug("%s says that something changed whose URI has %d characters", self.upstream, len(uri))
             return
@@ -209,15 +297,28 @@ class Watches:
     def concerned(self, uri: str) -> list[Holder]:
         """Whose business a change of `uri` is (N-11): of those who watch it, else of those who watch what it is a part
         of, else of the one host that watches anything here."""
-        left = False
+        left = ours = False
+        now = trio.current_time()
         for each in chain((uri,), wholes(uri)):
             watch = self._watches.get(each)
             if watch is not None and watch.holders:
                 return list(watch.holders)
-            left = left or watch is not None
+            left = left or (watch is not None and (not watch.observed or now < watch.until < inf))
+            ours = ours or watch is not None or self._let_go.get(each, 0.0) > now
         if left or len(self._hosts) != 1:  # the former: it is the business of one who has just left
             return []
+        if ours and uri not in self._strays:
+            return []
+        self._note_stray(uri)
         return list({holder: None for watch in self._watches.values() for holder in watch.holders})
+
+    def _note_stray(self, uri: str) -> None:
+        """The upstream has spoken of it for the sake of something else. A host that hears of it may read it, and the
+        hub observe it then; the host must hear of it as before."""
+        self._strays.pop(uri, None)
+        self._strays[uri] = None
+        if len(self._strays) > MAX_STRAYS:
+            del self._strays[next(iter(self._strays))]
 
     # --- what keepers do ----------------------------------------------------------------------------------------------
 
@@ -227,7 +328,8 @@ class Watches:
 
     async def wait(self) -> None:
         """Wait for something to do; at the latest until a watch is over, or to be asked for again."""
-        with trio.move_on_at(min((min(watch.until, watch.again_at) for watch in self._watches.values()), default=inf)):
+        ends = [watch.until for watch in self._watches.values() if not watch.observed]
+        with trio.move_on_at(min(chain(ends, (watch.again_at for watch in self._watches.values())), default=inf)):
             await self.news.wait()
         self.news = trio.Event()
         for watch in self.standing(Stand.REFUSED):
@@ -241,19 +343,23 @@ class Watches:
     def overdue(self) -> list[Watch]:
         """Those that nobody has come back to."""
         now = trio.current_time()
-        return [watch for watch in self._watches.values() if watch.until <= now]
+        return [watch for watch in self._watches.values() if watch.until <= now and not watch.observed]
 
     def confirm(self, watch: Watch) -> None:
         """The upstream agreed. What it agreed to before may have changed meanwhile."""
         watch.stand = Stand.LIVE
         watch.attempt.over.set()
+        if watch.observed:
+            self._onlooker.confirmed(watch.uri)
         for holder in [holder for holder, known in watch.holders.items() if known]:
             holder.updated(self.upstream, watch.uri)
         watch.holders = dict.fromkeys(watch.holders, True)
+        if not watch.is_wanted:
+            self._unused(watch)
 
     def refuse(self, watch: Watch, refusal: Failure | HubError) -> None:
         """The upstream did not agree, or could not be asked. Who held it before holds it still, for a better day."""
-        watch.stand = Stand.REFUSED
+        watch.stand, watch.observed = Stand.REFUSED, False
         watch.attempt.refusal = refusal
         watch.attempt.over.set()
         if not watch.holders:
@@ -271,12 +377,22 @@ class Watches:
         """The watch is over."""
         if self._watches.get(watch.uri) is watch:
             del self._watches[watch.uri]
+        self._fail(watch)
+
+    def ended(self, watch: Watch) -> None:
+        """The upstream knows of it no longer."""
+        if watch.is_wanted:  # somebody came back while it ended
+            self._want(watch)
+            self.ring()
+        else:
+            self.forget(watch)
 
     def reset(self) -> None:
         """The upstream knows of nothing any more: all has to be asked for."""
+        self.resets += 1
         now = trio.current_time()
         for watch in list(self._watches.values()):
-            if not watch.holders and (watch.stand is Stand.ENDING or watch.until <= now):
+            if not watch.is_wanted and (watch.stand is Stand.ENDING or watch.until <= now):
                 self.forget(watch)
             elif watch.stand is not Stand.WANTED:
                 self._want(watch)
@@ -286,74 +402,18 @@ class Watches:
         """The session is over: nothing is watched here, and never will be."""
         self._over = True
         for watch in self._watches.values():
-            if not watch.attempt.over.is_set():
-                watch.attempt.refusal = self._lost()
-                watch.attempt.over.set()
+            self._fail(watch)
         self._watches.clear()
         self._hosts.clear()
 
+    def _fail(self, watch: Watch) -> None:
+        """Let nobody wait for it any more."""
+        if not watch.attempt.over.is_set():
+            watch.attempt.refusal = self._lost()
+            watch.attempt.over.set()
+
     def _lost(self) -> HubError:
         return UpstreamLost(f"{self.upstream} ended before it took a subscription", upstream=self.upstream)
-
-    # --- the keeper for legacy upstreams ------------------------------------------------------------------------------
-
-    async def subscribe(self, session: Session) -> None:
-        """Keep a legacy upstream subscribed to what is watched, for ever. Cancellation: all of it is wanted again."""
-        offered = capability(session.facts, "resources", "subscribe")
-        limit = trio.CapacityLimiter(ASKED_AT_ONCE)
-        self.reset()
-        try:
-            async with trio.open_nursery() as nursery:
-                while True:
-                    for watch in self.standing(Stand.WANTED):
-                        if offered:
-                            watch.stand = Stand.ASKED
-                            nursery.start_soon(self._subscribe, session, watch, limit)
-                        else:
-                            self.refuse(watch, not_offered(self.upstream, watch.uri))
-                    for watch in self.overdue():
-                        watch.until = inf
-                        if watch.stand is Stand.LIVE:
-                            watch.stand = Stand.ENDING
-                            nursery.start_soon(self._unsubscribe, session, watch, limit)
-                        elif watch.stand is Stand.REFUSED:
-                            self.forget(watch)
-                    await self.wait()
-        finally:
-            self.reset()
-
-    async def _subscribe(self, session: Session, watch: Watch, limit: trio.CapacityLimiter) -> None:
-        refusal: Failure | HubError = DeadlineExceeded(
-            f"{self.upstream} did not answer a subscription in time", upstream=self.upstream
-        )
-        async with limit:
-            with trio.move_on_after(ANSWER_S):
-                try:
-                    reply = await session.request(SUBSCRIBE, {"uri": raw(watch.uri)})
-                    if not isinstance(reply, Failure):
-                        self.confirm(watch)
-                        if not watch.holders:
-                            self._unused(watch)
-                        return
-                    refusal = reply
-                except HubError as error:
-                    refusal = error
-        self.refuse(watch, refusal)
-
-    async def _unsubscribe(self, session: Session, watch: Watch, limit: trio.CapacityLimiter) -> None:
-        async with limit:
-            with trio.move_on_after(ANSWER_S):
-                try:
-                    await session.request(UNSUBSCRIBE, {"uri": raw(watch.uri)})
-                except HubError as error:
-                    log.debug("%s was not told that %s is of no interest: %s", self.upstream, watch.uri, error)
-        if watch.stand is not Stand.ENDING:
-            return
-        if watch.holders:  # somebody came back while it ended
-            self._want(watch)
-            self.ring()
-        else:
-            self.forget(watch)
 
 
 def not_offered(upstream: str, uri: str) -> Failure:

@@ -40,6 +40,8 @@ class Open:
 
     def forgotten(self): ...
 
+    def hears(self, on): ...
+
     def changed(self, kinds):
         self.kinds.append(kinds)
 

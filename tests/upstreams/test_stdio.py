@@ -52,6 +52,8 @@ class Running:
 
     def forgotten(self): ...
 
+    def hears(self, on): ...
+
     def changed(self, kinds):
         self.kinds.append(kinds)
 
