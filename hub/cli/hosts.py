@@ -185,7 +185,7 @@ def _list(machine: "Machine") -> int:
     from config.hosts.facts import all_hosts, is_found, user_places
     from config.hosts.installed import Records
     from config.paths import installed_path
-    from hub.show import table
+    from hub.show.tables import table
 
     records = Records(installed_path())
     rows = [

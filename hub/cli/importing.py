@@ -158,7 +158,7 @@ def _secrets(options: argparse.Namespace, result: "Import", directory: Path) -> 
 
 
 def _summarise(result: "Import", skipped: list["Skipped"]) -> None:
-    from hub.show import table
+    from hub.show.tables import table
     from hub.wire.printable import printable
 
     new = {name for name, _ in result.taken}

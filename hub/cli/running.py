@@ -79,25 +79,25 @@ def _connect(options: argparse.Namespace) -> int:
 
 
 def _status(options: argparse.Namespace) -> int:
-    from hub import show
+    from hub.show.status import status as shown
 
     with client() as hub:
         status = hub.status()
-    print(as_json(status) if options.json else show.status(status))
+    print(as_json(status) if options.json else shown(status))
     return EX_OK
 
 
 def _tools(options: argparse.Namespace) -> int:
-    from hub import show
+    from hub.show.answers import tools as shown
 
     with client() as hub:
         tools = hub.tools()
-    print(as_json(tools) if options.json else show.tools(tools))
+    print(as_json(tools) if options.json else shown(tools))
     return EX_OK
 
 
 def _call(options: argparse.Namespace) -> int:
-    from hub import show
+    from hub.show.answers import result as shown
     from hub.wire.printable import printable
 
     with client() as hub:
@@ -109,7 +109,7 @@ def _call(options: argparse.Namespace) -> int:
     elif isinstance(error, dict):
         return failed(EX_FAILED, printable(str(error.get("message"))))
     else:
-        print(show.result(result), file=sys.stderr if result.get("isError") is True else sys.stdout)
+        print(shown(result), file=sys.stderr if result.get("isError") is True else sys.stdout)
     return EX_FAILED if error or result.get("isError") is True else EX_OK
 
 
@@ -148,13 +148,13 @@ def _reload(options: argparse.Namespace) -> int:
 
 
 def _logs(options: argparse.Namespace) -> int:
-    from hub import show
+    from hub.show.answers import record as shown
 
     with client() as hub:
         records = hub.follow(options.name, options.lines) if options.follow else hub.logs(options.name, options.lines)
         record = None
         for record in records:
-            line = json.dumps(record, ensure_ascii=False) if options.json else show.record(record)
+            line = json.dumps(record, ensure_ascii=False) if options.json else shown(record)
             print(line, flush=options.follow)
     if record is None and options.lines:
         note(f"nothing has happened to {options.name} since the hub started")

@@ -4,7 +4,9 @@ import re
 
 import pytest
 
-from hub.show import duration, record, result, status, table, tools
+from hub.show.answers import record, result, tools
+from hub.show.status import status
+from hub.show.tables import duration, table
 
 STATUS = {
     "version": "1.2.3",

@@ -1,17 +1,12 @@
-"""What the command line shows to people, as text. Pure; the data is what the control socket answered.
+"""`hubd status` as text. Pure."""
 
-Names, errors and results come from servers, so control characters are shown, not obeyed (SEC-54).
-"""
-
-import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from textwrap import wrap
-from time import localtime, strftime
 from typing import Any, Final
 
+from hub.show.cache import brief
+from hub.show.tables import Row, duration, table, times
 from hub.wire.printable import printable
-
-Row = Sequence[object]
 
 
 def status(data: Mapping[str, Any]) -> str:
@@ -26,10 +21,30 @@ def status(data: Mapping[str, Any]) -> str:
     if projects := data.get("projects"):
         rows = [(project.get("root"), project.get("endpoint"), project.get("hosts")) for project in projects]
         lines += ["", *table(("PROJECT", "ENDPOINT", "HOSTS"), rows)]
+    lines += _in_common(data)
     warnings = [str(warning) for warning in (*(config.get("warnings") or ()), *(data.get("warnings") or ()))]
     if faults := data.get("faults"):
         warnings.append(f"the hub itself failed at something {times(faults)}; its log says more")
     return "\n".join(lines + ([""] if warnings else []) + [f"warning: {printable(text)}" for text in warnings])
+
+
+def _in_common(data: Mapping[str, Any]) -> list[str]:
+    """A line each on what is kept, and on the other hubs."""
+    lines = []
+    if cache := data.get("cache"):
+        lines.append(f"cache: {brief(cache)}")
+    if replica := data.get("replica"):
+        lines.append(f"replica: {_replica(replica)}")
+    return ["", *(printable(line) for line in lines)] if lines else []
+
+
+def _replica(replica: Mapping[str, Any]) -> str:
+    peers = [str(peer.get("name") or peer.get("run")) for peer in replica.get("peers") or ()]
+    url = f" at {replica['url']}" if replica.get("url") else ", which others cannot reach"
+    others = f"with {', '.join(sorted(peers))}" if peers else "no other hub is there"
+    if replica.get("registered") is False:
+        others = "OTHER HUBS CANNOT FIND IT NOW: the store is away"
+    return f"{replica.get('name') or replica.get('run')}{url}; {others}"
 
 
 def _configuration(config: Mapping[str, Any]) -> list[str]:
@@ -124,80 +139,3 @@ def _host(host: Mapping[str, Any]) -> Row:
     times = [duration(host.get(member) or 0) for member in ("attached_s", "idle_s")]
     counted = [host.get(member) for member in ("in_flight", "asked")]
     return (shown, host.get("transport"), host.get("version"), host.get("endpoint"), *times, *counted)
-
-
-def record(entry: Mapping[str, Any]) -> str:
-    """`hubd logs`: `2026-11-21 14:03:11  stderr  what it said`, in the time of this machine."""
-    at = strftime("%Y-%m-%d %H:%M:%S", localtime(entry.get("at") or 0))
-    return f"{at}  {printable(str(entry.get('kind'))):6}  {printable(str(entry.get('text')))}"
-
-
-def tools(entries: Iterable[Mapping[str, Any]]) -> str:
-    """`hubd tools`: a name and the first line of its description per line."""
-    rows = []
-    for entry in entries:
-        description = str(entry.get("description") or entry.get("title") or "").strip()
-        rows.append((entry.get("name"), shorten(description.split("\n")[0], 100)))
-    return "\n".join(table((), rows))
-
-
-def result(value: Mapping[str, Any]) -> str:
-    """What a tool answered: its text as it is, other content as one line each."""
-    parts = [_content(part) for part in value.get("content") or [] if isinstance(part, dict)]
-    if not parts and "structuredContent" in value:
-        parts = [json.dumps(value["structuredContent"], indent=2, ensure_ascii=False)]
-    return "\n".join(parts)
-
-
-def _content(part: Mapping[str, Any]) -> str:
-    match part.get("type"):
-        case "text":
-            return printable(str(part.get("text", "")), keep="\n\t")
-        case "resource_link":
-            return printable(f"[{part.get('name', 'resource')}: {part.get('uri')}]")
-        case "resource" if isinstance(resource := part.get("resource"), dict):
-            if "text" in resource:
-                return printable(str(resource["text"]), keep="\n\t")
-            return printable(f"[{resource.get('mimeType', 'binary')}: {resource.get('uri')}]")
-        case kind:
-            size = len(str(part.get("data", ""))) * 3 // 4
-            return printable(f"[{kind}: {part.get('mimeType', 'unknown type')}, {size} bytes; --raw shows it]")
-
-
-def table(heads: Row, rows: Sequence[Row]) -> list[str]:
-    """Columns as wide as they need to be, numbers to the right, empty cells as `-`."""
-    cells = [[_cell(cell) for cell in row] for row in (*([heads] if heads else []), *rows)]
-    if not cells:
-        return []
-    widths = [max(len(cell) for cell in column) for column in zip(*cells, strict=True)]
-    numeric = [all(isinstance(row[at], int | None) for row in rows) for at in range(len(widths))]
-    lines = []
-    for row in cells:
-        padded = (
-            cell.rjust(width) if right else cell.ljust(width)
-            for cell, width, right in zip(row, widths, numeric, strict=True)
-        )
-        lines.append("  ".join(padded).rstrip())
-    return lines
-
-
-def _cell(value: object) -> str:
-    return "-" if value is None or value == "" else printable(str(value))
-
-
-def duration(seconds: float) -> str:
-    """`42 s`, `3 min`, `5 h`, `2 d`."""
-    for unit, size in (("d", 86400), ("h", 3600), ("min", 60)):
-        if seconds >= 2 * size:
-            return f"{seconds // size:.0f} {unit}"
-    return f"{seconds:.0f} s"
-
-
-def times(number: int) -> str:
-    """`once`, `3 times`."""
-    return "once" if number == 1 else f"{number} times"
-
-
-def shorten(text: str, width: int) -> str:
-    """At most `width` characters."""
-    return text if len(text) <= width else text[: width - 1] + "…"
