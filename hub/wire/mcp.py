@@ -57,6 +57,8 @@ HOP_KEYS: Final = frozenset(
 HUB_PREFIX: Final = "dev.hubd/"
 """The hub's own `_meta` keys. Its second label is not `mcp` nor `modelcontextprotocol` (B-18)."""
 HUB_SERVER: Final = HUB_PREFIX + "server"
+HUB_STALE: Final = HUB_PREFIX + "stale"
+"""Of a result that stands in for one that could not be read anew: how old it is, and why."""
 HUB_ORIGINAL_NAME: Final = HUB_PREFIX + "originalName"
 HUB_ORIGINAL_URI: Final = HUB_PREFIX + "originalUri"
 HUB_FAILURE: Final = HUB_PREFIX + "failure"

@@ -1,0 +1,105 @@
+"""What a change of a resource concerns: the resource, what it is a part of, and its parts (N-11). Pure.
+
+Whatever belongs to a resource of an upstream can be put in; to find what a change concerns takes time by the depth of
+its URI and by what is found, not by all there is.
+"""
+
+from collections.abc import Hashable
+from typing import Final, Generic, TypeVar
+
+from hub.link.exchange import Tenant
+from hub.wire.parts import MAX_DEPTH, MAX_URI_CHARS, wholes
+
+Item = TypeVar("Item", bound=Hashable)
+
+_SEPARATORS: Final = "/?#"
+
+
+def is_followed(uri: str) -> bool:
+    """Whether all that `uri` is a part of is known, so that no change that concerns it can be overlooked."""
+    return len(uri) <= MAX_URI_CHARS and sum(map(uri.count, _SEPARATORS)) <= MAX_DEPTH
+
+
+class _Shelf(Generic[Item]):
+    """All of one upstream. Sets that keep their order: dicts."""
+
+    def __init__(self) -> None:
+        self.items: dict[Item, None] = {}
+        self.own: dict[str, dict[Item, None]] = {}
+        self.parts: dict[int, dict[Item, None]] = {}
+        """By the hash of a whole: the text of all of them would be long, and one too many does no harm."""
+        self.tenants: dict[Tenant, dict[Item, None]] = {}
+
+
+class Index(Generic[Item]):
+    """Items by upstream, URI and tenant. Each is put in once."""
+
+    def __init__(self) -> None:
+        self._shelves: dict[str, _Shelf[Item]] = {}
+
+    def __repr__(self) -> str:
+        return f"<Index of {sum(len(shelf.items) for shelf in self._shelves.values())}>"
+
+    def add(self, upstream: str, uri: str, tenant: Tenant | None, item: Item) -> None:
+        """Put `item` in. `uri` must be one that `is_followed`."""
+        shelf = self._shelves.setdefault(upstream, _Shelf())
+        shelf.items[item] = None
+        shelf.own.setdefault(uri, {})[item] = None
+        for whole in wholes(uri):
+            shelf.parts.setdefault(hash(whole), {})[item] = None
+        if tenant is not None:
+            shelf.tenants.setdefault(tenant, {})[item] = None
+
+    def discard(self, upstream: str, uri: str, tenant: Tenant | None, item: Item) -> None:
+        """Take `item` out, if it is in."""
+        shelf = self._shelves.get(upstream)
+        if shelf is None or item not in shelf.items:
+            return
+        del shelf.items[item]
+        if not shelf.items:
+            del self._shelves[upstream]
+            return
+        _take(shelf.own, uri, item)
+        for whole in wholes(uri):
+            _take(shelf.parts, hash(whole), item)
+        if tenant is not None:
+            _take(shelf.tenants, tenant, item)
+
+    def of(self, upstream: str) -> list[Item]:
+        """All of an upstream."""
+        shelf = self._shelves.get(upstream)
+        return [] if shelf is None else list(shelf.items)
+
+    def of_tenant(self, upstream: str, tenant: Tenant) -> list[Item]:
+        """All of one host."""
+        shelf = self._shelves.get(upstream)
+        return [] if shelf is None else list(shelf.tenants.get(tenant, ()))
+
+    def exactly(self, upstream: str, uri: str) -> list[Item]:
+        """What belongs to this very resource."""
+        shelf = self._shelves.get(upstream)
+        return [] if shelf is None else list(shelf.own.get(uri, ()))
+
+    def concerned(self, upstream: str, uri: str) -> list[Item]:
+        """What a change of `uri` concerns; all of the upstream, if it cannot be told."""
+        shelf = self._shelves.get(upstream)
+        if shelf is None:
+            return []
+        if not is_followed(uri):
+            return list(shelf.items)
+        found = {**shelf.own.get(uri, {}), **shelf.parts.get(hash(uri), {})}
+        for whole in wholes(uri):
+            found |= shelf.own.get(whole, {})
+        return list(found)
+
+
+Key = TypeVar("Key", bound=Hashable)
+
+
+def _take(sets: dict[Key, dict[Item, None]], key: Key, item: Item) -> None:
+    found = sets.get(key)
+    if found is None:
+        return
+    found.pop(item, None)
+    if not found:
+        del sets[key]
