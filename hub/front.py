@@ -13,7 +13,7 @@ import trio
 from config.check import split_listen
 from config.paths import token_path
 from config.schema import DEFAULT_LISTEN, HubConfig
-from hub.access import Access, read_or_make_token
+from hub.access import Access, checked_token, read_or_make_token
 from hub.http_endpoint import Endpoint
 from hub.http_server import HttpServer
 from hub.hub import Hub
@@ -138,8 +138,14 @@ class _Site:
 
 
 def token_of(config: HubConfig) -> str | None:
-    """What hosts have to show; None: nothing."""
-    return None if config.auth == "none" else read_or_make_token(token_path())
+    """What hosts have to show; None: nothing.
+
+    Raises:
+        ConfigError: there is no token to be had.
+    """
+    if config.auth == "none":
+        return None
+    return read_or_make_token(token_path()) if config.token is None else checked_token(config.token.reveal())
 
 
 def listen(address: str) -> socket.socket:

@@ -161,6 +161,10 @@ class Connection:
         except OutboxFull:
             self.abort()
 
+    async def flush(self) -> None:
+        """Wait until the peer has taken what was sent, or is gone."""
+        await self.outbox.flush()
+
     async def run(self) -> None:
         """Serve until the peer leaves, breaks the rules, or is too slow. Raises nothing but Cancelled."""
         refusal: HttpRefusal | None = None

@@ -16,6 +16,7 @@ import trio
 
 from hub.access import Denied
 from hub.batch import read_batch, run_batch, wants_answer
+from hub.forward import FORWARDED
 from hub.http_answer import SSE_AFTER_S, Accepted, Answer, BatchAnswer, LegacyAnswer, ModernAnswer, accepted, is_json
 from hub.http_refusal import (
     NEITHER,
@@ -25,6 +26,7 @@ from hub.http_refusal import (
     check_arguments,
     is_modern_notification,
     metadata_of,
+    no_session,
     not_allowed,
     refused,
 )
@@ -33,8 +35,10 @@ from hub.http_session import HttpSession, HttpSessions
 from hub.link.exchange import Caller, Identity, Overloaded
 from hub.registry import Downstreams, Router
 from hub.relay import HostExchange
+from hub.replicas import Elsewhere
 from hub.revival import Revival
 from hub.serving import answer, overloaded
+from hub.switch import Switch
 from hub.wire.jsonrpc import (
     Message,
     Notification,
@@ -73,13 +77,18 @@ class Access(Protocol):
 class Endpoint:
     """All of MCP over HTTP. `handle` answers one request; `run` must be running beside it; `guard` sees heads first."""
 
-    def __init__(self, access: Access, router: Router, hosts: Downstreams, revival: Revival) -> None:
+    def __init__(
+        self, access: Access, router: Router, hosts: Downstreams, revival: Revival, switch: Switch | None = None
+    ) -> None:
         self.guard = access.guard
         self.sessions = HttpSessions(router, hosts, revival)
         self._revival = revival
         self._access = access
         self._router = router
         self._hosts = hosts
+        self._switch = switch
+        """What becomes of requests that belong to other hubs; None: there are none."""
+        self._away = None if switch is None else switch.away
         self._soon: dict[Answer, float] = {}
         """Answers that are not streams yet, and when they become some; the first first."""
 
@@ -152,16 +161,45 @@ class Endpoint:
             response.reply(identity.status, identity.body, identity.headers)
             return
         try:
-            if request.method == "POST":
-                await self._post(request, response, identity, scope)
-            elif request.method == "GET":
-                await self._get(request, response, identity, scope)
-            elif request.method == "DELETE":
-                self._delete(request, response, identity, scope)
-            else:
-                raise not_allowed()
+            try:
+                await self._answer(request, response, identity, scope)
+            except Elsewhere as away:
+                await self._settle(away, request, response, identity, scope)
         except Refused as error:
             response.reply(error.status, encode_response(error.id, error.failure), error.headers)
+
+    async def _answer(
+        self, request: HttpRequest, response: HttpResponse, identity: Identity, scope: str | None
+    ) -> None:
+        if request.method == "POST":
+            await self._post(request, response, identity, scope)
+        elif request.method == "GET":
+            await self._get(request, response, identity, scope)
+        elif request.method == "DELETE":
+            self._delete(request, response, identity, scope)
+        else:
+            raise not_allowed()
+
+    async def _settle(
+        self,
+        away: Elsewhere,
+        request: HttpRequest,
+        response: HttpResponse,
+        identity: Identity,
+        scope: str | None,
+    ) -> None:
+        """Have another hub answer; or do it here, if what the request belongs to is here now."""
+        assert self._switch is not None, "it says what is elsewhere"
+        if await self._switch.settle(away, request, response):
+            return
+        if away.session:
+            kept = await self._switch.replicas.kept(away.session)
+            self.sessions.revive(request.headers["mcp-session-id"], identity, scope, kept)
+        request.headers[FORWARDED] = "1"  # not to be sent anywhere any more
+        try:
+            await self._answer(request, response, identity, scope)
+        except Elsewhere:
+            raise no_session() from None
 
     async def _post(self, request: HttpRequest, response: HttpResponse, identity: Identity, scope: str | None) -> None:
         """Sort a POSTed message; the tests in this order, as bridging.md 1.1 numbers them."""
@@ -184,6 +222,8 @@ class Endpoint:
                 return
             if "_meta" in message.params and (metadata := metadata_of(message, headers)):  # 4
                 check_arguments(message, headers, self._router, scope)
+                if self._switch is not None:
+                    self._switch.check(message, request)
                 await self._modern(message, metadata, response, accept, identity, scope)
                 return
             if message.method == INITIALIZE:  # neither era's: the handshake says what it lacks
@@ -267,6 +307,7 @@ class Endpoint:
 
         Raises:
             Refused: 400, 404 or 405 (tests 5 to 7).
+            Elsewhere: another hub may have it.
         """
         id = message.id if isinstance(message, Request) else None
         version = request.headers.get("mcp-protocol-version")
@@ -279,9 +320,9 @@ class Endpoint:
                     400, f"A request of {version} says so in params._meta, as {VERSION_KEY}", id=id, code=INVALID_PARAMS
                 )
             raise refused(400, NEITHER, id=id)
-        session = self.sessions.find(session_id, identity, scope)
+        session = self.sessions.find(session_id, identity, scope, self._away)
         if session is None:
-            raise refused(404, "There is no such session; start one with initialize")
+            raise no_session()
         if version is not None and version not in LEGACY_VERSIONS:
             raise refused(400, f"MCP-Protocol-Version is that of the session, {session.version}", id=id)
         return session

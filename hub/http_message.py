@@ -76,6 +76,8 @@ class Carrier(Protocol):
 
     def send(self, data: bytes) -> None: ...
 
+    async def flush(self) -> None: ...
+
     def abort(self) -> None: ...
 
 
@@ -144,14 +146,17 @@ class HttpResponse:
             b"".join((first, connection.shared.date, length, more, b"\r\n", b"" if self._bodiless else body))
         )
 
-    def open_stream(self, headers: Sequence[tuple[str, str]] = ()) -> None:
-        """Start a 200 `text/event-stream`: chunked, not cached, not buffered by proxies, kept alive by comments."""
+    def open_stream(self, headers: Sequence[tuple[str, str]] = (), *, relayed: bool = False) -> None:
+        """Start a 200 `text/event-stream`: chunked, not cached, not buffered by proxies, kept alive by comments.
+
+        A `relayed` one is kept alive by whoever writes it, and need not be written in whole events.
+        """
         connection = self._connection
         fields = _encode_fields(headers)
         self._start()
         self._streaming = True
         more = b"Connection: close\r\n" if connection.close_after else b""
-        if not connection.closed:
+        if not connection.closed and not relayed:
             connection.shared.streams.add(self)
         connection.send(b"".join((_STREAM, connection.shared.date, fields, more, b"\r\n")))
 
@@ -178,6 +183,14 @@ class HttpResponse:
         self.complete = True
         self._connection.shared.streams.discard(self)
         self._connection.send(b"0\r\n\r\n")
+
+    async def drained(self) -> None:
+        """Wait until the peer has taken what was written, or is gone."""
+        await self._connection.flush()
+
+    def cut(self) -> None:
+        """Close the connection in the middle of a stream that cannot be ended properly."""
+        self._connection.abort()
 
     def leave(self) -> None:
         """Note that the peer is gone."""

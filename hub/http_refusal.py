@@ -94,6 +94,10 @@ def refused(status: int, text: str, *, id: RequestId | None = None, code: int = 
     return Refused(status, Failure(code, text), id=id)
 
 
+def no_session() -> Refused:
+    return refused(404, "There is no such session; start one with initialize")
+
+
 def not_allowed() -> Refused:
     failure = Failure(INVALID_REQUEST, "This method is not possible here; POST messages, GET and DELETE need a session")
     return Refused(405, failure, headers=ALLOW)

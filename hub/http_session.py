@@ -6,7 +6,7 @@ what its host has agreed on, set and subscribed to is as before. Its streams are
 running: hosts send them again, or do not, as they see fit.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 import trio
@@ -33,6 +33,9 @@ MAX_LISTENERS: Final = 8
 
 RESUBSCRIBE_S: Final = (1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0, 120.0)
 """How long to wait, again and again, before a lost subscription is asked for once more."""
+
+Away = Callable[[str, Identity, str | None], None]
+"""Asked of a session that is not here, by its id and who asks where; raises `Elsewhere` if another hub may have it."""
 
 _ANSWERS, _NOTICES = "a", "n"
 """How the names of streams that answer a POST, and of those opened by a GET, begin."""
@@ -248,10 +251,18 @@ class HttpSession(Downstream):
         for stream in list(self._listening):
             stream.detach()
 
-    def close(self) -> None:
-        """End it: running requests are cancelled, streams ended, nothing kept (F-H-21)."""
+    @property
+    def name_elsewhere(self) -> str:
+        """What other hubs know it by; "": nothing, it cannot be revived."""
+        return self._known.name
+
+    def close(self, *, moved: bool = False) -> None:
+        """End it: running requests are cancelled, streams ended, nothing kept (F-H-21). `moved`: another hub has it."""
         self._closed = True
-        self._revival.end(self._known)
+        if moved:
+            self._revival.give_up(self._known)
+        else:
+            self._revival.end(self._known)
         self._restoring.cancel()
         self.cancel_all()
         for stream in list(self.streams.values()):
@@ -327,17 +338,29 @@ class HttpSessions:
         self.close(min(spare, key=lambda session: session.seen))
         return True
 
-    def find(self, id: str, identity: Identity, scope: str | None) -> HttpSession | None:
-        """The session, if it is one of this identity at this endpoint; a foreign one is like one that never was."""
+    def __iter__(self) -> Iterator[HttpSession]:
+        return iter(list(self._sessions.values()))
+
+    def find(self, id: str, identity: Identity, scope: str | None, away: Away | None = None) -> HttpSession | None:
+        """The session, if it is one of this identity at this endpoint; a foreign one is like one that never was.
+
+        `away` is asked first about one that is not here.
+
+        Raises:
+            Elsewhere: as `away`.
+        """
         session = self._sessions.get(id)
         if session is None:
-            return self._revive(id, identity, scope)
+            if away is not None:
+                away(id, identity, scope)
+            return self.revive(id, identity, scope)
         if session.identity != identity or session.scope != scope:
             return None
         return session
 
-    def _revive(self, id: str, identity: Identity, scope: str | None) -> HttpSession | None:
-        past = self._revival.find(id, identity, scope)
+    def revive(self, id: str, identity: Identity, scope: str | None, kept: bytes | None = None) -> HttpSession | None:
+        """Take up a session of another run, if there was one; `kept` as for `Revival.find`."""
+        past = None if id in self._sessions else self._revival.find(id, identity, scope, kept)
         session = None if past is None else self.mint(identity, scope)
         if past is None or session is None:
             return None
@@ -356,10 +379,10 @@ class HttpSessions:
             for scope in self._scopes:
                 self._revival.note_lists(scope, self._router.digests(scope))
 
-    def close(self, session: HttpSession) -> None:
-        """End a session, and say so."""
+    def close(self, session: HttpSession, *, moved: bool = False) -> None:
+        """End a session, and say so; or, `moved`, let another hub have it."""
         del self._sessions[session.id]
-        session.close()
+        session.close(moved=moved)
         session.left(self._router)
 
     def stop_listening(self) -> None:

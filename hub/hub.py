@@ -42,7 +42,10 @@ OPEN_DOOR: Final = "HTTP needs no token (auth = none): every program on this mac
 
 
 class Hub:
-    """All parts of one hub. `run` keeps them going; `router`, `downstreams` and `supervisor` are its faces."""
+    """All parts of one hub. `run` keeps them going; `router`, `downstreams` and `supervisor` are its faces.
+
+    `run`, the argument, names this run of it, if there are other hubs beside it (`hub.replicas`).
+    """
 
     def __init__(
         self,
@@ -53,6 +56,7 @@ class Hub:
         open_session: Opener = open_session,
         last_known: LastKnown | None = None,
         projects: Callable[["Hub"], Projects] | None = None,
+        run: str = "",
     ) -> None:
         self.config = config
         self.memory = memory
@@ -77,7 +81,8 @@ class Hub:
         memory.on_change = self._unsaved.set
         self.levels = LogLevels(self.downstreams.log_levels, self._apply_level)
         self._reminders = trio.CancelScope()
-        states = States(sealer, wall=time.time)  # noqa: TID251  # what hosts carry outlives this process
+        wall = time.time  # noqa: TID251  # what hosts carry outlives this process
+        self.states = states = States(sealer, wall=wall, run=run)
         parking = Parking(states, ttl_s=config.park_ttl_s, total_s=config.park_total_s)
         tasks = Tasks(states, sealer, self.supervisor.upstreams, ttl_s=config.park_ttl_s)
         self.carrier = Carrier(states, parking, tasks, self.downstreams.visits, on_lost=config.on_lost)

@@ -88,14 +88,27 @@ class Past(Struct, frozen=True):
     """Notifications of changed lists that its host has not had."""
 
 
+class Minted(Struct, frozen=True):
+    """What an id says of where its session began."""
+
+    name: str
+    run: str
+    youthful: bool
+    """Whether it may be revived."""
+
+
 class Revival:
     """Makes ids, and knows again those of earlier runs.
 
-    `wall` is the time of day in seconds. `run` must be running; `save` is for the end.
+    `wall` is the time of day in seconds, `replica` the name that ids begin with, if any: of hubs behind one balancer
+    each has another. `run` must be running; `save` is for the end.
     """
 
-    def __init__(self, signer: Signer, journal: Memory, wall: Callable[[], float]) -> None:
+    def __init__(self, signer: Signer, journal: Memory, wall: Callable[[], float], replica: str = "") -> None:
         self.run_id = secrets.token_hex(4)
+        self.tell: Callable[[str, bytes], None] = lambda name, value: None
+        """Told what is put into the journal of a session, by name, so that other hubs can know it."""
+        self._replica = replica
         self._signer = signer
         self._journal = journal
         self._wall = wall
@@ -120,24 +133,44 @@ class Revival:
         info = {key: text for key, text in names.items() if text}
         name, minted = secrets.token_urlsafe(16), int(self._wall())
         handshake = _Handshake(self.run_id, name, minted, version, capabilities, info)
-        id = self._signer.sign(_PURPOSE, msgspec.json.encode(handshake), _bound(identity, scope))
+        front = self._replica and f"{self._replica}~"
+        id = front + self._signer.sign(_PURPOSE, msgspec.json.encode(handshake), _bound(identity, scope, self._replica))
         if len(id) > MAX_ID:
-            return Past(secrets.token_urlsafe(32), "")
+            return Past(front + secrets.token_urlsafe(32), "")
         return Past(id, name, minted)
 
-    def find(self, id: str, identity: Identity, scope: str | None) -> Past | None:
-        """A session of an earlier run that is to go on; None: there is none that could."""
+    def _open(self, id: str, identity: Identity, scope: str | None) -> _Handshake | None:
+        """What an id says that a hub of this key made for `identity`; None: it is none, or that session is over."""
         if len(id) > MAX_ID:
             return None
+        replica, _, signed = id.rpartition("~")
         try:
-            found = msgspec.json.decode(self._signer.open(_PURPOSE, id, _bound(identity, scope)), type=_Handshake)
+            found = msgspec.json.decode(
+                self._signer.open(_PURPOSE, signed, _bound(identity, scope, replica)), type=_Handshake
+            )
         except (SealBroken, msgspec.DecodeError):
             return None
-        if found.run == self.run_id or not self._is_young(found.minted) or found.version not in LEGACY_VERSIONS:
+        if found.version not in LEGACY_VERSIONS or self._journal.get("over", found.name) is not None:
             return None
-        if self._journal.get("over", found.name) is not None or found.minted <= self._floor():
+        return found
+
+    def _is_youthful(self, found: _Handshake) -> bool:
+        return self._is_young(found.minted) and found.minted > self._floor()
+
+    def origin(self, id: str, identity: Identity, scope: str | None) -> Minted | None:
+        """Where a session began that is not here; None: there is no such session."""
+        found = self._open(id, identity, scope)
+        return None if found is None else Minted(found.name, found.run, self._is_youthful(found))
+
+    def find(self, id: str, identity: Identity, scope: str | None, kept: bytes | None = None) -> Past | None:
+        """A session of another run that is to go on; None: there is none that could.
+
+        `kept`: what another hub has told of it last.
+        """
+        found = self._open(id, identity, scope)
+        if found is None or found.run == self.run_id or not self._is_youthful(found):
             return None
-        kept = self._kept(found.name) or _Kept(found.minted, found.run)
+        known = _decoded(kept) or self._kept(found.name) or _Kept(found.minted, found.run)
         return Past(
             id,
             found.name,
@@ -145,10 +178,10 @@ class Revival:
             found.version,
             found.capabilities,
             found.info,
-            kept.level,
-            tuple(kept.uris),
-            self._lists(kept.run).get(scope or "", {}),
-            tuple(kept.missed),
+            known.level,
+            tuple(known.uris),
+            self._lists(known.run).get(scope or "", {}),
+            tuple(known.missed),
         )
 
     def _is_young(self, minted: int) -> bool:
@@ -168,6 +201,7 @@ class Revival:
             kept_uris = uris[:MAX_URIS] if self._chars + chars <= MAX_KEPT_CHARS else []
             kept = _Kept(past.minted, self.run_id, level, kept_uris, missed)
             self._journal.put("kept", past.name, msgspec.to_builtins(kept))
+            self.tell(f"kept/{past.name}", msgspec.json.encode(kept))
             self._chars += sum(map(len, kept_uris))
 
     def _drop(self, name: str) -> None:
@@ -186,6 +220,12 @@ class Revival:
             self._journal.put("floor", "minted", max(self._floor(), over[oldest]))
             self._journal.put("over", oldest, None)
         self._journal.put("over", past.name, past.minted)
+        self.tell(f"over/{past.name}", b"1")
+
+    def give_up(self, past: Past) -> None:
+        """A session goes on at another hub."""
+        if past.name:
+            self._drop(past.name)
 
     def note_lists(self, scope: str | None, digests: dict[str, str]) -> None:
         """Remember what the hosts of an endpoint are shown, or have been told of."""
@@ -200,8 +240,19 @@ class Revival:
         kept: _Kept | None = _read(self._journal.get("kept", name), _Kept)
         return kept
 
+    def sign(self) -> None:
+        """Have later runs know that this one was before them."""
+        self._journal.put("runs", self.run_id, int(self._wall()))
+
+    def was_mine(self, run: str) -> bool:
+        """Whether that was an earlier run of this hub, if they signed."""
+        return run != self.run_id and self._journal.get("runs", run) is not None
+
     def forget(self) -> None:
         """Drop what is too old to matter, and the lists of runs long ago."""
+        for name in self._journal.keys("runs"):
+            if name != self.run_id and not self._is_young(_read(self._journal.get("runs", name), int) or 0):
+                self._journal.put("runs", name, None)
         for name in self._journal.keys("kept"):
             kept = self._kept(name)
             if kept is None or not self._is_young(kept.minted):
@@ -222,8 +273,17 @@ class Revival:
         self._journal.save()
 
 
-def _bound(identity: Identity, scope: str | None) -> bytes:
-    return msgspec.json.encode((identity.principal, identity.host, scope))
+def _bound(identity: Identity, scope: str | None, replica: str = "") -> bytes:
+    """What an id is good for. The name at its front belongs to it, so that a session has one id only."""
+    whose = (identity.principal, identity.host, scope)
+    return msgspec.json.encode((*whose, replica) if replica else whose)
+
+
+def _decoded(kept: bytes | None) -> _Kept | None:
+    try:
+        return None if kept is None else msgspec.json.decode(kept, type=_Kept)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
 
 
 def _read(value: object, type: Any) -> Any:

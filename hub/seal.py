@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from config.errors import ConfigError
 from config.files import replace_private
+from config.schema import Secret
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
@@ -120,6 +121,21 @@ class Signer:
         return urlsafe_b64encode(hmac.digest(self._keys[kid], signed, "sha256")).rstrip(b"=").decode()
 
 
+def keys_of(text: Secret) -> Keys:
+    """The keys of the setting `sealing_key`: one or two of 64 hexadecimal digits each, the current one first.
+
+    Raises:
+        ConfigError: it is something else; the text does not repeat it.
+    """
+    try:
+        return _keys(text.reveal().split())
+    except ValueError:
+        raise ConfigError(
+            "sealing_key: must be 64 hexadecimal digits, and after a space the key before it, if any; "
+            "`openssl rand -hex 32` makes one"
+        ) from None
+
+
 def load_keys(path: Path | None, *, rotate: bool = False) -> Keys:
     """The keys in the file `path` (mode 0600), which is made when it is missing; one writer at a time.
 
@@ -144,16 +160,20 @@ def _read(path: Path) -> Keys | None:
         with path.open("rb") as file:
             if os.fstat(file.fileno()).st_mode & 0o077:
                 raise ConfigError(f"Others may read the key file {path}: run chmod 600 on it, or delete it")
-            lines = file.read(4096).split()
+            lines = file.read(4096).decode("ascii").split()
+        return _keys(lines)
     except FileNotFoundError:
         return None
-    try:
-        keys = Keys(*(bytes.fromhex(line.decode("ascii")) for line in lines))
-        if any(len(key) != KEY_BYTES for key in keys if key is not None):
-            raise ValueError
-    except (TypeError, ValueError):
+    except ValueError:
         raise ConfigError(f"The key file {path} is damaged: delete it, a new one is made at the next start") from None
-    return keys
+
+
+def _keys(texts: list[str]) -> Keys:
+    """Raises: ValueError."""
+    keys = [bytes.fromhex(text) for text in texts]
+    if len(keys) not in (1, 2) or any(len(key) != KEY_BYTES for key in keys):
+        raise ValueError
+    return Keys(*keys)
 
 
 def _kid(key: bytes) -> str:

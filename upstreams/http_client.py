@@ -17,7 +17,7 @@ import trio
 from hub.link.exchange import ResultTooLarge, UpstreamLost, UpstreamProtocolError, UpstreamUnavailable
 from hub.wire.head import HeadParser
 from hub.wire.mcp import HUB_NAME, HUBD_VERSION
-from upstreams.http_connection import RECEIVE_BYTES, Connection, Died, Unreachable, Url, connect
+from upstreams.http_connection import CONNECT_S, RECEIVE_BYTES, Connection, Died, Unreachable, Url, connect
 from upstreams.http_head import ChunkedBody, MalformedResponse, ResponseHead, head_end, is_informational, read_response
 
 KEPT_IDLE_S: Final = 4.0
@@ -150,9 +150,17 @@ class HttpClient:
     """Requests to one origin, on behalf of the upstream `name`. Opens connections as needed and keeps some."""
 
     def __init__(
-        self, name: str, url: Url, headers: Mapping[str, str] | None = None, *, tls: ssl.SSLContext | None = None
+        self,
+        name: str,
+        url: Url,
+        headers: Mapping[str, str] | None = None,
+        *,
+        tls: ssl.SSLContext | None = None,
+        connect_s: float = CONNECT_S,
     ) -> None:
         """Without I/O. `headers` go with every request; those that are the hub's own to set are left out.
+
+        `connect_s`: how long it may take to connect.
 
         Raises:
             ValueError: a header that cannot be sent; the text does not repeat its value.
@@ -160,6 +168,7 @@ class HttpClient:
         self.name = name
         self.url = url
         self._tls = tls
+        self._connect_s = connect_s
         self._fields = _static_fields(url, headers or {})
         self._prefixes: dict[tuple[str, str], bytes] = {}
         self._idle: list[Connection] = []
@@ -315,7 +324,7 @@ class HttpClient:
     async def _connect(self) -> Connection:
         if not self._closed:
             try:
-                connection = await connect(self.url, self._tls)
+                connection = await connect(self.url, self._tls, within_s=self._connect_s)
             except Unreachable as error:
                 text = f"The server {self.name} cannot be reached at {self.url.origin}: {error}"
                 raise UpstreamUnavailable(text, upstream=self.name) from None

@@ -184,7 +184,7 @@ class Connection:
         self._socket().close()
 
 
-async def connect(url: Url, tls: ssl.SSLContext | None = None) -> Connection:
+async def connect(url: Url, tls: ssl.SSLContext | None = None, *, within_s: float = CONNECT_S) -> Connection:
     """A new connection to the origin of `url`. `tls` in place of the system's trust store.
 
     Raises:
@@ -192,10 +192,10 @@ async def connect(url: Url, tls: ssl.SSLContext | None = None) -> Connection:
     Cancellation: leaves nothing open.
     """
     try:
-        with trio.fail_after(CONNECT_S):
+        with trio.fail_after(within_s):
             stream = await trio.open_tcp_stream(url.host, url.port)
     except trio.TooSlowError:
-        raise Unreachable(f"no connection within {CONNECT_S:.0f} seconds") from None
+        raise Unreachable(f"no connection within {within_s:.0f} seconds") from None
     except (OSError, ValueError) as error:
         raise Unreachable(_reason(error)) from None
     watch_peer(stream.socket)  # F-R-09

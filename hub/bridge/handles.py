@@ -46,6 +46,7 @@ from hub.seal import SealBroken, Sealer
 from hub.wire.abilities import TASKS_NEEDED
 from hub.wire.jsonrpc import Failure, RemoteProtocolError, Reply, Request, Result, open_object, peek_str, raw
 from hub.wire.mcp import (
+    INTERNAL_ERROR,
     INVALID_PARAMS,
     METHOD_NOT_FOUND,
     MISSING_CAPABILITY,
@@ -68,6 +69,7 @@ MAX_TOLD: Final = 64
 """Tasks that one stream hears of."""
 MAX_MISSES: Final = 5
 """How often in a row it may fail to find out how a task is, until nothing more is told of it."""
+ELSEWHERE: Final = Failure(INTERNAL_ERROR, "This task is at another hub, which has to be asked; it goes on there")
 UNKNOWN: Final = Failure(INVALID_PARAMS, "There is no such task: it has expired, or there never was one of this id")
 
 
@@ -96,7 +98,10 @@ Show = Callable[[Reply, str, str, str, View], Reply]
 class Handles:
     """Such tasks of one hub. `run` must be running. `ttl_s` is how long an upstream waits for an answer."""
 
-    def __init__(self, sealer: Sealer, upstreams: Mapping[str, TaskServer], *, ttl_s: float) -> None:
+    def __init__(self, sealer: Sealer, upstreams: Mapping[str, TaskServer], *, ttl_s: float, run: str = "") -> None:
+        self.is_elsewhere: Callable[[str], bool] = lambda run: False
+        """As `Parking.is_elsewhere`."""
+        self._run = run
         self._sealer = sealer
         self._upstreams = upstreams
         self.ttl_s = ttl_s
@@ -123,7 +128,8 @@ class Handles:
         version = upstream.snapshot.version
         Remote(upstream, task.id, version, Quiet(caller), session=task.session).keep(task)
         created = peek_str(task.about["createdAt"]) or ""
-        ticket = Ticket(upstream.name, caller.identity.principal, task.id, tool, version, task.session, created)
+        run = self._run if task.session else ""
+        ticket = Ticket(upstream.name, caller.identity.principal, task.id, tool, version, task.session, created, run)
         return Interim(handle(task, self._sealer.seal(PURPOSE, write_ticket(ticket))))
 
     # --- requests of hosts --------------------------------------------------------------------------------------------
@@ -153,7 +159,9 @@ class Handles:
         if id is None:
             return Failure(INVALID_PARAMS, f"{request.method} needs a taskId")
         ticket = self._open(id, exchange)
-        return UNKNOWN if ticket is None else await do(id, ticket, request, exchange)
+        if ticket is None:
+            return UNKNOWN
+        return ELSEWHERE if self.is_elsewhere(ticket.r) else await do(id, ticket, request, exchange)
 
     async def _get(self, id: str, ticket: Ticket, request: Request, view: View) -> Reply:
         found = await self._look(id, ticket, view)
@@ -202,6 +210,13 @@ class Handles:
         if view.scope is not None and view.scope != ticket.u and not is_project(view.scope):
             return None
         return ticket if ticket.p == view.caller.identity.principal else None
+
+    def run_of(self, id: str) -> str:
+        """The run that alone knows the task `id`; "": any does, or there is none."""
+        try:
+            return read_ticket(self._sealer.open(PURPOSE, id)).r
+        except (SealBroken, msgspec.DecodeError):
+            return ""
 
     def _remote(self, ticket: Ticket, caller: Caller) -> Remote:
         return Remote(self._upstreams[ticket.u], ticket.t, ticket.v, Quiet(caller), session=ticket.s)
@@ -256,7 +271,7 @@ class Handles:
     async def listen(self, ids: list[str], stream: Listener) -> list[str]:
         """Tell `stream`, from now on, what becomes of these tasks; those that its host may hear of."""
         found = {id: self._open(id, stream) for id in ids[:MAX_TOLD]}
-        known = {id: ticket for id, ticket in found.items() if ticket is not None}
+        known = {id: ticket for id, ticket in found.items() if ticket is not None and not self.is_elsewhere(ticket.r)}
         if known and self._nursery is not None:
             self._told[stream] = trio.CancelScope()
             self._nursery.start_soon(self._tell_all, known, stream, self._told[stream])

@@ -19,7 +19,7 @@ from msgspec import Raw, Struct
 from hub.bridge.call import Call
 from hub.bridge.parked import Event, Phase, Record
 from hub.bridge.roots import KnownRoots
-from hub.bridge.states import LOST, BadState, State, States, bind, input_required
+from hub.bridge.states import ELSEWHERE, LOST, BadState, State, States, bind, input_required
 from hub.link.exchange import Exchange, Executed, HubError, Interim, Question, Tenant, UpstreamLost
 from hub.wire.jsonrpc import Reply, Request, Result, peek_str
 from hub.wire.mcp import INVALID_PARAMS, LIST_ROOTS
@@ -76,6 +76,8 @@ class Parking:
         self._tombstones: dict[str, tuple[str, float]] = {}
         """Why there is nothing behind an id any more, and until when that is remembered; the oldest first."""
         self._roots = KnownRoots()
+        self.is_elsewhere: Callable[[str], bool] = lambda run: False
+        """Whether that run is of another hub, which is there: what it has is not lost."""
 
     def __repr__(self) -> str:
         status = self.status()
@@ -172,6 +174,8 @@ class Parking:
     def _call_of(self, state: State) -> Call:
         id = peek_str(state.members["i"]) or ""
         call = self._calls.get(id)
+        if call is None and self.is_elsewhere(state.run):
+            raise BadState(ELSEWHERE)
         if call is None:
             reason, _ = self._tombstones.get(id, (LOST, 0.0))
             raise BadState(reason)
@@ -250,7 +254,7 @@ class Parking:
         assert call.binding is not None, "it has asked"
         left_s = record.deadline - trio.current_time()
         return input_required(
-            record.requests(), self._states.seal(PARK, call.binding, ttl_s=left_s, i=call.id, n=record.round)
+            record.requests(), self._states.seal_here(PARK, call.binding, ttl_s=left_s, i=call.id, n=record.round)
         )
 
     # --- questions of upstreams ---------------------------------------------------------------------------------------

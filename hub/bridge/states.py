@@ -24,12 +24,14 @@ INVALID: Final = "request_state_invalid"
 EXPIRED: Final = "request_state_expired"
 USED: Final = "request_state_used"
 LOST: Final = "upstream_lost"
+ELSEWHERE: Final = "elsewhere"
 _WORDS: Final[Mapping[str, str]] = {
     INVALID: "This requestState does not belong to this request; call again without it",
     EXPIRED: "The answers came too late, and the call has been ended; call again without requestState",
     USED: "This requestState was used already; call again without it",
     LOST: "The upstream or the hub ended while the call waited for the answers; whether it acted is unknown. Call again"
     " without requestState if that does no harm",
+    ELSEWHERE: "The call waits for these answers at another hub, which has to be asked; here nothing was done",
 }
 
 
@@ -61,6 +63,8 @@ class State(Struct, frozen=True):
     mode: str
     binding: Binding
     members: dict[str, Raw]
+    run: str = ""
+    """The run of a hub in whose memory the rest is; "": there is no rest."""
 
 
 class _Sealed(Struct, frozen=True):
@@ -74,6 +78,7 @@ class _Sealed(Struct, frozen=True):
     d: str
     x: float
     s: dict[str, Raw] = {}
+    r: str = ""
 
 
 _decode = msgspec.json.Decoder(_Sealed).decode
@@ -102,14 +107,25 @@ def _number(text: str) -> float:
 
 
 class States:
-    """Seals and opens states. `wall` is the time of day in seconds: states outlive the process, as its key does."""
+    """Seals and opens states. `wall` is the time of day in seconds: states outlive the process, as its key does.
 
-    def __init__(self, sealer: Sealer, *, wall: Callable[[], float]) -> None:
+    `run` names the run of this hub, if there are others beside it.
+    """
+
+    def __init__(self, sealer: Sealer, *, wall: Callable[[], float], run: str = "") -> None:
+        self.run = run
         self._sealer = sealer
         self._wall = wall
 
     def seal(self, mode: str, binding: Binding, *, ttl_s: float, **members: Any) -> str:
         """A state that is good for `ttl_s`. `members` may hold `Raw`."""
+        return self._seal(mode, binding, ttl_s, members, "")
+
+    def seal_here(self, mode: str, binding: Binding, *, ttl_s: float, **members: Any) -> str:
+        """As `seal`; the rest of what the state stands for is in this hub's memory."""
+        return self._seal(mode, binding, ttl_s, members, self.run)
+
+    def _seal(self, mode: str, binding: Binding, ttl_s: float, members: Mapping[str, Any], run: str) -> str:
         sealed = _Sealed(
             VERSION,
             mode,
@@ -119,6 +135,7 @@ class States:
             binding.digest,
             self._wall() + ttl_s,
             {name: raw(value) for name, value in members.items()},
+            run,
         )
         return self._sealer.seal(PURPOSE, encode(sealed))
 
@@ -137,7 +154,14 @@ class States:
             raise BadState(INVALID)
         if found.x < self._wall():
             raise BadState(EXPIRED)
-        return State(found.m, binding, found.s)
+        return State(found.m, binding, found.s, found.r)
+
+    def run_of(self, text: str) -> str:
+        """The run in whose memory the rest of a state is; "": there is no rest, or `open` will say what is wrong."""
+        try:
+            return _decode(self._sealer.open(PURPOSE, text)).r
+        except (SealBroken, msgspec.DecodeError):
+            return ""
 
 
 def input_required(requests: Mapping[str, Raw] | None, state: str | None) -> Interim:

@@ -253,6 +253,8 @@ class Ticket(Struct, frozen=True):
     """The session that knows it; "": any."""
     c: str = ""
     """When it was created."""
+    r: str = ""
+    """The run of the hub that has that session, if there are others beside it."""
 
 
 write_ticket = msgspec.json.Encoder().encode

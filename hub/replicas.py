@@ -1,0 +1,270 @@
+"""This hub among others of one configuration and one sealing key, behind any balancer: who there is, who has what.
+
+Most requests need no such thing: what a modern host asks any hub can answer. But a legacy session, a call that waits
+for answers, and a task that lives in a session of an upstream are in the memory of one hub. What hosts carry for them
+says by its seal in which run of which hub they began. The rest is in a directory that the hubs have in common, as
+small facts under a name each (`cache.shared.Directory`):
+
+    replica/RUN       where that run of a hub is reached; gone within `LIVES_S` after the hub
+    replicas          the runs there may be: a directory cannot be leafed through
+    session/NAME      the run that has taken over the session of a hub that ended
+    kept/NAME         what such a session has set beyond its handshake
+    over/NAME         it is over
+
+Whoever gets a request that belongs elsewhere raises `Elsewhere`, before anything is done for it.
+"""
+
+import logging
+import re
+from collections.abc import Awaitable, Callable, Collection
+from typing import Final, TypeVar
+
+import msgspec
+import trio
+from msgspec import Struct
+
+from cache.shared import Directory, Unreachable
+from hub.link.flag import Flag
+
+log = logging.getLogger("hubd.replicas")
+
+LIVES_S: Final = 15.0
+"""How long a hub is taken to be there that says nothing more."""
+RENEW_S: Final = 5.0
+CLAIM_S: Final = 7 * 24 * 3600.0
+"""How long it is known who took a session over: for longer than anybody could revive it once more."""
+NOTE_S: Final = 24 * 3600.0
+ROSTER_S: Final = 24 * 3600.0
+LEAVE_S: Final = 1.0
+"""How long an orderly stop may take to tell the others."""
+KNOWN_S: Final = 1.0
+"""For how long a hub that was there need not be looked for again."""
+TRIES: Final = 4
+MAX_NOTES: Final = 4_096
+MAX_REPLICAS: Final = 256
+_ROSTER: Final = "replicas"
+_RUN: Final = re.compile(r"[0-9a-f]{8,32}")
+
+T = TypeVar("T")
+
+
+class Elsewhere(Exception):
+    """A request that another hub is to answer, if it is there: one of `runs`. Nothing was done for it yet."""
+
+    def __init__(self, runs: Collection[str], *, session: str = "", youthful: bool = False) -> None:
+        super().__init__("this belongs to another hub")
+        self.runs = tuple(runs)
+        self.session = session
+        """The short name of the legacy session that it belongs to, if it does; then it began in the one of `runs`."""
+        self.youthful = youthful
+        """Whether the session may be revived."""
+
+
+class Over(Exception):
+    """A session has ended."""
+
+
+class Peer(Struct, frozen=True):
+    """A hub, as it is registered."""
+
+    run: str
+    name: str
+    url: str
+    """Its own HTTP; "": others do not reach it."""
+
+
+class Replicas:
+    """What this hub, `me`, knows of others. `run` must be running while it is to be found.
+
+    `was_mine` says of which earlier runs this hub is the successor: they are over, whatever the directory says.
+    """
+
+    def __init__(self, me: Peer, directory: Directory, was_mine: Callable[[str], bool] = lambda run: False) -> None:
+        self.me = me
+        self.was_mine = was_mine
+        self.on_lapse: Callable[[], Awaitable[None]] | None = None
+        """Called when this hub was not to be found for so long that others may have taken what it has."""
+        self._directory = directory
+        self._known: dict[str, tuple[Peer, float]] = {}
+        """Those that were there when last looked for, and until when that is good."""
+        self._roster: tuple[str, ...] = ()
+        self._notes: dict[str, bytes] = {}
+        """What is still to be written, the oldest first."""
+        self._noted = Flag()
+        self._until = 0.0
+        """Until when this hub is registered."""
+        self._leaving = False
+        self._reached = False
+
+    def __repr__(self) -> str:
+        state = "leaving" if self._leaving else "registered" if self._reached else "alone"
+        return f"<Replicas {self.me.name} {self.me.run} {state}, {len(self._peers())} others>"
+
+    def facts(self) -> dict[str, object]:
+        """For `hubd status`."""
+        others = [{"name": peer.name, "run": peer.run, "url": peer.url} for peer in self._peers()]
+        mine = {"name": self.me.name, "run": self.me.run, "url": self.me.url}
+        return {**mine, "registered": self._reached and not self._leaving, "peers": others}
+
+    def _peers(self) -> list[Peer]:
+        return [self._known[run][0] for run in self._roster if run != self.me.run and run in self._known]
+
+    def is_elsewhere(self, run: str) -> bool:
+        """Whether another hub that was there a moment ago is of this run, so that what it has is not lost."""
+        return run != self.me.run and run in self._known and not self.was_mine(run)
+
+    # --- being found --------------------------------------------------------------------------------------------------
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Be registered, and write what is noted, for ever. Started once the first attempt to register was made."""
+        async with trio.open_nursery() as nursery:
+            await self._renew()
+            nursery.start_soon(self._write_notes)
+            task_status.started()
+            while True:
+                await trio.sleep(RENEW_S)
+                await self._renew()
+
+    async def leave(self) -> None:
+        """Be registered no more, so that others take over at once. Takes at most `LEAVE_S`; raises nothing."""
+        self._leaving = True
+        with trio.move_on_after(LEAVE_S):
+            try:
+                await self._directory.delete(f"replica/{self.me.run}")
+                await self._flush()
+            except Unreachable:
+                pass  # it will be noticed anyway
+
+    async def _renew(self) -> None:
+        if self._leaving:
+            return
+        now = trio.current_time()
+        lapsed = self._until > 0 and now >= self._until
+        try:
+            await self._directory.put(f"replica/{self.me.run}", msgspec.json.encode(self.me), LIVES_S)
+            if self._leaving:  # meanwhile
+                await self._directory.delete(f"replica/{self.me.run}")
+            self._until, self._reached = now + LIVES_S, True
+            await self._sign_roster()
+        except Unreachable:
+            self._reached = False
+            return
+        if lapsed and self.on_lapse is not None:
+            await self.on_lapse()
+
+    async def _sign_roster(self) -> None:
+        """See who is there, and be on the list. Who loses a race for it is on it with the next renewal."""
+        found = await self._directory.get(_ROSTER)
+        runs = _read(found, tuple[str, ...]) or ()
+        there = [run for run in runs[:MAX_REPLICAS] if _RUN.fullmatch(run) and run != self.me.run]
+        living = [run for run in there if await self.find(run, fresh=True) is not None]
+        self._roster = tuple(sorted((*living, self.me.run)))
+        self._known = {run: known for run, known in self._known.items() if run in living}
+        await self._directory.swap(_ROSTER, found, msgspec.json.encode(self._roster), ROSTER_S)
+
+    # --- finding others -----------------------------------------------------------------------------------------------
+
+    async def find(self, run: str, *, fresh: bool = False) -> Peer | None:
+        """The hub of this run, if it is there.
+
+        Raises:
+            Unreachable: the directory cannot be asked.
+        """
+        if run == self.me.run or self.was_mine(run) or not _RUN.fullmatch(run):
+            return None
+        known = self._known.get(run)
+        if known is not None and not fresh and trio.current_time() < known[1]:
+            return known[0]
+        peer = _read(await self._directory.get(f"replica/{run}"), Peer)
+        if peer is None or peer.run != run:
+            self._known.pop(run, None)
+            return None
+        self._known[run] = peer, trio.current_time() + KNOWN_S
+        return peer
+
+    def doubt(self, run: str) -> None:
+        """A hub was not where it should be: look for it anew."""
+        self._known.pop(run, None)
+
+    # --- sessions -----------------------------------------------------------------------------------------------------
+
+    async def keeper(self, away: Elsewhere, dead: Collection[str] = ()) -> Peer | None:
+        """Who has what is `away`; None: this hub, for a session has just been claimed for it, or nobody has it.
+
+        `dead`: runs that cannot be reached, whatever the directory says. Of all hubs that ask at once for a session
+        whose hub is gone, one is told None; the others are told of that one.
+
+        Raises:
+            Over: it is a session that has ended, or cannot be revived.
+            Unreachable: the directory cannot be asked.
+        """
+        if not away.session:
+            for run in away.runs:
+                if run not in dead and (peer := await self.find(run)) is not None:
+                    return peer
+            return None
+        for _ in range(TRIES):
+            claim = await self._directory.get(f"session/{away.session}")
+            owner = away.runs[0] if claim is None else claim.decode("ascii", "replace")
+            if owner == self.me.run:
+                if claim is None:  # it began here, and is not here any more
+                    raise Over
+                return None
+            if owner not in dead and (peer := await self.find(owner)) is not None:
+                return peer
+            if not away.youthful or await self._directory.get(f"over/{away.session}") is not None:
+                raise Over
+            if await self._directory.swap(f"session/{away.session}", claim, self.me.run.encode(), CLAIM_S):
+                log.info("taking over a session of the hub %s, which is gone", owner)
+                return None
+        raise Unreachable("others take over what they let go at once")
+
+    async def has_taken(self, session: str) -> bool:
+        """Whether another hub has taken over what this one has.
+
+        Raises:
+            Unreachable: the directory cannot be asked.
+        """
+        claim = await self._directory.get(f"session/{session}")
+        return claim is not None and claim != self.me.run.encode()
+
+    async def kept(self, session: str) -> bytes | None:
+        """What was noted of a session; None: nothing, or nobody can tell."""
+        try:
+            return await self._directory.get(f"kept/{session}")
+        except Unreachable:
+            return None
+
+    def note(self, name: str, value: bytes) -> None:
+        """Tell others a fact, soon, for `NOTE_S`. Never blocks; too many that cannot be written are dropped."""
+        self._notes.pop(name, None)
+        self._notes[name] = value
+        if len(self._notes) > MAX_NOTES:
+            del self._notes[next(iter(self._notes))]
+        self._noted.set()
+
+    async def _write_notes(self) -> None:
+        while True:
+            await self._noted.take()
+            try:
+                await self._flush()
+            except Unreachable:
+                await trio.sleep(RENEW_S)
+                self._noted.set()
+
+    async def _flush(self) -> None:
+        while self._notes:
+            name, value = next(iter(self._notes.items()))
+            await self._directory.put(name, value, NOTE_S)
+            if self._notes.get(name) is value:
+                del self._notes[name]
+
+
+def _read(data: bytes | None, type: type[T]) -> T | None:
+    """What another hub wrote; None: nothing, or another version of it did."""
+    if data is None:
+        return None
+    try:
+        return msgspec.json.decode(data, type=type)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
