@@ -1,9 +1,10 @@
-"""A server on the modern Python SDK that says how long what is read stays fresh: python ttl_server.py NAME [--http].
+"""A server on the modern Python SDK that says how long what is read stays fresh: python ttl_server.py NAME [--http]
+[--takes SECONDS].
 
 NAME is the scheme of its URIs: `public` and `private` stay fresh for an hour unless the tool `change` changes them,
-which says so to whoever listens; `brief` does so for a moment, and changes with every reading. Each text says which
-version it is of, and the how manieth reading of this process it was. Over HTTP it listens on a free port and prints its
-URL.
+which says so to whoever listens; `brief` does so for a moment. Each text says which version it is of, and how many
+readings there have been; a reading takes its time, 0.3 s unless said. Over HTTP it listens on a free port and prints
+its URL.
 """
 
 import argparse
@@ -17,12 +18,11 @@ from mcp.server.mcpserver import Context, MCPServer
 
 HOUR_MS = 3_600_000
 BRIEF_MS = 300
-READING_S = 0.3
-"""How long one takes."""
 
 parser = argparse.ArgumentParser()
 parser.add_argument("name")
 parser.add_argument("--http", action="store_true")
+parser.add_argument("--takes", type=float, default=0.3, metavar="SECONDS")
 options = parser.parse_args()
 hints = {
     "public": {"ttlMs": HOUR_MS, "cacheScope": "public"},
@@ -47,7 +47,7 @@ server = MCPServer(f"{options.name}-server", log_level="WARNING", middleware=[hi
 async def text(which: str) -> str:
     readings[which] += 1
     said = f"version {versions[which]}, reading {readings[which]}"
-    await anyio.sleep(READING_S)
+    await anyio.sleep(options.takes)
     return said
 
 
@@ -64,6 +64,12 @@ async def private() -> str:
 @server.resource(f"{options.name}://brief", mime_type="text/plain")
 async def brief() -> str:
     return await text("brief")
+
+
+@server.tool()
+def echo(text: str) -> str:
+    """Says back what it is told."""
+    return text
 
 
 @server.tool()

@@ -1,0 +1,128 @@
+"""Hosts of both eras that call a tool over HTTP, one call after the other, and keep what became of each."""
+
+import http.client
+import itertools
+import json
+import threading
+from time import perf_counter
+from typing import Any, NamedTuple
+
+from attached import INITIALIZE
+
+from hub.wire.mcp import CLIENT_CAPABILITIES_KEY, MODERN, VERSION_KEY
+
+LIMIT_S = 30
+TOOL = "demo__countdown"
+ARGUMENTS = {"from": 1, "pause_s": 0.1}
+"""Takes that long, so that at any time many are running."""
+
+
+class Call(NamedTuple):
+    """One call that is over. Times are those of `perf_counter`."""
+
+    id: str
+    """As its header X-Call says it."""
+    session: str
+    began: float
+    ended: float
+    failure: str
+    """Nothing: it was answered with a result."""
+
+
+class CallingHost:
+    """Calls until it is told to `stop`; a subclass for each era."""
+
+    def __init__(self, url: str, token: str, name: str) -> None:
+        self.name = name
+        self.session = ""
+        self.calls: list[Call] = []
+        self.stopping = threading.Event()
+        self._address = url.split("/")[2]
+        self._token = token
+        self._ids = itertools.count(1)
+        self._connection = http.client.HTTPConnection(self._address, timeout=LIMIT_S)
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Let the last call end."""
+        self.stopping.set()
+        if self._thread.is_alive():
+            self._thread.join(LIMIT_S)
+        self._connection.close()
+
+    @property
+    def failed(self) -> list[Call]:
+        return [call for call in self.calls if call.failure]
+
+    def _run(self) -> None:
+        while not self.stopping.is_set():
+            id, began = f"{self.name}-{next(self._ids)}", perf_counter()
+            try:
+                failure = self._call(id)
+            except (OSError, http.client.HTTPException, ValueError) as error:
+                failure = repr(error)
+                self._connection.close()  # the next call opens another
+            self.calls.append(Call(id, self.session, began, perf_counter(), failure))
+            if failure:
+                self.stopping.wait(0.1)
+
+    def _call(self, id: str) -> str:
+        """What was wrong with the answer; nothing: it is a result."""
+        raise NotImplementedError
+
+    def post(self, message: dict[str, Any], **headers: str) -> tuple[int, dict[str, str], Any]:
+        """Status, headers, and the last message of the answer."""
+        fields = {
+            "Authorization": f"Bearer {self._token}",
+            "Content-Type": "application/json",
+            "Accept": "application/json, text/event-stream",
+            **{name.replace("_", "-"): value for name, value in headers.items()},
+        }
+        self._connection.request("POST", "/mcp", json.dumps({"jsonrpc": "2.0", **message}), fields)
+        response = self._connection.getresponse()
+        text = response.read().decode()
+        events = [line.removeprefix("data:") for line in text.splitlines() if line.startswith("data:")]
+        if response.headers.get_content_type() == "text/html":  # the balancer's own
+            raise ValueError(f"{response.status} of the balancer")
+        answer = json.loads(events[-1] if events else text) if text else None
+        return response.status, dict(response.headers), answer
+
+
+class ModernHost(CallingHost):
+    def _call(self, id: str) -> str:
+        meta = {VERSION_KEY: MODERN, CLIENT_CAPABILITIES_KEY: {}}
+        params = {"name": TOOL, "arguments": ARGUMENTS, "_meta": meta}
+        status, _, answer = self.post(
+            {"id": id, "method": "tools/call", "params": params},
+            MCP_Protocol_Version=MODERN,
+            Mcp_Method="tools/call",
+            Mcp_Name=TOOL,
+            X_Call=id,
+        )
+        return judged(status, answer)
+
+
+class LegacyHost(CallingHost):
+    """Has one session, and keeps it."""
+
+    def open(self) -> None:
+        """Shake hands; fails the test when it cannot."""
+        status, headers, answer = self.post({"id": 0, "method": "initialize", "params": INITIALIZE})
+        assert status == 200, answer
+        self.session = {name.lower(): value for name, value in headers.items()}["mcp-session-id"]
+        status, _, answer = self.post({"method": "notifications/initialized"}, Mcp_Session_Id=self.session)
+        assert status == 202, answer
+
+    def _call(self, id: str) -> str:
+        params = {"name": TOOL, "arguments": ARGUMENTS}
+        message = {"id": id, "method": "tools/call", "params": params}
+        status, _, answer = self.post(message, Mcp_Session_Id=self.session, X_Call=id)
+        return judged(status, answer)
+
+
+def judged(status: int, answer: Any) -> str:
+    fine = status == 200 and "result" in answer and not answer["result"].get("isError")
+    return "" if fine else f"{status} {json.dumps(answer)[:300]}"
