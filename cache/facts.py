@@ -42,6 +42,10 @@ class StoreFacts(Struct, frozen=True, kw_only=True):
     """What could not be written there."""
     altered: int = 0
     """Values found there that no hub of this key has written."""
+    late: int = 0
+    """Answers that did not come within 50 ms."""
+    bypasses: int = 0
+    """How often it was left alone for a while, being slow."""
     hubs: int = 0
     """How many hubs use it, this one included."""
 

@@ -21,6 +21,8 @@ class Ticket(Struct, frozen=True):
     """What a reading that begins now may be kept under."""
 
     stamp: str
+    ahead_s: float = 0.0
+    """By how much the store's clock is ahead of this hub's."""
 
 
 class Shared(Protocol):
@@ -51,13 +53,13 @@ class Shared(Protocol):
 
 
 class Directory(Protocol):
-    """Small facts that hubs tell each other, and that may be lost; by name."""
+    """A part of such a store: small facts that hubs tell each other, and that may be lost; by name."""
 
     async def get(self, name: str) -> bytes | None:
         """Raises: Unreachable."""
         ...
 
-    async def put(self, name: str, value: bytes, ttl_s: float) -> None:
+    async def set(self, name: str, value: bytes, ttl_s: float) -> None:
         """Raises: Unreachable."""
         ...
 

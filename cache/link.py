@@ -1,0 +1,207 @@
+"""Two connections to a Redis or Valkey, from their making to the end of either: one asks, one listens.
+
+Of coredis only its connections are used, not its client: they match answers to requests and speak TLS and RESP3, while
+the client's pool, retries and re-subscriptions would hide what must be seen here (a slow server, a lost subscription).
+A connection that fails in any way is never used again, so no answer is ever taken for that of another request; one who
+gave up waiting leaves its place in the row to the answer (F-X-05).
+"""
+
+import logging
+import ssl
+from collections.abc import Awaitable, Callable
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Any, Final
+
+import trio
+
+from cache.address import Address
+from cache.shared import Unreachable
+
+if TYPE_CHECKING:
+    from coredis.connection import BaseConnection
+
+OPEN_S: Final = 3.0
+"""How long it may take until both connections can be used."""
+REASON_CHARS: Final = 200
+
+
+class Refused(Unreachable):
+    """The server answered, with an error. The text begins with its code: `OOM`, `READONLY`, `NOPERM`."""
+
+    @property
+    def code(self) -> str:
+        return str(self).partition(" ")[0]
+
+
+class Link:
+    """One life of two connections to the same run of one server."""
+
+    def __init__(self, address: Address) -> None:
+        self.address = address
+        self.run_id = ""
+        """Which run of the server it is."""
+        self._reason = ""
+        self._scope = trio.CancelScope()
+        self._asking: BaseConnection | None = None
+        self._listening: BaseConnection | None = None
+
+    def __repr__(self) -> str:
+        return f"<Link to {self.address}, run {self.run_id or 'unknown'}{', ' * bool(self._reason)}{self._reason}>"
+
+    async def run(self, serve: "Callable[[Link], Awaitable[None]]") -> str:
+        """Connect and `serve` until either connection ends or `fail` is called; returns why it is over.
+
+        Cancellation: both connections are closed.
+        """
+        with self._scope:
+            async with trio.open_nursery() as nursery:
+                with trio.move_on_after(OPEN_S) as opening:
+                    try:
+                        await self._open(nursery)
+                    except Exception as error:  # noqa: BLE001  coredis wraps much, being cancelled among it
+                        self.fail(f"no answer within {OPEN_S:g} s" if opening.cancel_called else why(error))
+                if opening.cancelled_caught:
+                    self.fail(f"no answer within {OPEN_S:g} s")
+                if not self._reason:
+                    await serve(self)
+                    self.fail("it is of no more use")
+        return self._reason
+
+    def fail(self, reason: str) -> None:
+        """End it; the first reason counts."""
+        self._reason = self._reason or reason
+        self._scope.cancel()
+
+    async def ask(self, *command: bytes | str | int) -> Any:
+        """The answer to one command, as coredis decodes RESP3: bytes, int, list, None.
+
+        Raises: Refused; Unreachable.
+        Cancellation: the command may or may not have been carried out.
+        """
+        (answer,) = await self.ask_all([command])
+        if isinstance(answer, Exception):
+            raise Refused(str(answer)) from None
+        return answer
+
+    async def ask_all(self, commands: "list[tuple[bytes | str | int, ...]]") -> list[Any]:
+        """The answers to commands that are sent in one piece; those that the server refused are exceptions.
+
+        Raises: Unreachable.
+        """
+        from coredis.exceptions import ConnectionError as Lost
+
+        if self._asking is None:
+            raise Unreachable("there is no connection")
+        try:
+            requests = [
+                self._asking.create_request(_word(command[0]), *command[1:], decode=False, raise_exceptions=False)
+                for command in commands
+            ]
+            answers: list[Any] = [await request for request in requests]
+        except Exception as error:  # noqa: BLE001  whatever coredis raises, the connection cannot be trusted
+            self.fail(why(error))
+            raise Unreachable(why(error)) from None
+        for answer in answers:
+            if isinstance(answer, Lost):
+                self.fail(why(answer))
+                raise Unreachable(why(answer))
+        return answers
+
+    async def subscribe(self, channel: str) -> None:
+        """Hear what is said in `channel` from now on. Raises: Refused; Unreachable."""
+        connection = self._listening
+        assert connection is not None
+        try:
+            connection.send_command(b"SUBSCRIBE", channel)
+            # A subscription is agreed to out of row, refused in the row: in place of the answer to this.
+            answer = await connection.create_request(b"PING", decode=False, raise_exceptions=False)
+        except Exception as error:  # noqa: BLE001
+            raise Unreachable(why(error)) from None
+        if isinstance(answer, Exception):
+            raise Refused(str(answer))
+
+    async def listen(self, hear: Callable[[bytes], None]) -> None:
+        """Tell `hear` what others say in the channel, until the link ends."""
+        from coredis.exceptions import ConnectionError as Lost
+
+        assert self._listening is not None
+        try:
+            async with aclosing(self._listening.push_messages) as messages:
+                async for message in messages:
+                    if message[0] == b"message" and isinstance(message[2], bytes):
+                        hear(message[2])
+        except Lost as error:
+            self.fail(why(error))
+        self.fail("the subscription ended")
+
+    async def _open(self, nursery: trio.Nursery) -> None:
+        """Raises: Unreachable, and whatever coredis raises."""
+        logging.getLogger("coredis").setLevel(logging.CRITICAL + 1)  # it logs tracebacks of what is said here in a word
+        context = _tls(self.address)
+        asking, listening = _connection(self.address, context), _connection(self.address, context)
+        for connection in (asking, listening):
+            await nursery.start(self._hold, connection)
+        self._asking, self._listening = asking, listening
+        self.run_id = await _run_of(asking)
+        if await _run_of(listening) != self.run_id:
+            raise Unreachable("two connections reach two servers")
+
+    async def _hold(self, connection: "BaseConnection", task_status: trio.TaskStatus[None]) -> None:
+        await connection.run(task_status=task_status)
+        self.fail("the connection ended")
+
+
+def _connection(address: Address, context: ssl.SSLContext | None) -> "BaseConnection":
+    from coredis.connection import TCPConnection, TCPLocation, UnixDomainSocketConnection, UnixDomainSocketLocation
+
+    password = address.password.reveal() if address.password is not None else None
+    if not address.host:
+        place = UnixDomainSocketLocation(address.path)
+        return UnixDomainSocketConnection(place, username=address.username, password=password, db=address.db)
+    return TCPConnection(
+        TCPLocation(address.host, address.port),
+        username=address.username,
+        password=password,
+        db=address.db,
+        ssl_context=context,
+        socket_keepalive=True,
+    )
+
+
+def _tls(address: Address) -> ssl.SSLContext | None:
+    """Raises: OSError, for a file of certificates that cannot be read."""
+    return ssl.create_default_context(cafile=address.ca) if address.tls else None
+
+
+async def _run_of(connection: "BaseConnection") -> str:
+    """The id of this run of a server that may be written to. Raises: Unreachable, and whatever coredis raises."""
+    facts = dict[str, str]()
+    for section in (b"server", b"replication"):
+        answer = await connection.create_request(b"INFO", section, decode=False)
+        if not isinstance(answer, bytes):
+            raise Unreachable("it does not say what it is")
+        lines = (line.partition(":") for line in answer.decode(errors="replace").splitlines())
+        facts.update({name: value for name, _, value in lines})
+    if facts.get("role", "master") != "master":
+        raise Unreachable("it is a replica, which cannot be written to")
+    if not facts.get("run_id"):
+        raise Unreachable("it does not say which run it is")
+    return facts["run_id"]
+
+
+def _word(word: bytes | str | int) -> bytes:
+    return word if isinstance(word, bytes) else str(word).encode()
+
+
+def why(error: BaseException) -> str:
+    """What went wrong, in a few words: the innermost cause."""
+    while (inner := _cause(error)) is not None:
+        error = inner
+    text = getattr(error, "verify_message", "") or getattr(error, "strerror", "") or str(error) or type(error).__name__
+    return " ".join(str(text).split())[:REASON_CHARS]
+
+
+def _cause(error: BaseException) -> BaseException | None:
+    if isinstance(error, BaseExceptionGroup):
+        return error.exceptions[0]
+    return error.__cause__

@@ -1,0 +1,163 @@
+"""One hub among those that use a store: the task that keeps a link alive, says what became stale, and hears it.
+
+    connect -> the same run of the server on both connections? -> listen -> write what could not be written
+            -> hear oneself -> VOUCHED -> until anything of it fails -> pause -> connect
+
+Nothing here is mended in place: whatever goes wrong ends the link, and the next one begins with nothing.
+"""
+
+import importlib
+import random
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+import trio
+
+from cache.address import Address
+from cache.bus import BEAT_S, Bus
+from cache.link import Link, Refused
+from cache.scripts import Layout, look_for
+from cache.shared import Unreachable
+from cache.standing import Standing
+from cache.unwritten import Unwritten
+from cache.vault import Vault
+
+PAUSE_S: Final = (0.5, 30.0)
+"""Between attempts to connect: at first, and at most."""
+STEADY_S: Final = 10.0
+"""After a link that lived so long, the pauses begin anew."""
+
+
+class Membership:
+    """It lives through any number of links. `run` it once."""
+
+    def __init__(self, address: Address, vault: Vault, clock: Callable[[], float]) -> None:
+        self.standing = Standing(str(address), clock())
+        self.link: Link | None = None
+        """None: there is none that can be used."""
+        self.layout = Layout(vault, "")
+        self.unwritten = Unwritten()
+        self.on_stale: Callable[[str, str | None], None] = lambda source, uri: None
+        self.on_unvouched: Callable[[], None] = lambda: None
+        self.bus = Bus(vault)
+        self._address = address
+        self._vault = vault
+        self._clock = clock
+        self._vouched = False
+        self._rung = trio.Event()
+
+    def __repr__(self) -> str:
+        return f"<Membership: {self.standing!r}, {self.unwritten!r}>"
+
+    @property
+    def vouched(self) -> bool:
+        """Whether what hubs invalidate reaches this one now, and what it invalidates reaches them."""
+        return self._vouched and not self.bus.is_deaf(self._clock())
+
+    def invalidate(self, source: str, uri: str | None) -> None:
+        """Have it written, and said, as soon as there is a link."""
+        self.unwritten.add(source, uri)
+        self._rung.set()
+
+    async def run(self) -> None:
+        """Keep a link alive until cancelled."""
+        await trio.to_thread.run_sync(importlib.import_module, "coredis.connection")  # 0.2 s that nobody waits for
+        pause_s = PAUSE_S[0]
+        while True:
+            began = self._clock()
+            try:
+                reason = await Link(self._address).run(self._serve)
+            finally:
+                self.link = None
+                self._unvouched()
+            self.standing.lost(reason, self._clock())
+            if self._clock() - began > STEADY_S:
+                pause_s = PAUSE_S[0]
+            await trio.sleep(pause_s * random.uniform(0.75, 1.0))
+            pause_s = min(pause_s * 2, PAUSE_S[1])
+
+    async def _serve(self, link: Link) -> None:
+        self.layout = Layout(self._vault, link.run_id)
+        self.bus.begin(self.layout.channel, self._clock())
+        try:
+            await link.subscribe(self.bus.channel)
+            # What will be asked later is asked once now: not every user may, and not every server can.
+            await link.ask(*look_for(self.layout.tokens(""), ["*"], ["", ""], "0", 0))
+        except Refused as error:
+            if error.code not in ("OOM", "MISCONF"):
+                return link.fail(str(error))
+        except Unreachable as error:
+            return link.fail(str(error))
+        self.link = link
+        self.unwritten.failed()  # of an earlier link: it cannot be known whether it was written
+        self._rung.set()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(link.listen, partial(self._hear, link))
+            nursery.start_soon(self._write, link)
+            nursery.start_soon(self._beat, link)
+
+    def _hear(self, link: Link, sealed: bytes) -> None:
+        foreign = self.bus.foreign
+        message = self.bus.hear(sealed, self._clock())
+        if self.bus.foreign > foreign:
+            self.standing.found_altered()
+        if message is not None and message.source is not None:
+            for uri in message.uris if message.uris is not None else (None,):
+                self.on_stale(message.source, uri)
+        self._vouch(link)
+
+    def _vouch(self, link: Link) -> None:
+        if self._vouched or link is not self.link or self.unwritten or not self.bus.is_proven:
+            return
+        self.on_unvouched()  # what was kept since the link was lost, nobody could have told us of
+        self._vouched = True
+        self.standing.reached(self._clock())
+
+    def _unvouched(self) -> None:
+        if self._vouched:
+            self._vouched = False
+            self.on_unvouched()
+
+    async def _beat(self, link: Link) -> None:
+        """Say that this hub is there, and end the link when it does not hear so."""
+        while True:
+            at = self._clock()
+            with trio.move_on_after(BEAT_S):
+                try:
+                    await link.ask(b"PUBLISH", self.bus.channel, self.bus.say())
+                except Unreachable as error:
+                    return link.fail(str(error))
+            await trio.sleep(max(0.0, at + BEAT_S - self._clock()))
+            if self.bus.is_deaf(self._clock()):
+                return link.fail("what hubs say there does not arrive")
+
+    async def _write(self, link: Link) -> None:
+        """Write what is to be invalidated, in the order in which it was."""
+        while True:
+            await self._rung.wait()
+            self._rung = trio.Event()
+            while self.unwritten.is_waiting:
+                try:
+                    await self._write_taken(link, self.unwritten.take())
+                except Unreachable as error:
+                    return link.fail(str(error))
+                self.unwritten.written()
+                self._vouch(link)
+
+    async def _write_taken(self, link: Link, taken: dict[str, set[str] | None]) -> None:
+        """Raises: Unreachable; then it may have been written or not."""
+        commands: list[tuple[bytes | str | int, ...]] = [(b"MULTI",)]
+        for source, uris in taken.items():
+            tokens = self.layout.tokens(source)
+            if uris is None:
+                commands.append((b"UNLINK", tokens))
+            else:
+                fields = dict.fromkeys(field for uri in uris for field in self.layout.voids(uri))
+                commands.append((b"HDEL", tokens, *fields))
+            said = self.bus.say(source, None if uris is None else tuple(sorted(uris)))
+            commands.append((b"PUBLISH", self.bus.channel, said))
+        answers = await link.ask_all([*commands, (b"EXEC",)])
+        for answer in [*answers, *(answers[-1] if isinstance(answers[-1], list) else ())]:
+            if isinstance(answer, Exception):
+                raise Unreachable(f"what became stale cannot be written: {answer}")

@@ -1,0 +1,209 @@
+"""The store that hubs have in common, in a Redis or Valkey (bridging.md 13, faults.md 6.7).
+
+Nothing in it may not be lost, and nothing in it is believed. `cache.scripts` says how things lie there and what
+invalidates them, `cache.vault` seals them, `cache.link` holds the connections, `cache.bus` is what hubs tell each
+other, `cache.membership` keeps all that alive, `cache.standing` decides whether it is fast enough to be asked. Here is
+what is asked and put, within 50 ms or not at all.
+"""
+
+import secrets
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from math import inf
+from typing import Any, Final
+
+import msgspec
+import trio
+from msgspec import Raw, Struct
+
+from cache.address import address_of, require_client
+from cache.directory import RedisDirectory
+from cache.facts import StoreFacts
+from cache.link import Refused
+from cache.membership import Membership
+from cache.scripts import HASH_TTL_S, look_for
+from cache.shared import Ticket, Unreachable
+from cache.subject import EVERYONE, Entry
+from cache.vault import OVERHEAD_BYTES, Vault
+from config.schema import CacheConfig
+
+BUDGET_S: Final = 0.05
+"""How long a look or a put may take."""
+MAX_VALUE_BYTES: Final = 1 << 20
+"""Larger results are not shared: small ones would wait behind them."""
+HEAD_BYTES: Final = 256
+"""Room for what precedes a result."""
+
+
+class Kept(Struct, frozen=True, array_like=True):
+    """What precedes a result in the store, on a line of its own. Times are the store's, in seconds."""
+
+    version: str
+    public: bool
+    observed: bool
+    fresh_until: float | None
+    """None: as long as it is observed."""
+    stale_until: float
+
+
+class _Look:
+    """A look under way."""
+
+    __slots__ = ("spoiled",)
+
+    def __init__(self) -> None:
+        self.spoiled = False
+        """Something of its source was invalidated, and it may find what was there before."""
+
+
+class RedisStore:
+    """A `cache.shared.Shared`, and a `Directory` beside it. Whoever makes it runs `run`."""
+
+    def __init__(
+        self, config: CacheConfig, key: bytes, clock: Callable[[], float], *, budget_s: float = BUDGET_S
+    ) -> None:
+        """`key`: what the hubs have in common and nobody else knows, 32 bytes.
+
+        Raises: ConfigError, for a URL that cannot be used, and when the client library is not installed.
+        """
+        address = address_of(config)
+        require_client()
+        self.on_stale: Callable[[str, str | None], None] = lambda source, uri: None
+        """Another hub says that a resource of a source (None: all of it) is not to be used any more."""
+        self.on_unvouched: Callable[[], None] = lambda: None
+        """Told at the beginning and at the end of each time in which other hubs are not heard: what was kept before,
+        and what was kept meanwhile, may be stale, but for what is observed."""
+        self.max_bytes = min(config.max_entry_bytes, MAX_VALUE_BYTES)
+        self._budget_s = budget_s
+        self._clock = clock
+        self._vault = Vault(key)
+        self._member = Membership(address, self._vault, clock)
+        self._member.on_stale = self._told_stale
+        self._member.on_unvouched = self._told_unvouched
+        self._standing = self._member.standing
+        self._looks: dict[str, set[_Look]] = {}
+        self.directory = RedisDirectory(self._member, self._vault)
+
+    def __repr__(self) -> str:
+        return f"<RedisStore: {self._member!r}>"
+
+    @property
+    def vouched(self) -> bool:
+        """See `Shared.vouched`."""
+        return self._member.vouched
+
+    def facts(self) -> StoreFacts:
+        """What is shown of it."""
+        now = self._clock()
+        return self._standing.facts(now, self._member.bus.hubs(now))
+
+    async def run(self) -> None:
+        """Reach the store, and reach it again when it is lost, until cancelled."""
+        await self._member.run()
+
+    async def look(self, source: str, uri: str, owner: str) -> tuple[Entry | None, Ticket | None]:
+        """See `Shared.look`. What is found may be no longer fresh, and then good only as `Entry.stale_until` says."""
+        layout = self._member.layout
+        fields = layout.depends(uri) if self.vouched and source not in self._member.unwritten else None
+        if fields is None:
+            return None, None
+        names = [layout.entry(source, uri, owner), layout.entry(source, uri, EVERYONE) if owner != EVERYONE else ""]
+        limit = self.max_bytes + OVERHEAD_BYTES + HEAD_BYTES
+        with self._looking(source) as look:
+            try:
+                command = look_for(layout.tokens(source), fields, names, secrets.token_urlsafe(9), limit)
+                found = await self._ask(*command)
+            except Unreachable:
+                return None, None
+        if look.spoiled:
+            return None, None
+        if not isinstance(found, list) or len(found) != 5 or not all(isinstance(each, bytes) for each in found[:3]):
+            self._standing.found_altered()
+            return None, None
+        ticket = Ticket(found[0].decode(), int(found[1]) + int(found[2]) / 1e6 - self._clock())
+        entries = [self._opened(name + ticket.stamp, value, ticket) for name, value in zip(names, found[3:])]  # noqa: B905
+        return max(filter(None, entries), key=lambda entry: entry.fresh_until, default=None), ticket
+
+    async def put(self, ticket: Ticket, source: str, uri: str, owner: str, entry: Entry) -> None:
+        """See `Shared.put`."""
+        now = self._clock()
+        stale_until = min(entry.stale_until, now + HASH_TTL_S)
+        life_ms = int((min(max(entry.fresh_until, stale_until), now + HASH_TTL_S) - now) * 1000)
+        if life_ms <= 0 or entry.size > self.max_bytes or not self.vouched:
+            self._standing.dropped += 1
+            return
+        fresh_until = None if entry.fresh_until == inf else entry.fresh_until + ticket.ahead_s
+        kept = Kept(entry.version, entry.public, entry.observed, fresh_until, stale_until + ticket.ahead_s)
+        name = self._member.layout.entry(source, uri, owner) + ticket.stamp
+        sealed = self._vault.seal(name, msgspec.json.encode(kept) + b"\n" + bytes(entry.value))
+        try:
+            await self._ask(b"SET", name, sealed, b"PX", life_ms)
+        except Unreachable:
+            self._standing.dropped += 1
+
+    def invalidate(self, source: str, uri: str | None) -> None:
+        """See `Shared.invalidate`."""
+        self._member.invalidate(source, uri)
+        self._spoil(source)
+
+    async def _ask(self, *command: bytes | str | int) -> Any:
+        """The answer to a command, in time. Raises: Unreachable."""
+        link = self._member.link
+        if link is None or self._standing.is_bypassed(self._clock()):
+            raise Unreachable("it is not asked now")
+        with trio.move_on_after(self._budget_s):
+            try:
+                answer = await link.ask(*command)
+            except Refused as error:
+                self._refused(error)
+                raise
+            self._standing.answered(self._clock())
+            return answer
+        self._standing.missed(self._clock())
+        raise Unreachable(f"no answer within {self._budget_s:g} s")
+
+    def _refused(self, error: Refused) -> None:
+        if error.code == "WRONGTYPE":
+            self._standing.found_altered()
+        elif error.code in ("READONLY", "NOPERM") and self._member.link is not None:
+            self._member.link.fail(str(error))
+
+    def _opened(self, name: str, value: object, ticket: Ticket) -> Entry | None:
+        """What is kept under `name`, its times those of this hub."""
+        if value is None:
+            return None
+        opened = self._vault.open(name, value) if isinstance(value, bytes) else None
+        if opened is None:
+            self._standing.found_altered()
+            return None
+        head, _, body = opened.partition(b"\n")
+        kept = msgspec.json.decode(head, type=Kept)
+        fresh_until = inf if kept.fresh_until is None else kept.fresh_until - ticket.ahead_s
+        return Entry(
+            Raw(body), kept.version, kept.public, fresh_until, kept.stale_until - ticket.ahead_s, kept.observed
+        )
+
+    @contextmanager
+    def _looking(self, source: str) -> Iterator[_Look]:
+        look = _Look()
+        self._looks.setdefault(source, set()).add(look)
+        try:
+            yield look
+        finally:
+            looks = self._looks[source]
+            looks.discard(look)
+            if not looks:
+                del self._looks[source]
+
+    def _spoil(self, source: str) -> None:
+        for look in self._looks.get(source, ()):
+            look.spoiled = True
+
+    def _told_stale(self, source: str, uri: str | None) -> None:
+        self._spoil(source)
+        self.on_stale(source, uri)
+
+    def _told_unvouched(self) -> None:
+        for source in self._looks:
+            self._spoil(source)
+        self.on_unvouched()

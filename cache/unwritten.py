@@ -1,0 +1,64 @@
+"""Invalidations that the shared store does not know of yet. Pure; bounded."""
+
+from collections.abc import Iterator
+from typing import Final
+
+MAX_URIS: Final = 64
+"""Per source; more are "all of it"."""
+MAX_CHARS: Final = 64 << 10
+"""Of those URIs together; the same."""
+
+All = None
+"""Instead of URIs: all of a source."""
+
+
+class Unwritten:
+    """What is still to be written, and what is being written. Sources are few: they are configurations of servers."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[str, set[str] | None] = {}
+        self._writing: dict[str, set[str] | None] = {}
+
+    def __contains__(self, source: str) -> bool:
+        return source in self._waiting or source in self._writing
+
+    def __bool__(self) -> bool:
+        return bool(self._waiting or self._writing)
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether there is something to take."""
+        return bool(self._waiting)
+
+    def __repr__(self) -> str:
+        return f"<Unwritten: {len(self._waiting)} sources, {len(self._writing)} being written>"
+
+    def add(self, source: str, uri: str | None) -> None:
+        """`uri` of `source` changed; None: all of it."""
+        uris = self._waiting.setdefault(source, set())
+        if uris is None:
+            return
+        if uri is not None:
+            uris.add(uri)
+        if uri is None or len(uris) > MAX_URIS or sum(map(len, uris)) > MAX_CHARS:
+            self._waiting[source] = All
+
+    def take(self) -> dict[str, set[str] | None]:
+        """What is to be written now; until `written` or `failed` it counts as being written."""
+        self._writing, self._waiting = self._waiting, {}
+        return self._writing
+
+    def written(self) -> None:
+        """What was taken is in the store."""
+        self._writing = {}
+
+    def failed(self) -> None:
+        """What was taken may not be in the store."""
+        taken, self._writing = self._writing, {}
+        for source, uri in _each(taken):
+            self.add(source, uri)
+
+
+def _each(taken: dict[str, set[str] | None]) -> Iterator[tuple[str, str | None]]:
+    for source, uris in taken.items():
+        yield from ((source, uri) for uri in (uris if uris is not None else (None,)))
