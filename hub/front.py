@@ -6,18 +6,24 @@ A move binds the new address first. The old one takes no more connections; those
 import logging
 import os
 import socket
+from functools import partial
 from typing import Final
 
 import trio
 
+from cache.shared import Directory
 from config.check import split_listen
 from config.paths import token_path
 from config.schema import DEFAULT_LISTEN, HubConfig
 from hub.access import Access, checked_token, read_or_make_token
+from hub.bridge.homes import runs_of
 from hub.http_endpoint import Endpoint
 from hub.http_server import HttpServer
 from hub.hub import Hub
+from hub.replicas import Peer, Replicas
 from hub.revival import Revival
+from hub.switch import Switch
+from upstreams.http_connection import parse_url
 
 log = logging.getLogger("hubd")
 
@@ -32,15 +38,31 @@ class Front:
     """HTTP for the hosts of `hub`, at `tcp` and, if it is `movable`, wherever it is moved to. `run` must be running."""
 
     def __init__(
-        self, hub: Hub, config: HubConfig, tcp: socket.socket, revival: Revival, *, movable: bool = True
+        self,
+        hub: Hub,
+        config: HubConfig,
+        tcp: socket.socket,
+        revival: Revival,
+        *,
+        movable: bool = True,
+        directory: Directory | None = None,
     ) -> None:
+        """`directory` is what this hub has in common with others; None: it is alone."""
         self._listen = config.listen
         self._movable = movable
         self._token = token_of(config)
         self._site = _Site(tcp)
         self._leaving: list[_Site] = []
-        self._config = config
-        self.endpoint = Endpoint(self._access(self._site), hub.router, hub.downstreams, revival)
+        self._config = self._first = config
+        self.replicas: Replicas | None = None
+        switch = None
+        if directory is not None:
+            me = Peer(revival.run_id, config.replica.name or revival.run_id, self._url())
+            self.replicas = Replicas(me, directory, revival.was_mine)
+            hub.carrier.parking.is_elsewhere = hub.carrier.tasks.handles.is_elsewhere = self.replicas.is_elsewhere
+            homes = partial(runs_of, states=hub.states, handles=hub.carrier.tasks.handles)
+            switch = Switch(self.replicas, revival, homes)
+        self.endpoint = Endpoint(self._access(self._site), hub.router, hub.downstreams, revival, switch)
         self._nursery: trio.Nursery
 
     def __repr__(self) -> str:
@@ -54,7 +76,9 @@ class Front:
     @property
     def pending(self) -> tuple[str, ...]:
         """Settings that are not in effect yet."""
-        return ("listen",) if self._config.listen != self._listen else ()
+        moved = ("listen",) if self._config.listen != self._listen else ()
+        fixed = ("sealing_key", "replica")
+        return (*moved, *(name for name in fixed if getattr(self._config, name) != getattr(self._first, name)))
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Serve until cancelled."""
@@ -64,7 +88,9 @@ class Front:
             task_status.started()
 
     async def drain(self) -> None:
-        """Take no more connections; return when what runs has ended."""
+        """Take no more connections; return when what runs has ended. Other hubs take the sessions over at once."""
+        if self.replicas is not None:
+            await self.replicas.leave()
         self.endpoint.drain()
         async with trio.open_nursery() as nursery:
             for site in (self._site, *self._leaving):
@@ -95,6 +121,8 @@ class Front:
         if tcp is not None:
             old, self._site, self._listen = self._site, _Site(tcp), config.listen
             await self._open(self._site)
+            if self.replicas is not None:
+                self.replicas.move(self._url())
             self._leaving.append(old)
             self._nursery.start_soon(self._close, old, config.drain_s)
         for site in (self._site, *self._leaving):
@@ -105,7 +133,25 @@ class Front:
     def _access(self, site: "_Site") -> Access:
         config = self._config
         token = None if config.auth == "none" else self._token
-        return Access(port=site.port, hosts=config.allowed_hosts, origins=config.allowed_origins, token=token)
+        hosts = (*config.allowed_hosts, *self._own_names())
+        return Access(port=site.port, hosts=hosts, origins=config.allowed_origins, token=token)
+
+    def _own_names(self) -> tuple[str, ...]:
+        """What other hubs call this one."""
+        if self.replicas is None or not self.replicas.me.url:
+            return ()
+        url = parse_url(self.replicas.me.url)
+        return (f"[{url.host}]:{url.port}" if ":" in url.host else f"{url.host}:{url.port}",)
+
+    def _url(self) -> str:
+        """Where other hubs reach this one; "": nowhere, as far as it knows."""
+        host, port = self.address
+        if url := self._first.replica.url:
+            return url
+        if host in ("0.0.0.0", "::"):
+            log.warning("other hubs cannot reach this one: [replica] url is to say where, since it listens everywhere")
+            return ""
+        return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
     async def _open(self, site: "_Site") -> None:
         site.http = HttpServer(self.endpoint.handle, self._access(site).guard)

@@ -89,6 +89,8 @@ class Endpoint:
         self._switch = switch
         """What becomes of requests that belong to other hubs; None: there are none."""
         self._away = None if switch is None else switch.away
+        if switch is not None:
+            switch.serve(self.sessions)
         self._soon: dict[Answer, float] = {}
         """Answers that are not streams yet, and when they become some; the first first."""
 
@@ -113,6 +115,8 @@ class Endpoint:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self.sessions.run)
                 nursery.start_soon(self._revival.run)
+                if self._switch is not None:
+                    nursery.start_soon(self._switch.run)
                 await self._keep_up()
         finally:
             self.sessions.note_lists()

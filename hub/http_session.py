@@ -6,7 +6,7 @@ what its host has agreed on, set and subscribed to is as before. Its streams are
 running: hosts send them again, or do not, as they see fit.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 import trio
@@ -252,9 +252,9 @@ class HttpSession(Downstream):
             stream.detach()
 
     @property
-    def name_elsewhere(self) -> str:
-        """What other hubs know it by; "": nothing, it cannot be revived."""
-        return self._known.name
+    def known_as(self) -> tuple[str, bool]:
+        """What other hubs know it by ("": nothing, it cannot be revived), and whether it began in another run."""
+        return self._known.name, bool(self._life)
 
     def close(self, *, moved: bool = False) -> None:
         """End it: running requests are cancelled, streams ended, nothing kept (F-H-21). `moved`: another hub has it."""
@@ -338,8 +338,15 @@ class HttpSessions:
         self.close(min(spare, key=lambda session: session.seen))
         return True
 
-    def __iter__(self) -> Iterator[HttpSession]:
-        return iter(list(self._sessions.values()))
+    def holdings(self) -> list[tuple[str, bool]]:
+        """All that can be revived, as `HttpSession.known_as`."""
+        return [session.known_as for session in self._sessions.values() if session.known_as[0]]
+
+    def taken(self, name: str) -> None:
+        """Another hub has taken one over: it is no more of this one."""
+        for session in list(self._sessions.values()):
+            if session.known_as[0] == name:
+                self.close(session, moved=True)
 
     def find(self, id: str, identity: Identity, scope: str | None, away: Away | None = None) -> HttpSession | None:
         """The session, if it is one of this identity at this endpoint; a foreign one is like one that never was.

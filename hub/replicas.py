@@ -10,18 +10,25 @@ small facts under a name each (`cache.shared.Directory`):
     session/NAME      the run that has taken over the session of a hub that ended
     kept/NAME         what such a session has set beyond its handshake
     over/NAME         it is over
+    began             a word of whoever found the directory empty, and
+    young             until every hub that is there has had the time to register again (`YOUNG_S`)
+
+What a directory has lost must not make a hub seem dead that is there: while it is young nothing is taken over, and
+whoever notices that it is another one claims again what it had claimed. So a session is at one hub at most, as long as
+the hubs reach the directory; one that could not for a while gives up what others took meanwhile.
 
 Whoever gets a request that belongs elsewhere raises `Elsewhere`, before anything is done for it.
 """
 
 import logging
 import re
-from collections.abc import Awaitable, Callable, Collection
+import secrets
+from collections.abc import Callable, Collection, Iterable
 from typing import Final, TypeVar
 
 import msgspec
 import trio
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from cache.shared import Directory, Unreachable
 from hub.link.flag import Flag
@@ -31,6 +38,9 @@ log = logging.getLogger("hubd.replicas")
 LIVES_S: Final = 15.0
 """How long a hub is taken to be there that says nothing more."""
 RENEW_S: Final = 5.0
+YOUNG_S: Final = 8.0
+TEND_S: Final = 60.0
+"""How often claims are looked after: a full store may drop them."""
 CLAIM_S: Final = 7 * 24 * 3600.0
 """How long it is known who took a session over: for longer than anybody could revive it once more."""
 NOTE_S: Final = 24 * 3600.0
@@ -43,6 +53,8 @@ TRIES: Final = 4
 MAX_NOTES: Final = 4_096
 MAX_REPLICAS: Final = 256
 _ROSTER: Final = "replicas"
+_BEGAN: Final = "began"
+_YOUNG: Final = "young"
 _RUN: Final = re.compile(r"[0-9a-f]{8,32}")
 
 T = TypeVar("T")
@@ -82,8 +94,10 @@ class Replicas:
     def __init__(self, me: Peer, directory: Directory, was_mine: Callable[[str], bool] = lambda run: False) -> None:
         self.me = me
         self.was_mine = was_mine
-        self.on_lapse: Callable[[], Awaitable[None]] | None = None
-        """Called when this hub was not to be found for so long that others may have taken what it has."""
+        self.holdings: Callable[[], Iterable[tuple[str, bool]]] = tuple
+        """The sessions that are here, and which of them began elsewhere."""
+        self.on_taken: Callable[[str], None] = lambda session: None
+        """Told of a session of these that another hub has taken over."""
         self._directory = directory
         self._known: dict[str, tuple[Peer, float]] = {}
         """Those that were there when last looked for, and until when that is good."""
@@ -93,6 +107,8 @@ class Replicas:
         self._noted = Flag()
         self._until = 0.0
         """Until when this hub is registered."""
+        self._began: bytes | None = None
+        self._tend_at = 0.0
         self._leaving = False
         self._reached = False
 
@@ -108,6 +124,10 @@ class Replicas:
 
     def _peers(self) -> list[Peer]:
         return [self._known[run][0] for run in self._roster if run != self.me.run and run in self._known]
+
+    def move(self, url: str) -> None:
+        """Be found at another address, soon."""
+        self.me = structs.replace(self.me, url=url)
 
     def is_elsewhere(self, run: str) -> bool:
         """Whether another hub that was there a moment ago is of this run, so that what it has is not lost."""
@@ -139,18 +159,44 @@ class Replicas:
         if self._leaving:
             return
         now = trio.current_time()
-        lapsed = self._until > 0 and now >= self._until
+        lapsed = now >= self._until
         try:
-            await self._directory.put(f"replica/{self.me.run}", msgspec.json.encode(self.me), LIVES_S)
+            await self._directory.set(f"replica/{self.me.run}", msgspec.json.encode(self.me), LIVES_S)
             if self._leaving:  # meanwhile
                 await self._directory.delete(f"replica/{self.me.run}")
             self._until, self._reached = now + LIVES_S, True
+            began = await self._directory.get(_BEGAN) or await self._begin()
             await self._sign_roster()
+            if lapsed or began != self._began or now >= self._tend_at:
+                await self._tend(everything=lapsed)
+                self._began, self._tend_at = began, now + TEND_S
         except Unreachable:
             self._reached = False
-            return
-        if lapsed and self.on_lapse is not None:
-            await self.on_lapse()
+
+    async def _begin(self) -> bytes | None:
+        """The directory is empty: nobody is taken for dead before all were able to register."""
+        await self._directory.set(_YOUNG, b"1", YOUNG_S)
+        await self._directory.swap(_BEGAN, None, secrets.token_bytes(8), CLAIM_S)
+        return await self._directory.get(_BEGAN)
+
+    async def _is_grown(self) -> bool:
+        if await self._directory.get(_BEGAN) is None:
+            await self._begin()
+        return await self._directory.get(_YOUNG) is None
+
+    async def _tend(self, *, everything: bool) -> None:
+        """Look after the claims of this hub. `everything`: others may have taken what began here, too."""
+        for session, came in list(self.holdings()):
+            if not came and not everything:
+                continue
+            claim = await self._directory.get(f"session/{session}")
+            mine = self.me.run.encode()
+            if claim is None and came:
+                await self._directory.swap(f"session/{session}", None, mine, CLAIM_S)
+                claim = await self._directory.get(f"session/{session}")
+            if claim not in (None, mine):
+                log.info("a session of this hub goes on at another one, which could not see this one")
+                self.on_taken(session)
 
     async def _sign_roster(self) -> None:
         """See who is there, and be on the list. Who loses a race for it is on it with the next renewal."""
@@ -214,19 +260,12 @@ class Replicas:
                 return peer
             if not away.youthful or await self._directory.get(f"over/{away.session}") is not None:
                 raise Over
+            if not await self._is_grown():
+                raise Unreachable("it has just begun, and hubs that are there may be missing in it")
             if await self._directory.swap(f"session/{away.session}", claim, self.me.run.encode(), CLAIM_S):
                 log.info("taking over a session of the hub %s, which is gone", owner)
                 return None
         raise Unreachable("others take over what they let go at once")
-
-    async def has_taken(self, session: str) -> bool:
-        """Whether another hub has taken over what this one has.
-
-        Raises:
-            Unreachable: the directory cannot be asked.
-        """
-        claim = await self._directory.get(f"session/{session}")
-        return claim is not None and claim != self.me.run.encode()
 
     async def kept(self, session: str) -> bytes | None:
         """What was noted of a session; None: nothing, or nobody can tell."""
@@ -255,7 +294,7 @@ class Replicas:
     async def _flush(self) -> None:
         while self._notes:
             name, value = next(iter(self._notes.items()))
-            await self._directory.put(name, value, NOTE_S)
+            await self._directory.set(name, value, NOTE_S)
             if self._notes.get(name) is value:
                 del self._notes[name]
 

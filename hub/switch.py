@@ -9,10 +9,13 @@ import logging
 from collections.abc import Callable
 from typing import Final
 
+import trio
+
 from cache.shared import Unreachable
 from hub.forward import FORWARDED, Forwarder, Gone, Misdirected
 from hub.http_refusal import RETRY_AFTER, Refused, no_session, refused
 from hub.http_server import HttpRequest, HttpResponse
+from hub.http_session import HttpSessions
 from hub.link.exchange import HubError, Identity, failure_from
 from hub.replicas import TRIES, Elsewhere, Over, Replicas
 from hub.revival import Revival
@@ -21,6 +24,7 @@ from hub.wire.mcp import INTERNAL_ERROR, TOOLS_CALL
 
 log = logging.getLogger("hubd.replicas")
 
+SWEEP_S: Final = 10.0
 AWAY: Final = (
     "This belongs to another hub, and it cannot be found out which, since what the hubs have in common (`cache.url`) "
     "does not answer. Try again in a moment, or begin anew"
@@ -43,6 +47,24 @@ class Switch:
         self.forwarder = Forwarder()
         self._revival = revival
         self._runs_of = runs_of
+
+    async def run(self) -> None:
+        """Be found by other hubs, until cancelled."""
+        try:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self.replicas.run)
+                while True:
+                    await trio.sleep(SWEEP_S)
+                    self.forwarder.sweep()
+        finally:
+            self.forwarder.close()
+
+    def serve(self, sessions: HttpSessions) -> None:
+        """Have other hubs know of these sessions, before there are any."""
+        self.replicas.holdings = sessions.holdings
+        self.replicas.on_taken = sessions.taken
+        self._revival.tell = self.replicas.note
+        self._revival.sign()
 
     def __repr__(self) -> str:
         return f"<Switch {self.replicas!r}, {self.forwarder!r}>"
