@@ -20,7 +20,8 @@ from typing import Final
 from msgspec import Struct
 
 from config.document import SUFFIXES
-from config.load import Layer, Source, find_config, read_source
+from config.errors import ConfigError
+from config.load import Layer, Source, find_config, read_source, resolved_settings
 from config.paths import config_file
 from config.source import Findings, refuse_foreign
 from config.variables import Unresolved, Variables
@@ -73,6 +74,21 @@ def gather(named: Path | None, environ: Mapping[str, str], texts: Mapping[Path, 
         directories=tuple(dict.fromkeys(directories)),
         findings=findings,
     )
+
+
+def token_of(named: Path | None, environ: Mapping[str, str]) -> str | None:
+    """What HTTP asks for as the main file says it, whatever else is wrong there; None: it says nothing. Blocks.
+
+    Raises:
+        ConfigError: that cannot be told.
+    """
+    main = gather(named, environ).main
+    if main is None:
+        return None
+    token = resolved_settings(main).get("token")
+    if unclear := [each for each in main.findings.problems if each.keys in ((), ("token",))]:
+        raise ConfigError.of(unclear)
+    return token if isinstance(token, str) else None
 
 
 def _with_own(environ: Mapping[str, str], path: Path, findings: Findings) -> Mapping[str, str]:

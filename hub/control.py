@@ -1,6 +1,7 @@
 """The control socket's server: newline JSON-RPC, for `hubd status` and its like. `hub.control_client` is the other end.
 
     status -> object    tools -> array    call {name, arguments} -> the tool's result
+    cache -> object    cache_clear {name, or without} -> {cleared}
     restart {name} -> {}    reload -> what came of it    stop -> {}
     logs {name, lines, follow} -> {records}, and with `follow` then notifications `logs` {records, lost} for ever
 
@@ -64,6 +65,18 @@ class Controls(Protocol):
 
         Raises:
             HubError: it cannot be.
+        """
+        ...
+
+    async def cache(self) -> dict[str, object]:
+        """What is kept of resources, as `cache.facts.CacheFacts`."""
+        ...
+
+    async def cache_clear(self, name: str | None) -> int:
+        """Forget what was read of an upstream, or of all; how many resources were kept of it.
+
+        Raises:
+            HubError: there is none of this name.
         """
         ...
 
@@ -180,6 +193,20 @@ async def _call(params: dict[str, Raw], controls: Controls) -> Reply:
     return Result(await controls.call(name, params.get("arguments", EMPTY)))
 
 
+async def _cache(params: dict[str, Raw], controls: Controls) -> Reply:
+    return Result(raw(await controls.cache()))
+
+
+async def _cache_clear(params: dict[str, Raw], controls: Controls) -> Reply:
+    name = peek_str(params.get("name"))
+    if name is None and "name" in params:
+        return Failure(INVALID_PARAMS, "cache_clear needs the name of an upstream, or none for all")
+    try:
+        return Result(raw({"cleared": await controls.cache_clear(name)}))
+    except HubError as error:
+        return Failure(INVALID_PARAMS, str(error))
+
+
 async def _restart(params: dict[str, Raw], controls: Controls) -> Reply:
     name = peek_str(params.get("name"))
     if name is None:
@@ -225,6 +252,8 @@ _HANDLERS: Final[dict[str, Callable[[dict[str, Raw], Controls], Awaitable[Reply]
     "status": _status,
     "tools": _tools,
     "call": _call,
+    "cache": _cache,
+    "cache_clear": _cache_clear,
     "restart": _restart,
     "reload": _reload,
     "stop": _stop,

@@ -64,6 +64,15 @@ class ControlClient:
         """The result of a tool call, or an object with the member `error`. Waits as long as the hub does (D-15)."""
         return cast(dict[str, Any], self._request("call", {"name": name, "arguments": arguments}, None))
 
+    def cache(self) -> dict[str, Any]:
+        """Everything `hubd cache` shows; see `cache.facts.CacheFacts`."""
+        return cast(dict[str, Any], self._request("cache", {}, ANSWER_S))
+
+    def cache_clear(self, name: str | None) -> int:
+        """Have what was read of an upstream, or of all, forgotten; how many resources that were."""
+        params = {} if name is None else {"name": name}
+        return int(cast(dict[str, Any], self._request("cache_clear", params, ANSWER_S))["cleared"])
+
     def restart(self, name: str) -> None:
         """Start an upstream anew, without waiting for it."""
         self._request("restart", {"name": name}, ANSWER_S)

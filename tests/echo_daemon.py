@@ -74,6 +74,18 @@ class Controls:
                 self.cancelled.set()
         return raw({"error": {"code": -32602, "message": f"Unknown tool: {name}"}})
 
+    async def cache(self) -> dict[str, object]:
+        counts = {"hits": 3, "misses": 1, "coalesced": 0, "stale": 0, "stored": 1, "refused": 0}
+        demo = {"name": "demo", "entries": 1, "bytes": 812, "counts": counts}
+        whole = {"entries": 1, "bytes": 812, "max_entries": 10, "max_bytes": 1024, "counts": counts, "evicted": 0}
+        ages = {"oldest_s": 5.0, "newest_s": 5.0, "flights": 0}
+        return {"enabled": True, **whole, **ages, "invalidations": {}, "upstreams": [demo], "store": None}
+
+    async def cache_clear(self, name: str | None) -> int:
+        if name not in (None, "demo"):
+            raise UpstreamUnavailable(f"There is no upstream {name}; there are: demo")
+        return 1
+
     async def restart(self, name: str) -> None:
         if name != "demo":
             raise UpstreamUnavailable(f"There is no upstream {name}; there are: demo")

@@ -278,11 +278,14 @@ def _address(named: Path | None) -> tuple[str, str | None]:
     from config.check import split_listen
     from config.layers import load_all
     from config.paths import token_path
-    from hub.access import read_or_make_token
+    from hub.access import checked_token, read_or_make_token
 
     config = load_all(named, os.environ).config
     host, port = split_listen(config.listen)
     if port == 0:
         raise UsageError('--http needs a fixed port: write listen = "127.0.0.1:8765" in hubd.toml')
     name = f"[{host}]" if ":" in host else host
-    return f"http://{name}:{port}/mcp", None if config.auth == "none" else read_or_make_token(token_path())
+    url = f"http://{name}:{port}/mcp"
+    if config.auth == "none":
+        return url, None
+    return url, read_or_make_token(token_path()) if config.token is None else checked_token(config.token.reveal())

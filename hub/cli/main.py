@@ -7,12 +7,12 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from config.errors import ConfigError, EditError
-from hub.cli import config, doctor, editing, hosts, importing, running, service
+from hub.cli import cache, config, doctor, editing, hosts, importing, running, service
 from hub.cli.base import EX_CONFIG, EX_FAILED, EX_INTERRUPTED, EX_UNAVAILABLE, EX_USAGE, UsageError, failed
 from hub.control_client import ControlFailed, HubNotRunning
 
 FAMILIES: Final = {
-    "the hub": (running, service, doctor),
+    "the hub": (running, cache, service, doctor),
     "its configuration": (editing, config),
     "hosts": (hosts, importing),
 }

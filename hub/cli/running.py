@@ -2,11 +2,12 @@
 
 import argparse
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any
 
-from hub.cli.base import EX_CONFIG, EX_FAILED, EX_OK, UsageError, add, as_json, client, failed, note, warn
+from hub.cli.base import EX_CONFIG, EX_FAILED, EX_OK, UsageError, add, add_config, as_json, client, failed, note, warn
 from hub.control_client import ControlClient
 
 # --- the commands' arguments ------------------------------------------------------------------------------------------
@@ -26,7 +27,7 @@ def add_commands(commands: Any) -> None:
     logs.add_argument("-f", "--follow", action="store_true", help="go on with what comes, until interrupted")
     logs.add_argument("-n", "--lines", type=_count, default=100, metavar="N", help="how many of the last lines (100)")
     add(commands, "reload", _reload, "read the configuration again and say what changed", json=True)
-    add(commands, "token", _token, "the bearer token of the HTTP listener", json=True)
+    add_config(add(commands, "token", _token, "the bearer token of the HTTP listener", json=True))
     add(commands, "stop", _stop, "stop the hub and wait until it has ended", json=True)
     add(commands, "version", version, "the version", json=True)
 
@@ -114,10 +115,12 @@ def _call(options: argparse.Namespace) -> int:
 
 
 def _token(options: argparse.Namespace) -> int:
+    from config.gather import token_of
     from config.paths import token_path
-    from hub.access import read_or_make_token
+    from hub.access import checked_token, read_or_make_token
 
-    token = read_or_make_token(token_path())
+    configured = token_of(options.config, os.environ)
+    token = read_or_make_token(token_path()) if configured is None else checked_token(configured)
     print(as_json({"token": token}) if options.json else token)
     return EX_OK
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from hub.doctor import daemons, hosts, servers
+from hub.doctor import daemons, hosts, servers, stores
 from hub.doctor.examined import Examined, Finding
 
 CHECKS: Final[tuple[Callable[[Examined], Iterator[Finding]], ...]] = (
@@ -12,6 +12,8 @@ CHECKS: Final[tuple[Callable[[Examined], Iterator[Finding]], ...]] = (
     servers.commands,
     servers.working_directories,
     servers.addresses,
+    stores.store,
+    stores.same_names,
     hosts.entries,
     hosts.double_imports,
     daemons.daemon,
@@ -19,6 +21,7 @@ CHECKS: Final[tuple[Callable[[Examined], Iterator[Finding]], ...]] = (
     daemons.stale_sockets,
     daemons.left_behind,
     servers.open_files,
+    stores.secret_files,
     servers.unpinned_packages,
 )
 

@@ -54,10 +54,16 @@ class Examined(Struct, frozen=True, kw_only=True):
     error: ConfigError | None
     files: tuple[HostFile, ...]
     token: str | None
+    """The one that the hub made."""
 
     @property
     def config(self) -> HubConfig:
         return HubConfig() if self.loaded is None else self.loaded.config
+
+    @property
+    def wanted(self) -> str | None:
+        """The token that HTTP asks for."""
+        return self.token if self.config.token is None else self.config.token.reveal()
 
     def upstreams(self) -> Iterator[tuple[str, UpstreamConfig]]:
         """Those that are started, by name."""

@@ -78,6 +78,6 @@ def _entry_by_url(file: HostFile, examined: Examined) -> Iterator[Finding]:
     ):
         what = f"{title}: its entry goes to another port than the hub listens on ({examined.config.listen})"
         yield Finding("entry", "problem", what, "the host does not reach the hub", fix)
-    elif examined.config.auth == "token" and (examined.token is None or examined.token not in str(file.entry)):
+    elif examined.config.auth == "token" and (not (token := examined.wanted) or token not in str(file.entry)):
         what = f"{title}: its entry does not have the hub's token"
         yield Finding("entry", "problem", what, "the hub refuses the host", fix)

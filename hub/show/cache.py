@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from hub.show.tables import Row, duration, size, table
+from hub.show.tables import Row, duration, size, table, times
 from hub.wire.printable import printable
 
 _HEADS: Final = ("UPSTREAM", "RESOURCES", "SIZE", "READS", "HITS", "MISSES", "SHARED", "STALE", "STORED", "TOO LARGE")
@@ -102,6 +102,9 @@ def _store(store: Mapping[str, Any]) -> list[str]:
         lines = [f"store: connected for {duration(store.get('since_s') or 0)}{whose}"]
     else:
         lines = [_loud(store), *(f"  {line}" for line in (_SLOW if state == "slow" else _AWAY))]
+    if late := store.get("late"):
+        alone = f", and it was left alone {times(bypasses)}" if (bypasses := store.get("bypasses")) else ""
+        lines.append(f"  {late} {'answer' if late == 1 else 'answers'} came too late{alone}")
     if dropped := store.get("dropped"):
         lines.append(f"  {dropped} {'result was' if dropped == 1 else 'results were'} not written there")
     if altered := store.get("altered"):

@@ -15,7 +15,7 @@ import pytest
 COMMANDS = [
     *("serve", "connect", "status", "tools", "call", "restart", "token", "stop", "version"),
     *("logs", "reload", "service", "doctor", "add", "remove", "enable", "disable", "edit", "config", "validate"),
-    *("schema", "trust", "untrust", "install", "uninstall", "import"),
+    *("cache", "schema", "trust", "untrust", "install", "uninstall", "import"),
 ]
 PATIENCE_S = 30
 
@@ -66,7 +66,9 @@ def busy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
 # --- without a daemon -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("command", ["status", "tools", "call x", "call x a=1", "restart x", "stop"])
+@pytest.mark.parametrize(
+    "command", ["status", "tools", "call x", "call x a=1", "restart x", "cache", "cache clear", "stop"]
+)
 def test_without_a_hub_one_sentence_says_what_to_do(place, command):
     code, out, err = place.run(*command.split())
     assert (code, out) == (69, "")
@@ -75,7 +77,7 @@ def test_without_a_hub_one_sentence_says_what_to_do(place, command):
 
 def test_asking_the_hub_loads_nothing_heavy(place: Place) -> None:
     code = (
-        "import sys; from hub.cli.main import main; main(['status']); from hub import show; show.status({});"
+        "import sys; from hub.cli.main import main; main(['status']); from hub.show.status import status; status({});"
         "print(*{'trio', 'msgspec', 'tomlkit', 'yaml', 'cryptography', 'watchfiles'} & set(sys.modules))"
     )
     argv = [sys.executable, "-c", code]
@@ -90,6 +92,22 @@ def test_version(place):
     assert re.fullmatch(r"hubd \d+\.\d+\.\d+\n", out)
     assert place.run("version") == (0, out, "")
     assert json.loads(place.run("version", "--json")[1])["version"] in out
+
+
+def test_the_token_is_the_configured_one_whatever_else_is_wrong(place):
+    own = place.run("token")[1]
+    assert re.fullmatch(r"[\w-]{43}\n", own)
+    path = place.directory / "hub.toml"
+    path.write_text('token = "${HUB_TOKEN}"\n[upstreams.a]\ncommand = "x"\nenv = { A = "${NOT_SET}" }\n')
+    named = ("token", "--config", str(path))
+    assert place.run(*named, HUB_TOKEN="t0ken-of-16-chars") == (0, "t0ken-of-16-chars\n", "")
+    assert json.loads(place.run(*named, "--json", HUB_TOKEN="t0ken-of-16-chars")[1]) == {"token": "t0ken-of-16-chars"}
+    code, out, err = place.run(*named)
+    assert (code, out) == (78, "")
+    assert f"{path}, line 1: token: the variable HUB_TOKEN is not set" in err
+    assert place.run(*named, HUB_TOKEN="short")[0] == 78
+    path.write_text("page_size = 1\n")
+    assert place.run(*named) == (0, own, "")
 
 
 def test_help_documents_commands_and_exit_codes(place):
@@ -220,6 +238,21 @@ def test_restart(busy):
     assert busy.run("restart", "demo") == (0, "demo is starting anew; see `hubd status`\n", "")
     assert json.loads(busy.run("restart", "demo", "--json")[1]) == {"restarting": "demo"}
     assert busy.run("restart", "dmo") == (1, "", "hubd: There is no upstream dmo; there are: demo\n")
+
+
+def test_cache(busy):
+    code, out, err = busy.run("cache")
+    assert (code, err) == (0, "")
+    assert out.startswith("1 resource of at most 10, 812 B of 1 KiB; the oldest was read 5 s ago")
+    assert json.loads(busy.run("cache", "--json")[1])["counts"]["hits"] == 3
+
+
+def test_cache_clear(busy):
+    assert busy.run("cache", "clear") == (0, "forgotten: 1 resource\n", "")
+    assert busy.run("cache", "clear", "demo") == (0, "forgotten: 1 resource of demo\n", "")
+    assert json.loads(busy.run("cache", "clear", "demo", "--json")[1]) == {"cleared": 1, "upstream": "demo"}
+    assert busy.run("cache", "clear", "dmo") == (1, "", "hubd: There is no upstream dmo; there are: demo\n")
+    assert busy.run("cache", "claer")[0] == 2
 
 
 def test_stop_waits_for_the_end(place):

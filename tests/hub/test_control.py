@@ -43,6 +43,8 @@ async def test_every_method(tmp_path):
         assert await in_thread(tmp_path / "c", ControlClient.tools) == TOOLS
         result = await in_thread(tmp_path / "c", lambda client: client.call("demo__echo", {"text": "ü\u2028"}))
         assert result["_meta"]["text"] == "ü\u2028"
+        assert (await in_thread(tmp_path / "c", ControlClient.cache))["entries"] == 1
+        assert await in_thread(tmp_path / "c", lambda client: client.cache_clear(None)) == 1
         assert not controls.stopped.is_set()
 
 
@@ -108,6 +110,8 @@ def request(method: str, params: object) -> bytes:
         (request("call", {}), -32602),
         (request("call", {"name": 5}), -32602),
         (request("call", []), -32602),
+        (request("cache_clear", {"name": 5}), -32602),
+        (request("cache_clear", {"name": "nope"}), -32602),
     ],
 )
 async def test_clumsy_clients_are_answered(tmp_path, line, code):

@@ -78,10 +78,18 @@ def test_nothing_yet():
             ],
         ),
         (
-            {"state": "slow", "since_s": 4.0, "reason": "5 answers in a row took longer than 50 ms", "dropped": 1},
+            {
+                "state": "slow",
+                "since_s": 4.0,
+                "reason": "5 answers in a row took longer than 50 ms",
+                "late": 6,
+                "bypasses": 2,
+                "dropped": 1,
+            },
             [
                 "THE STORE THAT HUBS SHARE IS SLOW for 4 s: 5 answers in a row took longer than 50 ms",
                 "  it is passed over for some seconds at a time; see what else that server has to do",
+                "  6 answers came too late, and it was left alone 2 times",
                 "  1 result was not written there",
             ],
         ),

@@ -1,0 +1,34 @@
+"""`hubd cache`: what is kept of resources that were read, and forgetting it."""
+
+import argparse
+from typing import Any
+
+from hub.cli.base import EX_OK, add, as_json, client
+
+
+def add_commands(commands: Any) -> None:
+    """`cache` and `cache clear`."""
+    cache = add(commands, "cache", _cache, "what is kept of resources, how it is used, why it was dropped", json=True)
+    actions = cache.add_subparsers(title="commands", metavar="COMMAND", prog="hubd cache")
+    clear = add(actions, "clear", _clear, "forget what was read of one upstream, or of all; it is read anew", json=True)
+    clear.add_argument("name", metavar="UPSTREAM", nargs="?", help="its name as `hubd status` shows it; else all")
+
+
+def _cache(options: argparse.Namespace) -> int:
+    from hub.show.cache import cache
+
+    with client() as hub:
+        facts = hub.cache()
+    print(as_json(facts) if options.json else cache(facts))
+    return EX_OK
+
+
+def _clear(options: argparse.Namespace) -> int:
+    with client() as hub:
+        cleared = hub.cache_clear(options.name)
+    if options.json:
+        print(as_json({"cleared": cleared, "upstream": options.name}))
+    else:
+        whose = f" of {options.name}" if options.name else ""
+        print(f"forgotten: {cleared} {'resource' if cleared == 1 else 'resources'}{whose}")
+    return EX_OK

@@ -1,0 +1,115 @@
+"""What is wrong with the store that hubs share, with other hubs there, and with files that hold secrets."""
+
+import os
+import shlex
+import stat
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from config import places
+from config.errors import ConfigError
+from config.schema import CacheConfig, HubConfig
+from hub.doctor.examined import Examined, Finding
+
+TRY_S: Final = 2.0
+MIN_SECRET: Final = 8
+"""Shorter values are found in files by chance."""
+WITHOUT: Final = "the hub works on as if nothing were kept there, and other hubs do not find it"
+
+
+def store(examined: Examined) -> Iterator[Finding]:
+    """A store that cannot be used: it is tried once, as a hub does it."""
+    cache = examined.config.cache
+    if cache.url is None:
+        return
+    from cache.address import address_of, require_client
+
+    try:
+        require_client()
+        address = address_of(cache)
+    except ConfigError as error:
+        fix = "run `pip install 'mcp-hubd[redis]'` where hubd is; if by pipx, `pipx inject mcp-hubd coredis`"
+        yield Finding("store", "problem", "the store of [cache] url cannot be used", str(error), fix)
+        return
+    if cache.tls_ca is not None and not os.access(cache.tls_ca, os.R_OK):
+        what = f"the file {cache.tls_ca} of [cache] tls_ca cannot be read"
+        yield Finding("store", "problem", what, WITHOUT, "put the certificates there, or correct tls_ca")
+        return
+    if reason := _reason(cache):
+        what = f"the store at {address} cannot be used: {reason}"
+        yield Finding("store", "problem", what, WITHOUT, _fix(reason))
+    elif (theirs := ((examined.status or {}).get("cache") or {}).get("store")) and theirs.get("state") != "connected":
+        what = f"the hub that runs does not use the store at {address}: {theirs.get('reason') or theirs.get('state')}"
+        fix = "see `hubd cache` again in half a minute; it tries by itself"
+        yield Finding("store", "warning", what, WITHOUT, fix)
+
+
+def _reason(cache: CacheConfig) -> str:
+    """Why the store cannot be used; "": it can."""
+    import trio
+
+    from cache.address import address_of
+    from cache.link import Link
+
+    async def attempt() -> str:
+        reached = trio.Event()
+
+        async def serve(link: Link) -> None:
+            reached.set()
+
+        with trio.move_on_after(TRY_S) as scope:
+            ended = await Link(address_of(cache)).run(serve)
+        if reached.is_set():
+            return ""
+        return f"no answer within {TRY_S:g} s" if scope.cancel_called else ended
+
+    return trio.run(attempt)
+
+
+def _fix(reason: str) -> str:
+    said = reason.lower()
+    if any(word in said for word in ("wrongpass", "noauth", "auth", "password")):
+        return 'correct `password` (and `username`) below [cache], such as password = "${file:/run/secrets/redis}"'
+    if "certificate" in said or "ssl" in said:
+        return "name the file of its authority in tls_ca below [cache], or correct its certificate"
+    if "noperm" in said:
+        return "give that user the right to all commands and channels of keys `hubd:*`"
+    return "start that server, or correct `url` below [cache]"
+
+
+def same_names(examined: Examined) -> Iterator[Finding]:
+    """Hubs that have one name, as the hub that runs sees them."""
+    replica = (examined.status or {}).get("replica") or {}
+    hubs = [replica, *(replica.get("peers") or ())]
+    for name, count in Counter(hub.get("name") for hub in hubs).items():
+        if name and count > 1:
+            where = ", ".join(str(hub.get("url") or "unknown") for hub in hubs if hub.get("name") == name)
+            why = "a balancer that goes by it sends sessions of one to the other"
+            fix = 'give each its own, such as name = "${HOSTNAME}" below [replica], and start it anew'
+            yield Finding("replica", "problem", f"{count} hubs are called {name}: {where}", why, fix)
+
+
+def secret_files(examined: Examined) -> Iterator[Finding]:
+    """Files that secrets come from and that others may read: those of `${file:...}`, hubd.env, the hub's own."""
+    loaded = examined.loaded
+    named = [] if loaded is None else [path for path in loaded.files if path not in loaded.sources]
+    secrets = {secret for secret in _secrets(examined.config) if len(secret) >= MIN_SECRET}
+    own = [Path(places.state_dir(), name) for name in ("token", "keys")]
+    for path in dict.fromkeys((*named, *own)):
+        with suppress(OSError, UnicodeDecodeError):
+            mode = stat.S_IMODE(path.stat().st_mode)
+            if mode & 0o044 and (path in own or any(secret in path.read_text() for secret in secrets)):
+                what = f"others may read {path} (mode {mode:03o}), and it holds a secret"
+                why = "every program of every user here can use it"
+                yield Finding("mode", "warning", what, why, f"run `chmod 600 {shlex.quote(str(path))}`")
+
+
+def _secrets(config: HubConfig) -> Iterator[str]:
+    """All secret values, those of servers among them."""
+    of_hub = (config.token, config.sealing_key, config.cache.url, config.cache.password)
+    yield from (secret.reveal() for secret in of_hub if secret is not None)
+    for upstream in config.upstreams.values():
+        yield from (secret.reveal() for secret in (*upstream.env.values(), *upstream.headers.values()))
