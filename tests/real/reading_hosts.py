@@ -52,6 +52,7 @@ class Reader:
         self._answers: dict[int, tuple[trio.Event, list[dict[str, Any]]]] = {}
         self._told, self.told = trio.open_memory_channel[str](1000)
         """The URIs of which it was told that they changed."""
+        self._sending = trio.Lock()
         self._stream: trio.SocketStream
 
     async def run(self, *, task_status: trio.TaskStatus["Reader"]) -> None:
@@ -108,7 +109,8 @@ class Reader:
                 pass
 
     async def _send(self, message: dict[str, Any]) -> None:
-        await self._stream.send_all(json.dumps(message).encode() + b"\n")
+        async with self._sending:
+            await self._stream.send_all(json.dumps(message).encode() + b"\n")
 
     async def _listen(self) -> None:
         rest = b""
