@@ -113,6 +113,11 @@ class Keeping:
             if flight.is_reading:
                 self._unlist(flight)
 
+    def part(self, name: str) -> None:
+        """Let nobody join what is being read of an upstream now."""
+        for flight in self._flights.of(name):
+            self._unlist(flight)
+
     # --- the store that hubs share ------------------------------------------------------------------------------------
 
     def is_common(self, server: Server, subject: Subject) -> bool:

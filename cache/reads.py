@@ -131,6 +131,10 @@ class Reads:
         """As `MemoryStore.keep_form`."""
         self._keeping.memory.keep_form(hit.subject, hit.kept, key, form, size)
 
+    def drop_forms(self, hit: Hit) -> None:
+        """As `MemoryStore.drop_forms`."""
+        self._keeping.memory.drop_forms(hit.subject, hit.kept)
+
     # --- what is read -------------------------------------------------------------------------------------------------
 
     async def call(self, server: Server, operation: Operation, exchange: Exchange) -> Reply:
@@ -306,6 +310,10 @@ class Reads:
         if cause is Cause.CLEARED:
             return self._keeping.cleared(upstream)
         return self._keeping.drop_all(upstream, cause)
+
+    def acted(self, upstream: str) -> None:
+        """It did something that may have changed resources: who asks from now on joins no read that began before."""
+        self._keeping.part(upstream)
 
     def elsewhere(self, source: str, uri: str | None) -> None:
         """Another hub says that a resource changed, or any of a source may have."""

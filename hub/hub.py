@@ -12,6 +12,9 @@ from typing import Final
 
 import trio
 
+from cache.reads import Reads
+from cache.shared import Shared
+from config.diff import pending
 from config.schema import HubConfig, UpstreamConfig
 from config.state import Memory
 from hub.bridge.carry import Carrier
@@ -24,6 +27,7 @@ from hub.link.flag import Flag
 from hub.naming import Claims
 from hub.notify import LogLevels, Notifier
 from hub.projects import Live, Projects, rule_of
+from hub.reading import Reading
 from hub.registry import Downstream
 from hub.relay import release_progress, remind_hosts
 from hub.router import Router
@@ -57,6 +61,7 @@ class Hub:
         last_known: LastKnown | None = None,
         projects: Callable[["Hub"], Projects] | None = None,
         run: str = "",
+        shared: Shared | None = None,
     ) -> None:
         self.config = config
         self.memory = memory
@@ -65,6 +70,7 @@ class Hub:
         self.claims = Claims.load(memory.get("claims", "all"))
         self.downstreams = Downstreams(config.park_ttl_s)
         self.last_known = last_known or LastKnown(None)
+        self.reads = Reads(config.cache, key=sealer.derive("reads"), shared=shared)
         self.supervisor = Supervisor(
             memory,
             self._upstream_changed,
@@ -75,7 +81,7 @@ class Hub:
         )
         self.supervisor.drain_s = config.drain_s
         self.settled = False
-        self._grace_s = config.startup_grace_s
+        self._started_with = config
         """That of the start, which is over once there can be another."""
         self._unsaved = Flag()
         memory.on_change = self._unsaved.set
@@ -87,7 +93,8 @@ class Hub:
         tasks = Tasks(states, sealer, self.supervisor.upstreams, ttl_s=config.park_ttl_s)
         self.carrier = Carrier(states, parking, tasks, self.downstreams.visits, on_lost=config.on_lost)
         catalog = merge((), self.rules, self.claims)
-        self.router = Router(catalog, self.supervisor.upstreams, self.levels, self._refresh, self.carrier)
+        upstreams, reading = self.supervisor.upstreams, Reading(self.reads)
+        self.router = Router(catalog, upstreams, self.levels, self._refresh, self.carrier, reading)
         self.notifier = Notifier(self._merge, self.router, self.downstreams, self.router.subscriptions)
         self.projects = None if projects is None else projects(self)
         if self.projects is not None:
@@ -100,6 +107,7 @@ class Hub:
         self.started_at = trio.current_time()
         try:
             async with trio.open_nursery() as nursery:
+                await nursery.start(self.reads.run)
                 await nursery.start(self.supervisor.run, self.config.upstreams)
                 await nursery.start(self.carrier.run)
                 if self.projects is not None:
@@ -121,7 +129,7 @@ class Hub:
     async def _settle(self) -> None:
         """Let the first lists wait for upstreams that start quickly, never for those that do not, nor for those whose
         lists are known from an earlier run (D-12)."""
-        with trio.move_on_after(self._grace_s):
+        with trio.move_on_after(self._started_with.startup_grace_s):
             await self.supervisor.settled.wait()
         self._settle_now()
 
@@ -151,6 +159,7 @@ class Hub:
     def _upstream_new(self, upstream: Upstream) -> None:
         upstream.elicitations.tell = partial(self.downstreams.elicited, upstream.name)
         upstream.set_log_level(self.levels.current)
+        upstream.onlooker = self.reads.onlooker(upstream)
 
     def _upstream_changed(self, upstream: Upstream) -> None:
         if upstream.offered.listed:
@@ -221,6 +230,7 @@ class Hub:
         self.supervisor.apply(self._with_projects(self.config))
         for name in before.keys() - self.supervisor.upstreams.keys():
             _, scope = split_name(name)
+            self.reads.forget(name)
             self.router.removed(name, rule_of(name, before[name].config).sid, scope or None)
 
     def moved(self, host: Downstream) -> None:
@@ -230,7 +240,7 @@ class Hub:
     @property
     def pending(self) -> tuple[str, ...]:
         """Settings that are not in effect before the next start."""
-        return ("startup_grace_s",) if self.config.startup_grace_s != self._grace_s else ()
+        return pending(self._started_with, self.config)
 
     def apply(self, config: HubConfig) -> None:
         """Make this hub what `config` says, and disturb only what differs. How hosts come in is not its affair."""
@@ -241,6 +251,7 @@ class Hub:
         if config.synthetic_progress_s != old.synthetic_progress_s:
             self._reminders.cancel()
         self.supervisor.drain_s = config.drain_s
+        self.reads.adjust(config.cache)
         self._run()
         for name in {rule.name for rule in {*rules.upstreams} ^ {*self.rules.upstreams}}:
             self.notifier.changed(name)

@@ -14,12 +14,13 @@ import trio
 from msgspec import Raw
 
 from hub.apps import Affinity
-from hub.bridge.carry import Callee, Carrier
+from hub.bridge.carry import Carrier
 from hub.bridge.handles import View
 from hub.catalog import Catalog, Route, localise, untag_arguments
 from hub.link.exchange import HubError, Interim, Operation, Tenant, UpstreamProtocolError, failure_from
 from hub.listeners import Watched
 from hub.notify import LogLevels
+from hub.reading import Readable, Reading, is_plain
 from hub.relay import HostExchange
 from hub.subscriptions import Subscriptions
 from hub.welcome import discover_result, initialize_result
@@ -55,7 +56,7 @@ FOREVER_MS: Final = 1 << 53
 NO_COMPLETION: Final = Result(raw({"completion": {"values": [], "total": 0, "hasMore": False}}))
 
 
-class UpstreamSide(Callee, Watched, Protocol):
+class UpstreamSide(Readable, Watched, Protocol):
     """What the router needs of an upstream; `upstreams.upstream.Upstream` is one."""
 
     def changed(self, kinds: tuple[Kind, ...]) -> None: ...
@@ -73,6 +74,7 @@ class Router:
     """Answers one request of one host. Holds the current catalogue and the upstreams it points to.
 
     `refresh` brings the part of the catalogue that comes from an upstream up to date, so far as that goes quickly.
+    `reading` knows what is kept of resources; None: nothing is.
     `settled` is set once every upstream has reported or the start-up grace is over: until then lists, and calls of
     names not yet known, wait for it (D-12).
     """
@@ -84,6 +86,7 @@ class Router:
         levels: LogLevels,
         refresh: Callable[[str, Kind], Awaitable[None]],
         carrier: Carrier,
+        reading: Reading | None = None,
     ) -> None:
         self.catalog = catalog
         self.upstreams = upstreams
@@ -93,6 +96,7 @@ class Router:
         self._levels = levels
         self._refresh = refresh
         self._carrier = carrier
+        self._reading = reading
         self._affinity = Affinity()
         self._removed: dict[tuple[str | None, str], str] = {}
         """Upstreams that were removed lately, by the endpoint of their project, None for all, and the server ids that
@@ -264,9 +268,11 @@ class Router:
             return Failure(INVALID_PARAMS, "resources/read needs a uri")
         routes = await self._routes_of(uri, exchange)
         reply: Reply = _no_resource(uri, exchange)
+        plain = is_plain(request)
         for route in routes:  # several only where local upstreams share files (naming.md 5.4)
             try:
-                reply = await self._forward(request, exchange, route, "uri", asked=uri)
+                kept = self._kept(route, uri, exchange) if plain else None
+                reply = kept or await self._forward(request, exchange, route, "uri", asked=uri)
             except HubError:
                 if route is routes[-1]:
                     raise
@@ -274,6 +280,13 @@ class Router:
                 self._note_view(route, exchange)
                 break
         return reply
+
+    def _kept(self, route: Route, asked: str, exchange: HostExchange) -> Result | None:
+        """What the host may be given of it at once."""
+        upstream = self.upstreams.get(route.upstream)
+        if self._reading is None or upstream is None:
+            return None
+        return self._reading.find(upstream, route.original, asked, exchange.caller, self._catalog(exchange.scope))
 
     def _note_view(self, route: Route, exchange: HostExchange) -> None:
         if route.original.startswith("ui://"):
@@ -327,7 +340,8 @@ class Router:
         asked: str | None = None,
     ) -> Reply:
         """Send an operation to the upstream of `route` under the upstream's own name for the thing."""
-        upstream = self.upstreams[route.upstream]
+        side = self.upstreams[route.upstream]
+        upstream = self._reading.by_way_of(side) if self._reading and request.method == RESOURCES_READ else side
         params, meta = split_meta(request.params)
         if named is not None:
             params[named] = raw(route.original)
@@ -343,7 +357,9 @@ class Router:
             with self._levels.held(level):
                 reply = await self._carrier.carry(upstream, operation, exchange, request)
         if kind is not None and isinstance(reply, Failure) and _says_unknown_name(reply):
-            upstream.changed((kind,))
+            side.changed((kind,))
+        if self._reading is not None and kind is Kind.TOOL:
+            self._reading.acted(side.name)
         return self._finish(reply, request.method, route.upstream, upstream.snapshot.version, exchange, asked=asked)
 
     def _finish(

@@ -45,6 +45,11 @@ class Sealer:
         self._keys = {_kid(key): key for key in (previous, current) if key is not None}
         self._kid = _kid(current)
         self._ciphers: dict[str, AESGCM] = {}
+        self._current = current
+
+    def derive(self, purpose: str) -> bytes:
+        """A key for another use, which tells nothing of this one; it is another after a rotation."""
+        return hmac.digest(self._current, f"hubd-derived\0{purpose}".encode(), "sha256")
 
     def seal(self, purpose: str, value: bytes) -> str:
         """`value` as ASCII text that is safe in headers and URLs."""

@@ -5,6 +5,7 @@ import trio
 from fakes import FakeUpstream
 from house import a_house
 
+from config.schema import CacheConfig
 from hub.wire.jsonrpc import Failure, raw
 from hub.wire.loops import HUBS
 from hub.wire.mcp import L1, L2, L3, L4, MODERN
@@ -13,6 +14,7 @@ PROMPT = {"name": "greet", "arguments": [{"name": "who"}]}
 NOTE = {"uri": "note://one", "name": "one"}
 NOTES = {"uriTemplate": "note://{name}", "name": "notes"}
 HUB = {"name": "hubd", "title": "hubd"}
+NOT_AT_ALL = CacheConfig(enabled=False)
 
 
 def full(pair):
@@ -360,7 +362,7 @@ def files(pair):
 async def test_a_file_that_one_upstream_cannot_read_is_asked_of_the_next(pair, autojump_clock):
     one, two = files(pair), files(pair)
     params = {"uri": "file:///a/b"}
-    async with pair.house({"one": one, "two": two}) as (_, host):
+    async with pair.house({"one": one, "two": two}, cache=NOT_AT_ALL) as (_, host):
         await host.result("resources/read", params)
         assert (len(one.conversation.of("resources/read")), len(two.conversation.of("resources/read"))) == (1, 0)
         one.on["resources/read"] = lambda *_: Failure(-32603, "Permission denied")
@@ -377,7 +379,7 @@ async def test_an_upstream_that_is_away_does_not_keep_files_from_others(pair, au
         await conversation.close()
 
     one.on["resources/read"] = die
-    async with pair.house({"one": one, "two": two}) as (_, host):
+    async with pair.house({"one": one, "two": two}, cache=NOT_AT_ALL) as (_, host):
         assert "contents" in await host.result("resources/read", {"uri": "file:///a/b"})
         two.on["resources/read"] = die
         error = await host.error("resources/read", {"uri": "file:///a/b"})

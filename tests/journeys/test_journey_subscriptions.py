@@ -8,6 +8,7 @@ import trio.testing
 from fakes import FakeUpstream
 from house import ALICE, BOB, a_house
 
+from config.schema import CacheConfig
 from hub.link.exchange import Identity
 from hub.listeners import ACK_TIMEOUT_S
 from hub.subscriptions import MAX_LISTENS, MAX_WATCHED
@@ -216,7 +217,7 @@ async def test_a_host_subscribes_before_the_upstream_is_there(pair, autojump_clo
 
 async def test_a_hub_of_nobody_watching_watches_nothing(pair, autojump_clock):
     fake = pair.fake(resources=notes(A))
-    async with pair.house({"files": fake}) as (_, host):
+    async with pair.house({"files": fake}, cache=CacheConfig(enabled=False)) as (_, host):
         await host.names("resources")
         await host.result("resources/read", {"uri": A})
         await settle()
