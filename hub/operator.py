@@ -9,6 +9,7 @@ from typing import Final
 import trio
 from msgspec import UNSET, Raw, to_builtins
 
+from cache.subject import Cause
 from hub.hub import OPEN_DOOR, Hub
 from hub.link.exchange import OWNER, Caller, Identity, UpstreamUnavailable
 from hub.relay import HostExchange
@@ -47,6 +48,7 @@ class Operator:
             ],
             "hosts": hub.downstreams.status(),
             "projects": [] if hub.projects is None else hub.projects.status(),
+            "cache": self._cache(),
             "warnings": self._warnings(),
         }
 
@@ -96,6 +98,26 @@ class Operator:
         except KeyError:
             raise self._unknown(name) from None
         log.info("%s is restarted by command", name)
+
+    async def cache(self) -> dict[str, object]:
+        """Everything `hubd cache` shows."""
+        return self._cache()
+
+    def _cache(self) -> dict[str, object]:
+        facts: dict[str, object] = to_builtins(self._hub.reads.facts())
+        return facts
+
+    async def cache_clear(self, name: str | None) -> int:
+        """Forget what was read of an upstream, or of all; how many resources were kept of it.
+
+        Raises:
+            UpstreamUnavailable: there is none of this name.
+        """
+        if name is not None and name not in self._hub.supervisor.upstreams:
+            raise self._unknown(name)
+        cleared = self._hub.reads.invalidate(name, Cause.CLEARED)
+        log.info("what was read of %s is forgotten by command: %d resources", name or "all upstreams", cleared)
+        return cleared
 
     def journal(self, name: str) -> Journal:
         """What an upstream said, and what became of it.
