@@ -304,6 +304,8 @@ class _Controls:
         logging.getLogger().addHandler(self._faults)
         self.tools = self._operator.tools
         self.call = self._operator.call
+        self.cache = self._operator.cache
+        self.cache_clear = self._operator.cache_clear
         self.restart = self._operator.restart
         self.journal = self._operator.journal
 
