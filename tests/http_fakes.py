@@ -151,6 +151,7 @@ class Answered:
         self.streaming = False
         self.complete = trio.Event()
         self.gone = False
+        self.was_cut = False
         self.queued_bytes = 0
         self._on_gone: Callable[[], None] | None = None
         self.arrived = trio.Event()
@@ -171,7 +172,7 @@ class Answered:
         self.status, self.body, self.headers = status, body, dict(headers)
         self.complete.set()
 
-    def open_stream(self, headers: Sequence[tuple[str, str]] = ()) -> None:
+    def open_stream(self, headers: Sequence[tuple[str, str]] = (), *, relayed: bool = False) -> None:
         assert not self.started
         self.started = self.streaming = True
         self.status, self.headers = 200, dict(headers)
@@ -190,6 +191,13 @@ class Answered:
         if self.streaming:
             self.streaming = False
             self.complete.set()
+
+    async def drained(self) -> None:
+        self.queued_bytes = 0
+
+    def cut(self) -> None:
+        self.was_cut = True
+        self.close_stream()
 
     @property
     def on_gone(self) -> Callable[[], None] | None:

@@ -1,0 +1,212 @@
+"""Several hubs of one configuration in one process, each with its HTTP on loopback, and a directory between them.
+
+    fleet = Fleet(nursery)
+    a, b = await fleet.start("a"), await fleet.start("b")
+    host = await a.host()                   # its session is at `a`
+    b.turn(host)                            # what it asks now comes to `b` first
+
+A host's requests are handed to the endpoint of a hub, without HTTP; what hubs send each other goes over sockets.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import trio
+import trio.testing
+from fakes import FakeUpstream, opener
+from http_fakes import ALICE, Answered, Host, Scripted
+
+from cache.shared import Unreachable
+from config.schema import HubConfig, UpstreamConfig
+from config.state import Memory
+from hub.access import Denied
+from hub.bridge.homes import runs_of
+from hub.http_endpoint import Endpoint
+from hub.http_server import HttpRequest, HttpServer
+from hub.hub import Hub
+from hub.link.exchange import Identity
+from hub.registry import Downstreams
+from hub.replicas import Peer, Replicas
+from hub.revival import Revival
+from hub.seal import Sealer, Signer
+from hub.switch import Switch
+from hub.wire.mcp import L4
+
+KEY = b"k" * 32
+WHO = "x-who"
+
+
+class Facts:
+    """A directory in memory; `away`: it does not answer."""
+
+    def __init__(self) -> None:
+        self.values: dict[str, tuple[bytes, float]] = {}
+        self.away = False
+        self.asked: list[str] = []
+
+    def _there(self, name: str) -> bytes | None:
+        if self.away:
+            raise Unreachable("away")
+        value, until = self.values.get(name, (b"", 0.0))
+        return value if until > trio.current_time() else None
+
+    async def get(self, name: str) -> bytes | None:
+        await trio.lowlevel.checkpoint()
+        self.asked.append(name)
+        return self._there(name)
+
+    async def set(self, name: str, value: bytes, ttl_s: float) -> None:
+        await trio.lowlevel.checkpoint()
+        self._there(name)
+        self.values[name] = value, trio.current_time() + ttl_s
+
+    async def swap(self, name: str, old: bytes | None, new: bytes, ttl_s: float) -> bool:
+        await trio.lowlevel.checkpoint()
+        if self._there(name) != old:
+            return False
+        self.values[name] = new, trio.current_time() + ttl_s
+        return True
+
+    async def delete(self, name: str) -> None:
+        await trio.lowlevel.checkpoint()
+        self._there(name)
+        self.values.pop(name, None)
+
+
+class Open:
+    """Who asks is what a header says."""
+
+    def check(self, request: HttpRequest) -> Identity | Denied:
+        return Identity(*request.headers[WHO].split(" "))
+
+    def guard(self, request: HttpRequest) -> Denied | None:
+        request.identity = Identity(*request.headers[WHO].split(" "))
+        return None
+
+
+class FleetHost(Host):
+    """A host that says who it is, so that another hub can know it, too."""
+
+    async def http(self, method: str, body: bytes = b"", headers: Any = None, **more: Any) -> Answered:
+        who = {WHO: f"{self.identity.principal} {self.identity.host}"}
+        return await super().http(method, body, {**(headers or {}), **who}, **more)
+
+
+class Replica:
+    """One hub of a fleet."""
+
+    router: Any
+    hub: Hub | None = None
+
+    def __init__(self, fleet: "Fleet", name: str) -> None:
+        self.fleet = fleet
+        self.name = name
+        self.seen: list[HttpRequest] = []
+        """What came over its own HTTP."""
+        self._scope = trio.CancelScope()
+        self._over = trio.Event()
+
+    async def host(self, version: str = L4, *, identity: Identity = ALICE, **more: Any) -> FleetHost:
+        """A host with a session here."""
+        host = FleetHost(self.endpoint, identity, **more)
+        host.capabilities = {"elicitation": {}}
+        await host.initialize(version)
+        await host.notify("notifications/initialized")
+        return host
+
+    def turn(self, host: Any) -> Any:
+        """Have what `host` asks come here first."""
+        host.endpoint = self.endpoint
+        return host
+
+    async def listen(self, host: Host, **headers: str | None) -> Answered:
+        """What a host hears on a stream of its own, once it is there."""
+        answered = Answered()
+        self.fleet.nursery.start_soon(lambda: host.get(into=answered, **headers))
+        await answered.arrived.wait()
+        return answered
+
+    def start(self, work: Any) -> Answered:
+        """Begin a request; `work` is given what is to be answered into."""
+        answered = Answered()
+
+        async def run() -> None:
+            await work(answered)
+
+        self.fleet.nursery.start_soon(run)
+        return answered
+
+    async def handle(self, request: HttpRequest, response: Any) -> None:
+        self.seen.append(request)
+        await self.endpoint.handle(request, response)
+
+    async def run(self, *, task_status: trio.TaskStatus[None]) -> None:
+        listener = (await trio.open_tcp_listeners(0, host="127.0.0.1"))[0]
+        port = listener.socket.getsockname()[1]
+        self.url = f"http://127.0.0.1:{port}"
+        journal = Memory(self.fleet.path and self.fleet.path / f"{self.name}.json")
+        self.revival = Revival(Signer(KEY), journal, lambda: self.fleet.now, self.name)
+        me = Peer(self.revival.run_id, self.name, self.url)
+        self.replicas = Replicas(me, self.fleet.facts, self.revival.was_mine)
+        try:
+            with self._scope:
+                async with trio.open_nursery() as nursery:
+                    hosts = await self._make_router(nursery)
+                    self.switch = Switch(self.replicas, self.revival, self.runs_of)
+                    self.endpoint = Endpoint(Open(), self.router, hosts, self.revival, self.switch)
+                    self.server = HttpServer(self.handle, Open().guard)
+                    await nursery.start(self.server.serve, [listener])
+                    nursery.start_soon(self.endpoint.run)
+                    while not self.replicas.facts()["registered"] and not self.fleet.facts.away:
+                        await trio.lowlevel.checkpoint()
+                    task_status.started()
+        finally:
+            self._over.set()
+
+    async def _make_router(self, nursery: trio.Nursery) -> Downstreams:
+        if self.fleet.fakes is None:
+            self.router = Scripted()
+            return Downstreams()
+        fakes = {name: make() for name, make in self.fleet.fakes.items()}
+        self.fakes: dict[str, FakeUpstream] = fakes
+        config = HubConfig(upstreams={name: UpstreamConfig(command=name) for name in fakes})
+        run = self.revival.run_id
+        self.hub = hub = Hub(config, Memory(None), Sealer(KEY), open_session=opener(fakes), run=run)
+        hub.carrier.parking.is_elsewhere = hub.carrier.tasks.handles.is_elsewhere = self.replicas.is_elsewhere
+        await nursery.start(hub.run)
+        self.router = hub.router
+        return hub.downstreams
+
+    def runs_of(self, request: Any) -> tuple[str, ...]:
+        return () if self.hub is None else runs_of(request, self.hub.states, self.hub.carrier.tasks.handles)
+
+    async def kill(self) -> None:
+        """End it as if its power had failed: nobody is told."""
+        self._scope.cancel()
+        await self._over.wait()
+
+    async def stop(self) -> None:
+        """Stop it in order."""
+        await self.replicas.leave()
+        await self.kill()
+
+
+class Fleet:
+    """Hubs behind one balancer. `fakes` makes the upstreams of each; without them tools are those of `Scripted`."""
+
+    def __init__(self, nursery: trio.Nursery, path: Path | None = None, fakes: Any = None) -> None:
+        self.nursery = nursery
+        self.path = path
+        self.fakes = fakes
+        self.facts = Facts()
+        self.now = 1_800_000_000.0
+
+    async def start(self, name: str) -> Replica:
+        """One more."""
+        replica = Replica(self, name)
+        await self.nursery.start(replica.run)
+        return replica
+
+    def grow_old(self) -> None:
+        """The directory has been there for long."""
+        self.facts.values.pop("young", None)
