@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from debian import program
 from processes import HUBD, ROOT, Hub, Process, free_port, own_directories, running
+from redis_server import RedisServer, redis_server
 
 PAGE = ROOT / "SIZES.md"
 NAMES = ("a", "b")
@@ -50,7 +51,7 @@ class Fleet(NamedTuple):
     """Of the balancer."""
     token: str
     hubs: dict[str, Hub]
-    store: "Store"
+    store: RedisServer
     balancer: Process
     """It says one line per request that is over: `CALL STATUS ADDRESS`, CALL being what stood in the header X-Call."""
 
@@ -59,43 +60,6 @@ class Fleet(NamedTuple):
         names = {hub.url.split("/")[2]: name for name, hub in self.hubs.items()}
         lines = [line.split() for line in self.balancer.said]
         return {words[0]: names.get(words[-1], "nobody") for words in lines if len(words) > 2}
-
-
-# --- the store --------------------------------------------------------------------------------------------------------
-
-
-class Store(NamedTuple):
-    """A real Redis."""
-
-    process: Process
-    port: int
-    password: str
-
-    @property
-    def url(self) -> str:
-        return f"redis://127.0.0.1:{self.port}/0"
-
-    def ask(self, *words: str) -> bytes:
-        """One command; the first line of its answer."""
-        with socket.create_connection(("127.0.0.1", self.port), timeout=5) as connection:
-            lines = b""
-            for command in (("AUTH", self.password), words):
-                parts = [b"$%d\r\n%b\r\n" % (len(word.encode()), word.encode()) for word in command]
-                connection.sendall(b"*%d\r\n%b" % (len(parts), b"".join(parts)))
-                lines = connection.recv(1 << 16)
-            return lines.partition(b"\r\n")[0]
-
-
-@contextlib.contextmanager
-def a_store(directory: Path, *arguments: str, port: int = 0, password: str = "") -> Iterator[Store]:
-    """A `redis-server` that keeps nothing on disk; `arguments` are further ones of its command line."""
-    redis, port, password = program("redis-server"), port or free_port(), password or secrets.token_hex(16)
-    plain = ["--bind", "127.0.0.1", "--port", str(port), "--save", "", "--appendonly", "no", "--requirepass", password]
-    directory.mkdir(exist_ok=True)
-    argv = [redis.path, *plain, "--dir", directory, *arguments]
-    with running(argv, directory / "redis.log", env=redis.env, merged=True) as process:
-        process.wait_for("Ready to accept connections")
-        yield Store(process, port, password)
 
 
 # --- the hubs ---------------------------------------------------------------------------------------------------------
@@ -113,21 +77,21 @@ def a_hub(directory: Path, config: str, name: str, port: int) -> Iterator[Hub]:
         yield Hub(url, None, env, file, process)
 
 
-def hubs_config(directory: Path, upstreams: str, store: Store, token: str, front: int, auth: str) -> str:
+def hubs_config(directory: Path, upstreams: str, store: RedisServer, token: str, front: int, auth: str) -> str:
     """The configuration of the page, for these upstreams."""
     directory.mkdir(exist_ok=True)
-    for name, text in {"token": token, "key": secrets.token_hex(32), "redis": store.password}.items():
+    for name, text in {"token": token, "key": secrets.token_hex(32)}.items():
         (directory / name).touch(mode=0o600)
         (directory / name).write_text(text)
     text = replace(
         snippets("toml")[-1],
         {
             'listen = "0.0.0.0:8765"\nbehind_tls_proxy = true\n': f'auth = "{auth}"\n',
-            f'"{PUBLIC}:443"': f'"127.0.0.1:{front}", "localhost:{front}"',
+            f'"{PUBLIC}:443"': f'"{PUBLIC}:443", "127.0.0.1:{front}", "localhost:{front}"',
             "/run/secrets/hub-token": str(directory / "token"),
             "/run/secrets/hub-sealing-key": str(directory / "key"),
-            "/run/secrets/redis": str(directory / "redis"),
-            STORE: store.url,
+            'password = "${file:/run/secrets/redis}"\n': "",
+            STORE: f"redis://127.0.0.1:{store.port}/0",
         },
     )
     head, mark, tables = text.partition("[cache]")
@@ -138,8 +102,19 @@ def hubs_config(directory: Path, upstreams: str, store: Store, token: str, front
 # --- the balancers ----------------------------------------------------------------------------------------------------
 
 
-def haproxy_config(port: int, addresses: Mapping[str, str], *, affinity: bool) -> str:
-    """The page's, listening on `port`, without TLS; it logs each request."""
+class Front(NamedTuple):
+    """Where a balancer listens, and how."""
+
+    port: int
+    affinity: bool = True
+    """Of legacy sessions, as the page has it."""
+    certificate: Path | None = None
+    """With its key; None: without TLS."""
+
+
+def haproxy_config(front: Front, addresses: Mapping[str, str]) -> str:
+    """The page's, listening there; it logs each request."""
+    listen = f"127.0.0.1:{front.port}"
     log = (
         "frontend mcp\n    log stdout format raw local0\n    http-request capture req.hdr(X-Call) len 40\n"
         '    log-format "%[capture.req.hdr(0)] %ST %si:%sp"'
@@ -148,25 +123,30 @@ def haproxy_config(port: int, addresses: Mapping[str, str], *, affinity: bool) -
         snippets("haproxy")[0],
         {
             "frontend mcp": log,
-            ":443 ssl crt /etc/haproxy/hub.pem alpn h2,http/1.1": f"127.0.0.1:{port}",
-            f"hdr Host {PUBLIC}": f"hdr Host 127.0.0.1:{port}",
+            ":443 ssl crt /etc/haproxy/hub.pem alpn": f"{listen} ssl crt {front.certificate} alpn",
             **{ON_THE_PAGE[name]: address for name, address in addresses.items()},
         },
     )
-    return text if affinity else re.sub(r"^ *stick.*\n", "", text, flags=re.MULTILINE)
+    if front.certificate is None:
+        text = re.sub(r" ssl crt .*", "", text)
+    return text if front.affinity else re.sub(r"^ *stick.*\n", "", text, flags=re.MULTILINE)
 
 
-def nginx_config(directory: Path, port: int, addresses: Mapping[str, str], *, affinity: bool) -> str:
-    """The page's in a whole configuration, listening on `port`, without TLS; it logs each request."""
+def nginx_config(directory: Path, front: Front, addresses: Mapping[str, str]) -> str:
+    """The page's in a whole configuration, listening there; it logs each request."""
+    secure = "" if front.certificate is None else " ssl"
     text = replace(
         snippets("nginx")[0],
         {
-            "listen 443 ssl;": f"listen 127.0.0.1:{port};",
+            "listen 443 ssl;": f"listen 127.0.0.1:{front.port}{secure};",
+            "/etc/nginx/hub.pem": str(front.certificate),
+            "/etc/nginx/hub.key": str(front.certificate),
             **{ON_THE_PAGE[name]: address for name, address in addresses.items()},
         },
     )
-    text = re.sub(r"^ *ssl_certificate.*\n", "", text, flags=re.MULTILINE)
-    if not affinity:
+    if front.certificate is None:
+        text = re.sub(r"^ *ssl_certificate.*\n", "", text, flags=re.MULTILINE)
+    if not front.affinity:
         text = re.sub(r'^ *"~.*\n', "", text, flags=re.MULTILINE)
     temporary = "".join(
         f"    {kind}_temp_path {directory}/{kind};\n" for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
@@ -181,20 +161,18 @@ def nginx_config(directory: Path, port: int, addresses: Mapping[str, str], *, af
 
 
 @contextlib.contextmanager
-def a_balancer(
-    kind: str, directory: Path, port: int, addresses: Mapping[str, str], affinity: bool
-) -> Iterator[Process]:
+def a_balancer(kind: str, directory: Path, front: Front, addresses: Mapping[str, str]) -> Iterator[Process]:
     """HAProxy or nginx before hubs at these addresses."""
     directory.mkdir(exist_ok=True)
     binary = program(kind)
     if kind == "haproxy":
-        (file := directory / "haproxy.cfg").write_text(haproxy_config(port, addresses, affinity=affinity))
+        (file := directory / "haproxy.cfg").write_text(haproxy_config(front, addresses))
         argv = [binary.path, "-db", "-f", file]
     else:
-        (file := directory / "nginx.conf").write_text(nginx_config(directory, port, addresses, affinity=affinity))
+        (file := directory / "nginx.conf").write_text(nginx_config(directory, front, addresses))
         argv = [binary.path, "-e", "stderr", "-p", directory, "-c", file]
     with running(argv, directory / f"{kind}.log", env=binary.env) as process:
-        wait_for_port(port, process)
+        wait_for_port(front.port, process)
         yield process
 
 
@@ -213,14 +191,20 @@ def wait_for_port(port: int, process: Process) -> None:
 
 @contextlib.contextmanager
 def fleet(
-    directory: Path, upstreams: str, *, balancer: str, affinity: bool = True, auth: str = "token"
+    directory: Path,
+    upstreams: str,
+    *,
+    balancer: str,
+    affinity: bool = True,
+    auth: str = "token",
+    certificate: Path | None = None,
 ) -> Iterator[Fleet]:
     """Two hubs of one configuration with a store behind a balancer; `upstreams` are tables of hubd.toml."""
-    front, token = free_port(), secrets.token_hex(16)
+    front, token = Front(free_port(), affinity, certificate), secrets.token_hex(16)
     with contextlib.ExitStack() as stack:
-        store = stack.enter_context(a_store(directory / "store"))
-        config = hubs_config(directory / "secrets", upstreams, store, token, front, auth)
+        store = stack.enter_context(redis_server(directory, tcp=True))
+        config = hubs_config(directory / "secrets", upstreams, store, token, front.port, auth)
         hubs = {name: stack.enter_context(a_hub(directory / name, config, name, free_port())) for name in NAMES}
         addresses = {name: hub.url.split("/")[2] for name, hub in hubs.items()}
-        process = stack.enter_context(a_balancer(balancer, directory / balancer, front, addresses, affinity))
-        yield Fleet(f"http://127.0.0.1:{front}/mcp", token, hubs, store, process)
+        process = stack.enter_context(a_balancer(balancer, directory / balancer, front, addresses))
+        yield Fleet(f"http://127.0.0.1:{front.port}/mcp", token, hubs, store, process)
