@@ -142,8 +142,8 @@ class ReplicaConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     """This hub among others of the same configuration and `sealing_key`, which share `cache.url` (bridging.md 10)."""
 
     name: str = ""
-    """A short name that no other has, at the front of the ids of its sessions so that balancers can tell; letters and
-    digits. Unless said, one is made at each start."""
+    """A short name that no other has, letters and digits: the ids of its sessions begin with it, so that balancers can
+    tell."""
     url: str = ""
     """Where the other hubs reach this one, such as `http://10.0.0.5:8765`; unless said, the address it listens on."""
 

@@ -6,6 +6,7 @@ import socket
 from pathlib import Path
 
 import pytest
+from redis_server import redis_server
 
 from config.hosts.facts import Machine
 from config.layers import load_all
@@ -86,6 +87,31 @@ def test_a_store_that_refuses_the_password(examined):
     assert "WRONGPASS" in found.what or "invalid username-password" in found.what
     assert found.fix.startswith("correct `password`")
     assert "c4n4ry" not in repr(found)
+
+
+@pytest.mark.real
+def test_a_real_store(examined, tmp_path):
+    with redis_server(tmp_path, "requirepass c4n4ry-c4n4ry", tcp=True) as server:
+
+        def found(url: str, password: str, status: dict[str, object] | None = None):
+            text = f'[cache]\nurl = "{url}"\npassword = "{password}"'
+            return list(stores.store(examined(text, status)))
+
+        for url in (server.url, f"redis://127.0.0.1:{server.port}/2"):
+            assert found(url, "c4n4ry-c4n4ry") == []
+            [refused] = found(url, "c4n4ry-wrong")
+            assert refused.fix.startswith("correct `password`")
+            assert "c4n4ry" not in repr(refused)
+        away = {"cache": {"store": {"state": "away", "reason": "it is not there"}}}
+        [told] = found(server.url, "c4n4ry-c4n4ry", away)
+        assert (told.level, told.what.rpartition(": ")[2]) == ("warning", "it is not there")
+        assert found(server.url, "c4n4ry-c4n4ry", {"cache": {"store": {"state": "connected"}}}) == []
+        server.pause()
+        try:
+            [silent] = found(server.url, "c4n4ry-c4n4ry")
+        finally:
+            server.resume()
+        assert silent.what.endswith("no answer within 2 s")
 
 
 def test_a_store_that_does_not_answer(examined, monkeypatch):
