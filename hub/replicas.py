@@ -164,9 +164,12 @@ class Replicas:
             await self._directory.set(f"replica/{self.me.run}", msgspec.json.encode(self.me), LIVES_S)
             if self._leaving:  # meanwhile
                 await self._directory.delete(f"replica/{self.me.run}")
-            self._until, self._reached = now + LIVES_S, True
+            self._until = now + LIVES_S
             began = await self._directory.get(_BEGAN) or await self._begin()
-            await self._sign_roster()
+            for _ in range(TRIES):
+                if await self._sign_roster():
+                    break
+            self._reached = True
             if lapsed or began != self._began or now >= self._tend_at:
                 await self._tend(everything=lapsed)
                 self._began, self._tend_at = began, now + TEND_S
@@ -198,15 +201,15 @@ class Replicas:
                 log.info("a session of this hub goes on at another one, which could not see this one")
                 self.on_taken(session)
 
-    async def _sign_roster(self) -> None:
-        """See who is there, and be on the list. Who loses a race for it is on it with the next renewal."""
+    async def _sign_roster(self) -> bool:
+        """See who is there, and be on the list; False: somebody else has changed it meanwhile."""
         found = await self._directory.get(_ROSTER)
         runs = _read(found, tuple[str, ...]) or ()
         there = [run for run in runs[:MAX_REPLICAS] if _RUN.fullmatch(run) and run != self.me.run]
         living = [run for run in there if await self.find(run, fresh=True) is not None]
         self._roster = tuple(sorted((*living, self.me.run)))
         self._known = {run: known for run, known in self._known.items() if run in living}
-        await self._directory.swap(_ROSTER, found, msgspec.json.encode(self._roster), ROSTER_S)
+        return await self._directory.swap(_ROSTER, found, msgspec.json.encode(self._roster), ROSTER_S)
 
     # --- finding others -----------------------------------------------------------------------------------------------
 

@@ -36,7 +36,8 @@ async def test_a_request_of_a_session_is_answered_where_the_session_is(fleet):
     b.turn(host)
     answered = await host.call("echo")
     assert (answered.status, said(answered)) == (200, "echo")
-    assert len(a.router.seen) == 1 and not b.router.seen
+    assert len(a.router.seen) == 1
+    assert not b.router.seen
     assert (await host.notify("notifications/roots/list_changed")).status == 202
     assert len(a.router.moved) == 1
     assert b.switch.forwarder.forwarded == 2
@@ -199,7 +200,8 @@ async def test_a_hub_that_nobody_can_reach_keeps_its_sessions(fleet):
     await a.replicas._renew()
     b.replicas.doubt(a.revival.run_id)
     answered = await host.call("echo")
-    assert answered.status == 503 and "[replica] url" in answered.last["error"]["message"]
+    assert answered.status == 503
+    assert "[replica] url" in answered.last["error"]["message"]
     assert (await a.turn(host).call("echo")).status == 200
 
 
@@ -209,7 +211,8 @@ async def test_status_names_the_others(fleet):
     facts = a.replicas.facts()
     assert (facts["name"], facts["run"], facts["url"], facts["registered"]) == ("a", a.revival.run_id, a.url, True)
     assert facts["peers"] == [{"name": "b", "run": b.revival.run_id, "url": b.url}]
-    assert a.replicas.is_elsewhere(b.revival.run_id) and not a.replicas.is_elsewhere(a.revival.run_id)
+    assert a.replicas.is_elsewhere(b.revival.run_id)
+    assert not a.replicas.is_elsewhere(a.revival.run_id)
     await b.stop()
     await a.replicas._renew()
     assert a.replicas.facts()["peers"] == []
