@@ -289,6 +289,7 @@ def test_a_host_s_own_file_has_no_settings_of_ours(tmp_path):
 # --- what is shown ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.covers("SEC-61")
 def test_secrets_are_masked_where_the_configuration_is_shown(file):
     text = f"""\
 token = "{TOKEN}"

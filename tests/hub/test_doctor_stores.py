@@ -71,7 +71,6 @@ def test_without_a_store_there_is_nothing_to_try(examined):
     assert list(stores.store(examined("[cache]\nmax_bytes = 1000"))) == []
 
 
-@pytest.mark.covers("F-X-01")
 def test_a_store_that_is_not_there(examined, port):
     [found] = stores.store(examined(f'[cache]\nurl = "redis://127.0.0.1:{port}/0"'))
     assert (found.check, found.level) == ("store", "problem")
@@ -145,7 +144,6 @@ def test_two_hubs_of_one_name(examined):
     assert (found.level, found.what) == ("problem", "2 hubs are called a: http://h0:1, http://h2:1")
 
 
-@pytest.mark.covers("SEC-61")
 def test_files_of_secrets_that_others_may_read(examined, tmp_path):
     (tmp_path / "key").write_text(KEY + "\n")
     (tmp_path / "plain").write_text("redis\n")

@@ -65,7 +65,6 @@ def test_nothing_yet():
     assert cache(facts(enabled=False)) == off
 
 
-@pytest.mark.covers("F-X-01", "F-X-02", "F-X-04", "F-X-06")
 @pytest.mark.parametrize(
     ("store", "expected"),
     [
