@@ -214,17 +214,23 @@ class Replicas:
     # --- finding others -----------------------------------------------------------------------------------------------
 
     async def find(self, run: str, *, fresh: bool = False) -> Peer | None:
-        """The hub of this run, if it is there.
+        """The hub of this run, if it is there; while the directory cannot be asked, one that was when it last could.
 
         Raises:
-            Unreachable: the directory cannot be asked.
+            Unreachable: the directory cannot be asked, and the hub was not there before; or it is to be `fresh`.
         """
         if run == self.me.run or self.was_mine(run) or not _RUN.fullmatch(run):
             return None
         known = self._known.get(run)
         if known is not None and not fresh and trio.current_time() < known[1]:
             return known[0]
-        peer = _read(await self._directory.get(f"replica/{run}"), Peer)
+        try:
+            data = await self._directory.get(f"replica/{run}")
+        except Unreachable:
+            if known is not None and not fresh:
+                return known[0]
+            raise
+        peer = _read(data, Peer)
         if peer is None or peer.run != run:
             self._known.pop(run, None)
             return None
@@ -253,7 +259,12 @@ class Replicas:
                     return peer
             return None
         for _ in range(TRIES):
-            claim = await self._directory.get(f"session/{away.session}")
+            try:
+                claim = await self._directory.get(f"session/{away.session}")
+            except Unreachable:
+                if (known := self._known.get(away.runs[0])) is not None:
+                    return known[0]  # it will say so if it has not got it any more
+                raise
             owner = away.runs[0] if claim is None else claim.decode("ascii", "replace")
             if owner == self.me.run:
                 if claim is None:  # it began here, and is not here any more

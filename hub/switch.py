@@ -101,6 +101,7 @@ class Switch:
             Refused: nobody can, now or at all.
         Cancellation: as `Forwarder.send`.
         """
+        broken: list[str] = []
         dead: set[str] = set()
         for _ in range(TRIES):
             try:
@@ -131,10 +132,12 @@ class Switch:
             except Gone as gone:
                 log.warning("the hub %s does not answer at %s", peer.name, peer.url)
                 self.replicas.doubt(peer.run)
-                dead.add(peer.run)
                 if gone.sent and (failed := _failed(request)) is not None:
                     response.reply(200, failed)
                     return True
+                if not gone.sent or peer.run in broken:  # one connection that breaks is not the end of a hub
+                    dead.add(peer.run)
+                broken.append(peer.run)
             else:
                 return True
         raise _later(BUSY)

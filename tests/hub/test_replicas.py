@@ -153,6 +153,8 @@ async def test_without_the_directory_hosts_are_told_to_come_again(fleet):
     host = b.turn(await a.host())
     mine = await b.host()
     fleet.facts.away = True
+    assert (await host.call("echo")).status == 200, "it was there a moment ago"
+    b.replicas.doubt(a.revival.run_id)
     answered = await host.call("echo")
     assert (answered.status, answered.headers["Retry-After"]) == (503, "1")
     assert "cache.url" in answered.last["error"]["message"]

@@ -1,0 +1,214 @@
+"""Whole hubs behind a balancer without affinity: what hosts carry leads to the hub that has the rest."""
+
+import json
+
+import pytest
+import trio
+import trio.testing
+from fakes import FakeUpstream
+from fleet_house import Fleet, FleetHost, Replica
+from http_fakes import ALICE, BOB, Answered
+from test_journey_tasks import EXTENSION, TaskServer, text
+from test_journey_visits import Linked
+
+from hub.bridge.handles import PURPOSE as TASK
+from hub.bridge.states import ELSEWHERE, LOST
+from hub.wire.mcp import CLIENT_CAPABILITIES_KEY, L4, MODERN
+
+FORM = {"mode": "form", "message": "Name?", "requestedSchema": {"type": "object", "properties": {}}}
+YES = {"action": "accept", "content": {"name": "Ann"}}
+ELICITS = {"elicitation": {"form": {}, "url": {}}}
+CALL = {"name": "files__echo", "arguments": {}}
+
+
+def asking() -> FakeUpstream:
+    """It asks, and says what it was answered."""
+    fake = FakeUpstream(version=L4)
+
+    async def call(message, conversation):
+        answer = await conversation.ask("elicitation/create", FORM)
+        return text(json.dumps(answer.get("result")))
+
+    fake.on["tools/call"] = call
+    return fake
+
+
+class Working(TaskServer):
+    """Its tool is a task that ends when the test says so."""
+
+    def __init__(self) -> None:
+        super().__init__(L4, self.wait)
+        self.go = trio.Event()
+        self.poll_ms = 250
+
+    async def wait(self, task) -> None:
+        await self.go.wait()
+        task.complete(text("at last"))
+
+
+@pytest.fixture
+def start(nursery):
+    """Two hubs, each with an upstream of its own."""
+
+    async def begin(make):
+        fleet = Fleet(nursery, fakes={"files": make})
+        a, b = await fleet.start("a"), await fleet.start("b")
+        for each in (a, b):
+            await each.hub.router.settled.wait()
+        return a, b
+
+    return begin
+
+
+def modern(replica: Replica, identity=ALICE) -> FleetHost:
+    return FleetHost(replica.endpoint, identity)
+
+
+async def ask(host, method, params, capabilities=ELICITS, **more) -> Answered:
+    return await host.modern(method, params, meta={CLIENT_CAPABILITIES_KEY: capabilities}, **more)
+
+
+async def parked(host):
+    """The params of a retry that answers the question of a call."""
+    result = (await ask(host, "tools/call", CALL)).last["result"]
+    assert result["resultType"] == "input_required", result
+    responses = dict.fromkeys(result["inputRequests"], YES)
+    return {**CALL, "inputResponses": responses, "requestState": result["requestState"]}
+
+
+def said(answered):
+    return json.loads(answered.last["result"]["content"][0]["text"])
+
+
+async def test_the_answer_to_a_parked_call_finds_it(start):
+    a, b = await start(asking)
+    host = modern(a)
+    retry = await parked(host)
+    answered = await ask(b.turn(host), "tools/call", retry)
+    assert said(answered) == YES
+    assert b.switch.forwarder.forwarded == 1
+    assert (await ask(host, "tools/call", retry)).last["error"]["data"]["reason"] == "request_state_used"
+    fresh = await parked(host)
+    assert said(await ask(host, "tools/call", fresh)) == YES
+    assert b.switch.forwarder.forwarded == 2, "its own calls are its own affair"
+
+
+async def test_a_call_that_was_parked_at_a_hub_that_ended(start):
+    a, b = await start(asking)
+    host = modern(a)
+    retry = await parked(host)
+    await a.kill()
+    assert (await ask(b.turn(host), "tools/call", retry)).last["error"]["data"]["reason"] == LOST
+
+
+async def test_a_parked_call_of_somebody_else_is_none(start):
+    a, b = await start(asking)
+    retry = await parked(modern(a))
+    for hub in (a, b):
+        error = (await ask(modern(hub, BOB), "tools/call", retry)).last["error"]
+        assert error["data"]["reason"] == "request_state_invalid"
+    assert said(await ask(modern(b), "tools/call", retry)) == YES
+
+
+async def test_what_is_parked_elsewhere_is_not_said_to_be_lost(start):
+    """Who cannot be sent on, such as a host on the unix socket, or what was sent on already, is told where it is."""
+    a, b = await start(asking)
+    await b.replicas._renew()
+    retry = await parked(modern(a))
+    answered = await ask(modern(b), "tools/call", retry, hubd_forwarded="1")
+    assert answered.last["error"]["data"]["reason"] == ELSEWHERE
+    assert said(await ask(modern(b), "tools/call", retry)) == YES
+
+
+async def test_without_the_directory_a_parked_call_waits(start):
+    a, b = await start(asking)
+    retry = await parked(modern(a))
+    a.fleet.facts.away = True
+    b.replicas.doubt(a.revival.run_id)
+    answered = await ask(modern(b), "tools/call", retry)
+    assert (answered.status, answered.headers["Retry-After"]) == (503, "1")
+    a.fleet.facts.away = False
+    assert said(await ask(modern(b), "tools/call", retry)) == YES
+
+
+async def test_cancelling_a_call_at_another_hub(start):
+    def hanging():
+        fake = FakeUpstream(version=L4)
+
+        async def call(message, conversation):
+            await conversation.ask("elicitation/create", FORM)
+            await trio.sleep_forever()
+
+        fake.on["tools/call"] = call
+        return fake
+
+    a, b = await start(hanging)
+    retry = await parked(modern(a))
+    host = modern(b)
+    answered = b.start(lambda into: ask(host, "tools/call", retry, into=into))
+    while len(a.seen) < 1 or a.hub.carrier.parking.status().parked:
+        await trio.lowlevel.checkpoint()
+    answered.leave()
+    while a.hub.carrier.parking.status().running:
+        await trio.lowlevel.checkpoint()
+    while not a.fakes["files"].conversation.of("notifications/cancelled"):
+        await trio.lowlevel.checkpoint()
+
+
+async def test_a_task_is_looked_after_at_any_hub(start):
+    a, b = await start(Working)
+    begun = (await ask(modern(a), "tools/call", {"name": "files__slow", "arguments": {}}, EXTENSION)).last["result"]
+    about = {"taskId": begun["taskId"]}
+    looked = (await ask(modern(b), "tasks/get", about, EXTENSION)).last["result"]
+    assert looked["status"] == "working"
+    listening = Answered()
+    b.start(
+        lambda _: ask(
+            modern(b),
+            "subscriptions/listen",
+            {"notifications": {"taskIds": [begun["taskId"]]}},
+            EXTENSION,
+            into=listening,
+        )
+    )
+    while not listening.messages:
+        await listening.arrived.wait()
+    assert listening.messages[0]["params"]["notifications"]["taskIds"] == [begun["taskId"]]
+    a.fakes["files"].go.set()
+    while listening.last.get("params", {}).get("status") != "completed":
+        await listening.arrived.wait()
+    looked = (await ask(modern(b), "tasks/get", about, EXTENSION)).last["result"]
+    assert looked["result"]["content"] == text("at last")["content"]
+    listening.leave()
+
+
+async def test_a_task_of_a_hub_that_ended_is_lost(start):
+    a, b = await start(Working)
+    begun = (await ask(modern(a), "tools/call", {"name": "files__slow", "arguments": {}}, EXTENSION)).last["result"]
+    about = {"taskId": begun["taskId"]}
+    await b.replicas._renew()
+    elsewhere = await ask(modern(b), "tasks/get", about, EXTENSION, hubd_forwarded="1")
+    assert "another hub" in elsewhere.last["error"]["message"]
+    await a.kill()
+    looked = (await ask(modern(b), "tasks/get", about, EXTENSION)).last["result"]
+    assert (looked["status"], looked["error"]["data"]["hub"]) == ("failed", "upstream_lost")
+    assert b.hub.sealer.open(TASK, begun["taskId"])
+
+
+async def test_a_visit_is_waited_for_where_it_will_be_heard_of(start):
+    a, b = await start(Linked)
+    host = modern(a)
+    result = (await ask(host, "tools/call", CALL)).last["result"]
+    retry = {**CALL, "inputResponses": {"q1": {"action": "accept"}}, "requestState": result["requestState"]}
+    await a.fakes["files"].link()
+    answered = await ask(b.turn(host), "tools/call", retry)
+    assert answered.last["result"]["content"][0]["text"] == "linked"
+    assert not b.fakes["files"].linked
+    assert host.version == L4 != MODERN
+
+
+async def test_what_depends_on_no_hub_is_answered_anywhere(start):
+    a, b = await start(lambda: FakeUpstream(version=L4))
+    answered = await ask(modern(b), "tools/list", {})
+    assert answered.status == 200
+    assert (a.seen, b.switch.forwarder.forwarded) == ([], 0)
