@@ -19,7 +19,7 @@ from hub.rewrite import Change, localise, unchanged, untag_arguments
 from hub.seal import SealBroken, Sealer, load_keys
 from hub.welcome import SETTLING_TTL_MS
 from hub.wire.headers import Mirror
-from hub.wire.jsonrpc import RemoteProtocolError, encode, peek_object, peek_str
+from hub.wire.jsonrpc import RemoteProtocolError, encode, peek_str
 from hub.wire.loops import EXPERIMENTAL, all_behind, read_behind, told
 from hub.wire.mcp import (
     CAPABILITY,
@@ -31,13 +31,11 @@ from hub.wire.mcp import (
     Snapshot,
     era_of,
 )
+from upstreams.freshness import in_full
 
 __all__ = ["Catalog", "Route", "Rules", "UpstreamRule", "localise", "merge", "untag_arguments"]
 
 MAX_TTL_MS: Final = 300_000
-LEGACY_TTL_MS: Final = 60_000
-SILENT_TTL_MS: Final = 10_000
-"""How long to trust a legacy upstream's list: one that tells of changes, and one that does not (bridging.md 13)."""
 MAX_INSTRUCTIONS: Final = 2 << 10
 MAX_ALL_INSTRUCTIONS: Final = 16 << 10
 """Bytes of instructions, per upstream and in all."""
@@ -46,13 +44,8 @@ MAX_TITLE_CHARS: Final = 80
 _SERVER_INFO = encode({SERVER_INFO_KEY: HUB_INFO})[1:-1]
 
 
-Age = Callable[[str, Kind], int]
-"""How many milliseconds ago a list of an upstream was read."""
-
-
-def just_read(upstream: str, kind: Kind) -> int:
-    """The age of a list that is new."""
-    return 0
+Ttl = Callable[[Snapshot, Kind], int]
+"""For how many milliseconds hosts need not ask again for a list, as far as one upstream is concerned."""
 
 
 class Rules(Struct, frozen=True):
@@ -124,6 +117,8 @@ class Catalog:
         self._rules, self._claims, self._sealer, self._settling = rules, claims, sealer, settling
         self.projects: dict[str, Catalog] = {}
         """What hosts at work in a project see instead of this, by the name of its endpoint; set before it is shown."""
+        self.varies = False
+        """It is for the hosts at work in a project, who reach it by the way of all; set before it is shown."""
         self._scoped: dict[str, Catalog] = {}
         self._emitters: dict[str, Change] = {}
         self._instructions: str | None = None
@@ -228,7 +223,7 @@ class Catalog:
         *,
         ui: bool = False,
         principal: str = "",
-        age_ms: Age = just_read,
+        ttl_ms: Ttl = in_full,
     ) -> Raw:
         """The result of a list request for hosts of `host_version`; `ui`: they declared the apps extension (X-22).
 
@@ -240,7 +235,7 @@ class Catalog:
                 each.chunk(kind, host_version, ui=ui, hidden=self._hidden.get((kind, each.name), NOTHING))
                 for each in self.offers
             ]
-            return self._result(kind, host_version, chunks, None, age_ms)
+            return self._result(kind, host_version, chunks, None, ttl_ms)
         entries = [
             (each, shown)
             for each in self.offers
@@ -254,7 +249,7 @@ class Catalog:
         following = None
         if start + size < len(entries):
             following = self._sealer.seal(purpose, b"%d" % (start + size))
-        return self._result(kind, host_version, items, following, age_ms)
+        return self._result(kind, host_version, items, following, ttl_ms)
 
     def _open_cursor(self, purpose: str, cursor: str) -> int:
         """The offset in a cursor. The list itself is part of its purpose, so that it ends when the list changes."""
@@ -263,7 +258,7 @@ class Catalog:
         except SealBroken:
             raise RemoteProtocolError(INVALID_PARAMS, "cursor expired, list again") from None
 
-    def _result(self, kind: Kind, host_version: str, items: list[bytes], cursor: str | None, age_ms: Age) -> Raw:
+    def _result(self, kind: Kind, host_version: str, items: list[bytes], cursor: str | None, ttl_ms: Ttl) -> Raw:
         pieces = [b'{"%b":[' % kind.value.encode()]
         for item in filter(None, items):
             pieces += (item, b",")
@@ -275,20 +270,21 @@ class Catalog:
             scope = b"public" if self._public(kind) else b"private"
             fresh = b',"resultType":"complete","ttlMs":%d,"cacheScope":"%b","_meta":{%b}'
             meta = b",".join(filter(None, (_SERVER_INFO, meta)))
-            pieces.append(fresh % (self._ttl_ms(kind, age_ms), scope, meta))
+            pieces.append(fresh % (self._ttl_ms(kind, ttl_ms), scope, meta))
         elif meta:
             pieces.append(b',"_meta":{%b}' % meta)
         pieces.append(b"}")
         return Raw(b"".join(pieces))
 
-    def _ttl_ms(self, kind: Kind, age_ms: Age) -> int:
+    def _ttl_ms(self, kind: Kind, ttl_ms: Ttl) -> int:
         """How long a modern host may go without asking again (K-12, K-14)."""
-        if self._settling:
-            return SETTLING_TTL_MS
-        return max(0, min([MAX_TTL_MS, *(_ttl_ms(each.snapshot, kind, age_ms) for each in self._contributors(kind))]))
+        most = SETTLING_TTL_MS if self._settling else MAX_TTL_MS
+        return min([most, *(ttl_ms(each.snapshot, kind) for each in self.offers)])
 
     def _public(self, kind: Kind) -> bool:
-        """Whether every upstream that contributes says that its list is the same for everyone."""
+        """Whether every upstream that contributes says that its list is the same for everyone, and so does the hub."""
+        if self.projects or self.varies:
+            return False
         contributors = self._contributors(kind)
         fresh = [each.snapshot.freshness.get(kind) for each in contributors]
         modern = all(era_of(each.snapshot.version) is Era.MODERN for each in contributors)
@@ -341,16 +337,6 @@ class Catalog:
             sections = [(title, text) for title, text in texts if text]
             self._instructions = sections[0][1] if self.scope and sections else _joined(sections)
         return self._instructions
-
-
-def _ttl_ms(snapshot: Snapshot, kind: Kind, age_ms: Age) -> int:
-    fresh = snapshot.freshness.get(kind)
-    if fresh is not None and fresh.ttl_ms is not None:
-        return fresh.ttl_ms - age_ms(snapshot.upstream, kind)
-    if era_of(snapshot.version) is Era.MODERN:
-        return 0  # it said nothing: K-9
-    tells = peek_object(snapshot.capabilities[CAPABILITY[kind]]).get("listChanged") == Raw(b"true")
-    return LEGACY_TTL_MS if tells else SILENT_TTL_MS
 
 
 def _title(snapshot: Snapshot) -> str:

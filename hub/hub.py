@@ -96,6 +96,7 @@ class Hub:
         upstreams, reading = self.supervisor.upstreams, Reading(self.reads)
         self.router = Router(catalog, upstreams, self.levels, self._refresh, self.carrier, reading)
         self.notifier = Notifier(self._merge, self.router, self.downstreams, self.router.subscriptions)
+        self.router.lists.catch_up = self.notifier.catch_up
         self.projects = None if projects is None else projects(self)
         if self.projects is not None:
             self.downstreams.workplaces = self.projects
@@ -173,8 +174,7 @@ class Hub:
             UpstreamUnavailable: it is disabled, or not configured any more.
         """
         await self.supervisor.upstreams[upstream].refresh(kind)
-        if self.notifier.dirty:
-            self.notifier.rebuild()
+        self.notifier.catch_up()
 
     def _merge(self, previous: Catalog | None = None) -> Catalog:
         upstreams = self.supervisor.upstreams.values()
@@ -195,7 +195,7 @@ class Hub:
 
     def _view(self, live: Live, previous: Catalog | None) -> Catalog:
         """What hosts at work in a project see."""
-        return merge(
+        view = merge(
             [upstream.snapshot for upstream in self.supervisor.upstreams.values()],
             live.rules(self.rules),
             live.claims,
@@ -204,6 +204,8 @@ class Hub:
             provisional=live.settling,
             previous=previous,
         )
+        view.varies = True
+        return view
 
     def _apply_level(self, level: str | None) -> None:
         self.supervisor.set_log_level(level)

@@ -58,13 +58,17 @@ class Notifier:
         """Whether there are changes that the catalogue does not have yet."""
         return self._dirty.is_set()
 
+    def catch_up(self) -> None:
+        """Rebuild now, if there are any."""
+        if self.dirty:
+            self.rebuild()
+
     async def run(self) -> None:
         """Rebuild whenever something changed, for ever."""
         while True:
             await self._dirty.wait()
             await trio.sleep(COALESCE_S)
-            if self.dirty:
-                self.rebuild()
+            self.catch_up()
 
     def rebuild(self) -> None:
         """Build, swap and announce, now and without a checkpoint.

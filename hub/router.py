@@ -19,6 +19,7 @@ from hub.bridge.handles import View
 from hub.catalog import Catalog, Route, localise, untag_arguments
 from hub.link.exchange import HubError, Interim, Operation, Tenant, UpstreamProtocolError, failure_from
 from hub.listeners import Watched
+from hub.lists import Listed, Lists
 from hub.notify import LogLevels
 from hub.reading import Readable, Reading, is_plain
 from hub.relay import HostExchange
@@ -51,19 +52,15 @@ from hub.wire.modern import split_meta
 from hub.wire.translate import UnknownResultType, failure_for_host, params_for_upstream, result_for_host
 
 MAX_REMOVED: Final = 256
-FOREVER_MS: Final = 1 << 53
-"""The age of the lists of an upstream that is gone."""
 NO_COMPLETION: Final = Result(raw({"completion": {"values": [], "total": 0, "hasMore": False}}))
 
 
-class UpstreamSide(Readable, Watched, Protocol):
+class UpstreamSide(Readable, Watched, Listed, Protocol):
     """What the router needs of an upstream; `upstreams.upstream.Upstream` is one."""
 
     def changed(self, kinds: tuple[Kind, ...]) -> None: ...
 
     def nudge(self) -> None: ...
-
-    def age_ms(self, kind: Kind) -> int: ...
 
     def left(self, tenant: Tenant) -> None: ...
 
@@ -97,6 +94,7 @@ class Router:
         self._refresh = refresh
         self._carrier = carrier
         self._reading = reading
+        self.lists = Lists(upstreams)
         self._affinity = Affinity()
         self._removed: dict[tuple[str | None, str], str] = {}
         """Upstreams that were removed lately, by the endpoint of their project, None for all, and the server ids that
@@ -213,6 +211,8 @@ class Router:
             text = None if cursor is None else peek_str(cursor)
             if cursor is not None and text is None:
                 return Failure(INVALID_PARAMS, "A cursor is a string")
+            if text is None:  # one that goes on with a list goes on with that
+                await self.lists.freshen([each.name for each in self._catalog(exchange.scope).offers], kind)
             caller = exchange.caller
             page = self._catalog(exchange.scope).page(
                 kind,
@@ -220,15 +220,11 @@ class Router:
                 text,
                 ui=UI_EXTENSION in peek_object(caller.capabilities.get("extensions")),
                 principal=caller.identity.principal,
-                age_ms=self._age_ms,
+                ttl_ms=self.lists.ttl_ms,
             )
             return Result(page)
 
         return list_
-
-    def _age_ms(self, name: str, kind: Kind) -> int:
-        upstream = self.upstreams.get(name)
-        return FOREVER_MS if upstream is None else upstream.age_ms(kind)
 
     # --- forwarded to one upstream ------------------------------------------------------------------------------------
 

@@ -3,13 +3,14 @@
     keep:  attempt -> (session: opened -> upkeep until it ends) -> pause, or wait until wanted -> attempt ...
            and, if nobody has needed it for `idle_stop_s`, from any of these: stop -> wait until wanted -> attempt ...
 
-While the main session is open its upkeep reads the lists, again whenever the upstream says that they changed. A flood
-of changes costs one walk at a time and one that follows (F-P-15). Sessions that some hosts have for themselves are
+While the main session is open its upkeep reads the lists, again whenever the upstream says that they changed, or a host
+wants to see one that may have (K-7: nothing is read only because time passes). A flood of changes costs one walk at a
+time and one that follows (F-P-15). Sessions that some hosts have for themselves are
 opened by `pool` when they are needed; a restart closes them, too.
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from math import inf
 from typing import Final
 
@@ -17,7 +18,7 @@ import trio
 
 from hub.link.exchange import HubError, UpstreamLoop, UpstreamUnauthorized, UpstreamVersionError
 from hub.wire.loops import EXPERIMENTAL, Behind, all_behind, read_behind
-from hub.wire.mcp import Era, Kind
+from hub.wire.mcp import Kind
 from upstreams.lifecycle import Event, State
 from upstreams.listening import keep_watching
 from upstreams.lists import Listing, walk
@@ -31,8 +32,6 @@ FIRST_INTERVAL_S: Final = 1.0
 LONGEST_INTERVAL_S: Final = 60.0
 RETRY_LIST_S: Final = 30.0
 UNKNOWN_RETRY_S: Final = 300.0
-REFRESH_S: Final = 60.0
-"""A modern upstream's lists are read again when their ttl is over, but no more often than this."""
 
 
 class Keeper:
@@ -125,6 +124,7 @@ class Tenure:
             return
         self._upstream.opened(self._place)
         nursery.start_soon(self._keep_lists)
+        nursery.start_soon(self._keep_fresh)
         nursery.start_soon(self._stop_when_unused)
         nursery.start_soon(keep_watching, self._place.session, self._place.watches, self._upstream.heard)
 
@@ -147,20 +147,17 @@ class Tenure:
     async def _keep_lists(self) -> None:
         upstream, offered = self._upstream, self._upstream.offered
         while True:
-            with trio.move_on_after(self._refresh_s()) as scope:
+            with trio.move_on_after(RETRY_LIST_S if self._unread else inf):
                 await offered.became_stale.take()
             await trio.sleep_until(self._pace.next_at)
             due, offered.stale = offered.stale, {}
             kinds = {*due, *self._unread}
-            if scope.cancelled_caught and not self._unread:
-                kinds = set(Kind)
             if not kinds:
                 continue
             found = await self._read(kinds)
-            if self._is_loop(all_behind(listing.behind for listing in found.values())):
+            changed = self._take(found)
+            if changed is None:
                 return
-            degraded = (self._degraded[kind] for kind in Kind if kind in self._degraded)
-            changed = offered.take(self._place.session.facts, found, degraded)
             if not self._unread and not offered.known:
                 offered.known = True
                 upstream.adjusted.set()
@@ -169,14 +166,33 @@ class Tenure:
                 read.set()
             self._on_listed()
 
-    def _refresh_s(self) -> float:
-        """How long to leave the lists alone, if nobody says that they changed."""
-        if self._unread:
-            return RETRY_LIST_S
-        ttls = [fresh.ttl_ms for fresh in self._upstream.snapshot.freshness.values() if fresh.ttl_ms is not None]
-        if self._place.session.era is Era.LEGACY or not ttls:
-            return inf
-        return max(min(ttls) / 1000, REFRESH_S)
+    def _take(self, found: Mapping[Kind, Listing]) -> bool | None:
+        """Show what was found; whether it differs, None: the upstream leads back here, and is being stopped."""
+        if self._is_loop(all_behind(listing.behind for listing in found.values())):
+            return None
+        degraded = (self._degraded[kind] for kind in Kind if kind in self._degraded)
+        return self._upstream.offered.take(self._place.session.facts, found, degraded)
+
+    async def _keep_fresh(self) -> None:
+        """Read again what somebody asks for, one reading of each list at a time."""
+        rereading = self._upstream.offered.rereading
+        try:
+            async with trio.open_nursery() as nursery:
+                while True:
+                    await rereading.news.take()
+                    for kind in rereading.due():
+                        nursery.start_soon(self._reread, kind)
+        finally:
+            rereading.abandon()
+
+    async def _reread(self, kind: Kind) -> None:
+        more = True
+        while more:
+            found: dict[Kind, Listing] = {}
+            await self._read_one(kind, found)
+            self._take(found)
+            self._unread -= found.keys()
+            more = self._upstream.offered.rereading.done(kind)
 
     async def _read(self, kinds: set[Kind]) -> dict[Kind, Listing]:
         """Those of these lists that could be read; the others are tried again later."""

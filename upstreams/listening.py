@@ -98,6 +98,7 @@ class Listening:
                 log.info("%s has no subscriptions: its lists are read again from time to time", self._watches.upstream)
                 return
             log.debug("%s no longer tells of its lists: %r", self._watches.upstream, reply)
+            self._watches.lists_told = {}
             self._watches.missed()
             await trio.sleep(pauses.next_s(trio.current_time()))
             again = True
@@ -105,8 +106,12 @@ class Listening:
     def _hear_lists(self, notification: Notification, *, again: bool) -> None:
         if kinds := LIST_CHANGED.get(notification.method):
             self._events.changed(kinds)
-        elif notification.method == ACKNOWLEDGED and again:  # nobody listened for a while (N-17)
-            self._events.changed(tuple(Kind))
+        elif notification.method == ACKNOWLEDGED:
+            honoured, now = peek_object(notification.params.get("notifications")), trio.current_time()
+            flags = [method for flag, method in LIST_FLAGS.items() if honoured.get(flag) == Raw(b"true")]
+            self._watches.lists_told = {kind: now for method in flags for kind in LIST_CHANGED[method]}
+            if again:  # nobody listened for a while (N-17)
+                self._events.changed(tuple(Kind))
 
     # --- resources ----------------------------------------------------------------------------------------------------
 

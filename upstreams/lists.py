@@ -2,12 +2,23 @@
 
 from typing import Final
 
+import trio
 from msgspec import Raw, Struct
 
 from hub.link.exchange import UpstreamProtocolError
 from hub.wire.jsonrpc import Failure, RemoteProtocolError, detach, open_object, peek_array, peek_object, peek_str, raw
 from hub.wire.loops import NOBODY, Behind, all_behind, read_behind
-from hub.wire.mcp import CAPABILITY, IDENTIFIER, LIST_METHOD, METHOD_NOT_FOUND, Entry, Era, Freshness, Kind
+from hub.wire.mcp import (
+    CAPABILITY,
+    IDENTIFIER,
+    INVALID_PARAMS,
+    LIST_METHOD,
+    METHOD_NOT_FOUND,
+    Entry,
+    Era,
+    Freshness,
+    Kind,
+)
 from hub.wire.modern import read_freshness
 from upstreams.session import Session
 
@@ -26,19 +37,33 @@ class Listing(Struct, frozen=True):
     """Why it is incomplete; "" when it is whole."""
     behind: Behind = NOBODY
     """The hubs it comes from."""
+    begun_at: float = float("-inf")
+    """When it was asked for; what changed since may not be in it."""
+    received_at: float = float("-inf")
+    """When its first page came, from which on its ttl counts."""
 
 
 async def walk(session: Session, kind: Kind) -> Listing:
     """Read all pages of one list; deadlines are the caller's. A cursor "" is like any other, none ends the walk (C-16).
 
-    What is too much, or goes in circles, ends the walk and keeps what came before it (F-P-16, F-P-17).
+    What is too much, or goes in circles, ends the walk and keeps what came before it (F-P-16, F-P-17). A cursor that is
+    not good any more starts it over, once (K-10).
 
     Raises:
         UpstreamProtocolError: a page is an error or no page.
         HubError: as `Session.request`.
     """
     if CAPABILITY[kind] not in session.facts.capabilities:
-        return Listing()
+        return Listing(begun_at=trio.current_time(), received_at=trio.current_time())
+    listing = await _walk(session, kind)
+    if listing is None:
+        listing = await _walk(session, kind, again=True)
+    assert listing is not None, "it is started over once"
+    return listing
+
+
+async def _walk(session: Session, kind: Kind, *, again: bool = False) -> Listing | None:
+    """As `walk`, from the first page to the last; None: it has to be started over."""
     list_ = _Gatherer(kind)
     params: dict[str, Raw] = {}
     seen: set[str] = set()
@@ -47,6 +72,8 @@ async def walk(session: Session, kind: Kind) -> Listing:
         if isinstance(reply, Failure):
             if reply.code == METHOD_NOT_FOUND:
                 return list_.listing(session.era)
+            if reply.code == INVALID_PARAMS and params and not again:
+                return None
             raise UpstreamProtocolError(f"{LIST_METHOD[kind]} failed: {reply.message[:200]} ({reply.code})")
         cursor = list_.take(reply.value)
         if cursor is None or list_.full:
@@ -70,11 +97,15 @@ class _Gatherer:
         self._ttl_ms: int | None = None
         self._public = True
         self._behind = NOBODY
+        self._begun_at = trio.current_time()
+        self._received_at: float | None = None
         self.full = False
         self.degraded = ""
 
     def take(self, page: Raw) -> str | None:
         """Add one page; its cursor."""
+        if self._received_at is None:
+            self._received_at = trio.current_time()
         try:
             members = open_object(page)
             items = members[self._kind.value]
@@ -108,4 +139,6 @@ class _Gatherer:
     def listing(self, era: Era) -> Listing:
         """What was gathered."""
         fresh = Freshness() if era is Era.LEGACY else Freshness(self._ttl_ms or 0, self._public)
-        return Listing(tuple(self._entries.values()), fresh, self.degraded, self._behind)
+        entries, begun_at = tuple(self._entries.values()), self._begun_at
+        received_at = begun_at if self._received_at is None else self._received_at
+        return Listing(entries, fresh, self.degraded, self._behind, begun_at, received_at)

@@ -6,7 +6,7 @@ place this one takes; then its own lists replace that once they have been read.
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
-from typing import Final
+from math import inf
 
 import trio
 from msgspec import structs
@@ -14,15 +14,13 @@ from msgspec import structs
 from hub.link.flag import Flag
 from hub.wire.legacy import ServerFacts
 from hub.wire.loops import all_behind, with_behind
-from hub.wire.mcp import Kind, Snapshot
+from hub.wire.mcp import Freshness, Kind, Snapshot
 from upstreams.lists import Listing
 from upstreams.onlooker import Nobody, Onlooker
+from upstreams.rereading import REFRESH_WAIT_S, Rereading
 from upstreams.status import empty_snapshot
 
 log = logging.getLogger(__name__)
-
-REFRESH_WAIT_S: Final = 1.5
-"""How long it may take to make sure that a list is what it was (bridging.md 13)."""
 
 
 class Offered:
@@ -46,9 +44,14 @@ class Offered:
         """Whether its lists have been read since it was last connected."""
         self.read_at = dict.fromkeys(Kind, trio.current_time())
         """When each list was read last; of one that is remembered, when this run began."""
+        self.begun_at = dict.fromkeys(Kind, -inf)
+        """And when it was asked for: changes since then are not in it for certain."""
+        self.freshness: Mapping[Kind, Freshness] = self.snapshot.freshness
+        """What the upstream said of it. `snapshot` stays as it is when only that differs."""
         self.stale: dict[Kind, trio.Event] = {}
         """Lists to be read again; whoever does so sets the events."""
         self.became_stale = Flag()
+        self.rereading = Rereading()
         self._on_change = on_change
         self._onlooker = onlooker or Nobody()
 
@@ -81,8 +84,10 @@ class Offered:
             await self.stale[kind].wait()
 
     def take(self, facts: ServerFacts, found: Mapping[Kind, Listing], degraded: Iterable[str]) -> bool:
-        """Replace the snapshot by one with these lists, the others staying; whether that changed anything."""
+        """Replace the snapshot by one with these lists, the others staying; whether that changed anything. Those that
+        were read again meanwhile stay, too."""
         old = self.snapshot
+        found = {kind: listing for kind, listing in found.items() if listing.begun_at >= self.begun_at[kind]}
         behind = all_behind(listing.behind for listing in found.values())
         new = Snapshot(
             upstream=old.upstream,
@@ -97,8 +102,10 @@ class Offered:
         )
         if new.degraded and new.degraded != old.degraded:
             log.warning("%s is degraded: %s", old.upstream, "; ".join(new.degraded))
-        self.read_at |= dict.fromkeys(found, trio.current_time())
-        changed, first = new != old, not self.listed
+        self.read_at |= {kind: listing.received_at for kind, listing in found.items()}
+        self.begun_at |= {kind: listing.begun_at for kind, listing in found.items()}
+        self.freshness = new.freshness
+        changed, first = not _say_the_same(new, old), not self.listed
         self.listed = True
         if changed:
             self.snapshot = new
@@ -112,6 +119,7 @@ class Offered:
         """Go by what another upstream offered, in whose place this one is, until its own lists have been read."""
         self.snapshot = structs.replace(old.snapshot, local=local)
         self.read_at = dict(old.read_at)
+        self.freshness = old.freshness
 
     def withdraw(self) -> None:
         """It offers nothing that hosts may see."""
@@ -123,3 +131,9 @@ class Offered:
         """Its `file` URIs mean files of this machine, or no longer."""
         if self.snapshot.local != local:
             self.snapshot = structs.replace(self.snapshot, local=local)
+
+
+def _say_the_same(new: Snapshot, old: Snapshot) -> bool:
+    """Whether they differ in nothing but how long each is good for."""
+    scopes = [{kind: fresh.public for kind, fresh in each.freshness.items()} for each in (new, old)]
+    return scopes[0] == scopes[1] and structs.replace(new, freshness=old.freshness) == old

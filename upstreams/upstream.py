@@ -36,6 +36,7 @@ from hub.wire.mcp import TOOLS_CALL, Era, Kind, Snapshot, era_of
 from upstreams.elders import Elders
 from upstreams.elicited import Elicitations
 from upstreams.finder import Finder
+from upstreams.freshness import declares_changes, has_expired, ttl_ms
 from upstreams.heard import Heard
 from upstreams.holdings import Holdings
 from upstreams.journal import Journal
@@ -44,6 +45,7 @@ from upstreams.offered import Offered
 from upstreams.onlooker import Onlooker, Onlooking
 from upstreams.place import Place
 from upstreams.pool import Memory, Opener, Pool
+from upstreams.rereading import Reading
 from upstreams.session import CallTimeouts
 from upstreams.standing import Standing
 from upstreams.status import Counts, UpstreamStatus, configured_transport, health, is_local
@@ -205,9 +207,37 @@ class Upstream:
         """The revision that calls of `caller` are likely made in; "" while nothing is known."""
         return self.elders.version() if self.elders.serve(caller) else self.snapshot.version
 
-    def age_ms(self, kind: Kind) -> int:
+    def ttl_ms(self, kind: Kind) -> int:
+        """How long hosts may go without asking again what it lists."""
+        told = self._is_told(kind)
+        return ttl_ms(self.snapshot, kind, self.offered.freshness.get(kind), age_ms=self._age_ms(kind), told=told)
+
+    def _age_ms(self, kind: Kind) -> int:
         """How long ago a list was read; of one that is known from an earlier run, how long this one lasts."""
         return int((trio.current_time() - self.offered.read_at[kind]) * 1000)
+
+    def _is_told(self, kind: Kind) -> bool:
+        """Whether the hub would have heard if a list were another by now than when it was read."""
+        main = self.pool.main
+        if main is None:
+            return False
+        since = main.watches.lists_told.get(kind, inf)
+        if main.session.era is Era.LEGACY:
+            since = main.watches.heard_since if declares_changes(self.snapshot, kind) else inf
+        return self.offered.begun_at[kind] >= since
+
+    def reread(self, kind: Kind) -> Reading | None:
+        """Have a list read anew that may be another by now; what to wait for, None: nothing.
+
+        Nobody waits for an upstream that is not there, nor for one that has not said what it offers.
+        """
+        offered = self.offered
+        if self.state is not State.CONNECTED or not offered.listed:
+            return None
+        fresh, told = offered.freshness.get(kind), self._is_told(kind)
+        if not has_expired(self.snapshot, kind, fresh, age_ms=self._age_ms(kind), told=told):
+            return None
+        return offered.rereading.ask(kind)
 
     def nudge(self) -> None:
         """As `Standing.nudge`."""
@@ -318,13 +348,16 @@ class Upstream:
         self.offered.changed(kinds)
 
     async def refresh(self, kind: Kind) -> None:
-        """As `Offered.refresh`, if it is there or tried.
+        """Have a list read from now on, and wait for that within reason, if the upstream is there or tried.
 
         Raises:
             UpstreamUnavailable: it is disabled.
         """
         self.standing.refuse_if_disabled()
-        if self.state in (State.CONNECTED, State.CONNECTING, State.RECONNECTING):
+        if self.state is State.CONNECTED and self.offered.listed:
+            if reading := self.offered.rereading.ask(kind, anew=True):
+                await reading.wait()
+        elif self.state in (State.CONNECTED, State.CONNECTING, State.RECONNECTING):
             await self.offered.refresh(kind)
 
     def _asked(self) -> None:

@@ -25,7 +25,7 @@ import trio
 
 from hub.link.exchange import Exchange, HubError, UpstreamLost
 from hub.wire.jsonrpc import Failure, raw
-from hub.wire.mcp import INVALID_PARAMS
+from hub.wire.mcp import INVALID_PARAMS, Kind
 from hub.wire.parts import MAX_URI_CHARS, wholes
 from upstreams.onlooker import Nobody, Onlooker
 
@@ -123,6 +123,10 @@ class Watches:
         self.missed = missed
         self.resets = 0
         """What was asked before the last of these is of no importance."""
+        self.lists_told: dict[Kind, float] = {}
+        """The lists of whose changes a modern upstream tells, and since when."""
+        self.heard_since = -inf
+        """Since when the upstream is heard when it says something unasked; `inf`: it is not."""
         self._onlooker = onlooker or Nobody()
         self._watches: dict[str, Watch] = {}
         self._hosts: Counter[Hashable] = Counter()
@@ -130,7 +134,6 @@ class Watches:
         """What changed lately that nobody had asked for by this name: parts of what the only host here watches."""
         self._let_go: dict[str, float] = {}
         """What was observed till lately, and until when the upstream may still speak of it for that reason."""
-        self._hears = True
         self._over = False
 
     def __repr__(self) -> str:
@@ -252,7 +255,7 @@ class Watches:
     def is_observed(self, uri: str) -> bool:
         """Whether the hub is told of changes of `uri`, by its own wish, now."""
         watch = self._watches.get(uri)
-        return watch is not None and watch.observed and watch.stand is Stand.LIVE and self._hears
+        return watch is not None and watch.observed and watch.stand is Stand.LIVE and self.heard_since < inf
 
     def neglect(self, uri: str) -> None:
         """It is observed no longer. If no host watches it, that is its end."""
@@ -274,9 +277,9 @@ class Watches:
 
     def hears(self, on: bool) -> None:
         """Whether the upstream is heard when it says something unasked. At first it is."""
-        if on == self._hears:
+        if on == (self.heard_since < inf):
             return
-        self._hears = on
+        self.heard_since = trio.current_time() if on else inf
         self.missed()
         if on:
             for watch in self.standing(Stand.LIVE):

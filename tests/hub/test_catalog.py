@@ -1,5 +1,6 @@
 import json
 import random
+from functools import partial
 from itertools import permutations
 
 import pytest
@@ -14,6 +15,7 @@ from hub.offers import quote_some
 from hub.seal import Sealer
 from hub.wire.jsonrpc import RemoteProtocolError, Result, encode_response, raw
 from hub.wire.mcp import IDENTIFIER, L1, L4, LEGACY_VERSIONS, LIST_METHOD, MODERN, Entry, Freshness, Kind, Snapshot
+from upstreams.freshness import in_full
 
 SEALER = Sealer(bytes(32))
 ALL_CAPABILITIES = {"tools": Raw(b"{}"), "prompts": Raw(b"{}"), "resources": Raw(b"{}")}
@@ -463,8 +465,12 @@ def modern(name, ttl_ms=None, public=False, **more):
     return snapshot(name, ["t"], version=MODERN, freshness={Kind.TOOL: Freshness(ttl_ms, public)}, **more)
 
 
+def left(snapshot, kind, age_ms):
+    return max(0, in_full(snapshot, kind) - age_ms)
+
+
 def fresh(catalog, kind=Kind.TOOL, age_ms=0):
-    result = json.loads(bytes(catalog.page(kind, MODERN, None, age_ms=lambda upstream, kind: age_ms)))
+    result = json.loads(bytes(catalog.page(kind, MODERN, None, ttl_ms=partial(left, age_ms=age_ms))))
     return result["ttlMs"], result["cacheScope"]
 
 
@@ -500,7 +506,7 @@ def test_freshness_runs_out_with_the_age_of_the_list():
 def test_each_part_of_a_merged_list_has_its_own_age():
     catalog = merged(modern("a", 5000, True), modern("b", 7000, True))
     ages = {"a": 1000, "b": 6500}
-    page = catalog.page(Kind.TOOL, MODERN, None, age_ms=lambda upstream, kind: ages[upstream])
+    page = catalog.page(Kind.TOOL, MODERN, None, ttl_ms=lambda of, kind: left(of, kind, ages[of.upstream]))
     assert json.loads(bytes(page))["ttlMs"] == 500
 
 

@@ -48,8 +48,13 @@ class Files:
             raise self.answer
         return self.answer
 
-    def age_ms(self, kind):
-        return 0
+    settling = False
+
+    def ttl_ms(self, kind):
+        return 60_000
+
+    def reread(self, kind):
+        return None
 
     def nudge(self):
         pass

@@ -811,14 +811,14 @@ async def test_a_list_that_cannot_be_read_leaves_the_others_and_is_tried_again(n
     assert upstream.status().degraded == ("tools could not be read in time",)
 
 
-async def test_lists_of_a_modern_server_are_read_again_when_their_time_is_over(nursery, autojump_clock):
+@pytest.mark.covers("K-7")
+async def test_lists_are_not_read_again_only_because_their_time_is_over(nursery, autojump_clock):
     fake = FakeUpstream(version=MODERN)
+    fake.ttl_ms = 1000
     there = await house(nursery, fake)
-    fake.lists["tools"] = tools("new")
-    await trio.sleep(59)
-    assert names(there["a"]) == ["echo"]
-    await trio.sleep(2)
-    assert names(there["a"]) == ["new"]
+    await trio.sleep(3600)
+    assert len(fake.conversation.of("tools/list")) == 1
+    assert there["a"].ttl_ms(Kind.TOOL) == 0
 
 
 # --- what else it hears and is told -----------------------------------------------------------------------------------
