@@ -59,7 +59,7 @@ class Directory(Protocol):
         """Raises: Unreachable."""
         ...
 
-    async def set(self, name: str, value: bytes, ttl_s: float) -> None:
+    async def put(self, name: str, value: bytes, ttl_s: float) -> None:
         """Raises: Unreachable."""
         ...
 

@@ -19,7 +19,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import trio
 from msgspec import structs
@@ -53,12 +53,15 @@ from hub.process import Faults, Watch, keep_to_itself
 from hub.projects import Allowed, Projects
 from hub.reload import Reloader
 from hub.revival import Revival
-from hub.seal import Sealer, Signer, load_keys
+from hub.seal import Keys, Sealer, Signer, keys_of, load_keys
 from hub.sockets import AlreadyRunning, bind_unix, take_lock
 from hub.starter import log_path
 from upstreams.last_known import LastKnown
 from upstreams.lifecycle import State
 from upstreams.orphans import MARKER, MAX_DEPTH, THIS_HUB, adopt, depth, kill_adopted, kill_marked, kill_orphans
+
+if TYPE_CHECKING:
+    from cache.redis import RedisStore
 
 log = logging.getLogger("hubd")
 
@@ -107,7 +110,10 @@ def run_serve(options: ServeOptions) -> int:
 
 async def serve_stdio(loaded: Loaded, read: Callable[[], Loaded]) -> None:
     """`hubd serve --stdio`: one host on standard input and output; ends when that host has gone."""
-    hub = Hub(loaded.config, Memory(state_path()), Sealer(load_keys(None)), last_known=_last_known())
+    given = loaded.config.sealing_key
+    keys = load_keys(None) if given is None else keys_of(given)
+    store = _store(loaded.config, keys)
+    hub = Hub(loaded.config, Memory(state_path()), Sealer(keys), last_known=_last_known())
     stdio = trio.StapledStream(trio.lowlevel.FdStream(os.dup(1)), trio.lowlevel.FdStream(os.dup(0)))
     with _signals() as signals:
         await sweep()
@@ -116,6 +122,9 @@ async def serve_stdio(loaded: Loaded, read: Callable[[], Loaded]) -> None:
             life.start_soon(Watch().run)
             async with trio.open_nursery() as nursery:
                 life.start_soon(_obey, signals, nursery.cancel_scope.cancel, _nothing, _nothing)
+                if store is not None:
+                    _share(hub, store)
+                    nursery.start_soon(store.run)
                 await nursery.start(hub.run)
 
                 async def apply(changed: Loaded, found: Difference) -> None:
@@ -155,10 +164,16 @@ async def serve_daemon(loaded: Loaded, read: Callable[[], Loaded]) -> None:
             _unix_listener(socket_path(), given) as lines,
             _unix_listener(control_path(), given_control) as control,
         ):
-            keys = load_keys(key_path())
-            hub = Hub(config, memory, Sealer(keys), last_known=_last_known(), projects=_projects)
-            revival = Revival(Signer(keys), Memory(sessions_path()), _wall)
-            daemon = _Daemon(hub, Front(hub, config, tcp, revival, movable=movable), loaded, read)
+            keys = load_keys(key_path()) if config.sealing_key is None else keys_of(config.sealing_key)
+            store = _store(config, keys)
+            revival = Revival(Signer(keys), Memory(sessions_path()), _wall, config.replica.name if store else "")
+            run = revival.run_id if store else ""
+            hub = Hub(config, memory, Sealer(keys), last_known=_last_known(), projects=_projects, run=run)
+            if store is not None:
+                _share(hub, store)
+            directory = None if store is None else store.directory
+            front = Front(hub, config, tcp, revival, movable=movable, directory=directory)
+            daemon = _Daemon(hub, front, loaded, read, store)
             await daemon.run(signals, lines, control)
     log.info("stopped")
 
@@ -167,6 +182,26 @@ async def sweep() -> None:
     """Kill what hubs of this user left behind that were killed themselves (F-D-03)."""
     if left := await trio.to_thread.run_sync(kill_orphans):
         log.warning("ended what a hub had left behind when it was killed itself (%d in all)", left)
+
+
+def _store(config: HubConfig, keys: Keys) -> "RedisStore | None":
+    """What this hub has in common with others, not connected yet; None: nothing.
+
+    Raises:
+        ConfigError: it cannot be used.
+    """
+    if config.cache.url is None:
+        return None
+    from cache.redis import RedisStore  # only who has one pays for it
+
+    return RedisStore(config.cache, Sealer(keys).derive("store"), trio.current_time)
+
+
+def _share(hub: Hub, store: "RedisStore") -> None:
+    """Have `hub` read from `store`, and hear what other hubs say there."""
+    hub.reads.use(store, store.facts)
+    store.on_stale = hub.reads.elsewhere
+    store.on_unvouched = hub.reads.unvouched
 
 
 def _last_known() -> LastKnown:
@@ -184,9 +219,17 @@ _wall = time.time  # noqa: TID251  # for what is kept, or shown to people
 class _Daemon:
     """A hub with its listeners."""
 
-    def __init__(self, hub: Hub, front: Front, loaded: Loaded, read: Callable[[], Loaded]) -> None:
+    def __init__(
+        self,
+        hub: Hub,
+        front: Front,
+        loaded: Loaded,
+        read: Callable[[], Loaded],
+        store: "RedisStore | None",
+    ) -> None:
         self._hub = hub
         self._front = front
+        self._store = store
         self._reloader = Reloader(
             loaded,
             read,
@@ -213,10 +256,13 @@ class _Daemon:
             life.start_soon(_obey, signals, self._asked.set, self._patience.cancel, self._reloader.request)
             life.start_soon(systemd.pulse, self._summary)
             async with trio.open_nursery() as nursery:
+                if self._store is not None:
+                    nursery.start_soon(self._store.run)
                 await nursery.start(self._hub.run)
                 await nursery.start(self._front.run)
                 await nursery.start(self._lines.serve, lines)
-                await nursery.start(serve_control, control, _Controls(self._hub, self._watch, self._reloader))
+                controls = _Controls(self._hub, self._front, self._watch, self._reloader)
+                await nursery.start(serve_control, control, controls)
                 announce(*self._front.address, self._hub.config)
                 systemd.notify("READY=1", f"STATUS={self._summary()}")
                 await self._reload_until_asked()
@@ -296,8 +342,9 @@ async def _unix_listener(path: Path, given: socket.socket | None) -> AsyncIterat
 class _Controls:
     """What the control socket may ask of this daemon."""
 
-    def __init__(self, hub: Hub, watch: Watch, reloader: Reloader) -> None:
+    def __init__(self, hub: Hub, front: Front, watch: Watch, reloader: Reloader) -> None:
         self._operator = Operator(hub)
+        self._front = front
         self._watch = watch
         self._reloader = reloader
         self._faults = Faults()
@@ -310,7 +357,13 @@ class _Controls:
         self.journal = self._operator.journal
 
     async def status(self) -> dict[str, object]:
-        more = {"config": self._reloader.status(), "loop": self._watch.facts(), "faults": self._faults.count}
+        more: dict[str, object] = {
+            "config": self._reloader.status(),
+            "loop": self._watch.facts(),
+            "faults": self._faults.count,
+        }
+        if self._front.replicas is not None:
+            more["replica"] = self._front.replicas.facts()
         return {**await self._operator.status(), **more}
 
     async def reload(self) -> dict[str, object]:

@@ -161,7 +161,7 @@ class Replicas:
         now = trio.current_time()
         lapsed = now >= self._until
         try:
-            await self._directory.set(f"replica/{self.me.run}", msgspec.json.encode(self.me), LIVES_S)
+            await self._directory.put(f"replica/{self.me.run}", msgspec.json.encode(self.me), LIVES_S)
             if self._leaving:  # meanwhile
                 await self._directory.delete(f"replica/{self.me.run}")
             self._until = now + LIVES_S
@@ -178,7 +178,7 @@ class Replicas:
 
     async def _begin(self) -> bytes | None:
         """The directory is empty: nobody is taken for dead before all were able to register."""
-        await self._directory.set(_YOUNG, b"1", YOUNG_S)
+        await self._directory.put(_YOUNG, b"1", YOUNG_S)
         await self._directory.swap(_BEGAN, None, secrets.token_bytes(8), CLAIM_S)
         return await self._directory.get(_BEGAN)
 
@@ -308,7 +308,7 @@ class Replicas:
     async def _flush(self) -> None:
         while self._notes:
             name, value = next(iter(self._notes.items()))
-            await self._directory.set(name, value, NOTE_S)
+            await self._directory.put(name, value, NOTE_S)
             if self._notes.get(name) is value:
                 del self._notes[name]
 

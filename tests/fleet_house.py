@@ -55,7 +55,7 @@ class Facts:
         self.asked.append(name)
         return self._there(name)
 
-    async def set(self, name: str, value: bytes, ttl_s: float) -> None:
+    async def put(self, name: str, value: bytes, ttl_s: float) -> None:
         await trio.lowlevel.checkpoint()
         self._there(name)
         self.values[name] = value, trio.current_time() + ttl_s
