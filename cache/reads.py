@@ -19,7 +19,7 @@ from typing import Final
 import msgspec
 import trio
 
-from cache.facts import CacheFacts
+from cache.facts import CacheFacts, StoreFacts
 from cache.flight import Flight, Released
 from cache.index import is_followed
 from cache.keeping import Keeping, Onlooker, everyones
@@ -88,6 +88,11 @@ class Reads:
                 await trio.sleep_forever()
         finally:
             self._nursery = None
+
+    def use(self, shared: Shared, facts: Callable[[], StoreFacts]) -> None:
+        """Keep in `shared`, too, what hubs may have in common. Before anything is read."""
+        self._keeping.shared = shared
+        self._keeping.store_facts = facts
 
     def adjust(self, config: CacheConfig) -> None:
         """Take over other settings; how hubs share a store is not among them."""

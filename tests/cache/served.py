@@ -1,0 +1,138 @@
+"""An upstream for tests of the cache alone: what it says is in the hands of the test."""
+
+from typing import Any
+
+import trio
+
+from cache.reads import Reads
+from config.schema import CacheConfig, UpstreamConfig
+from hub.link.exchange import Caller, Exchange, Identity, Operation, Tenant, UpstreamUnavailable
+from hub.wire.jsonrpc import Reply, Result, peek_str, raw
+from hub.wire.mcp import L4, MODERN, RESOURCES_READ, Era, Snapshot, era_of
+
+
+class Watches:
+    """What is watched over a session: all that is asked for, at once, unless `agrees` says otherwise."""
+
+    def __init__(self, server: "Served") -> None:
+        self.server = server
+        self.agrees = True
+        self.slow_s = 0.0
+        self.live: set[str] = set()
+        self.asked: list[str] = []
+
+    async def observe(self, uri: str) -> bool:
+        self.asked.append(uri)
+        await trio.sleep(self.slow_s)
+        if self.agrees and uri not in self.live:
+            self.live.add(uri)
+            self.server.says.confirmed(uri)
+        return self.agrees
+
+    def is_observed(self, uri: str) -> bool:
+        return uri in self.live
+
+    def neglect(self, uri: str) -> None:
+        self.live.discard(uri)
+
+
+class Session:
+    def __init__(self, era: Era) -> None:
+        self.era = era
+
+
+class Place:
+    def __init__(self, server: "Served", tenant: Tenant | None = None) -> None:
+        self.tenant = tenant
+        self.session = Session(era_of(server.version))
+        self.watches = Watches(server)
+
+
+class Host:
+    """One that waits: what it heard, and its answers to questions."""
+
+    def __init__(self, principal: str = "alice", label: str = "desk", *, token: bool = False) -> None:
+        self.caller = Caller(Identity(principal, label), MODERN, {}, conversation=1, lasting=True)
+        self.wants_progress = token
+        self.heard: list[Any] = []
+        self.asked: list[Any] = []
+
+    def progress(self, params: Any) -> None:
+        self.heard.append(params)
+
+    def log(self, params: Any) -> None:
+        self.heard.append(params)
+
+    async def ask(self, question: Any) -> Reply:
+        self.asked.append(question)
+        return Result(raw("yes"))
+
+
+class Served:
+    """An upstream. What is read is the number of the read, unless `on_read` says otherwise."""
+
+    def __init__(self, version: str = L4, *, name: str = "files", **config: Any) -> None:
+        self.name = name
+        self.version = version
+        self.config = UpstreamConfig(**{"url": "https://example.com/mcp", **config})
+        self.capabilities = {"resources": raw({"subscribe": True})}
+        self.more: dict[str, Any] = {}
+        """Members of every result."""
+        self.reads: list[str] = []
+        self.exchanges: list[Exchange] = []
+        self.on_read: Any = None
+        self.gate: trio.Event | None = None
+        """What reads wait for."""
+        self.cancelled = 0
+        self.ends_s = 0.0
+        """How long it takes to cancel a read."""
+        self.place: Place | None = Place(self)
+        self.places: dict[Tenant, Place] = {}
+        """Of hosts that have one of their own."""
+        self.says: Any = None
+        """Its onlooker."""
+        self.away = False
+
+    @property
+    def snapshot(self) -> Snapshot:
+        return Snapshot(self.name, self.version, self.capabilities, {}, "", {}, {}, local=False)
+
+    def place_of(self, caller: Caller) -> Place | None:
+        return self.places.get(caller.tenant, self.place)
+
+    def result(self, uri: str, text: object) -> Result:
+        kind = {"resultType": "complete"} if era_of(self.version) is Era.MODERN else {}
+        return Result(raw({**kind, "contents": [{"uri": uri, "text": str(text)}], **self.more}))
+
+    async def call(self, operation: Operation, exchange: Exchange) -> Reply:
+        uri = peek_str(operation.params["uri"]) or ""
+        self.reads.append(uri)
+        self.exchanges.append(exchange)
+        text = len(self.reads)
+        if self.away:
+            raise UpstreamUnavailable("It is away", upstream=self.name)
+        try:
+            if self.gate is not None:
+                await self.gate.wait()
+        except trio.Cancelled:
+            self.cancelled += 1
+            with trio.CancelScope(shield=True):
+                await trio.sleep(self.ends_s)
+            raise
+        if self.on_read is not None:
+            return await self.on_read(operation, exchange)
+        return self.result(uri, text)
+
+
+def read_of(uri: str = "note://a", **more: object) -> Operation:
+    """A read of a resource."""
+    return Operation(RESOURCES_READ, {"uri": raw(uri), **{name: raw(value) for name, value in more.items()}})
+
+
+async def reads_of(nursery: trio.Nursery, *servers: Served, shared: Any = None, **config: Any) -> Reads:
+    """A cache that runs."""
+    reads = Reads(CacheConfig(**config), key=b"k" * 32, shared=shared)
+    for server in servers:
+        server.says = reads.onlooker(server)
+    await nursery.start(reads.run)
+    return reads
