@@ -38,6 +38,10 @@ log = logging.getLogger("hubd.replicas")
 LIVES_S: Final = 15.0
 """How long a hub is taken to be there that says nothing more."""
 RENEW_S: Final = 5.0
+RETRY_S: Final = 0.5
+"""How often to try to register while that fails."""
+START_S: Final = 3.0
+"""How long after the start of a hub the directory is waited for, if a request depends on it."""
 YOUNG_S: Final = 8.0
 TEND_S: Final = 60.0
 """How often claims are looked after: a full store may drop them."""
@@ -109,6 +113,8 @@ class Replicas:
         """Until when this hub is registered."""
         self._began: bytes | None = None
         self._tend_at = 0.0
+        self._ready = trio.Event()
+        self._wait_until: float | None = None
         self._leaving = False
         self._reached = False
 
@@ -142,8 +148,16 @@ class Replicas:
             nursery.start_soon(self._write_notes)
             task_status.started()
             while True:
-                await trio.sleep(RENEW_S)
+                await trio.sleep(RENEW_S if self._reached else RETRY_S)
                 await self._renew()
+
+    async def ready(self) -> None:
+        """Wait until the directory was reached once, but for no longer than `START_S` after the first who waits."""
+        if not self._ready.is_set():
+            if self._wait_until is None:
+                self._wait_until = trio.current_time() + START_S
+            with trio.move_on_at(self._wait_until):
+                await self._ready.wait()
 
     async def leave(self) -> None:
         """Be registered no more, so that others take over at once. Takes at most `LEAVE_S`; raises nothing."""
@@ -170,6 +184,7 @@ class Replicas:
                 if await self._sign_roster():
                     break
             self._reached = True
+            self._ready.set()
             if lapsed or began != self._began or now >= self._tend_at:
                 await self._tend(everything=lapsed)
                 self._began, self._tend_at = began, now + TEND_S

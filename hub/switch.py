@@ -101,6 +101,7 @@ class Switch:
             Refused: nobody can, now or at all.
         Cancellation: as `Forwarder.send`.
         """
+        await self.replicas.ready()
         broken: list[str] = []
         dead: set[str] = set()
         for _ in range(TRIES):
