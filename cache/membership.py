@@ -10,18 +10,20 @@ import importlib
 import random
 from collections.abc import Callable
 from functools import partial
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import trio
 
 from cache.address import Address
 from cache.bus import BEAT_S, Bus
-from cache.link import Link, Refused
-from cache.scripts import Layout, look_for
+from cache.scripts import Layout, Refused, look_for, voiding
 from cache.shared import Unreachable
 from cache.standing import Standing
 from cache.unwritten import Unwritten
 from cache.vault import Vault
+
+if TYPE_CHECKING:
+    from cache.link import Link
 
 PAUSE_S: Final = (0.5, 30.0)
 """Between attempts to connect: at first, and at most."""
@@ -62,12 +64,12 @@ class Membership:
 
     async def run(self) -> None:
         """Keep a link alive until cancelled."""
-        await trio.to_thread.run_sync(importlib.import_module, "coredis.connection")  # 0.2 s that nobody waits for
+        link = await trio.to_thread.run_sync(importlib.import_module, "cache.link")  # 0.2 s that nobody waits for
         pause_s = PAUSE_S[0]
         while True:
             began = self._clock()
             try:
-                reason = await Link(self._address).run(self._serve)
+                reason = await link.Link(self._address).run(self._serve)
             finally:
                 self.link = None
                 self._unvouched()
@@ -77,7 +79,7 @@ class Membership:
             await trio.sleep(pause_s * random.uniform(0.75, 1.0))
             pause_s = min(pause_s * 2, PAUSE_S[1])
 
-    async def _serve(self, link: Link) -> None:
+    async def _serve(self, link: "Link") -> None:
         self.layout = Layout(self._vault, link.run_id)
         self.bus.begin(self.layout.channel, self._clock())
         try:
@@ -97,7 +99,7 @@ class Membership:
             nursery.start_soon(self._write, link)
             nursery.start_soon(self._beat, link)
 
-    def _hear(self, link: Link, sealed: bytes) -> None:
+    def _hear(self, link: "Link", sealed: bytes) -> None:
         foreign = self.bus.foreign
         message = self.bus.hear(sealed, self._clock())
         if self.bus.foreign > foreign:
@@ -107,7 +109,7 @@ class Membership:
                 self.on_stale(message.source, uri)
         self._vouch(link)
 
-    def _vouch(self, link: Link) -> None:
+    def _vouch(self, link: "Link") -> None:
         if self._vouched or link is not self.link or self.unwritten or not self.bus.is_proven:
             return
         self.on_unvouched()  # what was kept since the link was lost, nobody could have told us of
@@ -119,7 +121,7 @@ class Membership:
             self._vouched = False
             self.on_unvouched()
 
-    async def _beat(self, link: Link) -> None:
+    async def _beat(self, link: "Link") -> None:
         """Say that this hub is there, and end the link when it does not hear so."""
         while True:
             at = self._clock()
@@ -132,8 +134,8 @@ class Membership:
             if self.bus.is_deaf(self._clock()):
                 return link.fail("what hubs say there does not arrive")
 
-    async def _write(self, link: Link) -> None:
-        """Write what is to be invalidated, in the order in which it was."""
+    async def _write(self, link: "Link") -> None:
+        """Write what is to be invalidated, and tell the others."""
         while True:
             await self._rung.wait()
             self._rung = trio.Event()
@@ -145,19 +147,13 @@ class Membership:
                 self.unwritten.written()
                 self._vouch(link)
 
-    async def _write_taken(self, link: Link, taken: dict[str, set[str] | None]) -> None:
+    async def _write_taken(self, link: "Link", taken: dict[str, set[str] | None]) -> None:
         """Raises: Unreachable; then it may have been written or not."""
-        commands: list[tuple[bytes | str | int, ...]] = [(b"MULTI",)]
+        commands = []
         for source, uris in taken.items():
-            tokens = self.layout.tokens(source)
-            if uris is None:
-                commands.append((b"UNLINK", tokens))
-            else:
-                fields = dict.fromkeys(field for uri in uris for field in self.layout.voids(uri))
-                commands.append((b"HDEL", tokens, *fields))
+            fields = dict.fromkeys(field for uri in uris or () for field in self.layout.voids(uri))
             said = self.bus.say(source, None if uris is None else tuple(sorted(uris)))
-            commands.append((b"PUBLISH", self.bus.channel, said))
-        answers = await link.ask_all([*commands, (b"EXEC",)])
-        for answer in [*answers, *(answers[-1] if isinstance(answers[-1], list) else ())]:
+            commands.append(voiding(self.layout.tokens(source), fields, self.bus.channel, said))
+        for answer in await link.ask_all(commands):
             if isinstance(answer, Exception):
                 raise Unreachable(f"what became stale cannot be written: {answer}")

@@ -19,9 +19,8 @@ from msgspec import Raw, Struct
 from cache.address import address_of, require_client
 from cache.directory import RedisDirectory
 from cache.facts import StoreFacts
-from cache.link import Refused
 from cache.membership import Membership
-from cache.scripts import HASH_TTL_S, look_for
+from cache.scripts import HASH_TTL_S, Refused, look_for
 from cache.shared import Ticket, Unreachable
 from cache.subject import EVERYONE, Entry
 from cache.vault import OVERHEAD_BYTES, Vault

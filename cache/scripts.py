@@ -10,8 +10,10 @@ All names begin with the namespace of the hubs' key and the id of this run of th
 brings back is found by nobody.
 """
 
+from collections.abc import Iterable
 from typing import Final
 
+from cache.shared import Unreachable
 from cache.vault import Vault
 from hub.wire.parts import MAX_URI_CHARS, wholes
 
@@ -67,6 +69,18 @@ return found
 of two entries without stamp ("": none), then fields. Returns the stamp, the server's time in seconds and microseconds,
 and two values: bytes, false for none, -1 for what cannot be one. An error: a missing token could not be made."""
 
+VOID: Final = b"""
+if #ARGV > 2 then
+    redis.call('HDEL', KEYS[1], unpack(ARGV, 3))
+else
+    redis.call('UNLINK', KEYS[1])
+end
+return redis.call('PUBLISH', ARGV[1], ARGV[2])
+"""
+"""KEYS: the hash. ARGV: the channel, the message, then the fields to delete; none: all. Returns how many listen.
+
+It is no transaction (MULTI): a server that is full refuses all that is said in one, but lets scripts delete."""
+
 SWAP: Final = b"""
 local now = redis.call('GET', KEYS[1])
 if now ~= (ARGV[1] ~= '' and ARGV[1]) then return 0 end
@@ -74,6 +88,20 @@ redis.call('SET', KEYS[1], ARGV[2], 'PX', ARGV[3])
 return 1
 """
 """KEYS: the name. ARGV: what is there now ("": nothing), what is to be there, milliseconds. Returns 1: done."""
+
+
+class Refused(Unreachable):
+    """The server answered, with an error."""
+
+    def __init__(self, code: str, text: str) -> None:
+        super().__init__(f"{code} {text}")
+        self.code = code
+        """Such as `OOM`, `READONLY`, `NOPERM`."""
+
+
+def voiding(hash: str, fields: Iterable[str], channel: str, message: bytes) -> list[bytes | str | int]:
+    """The command for `VOID`."""
+    return [b"EVAL", VOID, 1, hash, channel, message, *fields]
 
 
 def look_for(hash: str, fields: list[str], names: list[str], token: str, max_bytes: int) -> list[bytes | str | int]:

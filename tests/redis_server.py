@@ -115,7 +115,7 @@ def redis_server(
 
 
 class Told(logging.Handler):
-    """What a store tells and logs, in order: ("stale", source, uri), ("gap",), (level, text)."""
+    """What a store tells and stores log, in order: ("stale", source, uri), ("gap",), (level, text)."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -150,12 +150,23 @@ class Store(RedisStore):
         self.told = Told()
         self.on_stale = lambda source, uri: self.told.tell("stale", source, uri)
         self.on_unvouched = lambda: self.told.tell("gap")
+        unwritten = self._member.unwritten
+        forget = unwritten.written
+        unwritten.written = lambda: (forget(), self.told.tell("written"))
 
     async def until_vouched(self) -> None:
         await self.told.until(lambda: self.vouched)
 
     async def until_away(self) -> None:
-        await self.told.until(lambda: self.facts().state == "away" and self.told.said("WARNING"))
+        await self.told.until(lambda: self.facts().state == "away" and self._standing._said_away)
+
+    async def until_gaps(self, count: int) -> None:
+        """Each store begins with one; each time in which it hears nobody brings two."""
+        await self.told.until(lambda: self.told.news.count(("gap",)) == count)
+
+    async def until_written(self) -> None:
+        """What was invalidated is so for every hub."""
+        await self.told.until(lambda: not self._member.unwritten)
 
     async def ticket(self, source: str = "s", uri: str = "a://x/y", owner: str = "ann"):
         """What a reading may be kept under now; there is nothing kept."""

@@ -1,0 +1,282 @@
+"""What happens when the shared store is away, slow, restarted, restored or cut off: misses, and it comes back."""
+
+import random
+import time
+
+import pytest
+import trio
+import trio.testing
+from redis_server import RedisServer, Relay, Store, elapsed_ms, entry, redis_server, stores
+
+from cache.address import Address
+from cache.link import Link
+from cache.scripts import look_for
+from cache.shared import Unreachable
+
+pytestmark = pytest.mark.real
+
+
+@pytest.fixture
+def server(tmp_path):
+    with redis_server(tmp_path) as server:
+        yield server
+
+
+@pytest.mark.covers("F-X-01")
+async def test_it_is_down_at_start_and_comes_later(tmp_path):
+    server, store = RedisServer(tmp_path), None
+    try:
+        store = Store(server.url)
+        async with stores(store, vouched=False):
+            await store.until_away()
+            assert store.facts().reason == "No such file or directory"
+            assert store.facts().state == "away"
+            assert not store.vouched
+            assert await store.look("s", "a://x/y", "ann") == (None, None)
+            store.invalidate("s", "a://x/y")
+            server.start()
+            await store.until_vouched()
+            assert store.facts().state == "connected"
+            assert store.facts().reason == ""
+            await store.keep()
+            assert await store.found() == "value"
+            assert len(store.told.said("WARNING")) == len(store.told.said("INFO")) == 1
+    finally:
+        server.stop()
+
+
+@pytest.mark.covers("F-X-02")
+async def test_a_slow_one_costs_little_and_is_left_alone(server, monkeypatch):
+    monkeypatch.setattr("cache.standing.BYPASS_S", 0.5)
+    store = Store(server.url, budget_s=0.05)
+    async with stores(store):
+        await store.keep()
+        ticket = await store.ticket(uri="a://other")
+        server.pause()
+        for _ in range(4):
+            began = time.perf_counter()
+            assert await store.look("s", "a://x/y", "ann") == (None, None)
+            assert 45 < elapsed_ms(began) < 200
+        await store.put(ticket, "s", "a://other", "ann", entry())
+        assert (store.facts().late, store.facts().dropped, store.facts().bypasses) == (5, 1, 1)
+        assert store.facts().state == "slow"
+        began = time.perf_counter()
+        for _ in range(100):
+            assert await store.look("s", "a://x/y", "ann") == (None, None)
+        assert elapsed_ms(began) < 100
+        await trio.sleep(0.5)
+        assert await store.look("s", "a://x/y", "ann") == (None, None)  # one is enough to see that it still is
+        assert (store.facts().late, store.facts().bypasses) == (6, 2)
+        server.resume()
+        await trio.sleep(0.5)
+        assert await store.found() == "value"  # and no answer that came late was taken for that of another
+        assert store.facts().state == "connected"
+        assert store.vouched
+        assert [text.rsplit(" ", 4)[-1] for text in store.told.said("WARNING")] == ["then"]
+        assert len(store.told.said("INFO")) == 2
+
+
+@pytest.mark.covers("F-X-02")
+async def test_one_that_hangs_is_lost_and_found_again(server):
+    store = Store(server.url)
+    async with stores(store):
+        await store.keep()
+        gaps = store.told.news.count(("gap",))
+        server.pause()
+        began = trio.current_time()
+        await store.until_away()
+        assert 2 < trio.current_time() - began < 5
+        assert not store.vouched
+        assert store.told.news.count(("gap",)) == gaps + 1
+        assert await store.look("s", "a://x/y", "ann") == (None, None)
+        with pytest.raises(Unreachable, match="is away"):
+            await store.directory.get("x")
+        server.resume()
+        await store.until_vouched()
+        assert store.told.news.count(("gap",)) == gaps + 2
+        assert await store.found() == "value"
+        assert len(store.told.said("WARNING")) == 1
+
+
+@pytest.mark.covers("F-X-03")
+@pytest.mark.parametrize("restored", [False, True])
+async def test_after_a_restart_nothing_is_believed(server, restored):
+    one, other = Store(server.url), Store(server.url)
+    async with stores(one, other):
+        await one.keep()
+        await one.directory.put("replica/1", b"http://h", 100)
+        assert await other.found() == "value"
+        if restored:
+            server.do("SAVE")
+        server.stop()
+        await one.until_away()
+        await other.until_away()
+        one.invalidate("s", "a://x/y")  # nobody can be told now
+        assert not one.vouched
+        server.start()
+        assert bool(server.keys("*:e:*")) is restored
+        for store in (one, other):
+            await store.until_gaps(3)
+            await store.until_vouched()
+        assert len(one.told.said("WARNING")) == 2  # of two stores, one each
+        assert len(one.told.said("INFO")) == 4
+        await one.until_written()
+        assert await one.found() is None
+        assert await other.found() is None
+        assert await other.directory.get("replica/1") is None
+        await one.keep("anew")
+        assert await other.found() == "anew"
+        assert one.facts().altered == other.facts().altered == 0
+
+
+@pytest.mark.covers("F-X-03")
+async def test_losing_all_data_is_a_miss(server):
+    one, other = Store(server.url), Store(server.url)
+    async with stores(one, other):
+        await one.keep()
+        ticket = await one.ticket(uri="a://z")
+        server.do("FLUSHALL")
+        assert await other.found() is None
+        await one.put(ticket, "s", "a://z", "ann", entry("of a reading from before"))
+        assert await other.found(uri="a://z") is None
+        await one.keep("anew")
+        assert await other.found() == "anew"
+        assert one.vouched
+        assert not one.told.said("WARNING")
+
+
+@pytest.mark.covers("F-X-05")
+@pytest.mark.parametrize("kind", ["pubsub", "normal"])
+async def test_a_connection_that_is_killed_is_replaced(server, kind):
+    one, other = Store(server.url), Store(server.url)
+    async with stores(one, other):
+        await one.keep()
+        assert server.do("CLIENT", "KILL", "TYPE", kind) >= 2
+        for store in (one, other):
+            await store.until_gaps(3)
+            await store.until_vouched()
+        assert await other.found() == "value"
+        one.invalidate("s", "a://x/y")
+        await other.told.until(lambda: ("stale", "s", "a://x/y") in other.told.news)
+        assert await other.found() is None
+        assert len(one.told.said("WARNING")) == 2  # of two stores, one each
+
+
+async def test_what_could_not_be_written_is_found_by_nobody_here(server, nursery):
+    """A hub that cannot tell others goes by what it knows itself, and tells them as soon as it can."""
+    relay = Relay(server.socket)
+    await nursery.start(relay.run)
+    far, near = Store(relay.url), Store(server.url)
+    async with stores(far, near):
+        await near.keep()
+        await relay.cut()
+        far.invalidate("s", "a://x/y")
+        assert await far.found() is None
+        await far.until_vouched() if not far.vouched else None
+        await near.told.until(lambda: ("stale", "s", "a://x/y") in near.told.news)
+        assert await near.found() is None
+        await far.until_vouched()
+        assert await far.found() is None
+
+
+@pytest.mark.covers("F-X-05")
+async def test_no_answer_is_ever_that_of_another_request(server, nursery):
+    """The connection is cut after each byte of the answers: each request gets its own, or none."""
+    relay = Relay(server.socket)
+    await nursery.start(relay.run)
+    values = {f"k{n}": b"value %d\r\n$4\r\n" % n * n for n in range(6)}
+    for name, value in values.items():
+        server.do("SET", name, value)
+    server.do("SET", "n" + server.do("EVAL", "return redis.sha1hex('t t')", 0).decode(), b"kept")
+    server.do("HSET", "h", "*", "t", "sx", "t")
+    cuts, answered = 0, 0
+
+    async def serve(link: Link) -> None:
+        nonlocal cuts, answered
+        relay.limit = limit
+
+        async def get(name: str) -> None:
+            nonlocal answered
+            try:
+                assert await link.ask(b"GET", name) == values[name]
+                answered += 1
+            except Unreachable:
+                pass
+
+        async def look() -> None:
+            try:
+                found = await link.ask(*look_for("h", ["*", "sx"], ["n", ""], "new", 100))
+                assert found[3:] == [b"kept", None]
+            except Unreachable:
+                pass
+
+        async with trio.open_nursery() as asking:
+            for name in values:
+                asking.start_soon(get, name)
+            asking.start_soon(look)
+
+    limit = 0
+    while cuts == limit:  # until nothing was cut
+        limit += 1
+        reason = await Link(Address(host="127.0.0.1", port=relay.port)).run(serve)
+        if reason != "it is of no more use":
+            cuts += 1
+    assert limit > 300
+    assert answered > limit
+
+
+@pytest.mark.covers("F-X-05")
+async def test_a_link_that_is_cut_while_it_is_made_says_why(server, nursery):
+    relay = Relay(server.socket)
+    await nursery.start(relay.run)
+
+    made = False
+
+    async def serve(link: Link) -> None:
+        nonlocal made
+        made = True
+
+    reasons, limit = set(), 1
+    while not made:
+        relay.limit = limit
+        reasons.add(await Link(Address(host="127.0.0.1", port=relay.port)).run(serve))
+        limit += 1 if limit < 40 else 41
+    assert limit > 1000
+    assert "" not in reasons
+
+
+@pytest.mark.covers("F-X-05")
+async def test_those_who_give_up_leave_no_answer_to_others(server):
+    for n in range(20):
+        server.do("SET", f"k{n}", f"value {n}" * n * 50)
+    chance = random.Random(5)
+    got = 0
+
+    async def ask(link: Link, n: int) -> None:
+        nonlocal got
+        with trio.move_on_after(chance.uniform(0, 0.002)):
+            assert await link.ask(b"GET", f"k{n}") == (f"value {n}" * n * 50).encode()
+            got += 1
+
+    async def serve(link: Link) -> None:
+        for _ in range(40):
+            async with trio.open_nursery() as nursery:
+                for n in range(20):
+                    nursery.start_soon(ask, link, n)
+
+    assert await Link(Address(path=str(server.socket))).run(serve) == "it is of no more use"
+    assert 20 < got < 800
+
+
+async def test_cancelling_at_any_time_leaves_nothing(server):
+    """Nothing hangs, and no task or connection stays."""
+    for checkpoints in range(0, 120, 3):
+        store = Store(server.url)
+        with trio.CancelScope() as scope:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(store.run)
+                for _ in range(checkpoints):
+                    await trio.lowlevel.checkpoint()
+                scope.cancel()
+        assert scope.cancelled_caught
+        assert not store.vouched
