@@ -163,7 +163,7 @@ async def test_without_the_directory_hosts_are_told_to_come_again(fleet):
     assert (await host.call("echo")).status == 200
 
 
-async def test_a_hub_knows_its_own_earlier_runs_without_the_directory(nursery, tmp_path):
+async def test_a_hub_knows_its_own_earlier_runs_without_the_directory(autojump_clock, nursery, tmp_path):
     fleet = Fleet(nursery, tmp_path)
     a, b = await two(fleet)
     host = await a.host()
