@@ -7,6 +7,7 @@
     welcome         what the hub says of itself
     catalog         what hosts see of all upstreams (offers: of one), and the way back
     naming          one name or URI and back; uris, rewrite, apps beside it; seal: what only this hub can read
+    lists           the same brought up to date when a host asks, and how long it is good
     notify          the one consumer of upstream changes: rebuild, swap, tell
     subscriptions   what hosts want to be told of unasked; listeners: the streams of modern hosts
     registry        who is attached; serving: one request; downstream: over lines; http_session: over legacy HTTP

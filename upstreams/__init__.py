@@ -6,13 +6,15 @@ Then, as needed:
 
 - how it stands with an upstream: `standing` (whether it is there), `heard` (what it says unasked), `journal` and
   `chronicle` (what became of it), `mask` (without secrets), `status` (what is shown of it, pure);
-- what it offers: `offered` (as far as is known), `lists` (read page by page), `last_known` (in an earlier run);
+- what it offers: `offered` (as far as is known), `lists` (read page by page), `rereading` (when somebody asks),
+  `freshness` (how long that is good, pure), `last_known` (in an earlier run);
 - whose session: `sharing` (what is configured, pure), `place` (one session, open to end), `pool` (which serves which
   host), `pacing` (how soon after the last), `elders` (those in the handshake era with servers of both), `finder` (how a
   call comes by one);
 - what upstreams ask: `attribution` (whose question, pure), `running` (the operation it belongs to), `questions` (from
   arrival to answer), `elicited` (visits to pages that are done), `task_tokens` (progress of tasks);
-- what hosts watch: `watches` (over one session), `holdings` (over which), `listening` (of modern upstreams).
+- what hosts watch: `watches` (over one session), `holdings` (over which), `subscribing` and `listening` (how upstreams
+  of either era are told), `onlooker` (who hears of changes first).
 
 And one transport:
 

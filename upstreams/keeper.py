@@ -190,7 +190,8 @@ class Tenure:
         while more:
             found: dict[Kind, Listing] = {}
             await self._read_one(kind, found)
-            self._take(found)
+            if self._take(found) is None:
+                return
             self._unread -= found.keys()
             more = self._upstream.offered.rereading.done(kind)
 

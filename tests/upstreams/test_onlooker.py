@@ -441,6 +441,52 @@ async def test_a_session_that_one_host_goes_on_with_is_that_hosts(autojump_clock
 # --- over HTTP --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.covers("N-17")
+async def test_a_legacy_server_vouches_for_nothing_while_its_stream_is_broken(nursery):
+    script = Script(capabilities={"resources": {"subscribe": True}, "tools": {}})
+    streams, news, broken = [], trio.Event(), trio.Event()
+
+    async def agree(request: PeerRequest, talk: Talk) -> None:
+        await talk.reply(request.result({}))
+
+    async def listen(request: PeerRequest, talk: Talk) -> None:
+        await talk.stream()
+        await talk.event(None, id=f"e{len(streams)}", retry=20)
+        streams.append(talk)
+        if len(streams) > 1:
+            await talk.hang()
+        await broken.wait()
+        await talk.cut()
+
+    class Waiting(Ears):
+        """An onlooker that one can wait for."""
+
+        def lost(self, tenant):
+            super().lost(tenant)
+            news.set()
+
+    script.on |= {"resources/subscribe": agree, "GET": listen}
+    async with http_peer(script) as peer:
+        supervisor = Supervisor(Memory(None), lambda upstream: None)
+        await nursery.start(supervisor.run, {"far": config_for(peer, era="legacy", session_mode="shared")})
+        upstream, ears = supervisor.upstreams["far"], Waiting()
+        upstream.onlooker = ears
+        await supervisor.settled.wait()
+        watches = upstream.pool.main.watches
+        assert await watches.observe(A)
+        assert ears.take()[-1] == ("confirmed", A)
+        news = trio.Event()
+        broken.set()
+        with trio.fail_after(5):
+            await news.wait()
+        assert (ears.take(), watches.is_observed(A)) == ([("lost", None)], False)
+        news = trio.Event()
+        with trio.fail_after(5):
+            await news.wait()
+        assert (ears.take(), watches.is_observed(A)) == ([("lost", None), ("confirmed", A)], True)
+        nursery.cancel_scope.cancel()
+
+
 async def test_a_legacy_server_without_a_stream_vouches_for_nothing(nursery):
     script = Script(capabilities={"resources": {"subscribe": True}, "tools": {}})
 

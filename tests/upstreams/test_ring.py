@@ -4,6 +4,7 @@ import json
 
 import pytest
 import trio
+import trio.testing
 from fakes import FakeHost, FakeUpstream, opener
 
 from config.schema import UpstreamConfig
@@ -69,6 +70,7 @@ async def test_a_ring_that_is_closed_later_shows_in_the_lists(nursery, autojump_
     assert upstream.state is State.CONNECTED
     behind["ids"].append(THIS_HUB)
     await upstream.refresh(Kind.TOOL)
+    await trio.testing.wait_all_tasks_blocked()
     await fails_with_loop(upstream)
 
 
