@@ -2,17 +2,19 @@
 
 import pytest
 import trio
-from msgspec import Raw
+from msgspec import Raw, structs
 
-from hub.wire.mcp import L4, MODERN, Freshness, Kind, Snapshot
+from hub.wire.mcp import L4, MODERN, Freshness, Kind
 from upstreams.freshness import NEVER_MS, declares_changes, has_expired, in_full, ttl_ms
 from upstreams.rereading import REFRESH_WAIT_S, Rereading
+from upstreams.status import empty_snapshot
 
 TELLS, SILENT = {"tools": Raw(b'{"listChanged":true}')}, {"tools": Raw(b"{}")}
 
 
 def listed(version=MODERN, capabilities=SILENT, fresh=None):
-    return Snapshot("a", version=version, capabilities=capabilities, freshness={Kind.TOOL: fresh} if fresh else {})
+    freshness = {Kind.TOOL: fresh} if fresh else {}
+    return structs.replace(empty_snapshot("a", True), version=version, capabilities=capabilities, freshness=freshness)
 
 
 @pytest.mark.covers("K-6", "K-9", "K-12")
