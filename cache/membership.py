@@ -48,6 +48,7 @@ class Membership:
         self._clock = clock
         self._vouched = False
         self._rung = trio.Event()
+        self._written = trio.Event()
 
     def __repr__(self) -> str:
         return f"<Membership: {self.standing!r}, {self.unwritten!r}>"
@@ -61,6 +62,11 @@ class Membership:
         """Have it written, and said, as soon as there is a link."""
         self.unwritten.add(source, uri)
         self._rung.set()
+
+    async def until_written(self, source: str) -> None:
+        """Wait until all hubs go by what was to be invalidated of `source`."""
+        while source in self.unwritten:
+            await self._written.wait()
 
     async def run(self) -> None:
         """Keep a link alive until cancelled."""
@@ -145,6 +151,8 @@ class Membership:
                 except Unreachable as error:
                     return link.fail(str(error))
                 self.unwritten.written()
+                self._written.set()
+                self._written = trio.Event()
                 self._vouch(link)
 
     async def _write_taken(self, link: "Link", taken: dict[str, set[str] | None]) -> None:

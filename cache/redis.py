@@ -102,16 +102,21 @@ class RedisStore:
 
     async def look(self, source: str, uri: str, owner: str) -> tuple[Entry | None, Ticket | None]:
         """See `Shared.look`. What is found may be no longer fresh, and then good only as `Entry.stale_until` says."""
+        began = self._clock()
+        if not self.vouched or self._standing.is_bypassed(began):
+            return None, None
+        with trio.move_on_after(self._budget_s):
+            await self._member.until_written(source)
         layout = self._member.layout
-        fields = layout.depends(uri) if self.vouched and source not in self._member.unwritten else None
-        if fields is None:
+        fields = layout.depends(uri)
+        if fields is None or source in self._member.unwritten:
             return None, None
         names = [layout.entry(source, uri, owner), layout.entry(source, uri, EVERYONE) if owner != EVERYONE else ""]
         limit = self.max_bytes + OVERHEAD_BYTES + HEAD_BYTES
+        command = look_for(layout.tokens(source), fields, names, secrets.token_urlsafe(9), limit)
         with self._looking(source) as look:
             try:
-                command = look_for(layout.tokens(source), fields, names, secrets.token_urlsafe(9), limit)
-                found = await self._ask(*command)
+                found = await self._ask(command, self._budget_s - (self._clock() - began))
             except Unreachable:
                 return None, None
         if look.spoiled:
@@ -136,7 +141,7 @@ class RedisStore:
         name = self._member.layout.entry(source, uri, owner) + ticket.stamp
         sealed = self._vault.seal(name, msgspec.json.encode(kept) + b"\n" + bytes(entry.value))
         try:
-            await self._ask(b"SET", name, sealed, b"PX", life_ms)
+            await self._ask([b"SET", name, sealed, b"PX", life_ms], self._budget_s)
         except Unreachable:
             self._standing.dropped += 1
 
@@ -145,12 +150,12 @@ class RedisStore:
         self._member.invalidate(source, uri)
         self._spoil(source)
 
-    async def _ask(self, *command: bytes | str | int) -> Any:
+    async def _ask(self, command: list[bytes | str | int], within_s: float) -> Any:
         """The answer to a command, in time. Raises: Unreachable."""
         link = self._member.link
         if link is None or self._standing.is_bypassed(self._clock()):
             raise Unreachable("it is not asked now")
-        with trio.move_on_after(self._budget_s):
+        with trio.move_on_after(max(0.01, within_s)):
             try:
                 answer = await link.ask(*command)
             except Refused as error:

@@ -47,7 +47,8 @@ class Shared(Protocol):
     def invalidate(self, source: str, uri: str | None) -> None:
         """Nothing that was read before now may be found any more, of one resource with its parts and wholes, or of all.
 
-        Never blocks. Until every hub on the store goes by it, `look` finds nothing of this source here.
+        Never blocks. Until every hub on the store goes by it, `look` waits within its deadline, or finds nothing, of
+        this source here.
         """
         ...
 

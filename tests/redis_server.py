@@ -219,11 +219,13 @@ async def stores(*made: Store, vouched: bool = True) -> AsyncIterator[None]:
 
 
 class Relay:
-    """Takes connections on a TCP port and passes them to a unix socket, until `limit` bytes came back in all."""
+    """Takes connections on a TCP port and passes them to unix sockets in turn."""
 
-    def __init__(self, socket: Path) -> None:
-        self.socket = socket
+    def __init__(self, *sockets: Path) -> None:
+        self.sockets = [*sockets]
         self.port = 0
+        self.silent = False
+        """Answers vanish."""
         self.limit: int | None = None
         """Bytes of answers that pass from now on; then every connection is cut. None: all."""
         self._streams: set[trio.abc.Stream] = set()
@@ -238,7 +240,8 @@ class Relay:
         await trio.serve_listeners(self._serve, listeners, task_status=task_status)
 
     async def _serve(self, near: trio.SocketStream) -> None:
-        far = await trio.open_unix_socket(str(self.socket))
+        self.sockets.append(self.sockets.pop(0))
+        far = await trio.open_unix_socket(str(self.sockets[-1]))
         self._streams |= {near, far}
         async with near, far, trio.open_nursery() as nursery:
             nursery.start_soon(self._pass, near, far, False)
@@ -250,7 +253,8 @@ class Relay:
             async for data in source:
                 if counted and self.limit is not None:
                     data, self.limit = data[: self.limit], self.limit - len(data)
-                await sink.send_all(data)
+                if not (counted and self.silent):
+                    await sink.send_all(data)
                 if counted and self.limit is not None and self.limit <= 0:
                     return await self.cut()
 

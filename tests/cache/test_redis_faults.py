@@ -268,8 +268,33 @@ async def test_those_who_give_up_leave_no_answer_to_others(server):
     assert 20 < got < 800
 
 
+async def test_two_servers_behind_one_address_are_not_one_store(server, tmp_path, nursery):
+    with redis_server(tmp_path, name="second") as second:
+        relay = Relay(server.socket, second.socket)
+        await nursery.start(relay.run)
+        store = Store(relay.url)
+        async with stores(store, vouched=False):
+            await store.until_away()
+            assert store.facts().reason == "two connections reach two servers"
+            relay.sockets = [second.socket]
+            await store.until_vouched()
+
+
+async def test_a_hub_that_does_not_hear_itself_hears_nobody(server, nursery):
+    """The connections stand, and nothing comes back any more."""
+    relay = Relay(server.socket)
+    await nursery.start(relay.run)
+    store = Store(relay.url)
+    async with stores(store):
+        relay.silent = True
+        await store.until_away()
+        assert store.facts().reason == "what hubs say there does not arrive"
+        relay.silent = False
+        await store.until_vouched()
+
+
 async def test_cancelling_at_any_time_leaves_nothing(server):
-    """Nothing hangs, and no task or connection stays."""
+    """Nothing hangs, and no task or connection stays (they would be reported as unclosed)."""
     for checkpoints in range(0, 120, 3):
         store = Store(server.url)
         with trio.CancelScope() as scope:

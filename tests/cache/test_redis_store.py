@@ -161,6 +161,28 @@ async def test_a_reading_across_an_invalidation_is_found_by_nobody(one, other, c
     assert await one.found() == "anew"
 
 
+async def test_a_look_waits_for_what_is_to_be_invalidated(one, other):
+    """So that what is read just after an invalidation can be kept."""
+    await other.keep("of before")
+    one.invalidate("s", "a://x/y")
+    await one.keep("of after")
+    assert await other.found() == "of after"
+
+
+async def test_a_look_does_not_wait_long_for_that(server):
+    store = Store(server.url, budget_s=0.05)
+    async with stores(store):
+        await store.keep()
+        server.pause()
+        store.invalidate("s", "a://x/y")
+        began = time.perf_counter()
+        assert await store.look("s", "a://x/y", "ann") == (None, None)
+        assert 45 < elapsed_ms(began) < 200
+        assert await store.look("t", "a://x/y", "ann") == (None, None)
+        server.resume()
+        await store.until_written()
+
+
 @pytest.mark.parametrize("heard", [False, True])
 async def test_a_look_across_an_invalidation_finds_nothing(one, server, heard):
     """Whether another hub says so or this one: what the look found may be from before."""
