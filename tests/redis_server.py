@@ -1,6 +1,7 @@
 """A real Redis for tests, a store on it with everything that it says, and a relay in between that cuts.
 
-All programs come from `debian.program`. Nothing sleeps: `Told.until` waits for what is told or logged.
+The server is Redis, or what HUBD_REDIS names (`valkey-server`), from `debian.program`. Nothing sleeps: `Told.until`
+waits for what is told or logged.
 """
 
 import contextlib
@@ -54,7 +55,7 @@ class RedisServer:
 
     def start(self) -> None:
         """Returns when it takes connections."""
-        redis = program("redis-server")
+        redis = program(os.environ.get("HUBD_REDIS", "redis-server"))
         self.process = Process([redis.path, self.conf], self.directory / "log", env=redis.env, merged=True)
         self.process.wait_for("eady to accept connections (at|unix)|connections at")
 
