@@ -153,8 +153,8 @@ def two_hubs(balancer: str, *, affinity: bool = True) -> Stages:
 
     @contextlib.contextmanager
     def stage(directory: Path, upstreams: str) -> Iterator[Stage]:
-        with fleet(directory, upstreams, balancer=balancer, affinity=affinity, auth="none") as it:
-            yield Stage(it.url, tuple(hub.process.log for hub in it.hubs.values()))
+        with fleet(directory, upstreams, balancer, affinity=affinity, auth="none") as it:
+            yield Stage(it.urls[balancer], tuple(hub.process.log for hub in it.hubs.values()))
 
     return stage
 

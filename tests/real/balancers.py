@@ -1,17 +1,18 @@
 """Hubs behind a real balancer, as SIZES.md says: its snippets are taken from the page and run, with other addresses.
 
-    with fleet(directory, UPSTREAMS, balancer="haproxy") as it: ...    # it.url, it.hubs["a"]
+    with fleet(directory, UPSTREAMS, "haproxy") as it: ...    # it.urls["haproxy"], it.hubs["a"]
 
-Two `hubd serve`, one `redis-server`, one HAProxy or nginx. Everything ends with the block.
+Two `hubd serve`, one `redis-server`, HAProxy or nginx or both. Everything ends with the block.
 """
 
 import contextlib
+import json
 import os
 import re
 import secrets
 import socket
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -45,20 +46,24 @@ def replace(text: str, changes: Mapping[str, str]) -> str:
 
 
 class Fleet(NamedTuple):
-    """Hubs that run behind one address."""
+    """Hubs that run behind balancers."""
 
-    url: str
-    """Of the balancer."""
+    urls: dict[str, str]
+    """By the balancer that is there."""
     token: str
     hubs: dict[str, Hub]
     store: RedisServer
-    balancer: Process
-    """It says one line per request that is over: `CALL STATUS ADDRESS`, CALL being what stood in the header X-Call."""
+    balancers: dict[str, Process]
+    """They say one line per request that is over: `CALL STATUS ADDRESS`, CALL being what stood in its header X-Call."""
+
+    def address(self, name: str) -> str:
+        """Of a hub, HOST:PORT."""
+        return self.hubs[name].url.split("/")[2]
 
     def served(self) -> dict[str, str]:
         """Call -> the hub that it was sent to last, of all requests that are over."""
-        names = {hub.url.split("/")[2]: name for name, hub in self.hubs.items()}
-        lines = [line.split() for line in self.balancer.said]
+        names = {self.address(name): name for name in self.hubs}
+        lines = [line.split() for balancer in self.balancers.values() for line in balancer.said]
         return {words[0]: names.get(words[-1], "nobody") for words in lines if len(words) > 2}
 
 
@@ -77,8 +82,11 @@ def a_hub(directory: Path, config: str, name: str, port: int) -> Iterator[Hub]:
         yield Hub(url, None, env, file, process)
 
 
-def hubs_config(directory: Path, upstreams: str, store: RedisServer, token: str, front: int, auth: str) -> str:
-    """The configuration of the page, for these upstreams."""
+def hubs_config(
+    directory: Path, upstreams: str, store: RedisServer, token: str, ports: Sequence[int] = (), auth: str = "token"
+) -> str:
+    """The configuration of the page, for these upstreams; `ports` are those of balancers."""
+    fronts = [f"{name}:{port}" for port in ports for name in ("127.0.0.1", "localhost")]
     directory.mkdir(exist_ok=True)
     for name, text in {"token": token, "key": secrets.token_hex(32)}.items():
         (directory / name).touch(mode=0o600)
@@ -87,7 +95,7 @@ def hubs_config(directory: Path, upstreams: str, store: RedisServer, token: str,
         snippets("toml")[-1],
         {
             'listen = "0.0.0.0:8765"\nbehind_tls_proxy = true\n': f'auth = "{auth}"\n',
-            f'"{PUBLIC}:443"': f'"{PUBLIC}:443", "127.0.0.1:{front}", "localhost:{front}"',
+            f'["{PUBLIC}:443"]': json.dumps([f"{PUBLIC}:443", *fronts]),
             "/run/secrets/hub-token": str(directory / "token"),
             "/run/secrets/hub-sealing-key": str(directory / "key"),
             'password = "${file:/run/secrets/redis}"\n': "",
@@ -95,7 +103,7 @@ def hubs_config(directory: Path, upstreams: str, store: RedisServer, token: str,
         },
     )
     head, mark, tables = text.partition("[cache]")
-    origins = f'allowed_origins = ["http://127.0.0.1:{front}", "http://localhost:{front}"]\n'
+    origins = f"allowed_origins = {json.dumps([f'http://{each}' for each in fronts])}\n"
     return f"{head}{origins}startup_grace_s = 60.0\n{mark}{tables}\n{upstreams}"
 
 
@@ -193,18 +201,22 @@ def wait_for_port(port: int, process: Process) -> None:
 def fleet(
     directory: Path,
     upstreams: str,
-    *,
-    balancer: str,
+    *balancers: str,
     affinity: bool = True,
     auth: str = "token",
     certificate: Path | None = None,
 ) -> Iterator[Fleet]:
-    """Two hubs of one configuration with a store behind a balancer; `upstreams` are tables of hubd.toml."""
-    front, token = Front(free_port(), affinity, certificate), secrets.token_hex(16)
+    """Two hubs of one configuration with a store behind balancers; `upstreams` are tables of hubd.toml."""
+    fronts, token = {kind: Front(free_port(), affinity, certificate) for kind in balancers}, secrets.token_hex(16)
     with contextlib.ExitStack() as stack:
         store = stack.enter_context(redis_server(directory, tcp=True))
-        config = hubs_config(directory / "secrets", upstreams, store, token, front.port, auth)
+        ports = [front.port for front in fronts.values()]
+        config = hubs_config(directory / "secrets", upstreams, store, token, ports, auth)
         hubs = {name: stack.enter_context(a_hub(directory / name, config, name, free_port())) for name in NAMES}
         addresses = {name: hub.url.split("/")[2] for name, hub in hubs.items()}
-        process = stack.enter_context(a_balancer(balancer, directory / balancer, front, addresses))
-        yield Fleet(f"http://127.0.0.1:{front.port}/mcp", token, hubs, store, process)
+        processes = {
+            kind: stack.enter_context(a_balancer(kind, directory / kind, front, addresses))
+            for kind, front in fronts.items()
+        }
+        urls = {kind: f"http://127.0.0.1:{front.port}/mcp" for kind, front in fronts.items()}
+        yield Fleet(urls, token, hubs, store, processes)

@@ -7,6 +7,7 @@ import json
 import socket
 import ssl
 import subprocess
+from urllib.parse import urlsplit
 
 import pytest
 from attached import DEMO
@@ -60,8 +61,8 @@ class SecureConnection(http.client.HTTPConnection):
 
 @pytest.mark.parametrize("balancer", ["haproxy", "nginx"])
 def test_hosts_come_by_the_public_name_over_tls(balancer, tmp_path, certificate):
-    with fleet(tmp_path, DEMO, balancer=balancer, certificate=certificate) as it:
-        port = int(it.url.split(":")[2].split("/")[0])
+    with fleet(tmp_path, DEMO, balancer, certificate=certificate) as it:
+        port = urlsplit(it.urls[balancer]).port
         with contextlib.closing(SecureConnection(port, certificate)) as connection:
             params = {"name": "demo__add", "arguments": {"a": 40, "b": 2}, "_meta": META}
             headers = {
@@ -78,9 +79,8 @@ def test_hosts_come_by_the_public_name_over_tls(balancer, tmp_path, certificate)
                 connection.request("POST", "/mcp", json.dumps(body), headers)
                 response = connection.getresponse()
                 assert (response.status, json.loads(response.read())["id"]) == (200, id)
-        assert {line.split()[-1] for line in it.balancer.said if " 200 " in line} == {
-            hub.url.split("/")[2] for hub in it.hubs.values()
-        }
+        said = {line.split()[-1] for line in it.balancers[balancer].said if " 200 " in line}
+        assert said == {it.address("a"), it.address("b")}
 
 
 @pytest.mark.parametrize("number", range(2))
