@@ -1,0 +1,19 @@
+"""No host ever reads what is older than the last thing that its hub had heard when it asked (D-14)."""
+
+import os
+from random import Random
+
+import pytest
+from worlds import a_world
+
+SEEDS = [int(os.environ["HUBD_SEED"])] if "HUBD_SEED" in os.environ else range(int(os.environ.get("HUBD_SEEDS", "20")))
+
+
+@pytest.mark.covers("K-8", "SEC-23")
+@pytest.mark.parametrize("seed", SEEDS)
+async def test_nobody_reads_what_is_known_to_be_old(seed, autojump_clock):
+    async with a_world(Random(seed)) as world:
+        for _ in range(150):
+            await world.move()
+    assert world.wrong == []
+    assert world.answers > 50
