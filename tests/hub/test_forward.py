@@ -1,12 +1,13 @@
 """A request that is sent on to another hub, and its answer on the way back."""
 
 import contextlib
+from contextlib import asynccontextmanager
 
 import pytest
 import trio
 import trio.testing
 from fleet_house import Fleet
-from http_client import Client
+from http_client import Client, post
 from http_fakes import ALICE, Answered
 
 from hub import forward as module
@@ -320,3 +321,49 @@ async def test_a_call_that_was_not_taken_is_carried_out_here(nursery):
     assert (await host.call("echo")).last["result"]["content"] == [{"type": "text", "text": "echo"}]
     assert [request.method for _, request in b.router.seen] == ["tools/call"]
     assert host.identity == ALICE
+
+
+# --- over real connections on both sides ------------------------------------------------------------------------------
+
+
+@asynccontextmanager
+async def a_chain(nursery, work):
+    """A client of a hub that sends everything on to another one."""
+    other = await Other(nursery).open(work)
+    forwarder = Forwarder()
+
+    async def handle(request, response):
+        await forwarder.send(other.url, request, response, yes)
+
+    listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
+    await nursery.start(HttpServer(handle, lambda request: None).serve, listeners)
+    client = Client(await trio.open_tcp_stream("127.0.0.1", listeners[0].socket.getsockname()[1]))
+    yield other, client
+    await client.stream.aclose()
+    forwarder.close()
+    nursery.cancel_scope.cancel()
+
+
+async def test_a_broken_stream_has_no_proper_end(nursery):
+    async with a_chain(nursery, saying(EVENTS + chunk(b"data: 1\n\n"), close=True)) as (_, client):
+        await client.send(post(b"{}"))
+        assert (await client.head()).headers["content-type"] == "text/event-stream"
+        assert await client.chunk() == b"data: 1\n\n"
+        await client.closed()
+
+
+async def test_a_whole_stream_leaves_the_connection_usable(nursery):
+    whole = EVENTS + chunk(b"data: 1\n\n") + chunk(b"")
+    async with a_chain(nursery, saying(whole, close=True)) as (_, client):
+        for _ in range(2):
+            answer = await client.ask(post(b"{}"))
+            assert (answer.status, answer.body) == (200, b"data: 1\n\n")
+
+
+async def test_a_host_that_closes_ends_the_request_there(nursery):
+    async with a_chain(nursery, saying(EVENTS + chunk(b"data: 1\n\n"))) as (other, client):
+        await client.send(post(b"{}"))
+        await client.head()
+        await client.chunk()
+        client.reset()
+        await other.ended.wait()
