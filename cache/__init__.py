@@ -1,4 +1,16 @@
-"""The resource cache and its stores (memory, Redis or Valkey).
+"""The resource cache: what was read is kept while that is right, and read once for all who ask at the same time.
 
-Nothing is cached yet: every `resources/read` goes to its upstream.
+Read in this order: `subject` (what is read, what is kept of it, why it may not be used any more), `reads` (what the hub
+calls), `keeping` (all of the state, and what makes it doubtful), and its parts:
+
+- `memory`: what is kept in this process, so many bytes and entries; `index`: what a change concerns;
+- `flight`: one read of an upstream that several hosts wait for;
+- `observing`: which resources the hub has itself told of; `results`: what a result says about being kept;
+- `sides`: what it needs of upstreams; `facts`: what is to be seen of it.
+
+Hubs may have a store in common (`shared`). `redis` is one, for Redis and Valkey, and names its own parts.
+
+What always holds: something is kept for as long as its upstream said, or while that would tell this hub of a change, and
+no longer; nothing private is given to another account; nothing is given that was read before a change of which the hub
+had heard when it was asked.
 """

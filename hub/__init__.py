@@ -3,6 +3,7 @@
     relay           the host's end of one operation: progress and logs back to exactly the request they belong to
     router          one table from method to handler; the only way from a host's request to an upstream
     bridge          what an upstream may want in place of a result: input, a visit to a page, time (a package)
+    reading         what hosts see of resources that are kept (`cache`), and how other reads come by the cache
     asking          what legacy hosts are asked, from question to answer
     welcome         what the hub says of itself
     catalog         what hosts see of all upstreams (offers: of one), and the way back
