@@ -13,6 +13,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import trio
 from debian import program
@@ -31,9 +32,16 @@ class RedisServer:
     """A server on a unix socket, and on a TCP or TLS port if wanted. It keeps its place when it is started again."""
 
     def __init__(
-        self, directory: Path, *settings: str, tcp: bool = False, tls: Path | None = None, name: str = "redis"
-    ):
+        self,
+        directory: Path,
+        *settings: str,
+        tcp: bool = False,
+        tls: Path | None = None,
+        name: str = "redis",
+        kind: str = os.environ.get("HUBD_REDIS", "redis-server"),
+    ) -> None:
         """`settings`: lines of redis.conf. `tls`: a directory with ca.pem, cert.pem and key.pem."""
+        self.kind = kind
         self.directory = directory / name
         self.directory.mkdir(exist_ok=True)
         # A path in a test's directory may be longer than the 107 bytes that the address of a socket has.
@@ -55,7 +63,7 @@ class RedisServer:
 
     def start(self) -> None:
         """Returns when it takes connections."""
-        redis = program(os.environ.get("HUBD_REDIS", "redis-server"))
+        redis = program(self.kind)
         self.process = Process([redis.path, self.conf], self.directory / "log", env=redis.env, merged=True)
         self.process.wait_for("eady to accept connections (at|unix)|connections at")
 
@@ -103,11 +111,9 @@ def _answer(stream) -> object:
 
 
 @contextlib.contextmanager
-def redis_server(
-    directory: Path, *settings: str, tcp: bool = False, tls: Path | None = None, name: str = "redis"
-) -> Iterator[RedisServer]:
-    """One that runs, for as long as the block does."""
-    server = RedisServer(directory, *settings, tcp=tcp, tls=tls, name=name)
+def redis_server(directory: Path, *settings: str, **how: Any) -> Iterator[RedisServer]:
+    """One that runs, for as long as the block does; the arguments are those of `RedisServer`."""
+    server = RedisServer(directory, *settings, **how)
     server.start()
     try:
         yield server

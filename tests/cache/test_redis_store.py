@@ -5,6 +5,7 @@ import time
 import pytest
 import trio
 import trio.testing
+from debian import find
 from redis_server import Store, elapsed_ms, entry, redis_server, stores
 
 from cache.scripts import MAX_FIELDS
@@ -14,9 +15,11 @@ from cache.subject import EVERYONE
 pytestmark = pytest.mark.real
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory):
-    with redis_server(tmp_path_factory.mktemp("redis")) as server:
+@pytest.fixture(scope="module", params=["redis-server", "valkey-server"])
+def server(request, tmp_path_factory):
+    if request.param == "valkey-server" and find(request.param) is None:
+        pytest.skip("this Debian has no Valkey")
+    with redis_server(tmp_path_factory.mktemp("redis"), kind=request.param) as server:
         yield server
 
 
