@@ -53,7 +53,8 @@ class Front:
         self._token = token_of(config)
         self._site = _Site(tcp)
         self._leaving: list[_Site] = []
-        self._config = self._first = config
+        self._config = config
+        self._named = config.replica.url
         self.replicas: Replicas | None = None
         switch = None
         if directory is not None:
@@ -76,9 +77,7 @@ class Front:
     @property
     def pending(self) -> tuple[str, ...]:
         """Settings that are not in effect yet."""
-        moved = ("listen",) if self._config.listen != self._listen else ()
-        fixed = ("sealing_key", "replica")
-        return (*moved, *(name for name in fixed if getattr(self._config, name) != getattr(self._first, name)))
+        return ("listen",) if self._config.listen != self._listen else ()
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Serve until cancelled."""
@@ -146,8 +145,8 @@ class Front:
     def _url(self) -> str:
         """Where other hubs reach this one; "": nowhere, as far as it knows."""
         host, port = self.address
-        if url := self._first.replica.url:
-            return url
+        if self._named:
+            return self._named
         if host in ("0.0.0.0", "::"):
             log.warning("other hubs cannot reach this one: [replica] url is to say where, since it listens everywhere")
             return ""

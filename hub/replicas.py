@@ -31,7 +31,7 @@ import trio
 from msgspec import Struct, structs
 
 from cache.shared import Directory, Unreachable
-from hub.link.flag import Flag
+from hub.notes import Notes
 
 log = logging.getLogger("hubd.replicas")
 
@@ -47,14 +47,12 @@ TEND_S: Final = 60.0
 """How often claims are looked after: a full store may drop them."""
 CLAIM_S: Final = 7 * 24 * 3600.0
 """How long it is known who took a session over: for longer than anybody could revive it once more."""
-NOTE_S: Final = 24 * 3600.0
 ROSTER_S: Final = 24 * 3600.0
 LEAVE_S: Final = 1.0
 """How long an orderly stop may take to tell the others."""
 KNOWN_S: Final = 1.0
 """For how long a hub that was there need not be looked for again."""
 TRIES: Final = 4
-MAX_NOTES: Final = 4_096
 MAX_REPLICAS: Final = 256
 _ROSTER: Final = "replicas"
 _BEGAN: Final = "began"
@@ -98,6 +96,8 @@ class Replicas:
     def __init__(self, me: Peer, directory: Directory, was_mine: Callable[[str], bool] = lambda run: False) -> None:
         self.me = me
         self.was_mine = was_mine
+        self.notes = Notes(directory)
+        """What is told of sessions."""
         self.holdings: Callable[[], Iterable[tuple[str, bool]]] = tuple
         """The sessions that are here, and which of them began elsewhere."""
         self.on_taken: Callable[[str], None] = lambda session: None
@@ -106,9 +106,6 @@ class Replicas:
         self._known: dict[str, tuple[Peer, float]] = {}
         """Those that were there when last looked for, and until when that is good."""
         self._roster: tuple[str, ...] = ()
-        self._notes: dict[str, bytes] = {}
-        """What is still to be written, the oldest first."""
-        self._noted = Flag()
         self._until = 0.0
         """Until when this hub is registered."""
         self._began: bytes | None = None
@@ -145,7 +142,7 @@ class Replicas:
         """Be registered, and write what is noted, for ever. Started once the first attempt to register was made."""
         async with trio.open_nursery() as nursery:
             await self._renew()
-            nursery.start_soon(self._write_notes)
+            nursery.start_soon(self.notes.run)
             task_status.started()
             while True:
                 await trio.sleep(RENEW_S if self._reached else RETRY_S)
@@ -165,7 +162,7 @@ class Replicas:
         with trio.move_on_after(LEAVE_S):
             try:
                 await self._directory.delete(f"replica/{self.me.run}")
-                await self._flush()
+                await self.notes.flush()
             except Unreachable:
                 pass  # it will be noticed anyway
 
@@ -178,7 +175,6 @@ class Replicas:
             await self._directory.put(f"replica/{self.me.run}", msgspec.json.encode(self.me), LIVES_S)
             if self._leaving:  # meanwhile
                 await self._directory.delete(f"replica/{self.me.run}")
-            self._until = now + LIVES_S
             began = await self._directory.get(_BEGAN) or await self._begin()
             for _ in range(TRIES):
                 if await self._sign_roster():
@@ -188,6 +184,7 @@ class Replicas:
             if lapsed or began != self._began or now >= self._tend_at:
                 await self._tend(everything=lapsed)
                 self._began, self._tend_at = began, now + TEND_S
+            self._until = now + LIVES_S
         except Unreachable:
             self._reached = False
 
@@ -302,30 +299,6 @@ class Replicas:
             return await self._directory.get(f"kept/{session}")
         except Unreachable:
             return None
-
-    def note(self, name: str, value: bytes) -> None:
-        """Tell others a fact, soon, for `NOTE_S`. Never blocks; too many that cannot be written are dropped."""
-        self._notes.pop(name, None)
-        self._notes[name] = value
-        if len(self._notes) > MAX_NOTES:
-            del self._notes[next(iter(self._notes))]
-        self._noted.set()
-
-    async def _write_notes(self) -> None:
-        while True:
-            await self._noted.take()
-            try:
-                await self._flush()
-            except Unreachable:
-                await trio.sleep(RENEW_S)
-                self._noted.set()
-
-    async def _flush(self) -> None:
-        while self._notes:
-            name, value = next(iter(self._notes.items()))
-            await self._directory.put(name, value, NOTE_S)
-            if self._notes.get(name) is value:
-                del self._notes[name]
 
 
 def _read(data: bytes | None, type: type[T]) -> T | None:

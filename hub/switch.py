@@ -63,7 +63,7 @@ class Switch:
         """Have other hubs know of these sessions, before there are any."""
         self.replicas.holdings = sessions.holdings
         self.replicas.on_taken = sessions.taken
-        self._revival.tell = self.replicas.note
+        self._revival.tell = self.replicas.notes.put
         self._revival.sign()
 
     def __repr__(self) -> str:

@@ -58,6 +58,7 @@ async def test_a_stream_through_another_hub_hears_what_the_session_is_told(fleet
         await trio.lowlevel.checkpoint()
 
 
+@pytest.mark.covers("T-34", "F-H-21")
 async def test_delete_through_another_hub_ends_it_everywhere(fleet):
     a, b = await two(fleet)
     host = b.turn(await a.host())
@@ -91,6 +92,7 @@ async def test_a_legacy_call_goes_on_when_its_host_leaves_and_can_be_cancelled(f
     assert a.router.cancelled == ["wait"]
 
 
+@pytest.mark.covers("F-D-03", "N-17")
 @pytest.mark.parametrize("orderly", [True, False])
 async def test_what_a_hub_had_that_ended_goes_on_at_the_next_one(fleet, orderly):
     a, b = await two(fleet)
@@ -130,6 +132,7 @@ async def test_of_all_hubs_that_want_an_orphan_one_gets_it(fleet):
     assert sum(len(each.router.seen) for each in (b, c, d)) == 6
 
 
+@pytest.mark.covers("F-H-14", "SEC-06", "T-36")
 async def test_a_foreign_session_is_as_good_as_none(fleet):
     a, b = await two(fleet)
     host = await a.host()

@@ -22,7 +22,7 @@ class Fleet:
         self._stack = stack
         self._directory = directory
         self.store = stack.enter_context(redis_server(directory, tcp=True))
-        self._config = hubs_config(directory / "secrets", DEMO, self.store, TOKEN, 1, "token")
+        self._config = hubs_config(directory / "secrets", DEMO, self.store, TOKEN, [1], "token")
         self.ports = {name: free_port() for name in NAMES}
         self.hubs = {}
         for name in NAMES:

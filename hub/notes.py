@@ -1,0 +1,58 @@
+"""Facts that other hubs are to know soon, and that nobody waits for until they are written."""
+
+from typing import Final
+
+import trio
+
+from cache.shared import Directory, Unreachable
+from hub.link.flag import Flag
+
+NOTE_S: Final = 24 * 3600.0
+"""How long a fact is known."""
+RETRY_S: Final = 5.0
+MAX_NOTES: Final = 4_096
+
+
+class Notes:
+    """What is still to be written to `directory`, the newest of each name. `run` must be running.
+
+    Bounded: while the directory is away, the oldest are dropped.
+    """
+
+    def __init__(self, directory: Directory) -> None:
+        self._directory = directory
+        self._unwritten: dict[str, bytes] = {}
+        self._noted = Flag()
+
+    def __repr__(self) -> str:
+        return f"<Notes [{len(self._unwritten)} unwritten]>"
+
+    def put(self, name: str, value: bytes) -> None:
+        """Write a fact, soon. Never blocks."""
+        self._unwritten.pop(name, None)
+        self._unwritten[name] = value
+        if len(self._unwritten) > MAX_NOTES:
+            del self._unwritten[next(iter(self._unwritten))]
+        self._noted.set()
+
+    async def run(self) -> None:
+        """Write what is put, for ever."""
+        while True:
+            await self._noted.take()
+            try:
+                await self.flush()
+            except Unreachable:
+                await trio.sleep(RETRY_S)
+                self._noted.set()
+
+    async def flush(self) -> None:
+        """Write all there is.
+
+        Raises:
+            Unreachable: some of it is still to be written.
+        """
+        while self._unwritten:
+            name, value = next(iter(self._unwritten.items()))
+            await self._directory.put(name, value, NOTE_S)
+            if self._unwritten.get(name) is value:
+                del self._unwritten[name]
