@@ -10,7 +10,7 @@ calls), `keeping` (all of the state, and what makes it doubtful), and its parts:
 
 Hubs may have a store in common (`shared`). `redis` is one, for Redis and Valkey, and names its own parts.
 
-What always holds: something is kept for as long as its upstream said, or while that would tell this hub of a change, and
-no longer; nothing private is given to another account; nothing is given that was read before a change of which the hub
-had heard when it was asked.
+What always holds: something is kept for as long as its upstream said, or while that would tell this hub of a change;
+nothing private is given to another account; nothing is given that was read before a change of which the hub had heard
+when it was asked.
 """

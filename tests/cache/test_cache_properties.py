@@ -4,6 +4,8 @@ import os
 from random import Random
 
 import pytest
+import trio
+from boards import Board
 from worlds import a_world
 
 SEEDS = [int(os.environ["HUBD_SEED"])] if "HUBD_SEED" in os.environ else range(int(os.environ.get("HUBD_SEEDS", "20")))
@@ -17,3 +19,18 @@ async def test_nobody_reads_what_is_known_to_be_old(seed, autojump_clock):
             await world.move()
     assert world.wrong == []
     assert world.answers > 50
+
+
+@pytest.mark.covers("K-8", "SEC-23")
+@pytest.mark.parametrize("seed", SEEDS)
+async def test_nor_with_several_hubs_and_a_store_that_is_late(seed, autojump_clock):
+    dice = Random(seed)
+    async with trio.open_nursery() as nursery:
+        board = Board(dice, nursery)
+        async with a_world(dice, hubs=2, share=lambda hub, number: board.join(hub)) as world:
+            for _ in range(200):
+                await world.move()
+        nursery.cancel_scope.cancel()
+    assert world.wrong == []
+    assert world.answers > 50
+    assert board.entries

@@ -8,7 +8,8 @@ A resource says how often it has changed. Whatever makes a hub doubt what it kep
 with the least that a resource may say from then on; a read that was asked for later must say no less. Results that are
 marked as stale may be older than the end of a session, never than a change that was said.
 
-With several hubs, `share` gives each of them its end of the store that they have in common.
+With several hubs, `share` gives each of them its end of the store that they have in common; what they tell each other
+is to go by `Reads.elsewhere` of the hub.
 """
 
 from collections.abc import AsyncIterator, Callable
@@ -151,6 +152,19 @@ class World:
         self.houses.append(house)
         self.spies.append(spies)
 
+    def overhear(self, hub: Hub, number: int) -> None:
+        """Note what other hubs tell `hub`."""
+        elsewhere = hub.reads.elsewhere
+
+        def heard(source: str, uri: str | None) -> None:
+            elsewhere(source, uri)
+            whole, _, version = (uri or "").rpartition("/")
+            for spy in self.spies[number].values() if version.isdigit() else ():
+                if whole in spy.fake.versions:
+                    spy.note(whole, int(version))
+
+        hub.reads.elsewhere = heard  # type: ignore[method-assign]
+
     def watch(self, upstream: Any, name: str, spies: dict[str, Spy]) -> None:
         old = spies.get(name)
         spy = spies[name] = Spy(self.fakes[name], upstream.onlooker)
@@ -272,6 +286,7 @@ async def a_world(dice: Random, *, hubs: int = 1, share: Share | None = None) ->
         async with AsyncExitStack() as stack:
             for number in range(hubs):
                 house = await stack.enter_async_context(a_house(fakes, upstreams=settings, cache=cache))  # type: ignore[arg-type]
+                world.overhear(house.hub, number)
                 store = share(house.hub, number) if share is not None else None
                 if store is not None:
                     house.hub.reads.use(store, lambda: None)  # type: ignore[arg-type, return-value]

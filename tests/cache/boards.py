@@ -1,0 +1,97 @@
+"""A store that several hubs share, in memory and late: it keeps all the promises of `cache.shared` and no others."""
+
+from random import Random
+
+import trio
+
+from cache.index import is_followed
+from cache.shared import Ticket
+from cache.subject import EVERYONE, Entry
+from hub.hub import Hub
+from hub.wire.parts import wholes
+
+
+class Board:
+    """What hubs have in common: entries, and all invalidations there ever were, in order."""
+
+    def __init__(self, dice: Random, nursery: trio.Nursery) -> None:
+        self.dice = dice
+        self.nursery = nursery
+        self.entries: dict[tuple[str, str, str], tuple[int, Entry]] = {}
+        self.said: list[tuple[str, str | None]] = []
+        self.members: list[Member] = []
+        self.found = 0
+
+    def join(self, hub: Hub) -> "Member":
+        """One more hub."""
+        member = Member(self, hub)
+        self.members.append(member)
+        return member
+
+    def is_good(self, since: int, source: str, uri: str) -> bool:
+        return not any(_concerns(each, source, uri) for each in self.said[since:])
+
+
+def _concerns(said: tuple[str, str | None], source: str, uri: str) -> bool:
+    about, changed = said
+    if about != source:
+        return False
+    if changed is None or changed == uri or not is_followed(changed):
+        return True
+    return changed in wholes(uri) or uri in wholes(changed)
+
+
+class Member:
+    """The end of one hub. Satisfies `cache.shared.Shared`."""
+
+    def __init__(self, board: Board, hub: Hub) -> None:
+        self.board = board
+        self.hub = hub
+        self.unwritten: dict[str, int] = {}
+        self.looking: dict[str, int] = {}
+        """How often something of a source was invalidated here."""
+
+    @property
+    def vouched(self) -> bool:
+        return True
+
+    async def _wait(self) -> None:
+        await trio.sleep(self.board.dice.choice((0, 0, 0.001, 0.01, 0.05)))
+
+    async def look(self, source: str, uri: str, owner: str) -> tuple[Entry | None, Ticket | None]:
+        if self.unwritten.get(source):
+            return None, None
+        before = self.looking.get(source, 0)
+        await self._wait()
+        board, found = self.board, None
+        for each in (owner, EVERYONE):
+            since, entry = board.entries.get((source, uri, each), (0, None))
+            if entry is not None and board.is_good(since, source, uri):
+                found = entry
+        ticket = Ticket(str(len(board.said)), 0.0)
+        await self._wait()
+        if before != self.looking.get(source, 0):
+            return None, None
+        board.found += found is not None
+        return found, ticket
+
+    async def put(self, ticket: Ticket, source: str, uri: str, owner: str, entry: Entry) -> None:
+        await self._wait()
+        self.board.entries[source, uri, owner] = int(ticket.stamp), entry
+
+    def invalidate(self, source: str, uri: str | None) -> None:
+        self.looking[source] = self.looking.get(source, 0) + 1
+        self.unwritten[source] = self.unwritten.get(source, 0) + 1
+        self.board.nursery.start_soon(self._write, source, uri)
+
+    async def _write(self, source: str, uri: str | None) -> None:
+        await self._wait()
+        self.board.said.append((source, uri))
+        self.unwritten[source] -= 1
+        for member in self.board.members:
+            if member is not self:
+                self.board.nursery.start_soon(self._tell, member, source, uri)
+
+    async def _tell(self, member: "Member", source: str, uri: str | None) -> None:
+        await self._wait()
+        member.hub.reads.elsewhere(source, uri)
