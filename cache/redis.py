@@ -121,11 +121,13 @@ class RedisStore:
                 return None, None
         if look.spoiled:
             return None, None
-        if not isinstance(found, list) or len(found) != 5 or not all(isinstance(each, bytes) for each in found[:3]):
+        try:
+            stamp, seconds, microseconds, *values = found
+            ticket = Ticket(stamp.decode("ascii"), int(seconds) + int(microseconds) / 1e6 - self._clock())
+        except (TypeError, ValueError, AttributeError):
             self._standing.found_altered()
             return None, None
-        ticket = Ticket(found[0].decode(), int(found[1]) + int(found[2]) / 1e6 - self._clock())
-        entries = [self._opened(name + ticket.stamp, value, ticket) for name, value in zip(names, found[3:])]  # noqa: B905
+        entries = [self._opened(name + ticket.stamp, value, ticket) for name, value in zip(names, values, strict=False)]
         return max(filter(None, entries), key=lambda entry: entry.fresh_until, default=None), ticket
 
     async def put(self, ticket: Ticket, source: str, uri: str, owner: str, entry: Entry) -> None:

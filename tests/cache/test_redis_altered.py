@@ -140,6 +140,21 @@ async def test_altered_facts_of_the_directory_are_none(store, server):
     assert not await store.directory.swap("replica/2", b"http://there", b"", 60)
 
 
+@pytest.mark.real
+@pytest.mark.covers("F-X-04")
+@pytest.mark.parametrize(
+    "odd",
+    [None, 7, [], [b"stamp"], [b"stamp", b"x", b"0", None, None], [b"\xff", b"1", b"0", None, None], [1, 2, 3, 4, 5]],
+)
+async def test_answers_of_another_shape_are_misses(store, odd):
+    async def ask(*command):
+        return odd
+
+    store._member.link.ask = ask
+    assert await store.look("s", "a://x/y", "ann") == (None, None)
+    assert store.facts().altered == 1
+
+
 async def test_old_words_of_its_own_prove_nothing(autojump_clock):
     """A replay of what a hub said does not make it believe that it is heard."""
     from cache.bus import Bus
