@@ -6,6 +6,9 @@
 
 `/mcp` is everything, `/mcp/<upstream>` one upstream with its own names. Nothing else is here but `/healthz` (SEC-08).
 
+Several hubs may stand behind one address (`hub.replicas`): what belongs to another one raises `Elsewhere` before
+anything is done for it, and is sent there as it came (`hub.switch`).
+
 Where the eras differ most: a modern host that closes the connection cancels its request (T-16), a legacy one does not
 (T-28); its answer waits for it in the session.
 """
@@ -198,7 +201,7 @@ class Endpoint:
             return
         if away.session:
             kept = await self._switch.replicas.kept(away.session)
-            self.sessions.revive(request.headers["mcp-session-id"], identity, scope, kept)
+            self.sessions.revive(request.headers["mcp-session-id"], identity, scope, claimed=True, kept=kept)
         request.headers[FORWARDED] = "1"  # not to be sent anywhere any more
         try:
             await self._answer(request, response, identity, scope)

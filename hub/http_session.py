@@ -97,7 +97,7 @@ class HttpSession(Downstream):
     def revive(self, past: Past) -> None:
         """Be the session that it was in an earlier run; `restore` does what takes time."""
         self._known, self.id = past, past.id
-        self._life = f"{self._revival.run_id}."
+        self._life = f"{self._revival.run_id}.{self.conversation}."
         self.version = past.version
         self.caller = Caller(
             self.identity, past.version, past.capabilities, past.level, self.conversation, lasting=True
@@ -365,9 +365,13 @@ class HttpSessions:
             return None
         return session
 
-    def revive(self, id: str, identity: Identity, scope: str | None, kept: bytes | None = None) -> HttpSession | None:
-        """Take up a session of another run, if there was one; `kept` as for `Revival.find`."""
-        past = None if id in self._sessions else self._revival.find(id, identity, scope, kept)
+    def revive(
+        self, id: str, identity: Identity, scope: str | None, *, claimed: bool = False, kept: bytes | None = None
+    ) -> HttpSession | None:
+        """Take up a session of another run, if there was one; `claimed` and `kept` as for `Revival.find`."""
+        if id in self._sessions:
+            return None
+        past = self._revival.find(id, identity, scope, claimed=claimed, kept=kept)
         session = None if past is None else self.mint(identity, scope)
         if past is None or session is None:
             return None

@@ -162,13 +162,15 @@ class Revival:
         found = self._open(id, identity, scope)
         return None if found is None else Minted(found.name, found.run, self._is_youthful(found))
 
-    def find(self, id: str, identity: Identity, scope: str | None, kept: bytes | None = None) -> Past | None:
+    def find(
+        self, id: str, identity: Identity, scope: str | None, *, claimed: bool = False, kept: bytes | None = None
+    ) -> Past | None:
         """A session of another run that is to go on; None: there is none that could.
 
-        `kept`: what another hub has told of it last.
+        `claimed`: other hubs know that it is this one's, wherever it began; `kept` is what they have told of it last.
         """
         found = self._open(id, identity, scope)
-        if found is None or found.run == self.run_id or not self._is_youthful(found):
+        if found is None or not self._is_youthful(found) or (found.run == self.run_id and not claimed):
             return None
         known = _decoded(kept) or self._kept(found.name) or _Kept(found.minted, found.run)
         return Past(

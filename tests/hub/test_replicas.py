@@ -270,6 +270,22 @@ async def test_a_hub_that_was_cut_off_gives_up_what_others_took(autojump_clock, 
     assert (len(a.endpoint.sessions), len(b.endpoint.sessions)) == (1, 1)
 
 
+async def test_a_session_comes_back_to_where_it_began(autojump_clock, fleet):
+    a, b = await two(fleet)
+    host = await a.host()
+    a.replicas._directory = Facts()
+    a.replicas._directory.away = True
+    await trio.sleep(LIVES_S + 1)
+    assert (await b.turn(host).call("echo")).status == 200
+    a.replicas._directory = fleet.facts
+    await trio.sleep(RENEW_S + 1)
+    assert (len(a.endpoint.sessions), len(b.endpoint.sessions)) == (0, 1)
+    await b.kill()
+    await trio.sleep(LIVES_S)
+    assert (await a.turn(host).call("echo")).status == 200
+    assert len(a.endpoint.sessions) == 1
+
+
 async def test_a_session_older_than_a_day_is_still_forwarded_and_not_revived(fleet):
     a, b = await two(fleet)
     host = b.turn(await a.host())
