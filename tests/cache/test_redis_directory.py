@@ -1,0 +1,59 @@
+"""Small facts that hubs tell each other through a real Redis: they are there, they end, and only one of many swaps."""
+
+import pytest
+import trio
+from redis_server import Store, redis_server, stores
+
+pytestmark = pytest.mark.real
+
+
+@pytest.fixture
+def server(tmp_path):
+    with redis_server(tmp_path) as server:
+        yield server
+
+
+@pytest.fixture
+async def one(server, nursery):
+    store = Store(server.url)
+    async with stores(store):
+        yield store
+
+
+@pytest.fixture
+async def other(server, nursery):
+    store = Store(server.url)
+    async with stores(store):
+        yield store
+
+
+async def test_the_directory(one, other, server):
+    here, there = one.directory, other.directory
+    assert await here.get("replica/1") is None
+    await here.put("replica/1", b"http://10.0.0.5:8765", 15)
+    assert await there.get("replica/1") == b"http://10.0.0.5:8765"
+    (name,) = server.keys("*:d:*")
+    assert 14_000 < server.do("PTTL", name) <= 15_000
+    assert not await there.swap("replica/1", None, b"mine", 15)
+    assert not await there.swap("replica/1", b"other", b"mine", 15)
+    assert await there.swap("replica/1", b"http://10.0.0.5:8765", b"mine", 60)
+    assert await here.get("replica/1") == b"mine"
+    assert 15_000 < server.do("PTTL", name) <= 60_000
+    await here.delete("replica/1")
+    assert await there.get("replica/1") is None
+    assert await there.swap("replica/1", None, b"", 15)
+    assert await here.get("replica/1") == b""
+
+
+async def test_only_one_of_many_swaps(one, other):
+    won = []
+
+    async def claim(store: Store, name: str) -> None:
+        if await store.directory.swap("session", None, name.encode(), 15):
+            won.append(name)
+
+    async with trio.open_nursery() as nursery:
+        for n in range(20):
+            nursery.start_soon(claim, (one, other)[n % 2], str(n))
+    assert len(won) == 1
+    assert await other.directory.get("session") == won[0].encode()
