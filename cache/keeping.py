@@ -66,6 +66,11 @@ class Keeping:
         known = self._sources.get(server.name)
         return known.id if known is not None and known.server is server else None
 
+    def source_named(self, name: str) -> str | None:
+        """What the upstream of this name is; None: there is none."""
+        known = self._sources.get(name)
+        return None if known is None else known.id
+
     def forget(self, name: str) -> None:
         """There is no such upstream any more."""
         self.drop_all(name, Cause.CONFIG)
@@ -123,6 +128,11 @@ class Keeping:
     def is_common(self, server: Server, subject: Subject) -> bool:
         """Whether other hubs may have use for it: what runs on this machine, or is one host's own, is not theirs."""
         return self.shared is not None and subject.tenant is None and not server.snapshot.local
+
+    @property
+    def is_vouched(self) -> bool:
+        """Whether what other hubs are told of changes is heard here."""
+        return self.shared is None or self.shared.vouched
 
     async def look(self, flight: Flight) -> Entry | None:
         """What the store has; the flight gets a ticket. Raises nothing."""

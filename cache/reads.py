@@ -279,7 +279,10 @@ class Reads:
         if entry is None:
             return None
         subject = msgspec.structs.replace(subject, tenant=place.tenant)
-        return entry if self._keep(subject, entry, common=self._keeping.is_common(server, subject)) else None
+        common = self._keeping.is_common(server, subject)
+        if common and not observed and not self._keeping.is_vouched:
+            return None  # another hub may be told of a change, and could not say so
+        return entry if self._keep(subject, entry, common=common) else None
 
     def _observe_later(self, server: Server, place: Place, uri: str) -> None:
         """A modern upstream gave no time-to-live: be told of changes before it is read the next time."""
@@ -296,6 +299,10 @@ class Reads:
             return False
         counts.stored += 1
         return True
+
+    def source_of(self, name: str) -> str | None:
+        """By what name hubs that have it in common speak of an upstream; None: there is none of this name."""
+        return self._keeping.source_named(name)
 
     # --- what makes it doubtful ---------------------------------------------------------------------------------------
 
