@@ -1,10 +1,16 @@
 """The subscriptions of a session with a modern upstream: a stream for changes of lists, one for watched resources.
 
 What a stream is asked for cannot change. So another one is opened when other resources are watched, and the old one is
-ended only when the upstream has acknowledged it: make before break (bridging.md 8). A stream that ends is opened again.
+ended a while after the upstream has acknowledged it: make before break (bridging.md 8). A stream that ends is opened
+again.
+
+Each may have a connection of its own, so what was said over the old one may arrive after the acknowledgement, and most
+of it is said over both. The cache must hear of it at once, unless it has heard it over the new one; hosts hear of it
+when the old one ends, unless it has been said over the new one by then.
 """
 
 import logging
+from collections import Counter
 from functools import partial
 from typing import Final, Protocol
 
@@ -22,6 +28,9 @@ from upstreams.watches import ANSWER_S, Stand, Watches, not_offered
 log = logging.getLogger(__name__)
 
 DEBOUNCE_S: Final = 0.05
+OVERLAP_S: Final = 0.25
+"""How long a stream is read after another one has taken its place: longer than what was said over one connection is on
+its way when what was said later has come over another. The next one is not opened before: three at a time at most."""
 
 
 class Changes(Protocol):
@@ -48,7 +57,21 @@ class Stream:
         """It was acknowledged, or is over."""
         self.confirmed: frozenset[str] | None = None
         self.refusal: Failure | HubError | None = None
-        self.over = False
+        self.predecessor: Stream | None = None
+        """The one that it is to replace, until that is over."""
+        self.successor: Stream | None = None
+        """The one that is to replace it."""
+        self.heard: Counter[str] = Counter()
+        """What was said over it while there is a predecessor, and how often."""
+        self.late: Counter[str] = Counter()
+        """What was said over it since a successor was asked for."""
+        self.untold: dict[str, None] = {}
+        """What was said over it, but not over its successor; hosts do not know of it yet."""
+
+    def repeats(self, uri: str) -> bool:
+        """Whether what it has just said of `uri` is no newer than what its successor has said before: the upstream
+        says over that one nothing that it does not say over this one, too."""
+        return self.successor is not None and self.late[uri] <= self.successor.heard[uri]
 
 
 class Listening:
@@ -130,28 +153,34 @@ class Listening:
             await trio.sleep_until(self._not_before)
             uris = frozenset(watch.uri for watch in watches.standing(Stand.WANTED, Stand.LIVE))
             old = self._current
-            if not uris:
+            if old is not None and not uris:
                 self._current = None
-            elif old is None or old.confirmed != uris:
-                await self._replace(old, Stream(uris), nursery)
-            else:
-                self._settle(old)
-            if old is not None and old is not self._current:
                 old.scope.cancel()
+            elif old is not None and old.confirmed == uris:
+                self._settle(old)
+            elif uris:
+                await self._replace(old, Stream(uris), nursery)
 
     async def _replace(self, old: Stream | None, new: Stream, nursery: trio.Nursery) -> None:
         """Open `new` in place of `old`, which stays if the upstream does not agree."""
         self._pauses.opened(trio.current_time())
+        if old is not None:
+            old.successor, new.predecessor = new, old
+            old.late.clear()
         nursery.start_soon(self._follow, new)
         with trio.move_on_after(ANSWER_S):
             await new.answered.wait()
         if new.confirmed is None:
             self._disappoint(new)
-            return
-        self._current = new
+            if old is not None:
+                old.successor = None
+
+    def _take_over(self, new: Stream) -> None:
+        """The upstream has acknowledged `new`: the one before it is read for a while yet."""
+        old, self._current, new.predecessor = self._current, new, self._current
+        if old is not None:
+            self._not_before = old.scope.deadline = trio.current_time() + OVERLAP_S
         self._settle(new)
-        if new.over:
-            self._lost(new)
 
     def _settle(self, stream: Stream) -> None:
         """Judge what was asked for by what the upstream acknowledged."""
@@ -180,10 +209,22 @@ class Listening:
                 stream.refusal = reply if isinstance(reply, Failure) else None
             except HubError as error:
                 stream.refusal = error
-        stream.over = True
         stream.answered.set()
         if stream is self._current:
             self._lost(stream)
+        elif stream.successor is not None:
+            stream.successor.predecessor = None
+            self._part(stream)
+
+    def _part(self, stream: Stream) -> None:
+        """`stream` is over, and another has taken its place: have hosts told of the rest."""
+        watches = self._watches
+        if isinstance(stream.refusal, HubError):  # it broke off: nobody knows what else it would have said
+            for uri in sorted(stream.confirmed or ()):
+                watches.updated(uri)
+        else:
+            for uri in stream.untold:
+                watches.tell(uri)
 
     def _lost(self, stream: Stream) -> None:
         """There is no stream any more: open another one, but not at once."""
@@ -198,11 +239,26 @@ class Listening:
         if notification.method == UPDATED:
             uri = peek_str(notification.params.get("uri"))
             if uri is not None:
-                self._watches.updated(uri)
+                self._hear_of(stream, uri)
         elif notification.method == ACKNOWLEDGED:
+            is_first = stream.confirmed is None
             honoured = peek_object(notification.params.get("notifications"))
             stream.confirmed = _strings(honoured.get("resourceSubscriptions"))
+            if is_first and not stream.scope.cancel_called:
+                self._take_over(stream)
             stream.answered.set()
+
+    def _hear_of(self, stream: Stream, uri: str) -> None:
+        if stream.predecessor is not None:
+            stream.heard[uri] += 1
+            stream.predecessor.untold.pop(uri, None)
+        if stream.successor is not None:
+            stream.late[uri] += 1
+        if stream.successor is None or stream is self._current:
+            self._watches.updated(uri)
+        elif not stream.repeats(uri):
+            self._watches.note(uri)
+            stream.untold[uri] = None
 
 
 def _strings(value: Raw | None) -> frozenset[str]:

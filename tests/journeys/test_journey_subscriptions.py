@@ -83,7 +83,7 @@ async def test_who_watches_is_told_and_nobody_else(pair, autojump_clock):
         await settle()
         question = await listen(host, A)
         await listen(other, B)
-        await settle()
+        await trio.sleep(1)  # then there is one stream
         assert fake.watched() == [A, B]
         await touch(fake, A)
         assert (told(host), told(other)) == ([A], [])

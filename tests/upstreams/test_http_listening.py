@@ -88,6 +88,29 @@ async def test_a_modern_server_is_listened_to_on_one_stream_at_a_time(nursery: t
         nursery.cancel_scope.cancel()
 
 
+@pytest.mark.covers("N-16", "N-17")
+@pytest.mark.parametrize("breaks", [False, True])
+async def test_what_is_on_its_way_over_the_old_stream_is_not_lost(nursery: trio.Nursery, *, breaks: bool) -> None:
+    script = Listened()
+    async with http_peer(script) as peer:
+        supervisor = Supervisor(Memory(None), lambda upstream: None)
+        await nursery.start(supervisor.run, {"far": config_for(peer)})
+        upstream, reader = supervisor.upstreams["far"], Reader()
+        assert await upstream.watch(A, reader) is None
+        [old] = script.open.values()
+        assert await upstream.watch("note://b", reader) is None
+        news = reader.news
+        if breaks:
+            await old.cut()
+        else:
+            await old.event(note("notifications/resources/updated", uri=A, _meta={SUBSCRIPTION: min(script.open)}))
+        with trio.fail_after(10):
+            await news.wait()
+        await until(lambda: len(script.open) == 1)
+        assert reader.heard == [A]
+        nursery.cancel_scope.cancel()
+
+
 @pytest.mark.parametrize("status", [400, 404, 200])
 async def test_a_server_that_refuses_to_be_listened_to_stays(status: int) -> None:
     script = Script("modern")

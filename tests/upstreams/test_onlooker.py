@@ -14,6 +14,7 @@ from hub.link.exchange import Operation
 from hub.wire.jsonrpc import Failure, raw
 from hub.wire.mcp import L4, MODERN
 from upstreams.lifecycle import State
+from upstreams.listening import OVERLAP_S
 from upstreams.supervisor import Supervisor
 from upstreams.watches import LINGER_S
 
@@ -71,7 +72,7 @@ class World:
     async def observe(self, *uris):
         for uri in uris:
             assert await self.watches.observe(uri)
-        await trio.sleep(0.01)
+        await trio.sleep(2 * OVERLAP_S)  # then one stream is left that says it
         self.ears.take()
 
     async def hold(self, uri, host="host"):

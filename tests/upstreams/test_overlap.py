@@ -1,0 +1,207 @@
+"""What an upstream says over a stream of subscriptions after another one has taken its place: nothing of it is lost."""
+
+import pytest
+import trio
+import trio.testing
+from fakes import FakeHost, FakeUpstream, opener
+
+from config.schema import UpstreamConfig
+from config.state import Memory
+from hub.wire.jsonrpc import Failure
+from hub.wire.mcp import MODERN, SUBSCRIPTION_KEY
+from upstreams.listening import OVERLAP_S
+from upstreams.supervisor import Supervisor
+
+A, B, C = "a://x/y", "a://x/z", "a://w"
+UPDATED = "notifications/resources/updated"
+
+
+class Ears:
+    """An onlooker and a holder that write down what they hear, in one list."""
+
+    def __init__(self):
+        self.exchange = FakeHost(conversation=1)
+        self.host = self.exchange.caller.tenant
+        self.said = []
+
+    def updated(self, *words):
+        self.said.append(("told", words[1]) if len(words) == 2 else ("updated", *words))
+
+    def relisted(self):
+        pass
+
+    def confirmed(self, uri):
+        self.said.append(("confirmed", uri))
+
+    def lost(self, tenant):
+        self.said.append(("lost", tenant))
+
+    def take(self):
+        said = list(self.said)
+        self.said.clear()
+        return said
+
+
+class World:
+    """One upstream, whose streams are told of things one by one."""
+
+    def __init__(self, fake, supervisor):
+        self.fake, self.supervisor = fake, supervisor
+        self.ears = self.upstream.onlooker = Ears()
+
+    @property
+    def upstream(self):
+        return self.supervisor.upstreams["files"]
+
+    @property
+    def streams(self):
+        """The ids of the streams for resources, the oldest first."""
+        listens = self.fake.conversation.listens
+        return [id for id, wanted in listens.items() if "resourceSubscriptions" in wanted]
+
+    async def watch(self, uri):
+        assert await self.upstream.watch(uri, self.ears) is None
+
+    async def say(self, stream, uri):
+        await self.fake.conversation.tell(UPDATED, {"uri": uri, "_meta": {SUBSCRIPTION_KEY: stream}})
+        await trio.testing.wait_all_tasks_blocked()
+        return self.ears.take()
+
+    async def replace(self):
+        """Both streams, just when the new one has taken the place of the old one."""
+        await self.watch(A)
+        await trio.sleep(1)
+        await self.watch(B)
+        self.ears.take()
+        return self.streams
+
+    async def rest(self):
+        await trio.sleep(2 * OVERLAP_S)
+        return self.ears.take()
+
+
+@pytest.fixture
+async def world(nursery):
+    fake = FakeUpstream(version=MODERN, resources=[{"uri": A, "name": "r"}])
+    supervisor = Supervisor(Memory(None), lambda upstream: None, open_session=opener({"files": fake}))
+    await nursery.start(supervisor.run, {"files": UpstreamConfig(command="files")})
+    await trio.sleep(1)
+    return World(fake, supervisor)
+
+
+@pytest.mark.covers("N-16")
+async def test_what_only_the_old_stream_says_is_known_at_once_and_told(autojump_clock, world):
+    old, _ = await world.replace()
+    assert await world.say(old, A) == [("updated", A)]
+    assert await world.rest() == [("told", A)]
+    assert world.streams != [old]
+    assert len(world.streams) == 1
+
+
+@pytest.mark.covers("N-16")
+async def test_hosts_are_told_once_of_what_both_say(autojump_clock, world):
+    old, new = await world.replace()
+    assert await world.say(old, A) == [("updated", A)]
+    assert await world.say(new, A) == [("updated", A), ("told", A)]
+    assert await world.say(new, A) == [("updated", A), ("told", A)]
+    assert await world.say(old, A) == [], "the second change, which is known"
+    assert await world.rest() == []
+
+
+async def test_the_onlooker_hears_of_every_change_however_they_arrive(autojump_clock, world):
+    old, new = await world.replace()
+    assert await world.say(new, A) == [("updated", A), ("told", A)]
+    assert await world.say(old, A) == []
+    assert await world.say(old, A) == [("updated", A)], "a change that the new one has not told of"
+    assert await world.say(new, A) == [("updated", A), ("told", A)]
+    assert await world.rest() == []
+
+
+async def test_what_was_said_before_the_agreement_does_not_hide_what_comes_after_it(autojump_clock, nursery, world):
+    await world.watch(A)
+    [old] = world.streams
+    said = trio.Event()
+
+    async def slow(message, conversation):
+        await said.wait()
+        return await world.fake._subscribe(message, conversation)
+
+    world.fake.on["subscriptions/listen"] = slow
+    nursery.start_soon(world.watch, B)
+    await trio.sleep(1)
+    assert await world.say(old, A) == [("updated", A), ("told", A)], "as long as there is no other"
+    said.set()
+    await trio.sleep(0.01)
+    assert await world.say(old, A) == [("updated", A)]
+    assert await world.say(world.streams[1], A) == [("updated", A), ("told", A)]
+    assert await world.say(old, A) == [("updated", A)]
+    assert await world.rest() == [("told", A)]
+
+
+async def test_a_stream_that_is_not_agreed_to_leaves_the_old_one_as_it_was(autojump_clock, world):
+    await world.watch(A)
+    world.fake.on["subscriptions/listen"] = lambda *_: Failure(-32603, "no more")
+    assert isinstance(await world.upstream.watch(B, world.ears), Failure)
+    assert await world.say(world.streams[0], A) == [("updated", A), ("told", A)]
+    del world.fake.on["subscriptions/listen"]
+    await world.watch(C)
+    old, new = world.streams
+    assert await world.say(old, A) == [("updated", A)]
+    assert await world.say(new, A) == [("updated", A), ("told", A)]
+    assert await world.rest() == []
+
+
+async def test_the_old_stream_may_be_ended_by_the_upstream(autojump_clock, world):
+    old, _ = await world.replace()
+    await world.say(old, A)
+    del world.fake.conversation.listens[old]
+    done = {"resultType": "complete", "_meta": {SUBSCRIPTION_KEY: old}}
+    await world.fake.conversation.say({"id": old, "result": done})
+    await trio.testing.wait_all_tasks_blocked()
+    assert world.ears.take() == [("told", A)]
+    assert await world.rest() == []
+    assert await world.say(world.streams[0], A) == [("updated", A), ("told", A)]
+
+
+@pytest.mark.covers("N-17")
+async def test_the_end_of_the_session_meanwhile_tells_of_all(autojump_clock, world):
+    old, _ = await world.replace()
+    await world.say(old, A)
+    world.supervisor.restart("files")
+    await trio.sleep(5)
+    said = world.ears.take()
+    assert ("lost", None) in said
+    assert {("told", A), ("told", B)} <= set(said)
+    assert len(world.streams) == 1
+    assert await world.say(world.streams[0], A) == [("updated", A), ("told", A)]
+
+
+async def test_the_new_stream_may_end_while_the_old_one_goes_on(autojump_clock, world):
+    old, new = await world.replace()
+    await world.say(old, A)
+    del world.fake.conversation.listens[new]
+    await world.fake.conversation.tell("notifications/cancelled", {"requestId": new})
+    await trio.sleep(5)
+    said = world.ears.take()
+    assert ("lost", None) in said
+    assert {("told", A), ("told", B)} <= set(said)
+    assert len(world.streams) == 1
+
+
+async def test_many_changes_in_quick_succession_are_few_streams_at_a_time(autojump_clock, world):
+    most = 0
+    for number in range(30):
+        await world.watch(f"a://{number}")
+        await trio.sleep(0.01 * (number % 7))
+        most = max(most, len(world.streams))
+        uri = f"a://{number // 2}"
+        world.ears.take()
+        await world.fake.touch(uri)
+        await trio.sleep(0.5 if number % 10 == 9 else 0.02)
+        assert ("updated", uri) in world.ears.take()
+    assert most == 2
+    asked = len(world.fake.conversation.of("subscriptions/listen"))
+    assert asked < 30 + 5
+    await world.rest()
+    assert len(world.streams) == 1
+    assert len(world.fake.watched()) == 30
