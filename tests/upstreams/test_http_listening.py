@@ -1,5 +1,6 @@
 """Watching resources over HTTP: streams of modern servers, what legacy ones forget."""
 
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -49,7 +50,8 @@ class Listened(Script):
         params: dict[str, Any] = {"notifications": wanted, "_meta": {SUBSCRIPTION: id}}
         await talk.event(note("notifications/subscriptions/acknowledged", **params))
         self.open[id] = talk
-        await talk.gone()
+        with suppress(trio.ClosedResourceError):
+            await talk.gone()
         del self.open[id]
         self.ended.append(id)
 
@@ -73,6 +75,7 @@ async def test_a_modern_server_is_listened_to_on_one_stream_at_a_time(nursery: t
         await nursery.start(supervisor.run, {"far": config_for(peer)})
         upstream, reader = supervisor.upstreams["far"], Reader()
         assert await upstream.watch(A, reader) is None
+        await until(lambda: len(script.open) == 1)
         news = reader.news
         await script.tell(A)
         await news.wait()
@@ -97,6 +100,7 @@ async def test_what_is_on_its_way_over_the_old_stream_is_not_lost(nursery: trio.
         await nursery.start(supervisor.run, {"far": config_for(peer)})
         upstream, reader = supervisor.upstreams["far"], Reader()
         assert await upstream.watch(A, reader) is None
+        await until(lambda: len(script.open) == 1)
         [old] = script.open.values()
         assert await upstream.watch("note://b", reader) is None
         news = reader.news
