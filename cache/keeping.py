@@ -272,34 +272,6 @@ class Keeping:
         )
 
 
-class Onlooker:
-    """Is told what one upstream says, and what becomes of its sessions; `upstreams.onlooker.Onlooker` says when."""
-
-    def __init__(self, keeping: Keeping, name: str, source: str) -> None:
-        self._keeping = keeping
-        self._name = name
-        self._source = source
-
-    def __repr__(self) -> str:
-        return f"<Onlooker of {self._name}>"
-
-    def updated(self, uri: str) -> None:
-        """A session said that `uri` changed."""
-        self._keeping.updated(self._name, self._source, uri)
-
-    def relisted(self) -> None:
-        """The resources that there are may be others."""
-        self._keeping.relisted(self._name, self._source)
-
-    def confirmed(self, uri: str) -> None:
-        """`uri` is observed from now on, or again."""
-        self._keeping.confirmed(self._name, self._source, uri)
-
-    def lost(self, tenant: Tenant | None) -> None:
-        """Changes may have been missed in the session of one host, None: in one that hosts share."""
-        self._keeping.lost(self._name, self._source, tenant)
-
-
 def everyones(subject: Subject) -> Subject:
     """The same for everyone."""
     return Subject(subject.upstream, subject.source, subject.uri, EVERYONE, subject.tenant)

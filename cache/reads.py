@@ -11,10 +11,7 @@ kept is dropped the moment that it becomes doubtful, and a read during which it 
 by nobody who asks later.
 """
 
-import hashlib
-import hmac
 from collections.abc import Callable
-from typing import Final
 
 import msgspec
 import trio
@@ -22,14 +19,16 @@ import trio
 from cache.facts import CacheFacts, StoreFacts
 from cache.flight import Flight, Released
 from cache.index import is_followed
-from cache.keeping import Keeping, Onlooker, everyones
+from cache.keeping import Keeping, everyones
 from cache.memory import Kept, length
 from cache.observing import Observing
+from cache.onlooker import Onlooker
 from cache.results import entry_of, has_ttl, is_complete, kept_result, stale_result
+from cache.sameness import is_plain, source_of
 from cache.shared import Shared
 from cache.sides import Place, Server
 from cache.subject import Cause, Entry, Subject
-from config.schema import CacheConfig, Secret, UpstreamConfig
+from config.schema import CacheConfig
 from hub.link.exchange import (
     Caller,
     DeadlineExceeded,
@@ -41,15 +40,7 @@ from hub.link.exchange import (
     UpstreamUnavailable,
 )
 from hub.wire.jsonrpc import Reply, Result, peek_str
-from hub.wire.mcp import RESOURCES_READ, Era
-
-IDENTITY: Final = (
-    "command", "args", "env", "cwd", "url", "headers", "transport", "era", "session_mode", "across_principals",
-    "client_features", "roots",
-)  # fmt: skip
-"""The settings that say what server an upstream is, and what it is asked with."""
-HARMLESS: Final = frozenset({"traceparent", "tracestate", "baggage"})
-"""Members of a request's `_meta` that no result depends on."""
+from hub.wire.mcp import Era
 
 
 class Hit(msgspec.Struct, frozen=True):
@@ -334,23 +325,3 @@ class Reads:
     def unvouched(self) -> None:
         """Nobody can tell any more what other hubs have said."""
         self._keeping.unvouched()
-
-
-def is_plain(operation: Operation) -> bool:
-    """Whether it is a read on whose URI alone the result depends (K-2, K-5)."""
-    return (
-        operation.method == RESOURCES_READ and operation.params.keys() == {"uri"} and operation.meta.keys() <= HARMLESS
-    )
-
-
-def source_of(key: bytes, config: UpstreamConfig) -> str:
-    """A name for what server an upstream is and what it is asked with, that tells nothing of it (K-13)."""
-    said = {name: getattr(config, name) for name in IDENTITY}
-    text = msgspec.json.encode(said, enc_hook=_reveal, order="deterministic")
-    return hmac.digest(key, text, hashlib.sha256).hex()[:32]
-
-
-def _reveal(value: object) -> object:
-    if isinstance(value, Secret):
-        return value.reveal()
-    raise NotImplementedError

@@ -11,8 +11,9 @@ from weakref import ref
 import trio
 from msgspec import Raw, Struct
 
-from cache.reads import HARMLESS, Hit, Reads
+from cache.reads import Hit, Reads
 from cache.results import scope, ttl_ms
+from cache.sameness import HARMLESS
 from cache.sides import Place
 from config.schema import UpstreamConfig
 from hub.bridge.carry import Callee

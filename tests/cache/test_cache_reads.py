@@ -8,7 +8,7 @@ import trio
 import trio.testing
 from served import Host, Place, Served, read_of, reads_of
 
-from cache.reads import source_of
+from cache.sameness import source_of
 from cache.subject import Cause
 from config.schema import Secret, UpstreamConfig
 from hub.link.exchange import DeadlineExceeded, UpstreamLoop, UpstreamUnauthorized, UpstreamUnavailable
