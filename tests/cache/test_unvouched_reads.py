@@ -1,0 +1,44 @@
+"""What a hub keeps while it cannot hear what other hubs are told of changes."""
+
+import pytest
+import trio
+from served import Host, Served, read_of, reads_of
+
+from hub.wire.mcp import MODERN
+
+
+class Silent:
+    """A store that nothing is found in. Satisfies `cache.shared.Shared`."""
+
+    vouched = False
+
+    async def look(self, source, uri, owner):
+        await trio.lowlevel.checkpoint()
+        return None, None
+
+    def invalidate(self, source, uri):
+        """Nobody is told."""
+
+
+@pytest.mark.covers("F-X-03")
+async def test_nothing_is_kept_that_only_others_may_be_told_of(nursery, autojump_clock):
+    server, store = Served(MODERN), Silent()
+    server.more = {"ttlMs": 60_000, "cacheScope": "private"}
+    reads = await reads_of(nursery, server, shared=store)
+    for _ in range(2):
+        await reads.call(server, read_of(), Host())
+    assert len(server.reads) == 2
+    store.vouched = True
+    for _ in range(2):
+        await reads.call(server, read_of(), Host())
+    assert len(server.reads) == 3
+    nursery.cancel_scope.cancel()
+
+
+async def test_what_this_hub_hears_of_itself_is_kept_nevertheless(nursery, autojump_clock):
+    server = Served()
+    reads = await reads_of(nursery, server, shared=Silent())
+    for _ in range(3):
+        await reads.call(server, read_of(), Host())
+    assert len(server.reads) == 1
+    nursery.cancel_scope.cancel()
