@@ -199,6 +199,8 @@ def direct_verdicts(leg: Leg, out: Path) -> Verdicts:
 
 Check = tuple[str, str]
 """Scenario and id of the check."""
+SEVERAL = "@several"
+"""Behind the name of a leg in `excused.txt`: with several hubs behind a balancer."""
 
 
 def having(verdicts: Verdicts, status: str) -> set[Check]:
@@ -222,11 +224,17 @@ def excused() -> dict[str, set[Check]]:
     return found
 
 
-def surprises(leg: Leg, direct: Verdicts, through: Verdicts) -> list[str]:
+def excuses_of(leg: Leg, hubs: int = 1) -> set[Check]:
+    """What may be lost; several hubs may lose more than one does."""
+    found = excused()
+    return found.get(leg.name, set()) | (found.get(leg.name + SEVERAL, set()) if hubs > 1 else set())
+
+
+def surprises(leg: Leg, direct: Verdicts, through: Verdicts, *, hubs: int = 1) -> list[str]:
     """Sentences on what differs from `excused.txt`; none: as written there."""
     if not having(direct, "SUCCESS") or having(direct, "FAILURE"):
         return [f"{leg.reference.name}: the reference itself fails: {sorted(having(direct, 'FAILURE'))}"]
-    left = excused().get(leg.name, set())
+    left = excuses_of(leg, hubs)
     missing = lost(direct, through)
     said = [f"{leg.name} {scenario} {check}: lost through the hub" for scenario, check in sorted(missing - left)]
     said += [f"{leg.name} {scenario} {check}: take it off excused.txt" for scenario, check in sorted(left - missing)]
@@ -256,8 +264,9 @@ def main() -> int:
         sys.stdout.write(f"{name:34} direct: {summary(direct)}\n")
         if not options.direct:
             through = run_leg(leg, options.out / "hub" / name, stages=stages)
-            found = surprises(leg, direct, through)
-            left = len(excused().get(name, ()))
+            hubs = 2 if options.behind else 1
+            found = surprises(leg, direct, through, hubs=hubs)
+            left = len(excuses_of(leg, hubs))
             sys.stdout.write(f"{'':34} hub:    {summary(through)}, {left} excused\n")
             sys.stdout.writelines(f"    {line}\n" for line in found)
             complaints += found

@@ -12,8 +12,9 @@ from balancers import TICK, a_hub, fleet
 
 HOSTS = 8
 """Of each era."""
-BEFORE_S = 1.0
-AFTER_S = 1.5
+BEFORE_S = 0.7
+AFTER_S = 1.6
+"""HAProxy waits a second before it tries again, when only one hub is left."""
 GROWN_S = 8.5
 """That long after the store is new nothing of a hub is taken over: it might only have to say again that it lives."""
 
@@ -108,10 +109,13 @@ def test_a_killed_hub_costs_what_was_in_flight_on_it(site, balancer):
     load, gone = site.load_around(balancer, signal.SIGKILL)
     served, failed, calls = site.it.served(), load.failed, load.calls
     print(f"\n{balancer}: {len(calls)} calls, {len(failed)} failed with the hub")  # noqa: T201
-    assert {served[call.id] for call in calls if not call.failure and call.ended < gone} == {"a", "b"}
-    # HAProxy closes the host's connection when a hub does so instead of answering, and does not log that.
+    before = {served.get(call.id) for call in calls if not call.failure and call.ended < gone}
+    across = {served.get(call.id) for call in calls if not call.failure and call.began < gone < call.ended}
+    # HAProxy closes the host's connection when a hub does so instead of answering, and logs nothing then; and it drops
+    # lines rather than wait for who reads them.
+    assert before - {None} == {"a", "b"}
+    assert across - {None} == {"b"}
     assert [call for call in failed if call.began > gone or served.get(call.id, "a") != "a"] == []
-    assert {served[call.id] for call in calls if not call.failure and call.began < gone < call.ended} == {"b"}
     assert 0 < len(failed) <= 2 * HOSTS
     for host in load.hosts:
         assert len(host.failed) <= 1

@@ -19,6 +19,7 @@ from reading_hosts import Reader, counted_in_lines, counted_in_pieces
 READS = 1000
 HOSTS, AT_ONCE = 20, 12
 """Of them at once as many as one account may have in flight, nearly."""
+TAKES = ("--takes", "0.2")
 EVERYTHING = OFFICIAL / "server-everything" / "dist" / "index.js"
 
 
@@ -74,13 +75,15 @@ def site(tmp_path_factory):
         argv = ["node", EVERYTHING, "streamableHttp"]
         every = stack.enter_context(running(argv, directory / "every.log", env=env, merged=True))
         every.wait_for(f"port {port}")
-        ttl = stack.enter_context(running([PYTHON_2, SERVERS / "ttl_server.py", "ttlhttp", "--http"], directory / "t"))
+        ttl = stack.enter_context(
+            running([PYTHON_2, SERVERS / "ttl_server.py", "ttlhttp", "--http", *TAKES], directory / "t")
+        )
         config = [
             "startup_grace_s = 60.0",
             child("every", node, EVERYTHING, session_mode="shared"),
             behind("every-http", f"http://127.0.0.1:{port}/mcp", session_mode="shared"),
             behind("every-own", f"http://127.0.0.1:{port}/mcp"),
-            child("ttl", PYTHON_2, SERVERS / "ttl_server.py", "ttl"),
+            child("ttl", PYTHON_2, SERVERS / "ttl_server.py", "ttl", *TAKES),
             behind("ttl-http", ttl.wait_for(r"http://\S+")[0]),
         ]
         yield Site(stack.enter_context(running_hub(directory, "\n".join(config))), counts)
@@ -129,7 +132,7 @@ async def test_after_an_update_the_next_reading_is_fresh(site, nursery, way):
     watcher, reader, other = [await nursery.start(Reader(site.hub, way.name).run) for _ in range(3)]
     await watcher.ask("resources/subscribe", uri=way.uri)
     await warm(reader, way, count)
-    for _ in range(3):
+    for _ in range(2):
         old = await reader.read(way.uri)
         changed = await other.call(way.change, **way.arguments)
         if "Stopped" in str(changed):  # this one says nothing of changes

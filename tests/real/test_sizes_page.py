@@ -59,28 +59,32 @@ class SecureConnection(http.client.HTTPConnection):
         self.sock = self._context.wrap_socket(plain, server_hostname=PUBLIC)
 
 
-@pytest.mark.parametrize("balancer", ["haproxy", "nginx"])
-def test_hosts_come_by_the_public_name_over_tls(balancer, tmp_path, certificate):
-    with fleet(tmp_path, DEMO, balancer, certificate=certificate) as it:
-        port = urlsplit(it.urls[balancer]).port
-        with contextlib.closing(SecureConnection(port, certificate)) as connection:
-            params = {"name": "demo__add", "arguments": {"a": 40, "b": 2}, "_meta": META}
-            headers = {
-                "Host": PUBLIC,
-                "Authorization": f"Bearer {it.token}",
-                "Content-Type": "application/json",
-                "Accept": "application/json, text/event-stream",
-                "MCP-Protocol-Version": MODERN,
-                "Mcp-Method": "tools/call",
-                "Mcp-Name": "demo__add",
-            }
-            for id in range(4):
-                body = {"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params}
-                connection.request("POST", "/mcp", json.dumps(body), headers)
-                response = connection.getresponse()
-                assert (response.status, json.loads(response.read())["id"]) == (200, id)
-        said = {line.split()[-1] for line in it.balancers[balancer].said if " 200 " in line}
-        assert said == {it.address("a"), it.address("b")}
+def test_hosts_come_by_the_public_name_over_tls(tmp_path, certificate):
+    with fleet(tmp_path, DEMO, "haproxy", "nginx", certificate=certificate) as it:
+        for balancer, url in it.urls.items():
+            with contextlib.closing(SecureConnection(urlsplit(url).port, certificate)) as connection:
+                for id in range(4):
+                    assert call(connection, it.token, id) == (200, id)
+            said = {line.split()[-1] for line in it.balancers[balancer].said if " 200 " in line}
+            assert said == {it.address("a"), it.address("b")}
+
+
+def call(connection, token, id):
+    """Status and id of the answer to a modern call."""
+    params = {"name": "demo__add", "arguments": {"a": 40, "b": 2}, "_meta": META}
+    headers = {
+        "Host": PUBLIC,
+        "Authorization": f"Bearer {token}",
+        "Content-Type": "application/json",
+        "Accept": "application/json, text/event-stream",
+        "MCP-Protocol-Version": MODERN,
+        "Mcp-Method": "tools/call",
+        "Mcp-Name": "demo__add",
+    }
+    body = {"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params}
+    connection.request("POST", "/mcp", json.dumps(body), headers)
+    response = connection.getresponse()
+    return response.status, json.loads(response.read())["id"]
 
 
 @pytest.mark.parametrize("number", range(2))
