@@ -12,6 +12,7 @@ import trio
 import trio.testing
 from house import ALICE, BOB
 from players import CAPABILITIES, Errand, Person
+from reading import Shelf
 from shifting import BAD, Atlas
 from successors import Street
 from world import World
@@ -240,7 +241,14 @@ class Crowd(World):
 
     async def touch(self) -> None:
         uri = self.dice.choice(sorted(self.owners))
-        await self.owners[uri].change(uri)
+        await self.dice.choice((self.owners[uri].change, self.owners[uri].slip))(uri)
+
+    def may_read(self, person: Person, shelf: Shelf) -> bool:
+        scope = shelf.name.rpartition("@")[2]
+        return "@" not in shelf.name or f"@{scope}" in self.worked[person]
+
+    def is_certain(self, shelf: Shelf) -> bool:
+        return False
 
     async def call(self) -> None:
         person = self.dice.choice(self.present())

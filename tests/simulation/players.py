@@ -11,8 +11,9 @@ from random import Random
 from typing import Any
 
 import trio
-from fakes import Conversation, FakeUpstream
+from fakes import Conversation
 from house import JudgedHost, Question
+from reading import Shelf
 
 from hub.wire.jsonrpc import Failure
 from hub.wire.mcp import Era
@@ -44,10 +45,11 @@ def who_answered(step: str, answer: dict[str, Any]) -> str | None:
     return answer["content"]["text"] if step == "sample" else answer["roots"][0]["uri"].removeprefix("file:///")
 
 
-class Player(FakeUpstream):
+class Player(Shelf):
     """An upstream with a tool that does what its arguments say: `marker`, and `script`, a list of `STEPS`."""
 
     def __init__(self, name: str, version: str) -> None:
+        self.name = name
         self.uris = [f"{name}:{number}" for number in range(3)]
         super().__init__(version=version, tools=["work"], resources=[{"uri": uri, "name": uri} for uri in self.uris])
         self.begun: Counter[str] = Counter()
@@ -97,12 +99,6 @@ class Player(FakeUpstream):
         for conversation in self.conversations:
             with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
                 await conversation.tell(method, params)
-
-    async def change(self, uri: str) -> None:
-        """Say that a resource changed, wherever it is watched."""
-        for conversation in self.conversations:
-            with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
-                await self.touch(uri, over=conversation)
 
     async def grow(self) -> None:
         """Have one more tool."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import trio
@@ -128,10 +129,17 @@ class Shifter(Player):
         if self.elder is not None:
             await self.elder.tell_all(method, params)
 
-    async def change(self, uri: str) -> None:
-        await super().change(uri)
+    def stock(self, dice: Random) -> None:
+        super().stock(dice)
         if self.elder is not None:
-            await self.elder.change(uri)
+            self.elder.stock(dice)
+            shared = ("versions", "heard", "settled", "readings")
+            for each in shared:
+                setattr(self.elder, each, getattr(self, each))
+
+    @property
+    def connections(self) -> list[Conversation]:
+        return self.all_conversations
 
 
 class Atlas:

@@ -18,6 +18,7 @@ from changes import Changes
 from crowd import IN_PROJECTS, PLAIN, ROOTS
 from msgspec import structs
 from players import Errand, Person
+from reading import observing
 from shifting import Atlas, NoWatcher, Shifter
 from successors import Street
 from world import SEEDS, run_seeded
@@ -47,6 +48,9 @@ class ChangingWorld(Changes):
             self.watch: 5,
             self.unwatch: 1,
             self.touch: 1,
+            self.read: 8,
+            self.slip: 4,
+            self.close_book: 1,
             self.grow: 1,
             self.crash: 1,
             self.trouble: 1,
@@ -206,6 +210,7 @@ class ChangingWorld(Changes):
                 assert person.updates(uri) == heard + 1, (person, uri, heard, person.updates(uri))
 
     def check_end(self) -> None:
+        self.check_end_of_reading()
         for errand in self.errands:
             assert not errand.is_waiting, f"{errand} never ended"
             if errand not in self.spoiled and errand.results and not self.may_be_asked(errand):
@@ -278,7 +283,8 @@ def at_rest(house: Street, tasks: Counter[str]) -> None:
     assert len(house.endpoint.sessions) == 0
     assert all(not upstream.holdings for upstream in hub.supervisor.upstreams.values())
     assert list(hub.supervisor.upstreams) == list(PLAIN)
-    left = names_of_tasks(house.hub_nursery) - tasks
+    observed = Counter({"upstreams.listening.Listening._follow": observing(hub)})
+    left = names_of_tasks(house.hub_nursery) - tasks - observed
     assert not left, f"left: {left}"
 
 

@@ -11,6 +11,7 @@ import trio
 import trio.testing
 from house import ALICE, BOB
 from players import CAPABILITIES, QUESTIONS, STEPS, Errand, Person, Player
+from reading import Readers, Shelf
 
 from hub.link.exchange import Identity
 from hub.wire.mcp import L4, MODERN, Era
@@ -19,7 +20,7 @@ SEEDS = [int(os.environ["HUBD_SEED"])] if "HUBD_SEED" in os.environ else range(i
 STEADY, FRAIL = ("old", "new"), ("oldfrail", "newfrail")
 
 
-class World:
+class World(Readers):
     """One cast in one house, and what may happen to it."""
 
     def __init__(self, house: Any, players: dict[str, Player], dice: Random) -> None:
@@ -31,6 +32,7 @@ class World:
         self.attempts = 0
         """To watch something."""
         self.labels = iter(f"h{number}" for number in range(1000))
+        self.open_library()
 
     async def arrive(self) -> None:
         """One more host."""
@@ -48,8 +50,8 @@ class World:
     async def move(self) -> None:
         """Let something happen."""
         moves = (self.call, self.cancel, self.leave, self.arrive, self.kill, self.wait)
-        others = (self.watch, self.unwatch, self.touch, self.grow, self.guess)
-        act = self.dice.choices((*moves, *others), (10, 2, 1, 1, 1, 4, 4, 1, 3, 1, 1))[0]
+        others = (self.watch, self.unwatch, self.touch, self.grow, self.guess, self.read, self.slip, self.close_book)
+        act = self.dice.choices((*moves, *others), (10, 2, 1, 1, 1, 4, 4, 1, 3, 1, 1, 8, 4, 1))[0]
         await act()
         await trio.testing.wait_all_tasks_blocked()
         self.check()
@@ -117,7 +119,7 @@ class World:
         uri = self.dice.choice(self.dice.choice((awaited, everything)) or everything)
         name = uri.partition(":")[0]
         before = {person: person.updates(uri) for person in self.present() if uri in person.told and name in STEADY}
-        await self.players[name].change(uri)
+        await self.dice.choice((self.players[name].change, self.players[name].slip))(uri)
         await trio.sleep(0.5)
         for person, heard in before.items():
             assert person.gone or person.updates(uri) > heard, f"{person} was not told of {uri}"
@@ -135,6 +137,9 @@ class World:
             said = {"action": "accept", "content": {"who": "guess"}}
             await person.host.send({"jsonrpc": "2.0", "id": id, "result": said}, None)
 
+    def is_certain(self, shelf: Shelf) -> bool:
+        return shelf.name in STEADY
+
     # --- what must be true --------------------------------------------------------------------------------------------
 
     def check(self) -> None:
@@ -147,10 +152,13 @@ class World:
             assert [marker for marker, times in player.begun.items() if times > 1] == []
         for errand in self.errands:
             assert len(errand.results) <= 1, (errand, errand.results)
-        assert self.house.hub.downstreams.running <= len(self.errands) + len(self.people) + self.attempts
+        self.check_reading()
+        wanted = len(self.errands) + len(self.people) + self.attempts + len(self.perusals)
+        assert self.house.hub.downstreams.running <= wanted
 
     def check_end(self) -> None:
         """Whoever waited got an answer, and what needed nobody's help and no frail upstream was done (I-1, I-3)."""
+        self.check_end_of_reading()
         for errand in self.errands:
             assert not errand.is_waiting, f"{errand} never ended"
             if errand.upstream in STEADY and errand.results and not self.may_be_asked(errand):
