@@ -253,10 +253,11 @@ class Connection:
             self.close_after = True
             self._new_response(request.method).reply(denied.status, denied.body, denied.headers)
             return None
-        if self in shared.strangers:
+        is_first = self in shared.strangers
+        if is_first:
             del shared.strangers[self]
             shared.room.unpark_all()
-        if shared.draining:
+        if shared.draining and not is_first:  # whoever had just connected was not turned away, and sent it
             raise HttpRefusal(503, "The hub is stopping; try again in a moment", (("Retry-After", "1"),))
         if length > shared.limits.max_request_body:
             raise HttpRefusal(413, f"The request body has more than {shared.limits.max_request_body} bytes")

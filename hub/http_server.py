@@ -30,6 +30,8 @@ from hub.wire.http import KEEP_ALIVE
 __all__ = ["Denied", "Guard", "Handler", "HttpLimits", "HttpRequest", "HttpResponse", "HttpServer"]
 
 UPKEEP_S: Final = 1.0
+ARRIVE_S: Final = 0.1
+"""How long a drain waits for the first requests of connections that were just made."""
 
 
 class HttpServer:
@@ -93,14 +95,19 @@ class HttpServer:
     async def drain(self) -> None:
         """Stop accepting, answer 503 to requests that still come, return when the running ones are answered.
 
-        A stream that its handler keeps open is a running request: end it first, or put a deadline around this.
+        The first request of a connection that was there already is answered as ever: a balancer that could connect
+        sends it, and sends it nowhere else. A stream that its handler keeps open is a running request: end it first,
+        or put a deadline around this.
         """
         shared = self._shared
         if shared is None:
             return
         shared.draining = True
         self._close_listeners()
-        if shared.running:
+        if shared.strangers:
+            await trio.sleep(ARRIVE_S)
+        while shared.running:
+            shared.quiet = trio.Event()
             await shared.quiet.wait()
         self._scope.cancel()
 

@@ -810,6 +810,21 @@ async def test_drain_of_an_idle_server():
         await client.closed()
 
 
+async def test_a_drain_answers_what_was_on_its_way():
+    """A balancer that has just connected sends its request there, and nowhere else."""
+    async with serving() as served:
+        client = await served.connect()
+        await trio.testing.wait_all_tasks_blocked()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(served.server.drain)
+            await trio.testing.wait_all_tasks_blocked()
+            assert served.server.draining
+            answer = await client.ask(post(b"first"))
+            assert (answer.status, answer.body, answer.headers["connection"]) == (200, b"first", "close")
+        await served.finished.wait()
+        await client.closed()
+
+
 async def test_drain_before_serving():
     await HttpServer(echo, allow).drain()
 
