@@ -1,9 +1,11 @@
 """Hosts of both eras that call a tool over HTTP, one call after the other, and keep what became of each."""
 
+import contextlib
 import http.client
 import itertools
 import json
 import threading
+from collections.abc import Iterator, Mapping
 from time import perf_counter
 from typing import Any, NamedTuple
 
@@ -73,15 +75,19 @@ class CallingHost:
         """What was wrong with the answer; nothing: it is a result."""
         raise NotImplementedError
 
-    def post(self, message: dict[str, Any], **headers: str) -> tuple[int, dict[str, str], Any]:
-        """Status, headers, and the last message of the answer."""
+    def send(self, message: dict[str, Any], headers: Mapping[str, str]) -> None:
+        """POST it."""
         fields = {
             "Authorization": f"Bearer {self._token}",
             "Content-Type": "application/json",
             "Accept": "application/json, text/event-stream",
-            **{name.replace("_", "-"): value for name, value in headers.items()},
+            **headers,
         }
         self._connection.request("POST", "/mcp", json.dumps({"jsonrpc": "2.0", **message}), fields)
+
+    def post(self, message: dict[str, Any], headers: Mapping[str, str]) -> tuple[int, dict[str, str], Any]:
+        """Status, headers, and the last message of the answer."""
+        self.send(message, headers)
         response = self._connection.getresponse()
         text = response.read().decode()
         events = [line.removeprefix("data:") for line in text.splitlines() if line.startswith("data:")]
@@ -93,16 +99,23 @@ class CallingHost:
 
 class ModernHost(CallingHost):
     def _call(self, id: str) -> str:
-        meta = {VERSION_KEY: MODERN, CLIENT_CAPABILITIES_KEY: {}}
-        params = {"name": TOOL, "arguments": ARGUMENTS, "_meta": meta}
-        status, _, answer = self.post(
-            {"id": id, "method": "tools/call", "params": params},
-            MCP_Protocol_Version=MODERN,
-            Mcp_Method="tools/call",
-            Mcp_Name=TOOL,
-            X_Call=id,
-        )
+        status, _, answer = self.post(*modern(id, ARGUMENTS))
         return judged(status, answer)
+
+    @contextlib.contextmanager
+    def begun(self, arguments: dict[str, Any]) -> Iterator[None]:
+        """A call whose answer nobody waits for; at the end of the block the host has left."""
+        self.send(*modern("begun", arguments))
+        yield
+        self._connection.close()
+
+
+def modern(id: str, arguments: dict[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
+    """A call, and its headers."""
+    meta = {VERSION_KEY: MODERN, CLIENT_CAPABILITIES_KEY: {}}
+    params = {"name": TOOL, "arguments": arguments, "_meta": meta}
+    headers = {"MCP-Protocol-Version": MODERN, "Mcp-Method": "tools/call", "Mcp-Name": TOOL, "X-Call": id}
+    return {"id": id, "method": "tools/call", "params": params}, headers
 
 
 class LegacyHost(CallingHost):
@@ -110,16 +123,16 @@ class LegacyHost(CallingHost):
 
     def open(self) -> None:
         """Shake hands; fails the test when it cannot."""
-        status, headers, answer = self.post({"id": 0, "method": "initialize", "params": INITIALIZE})
+        status, headers, answer = self.post({"id": 0, "method": "initialize", "params": INITIALIZE}, {})
         assert status == 200, answer
         self.session = {name.lower(): value for name, value in headers.items()}["mcp-session-id"]
-        status, _, answer = self.post({"method": "notifications/initialized"}, Mcp_Session_Id=self.session)
+        status, _, answer = self.post({"method": "notifications/initialized"}, {"Mcp-Session-Id": self.session})
         assert status == 202, answer
 
     def _call(self, id: str) -> str:
         params = {"name": TOOL, "arguments": ARGUMENTS}
         message = {"id": id, "method": "tools/call", "params": params}
-        status, _, answer = self.post(message, Mcp_Session_Id=self.session, X_Call=id)
+        status, _, answer = self.post(message, {"Mcp-Session-Id": self.session, "X-Call": id})
         return judged(status, answer)
 
 

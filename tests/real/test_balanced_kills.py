@@ -1,12 +1,13 @@
-"""Two hubs behind a real balancer, as SIZES.md has it, and one of them ends under load."""
+"""Two hubs behind real balancers, as SIZES.md has it: one of them ends under load, or a host leaves."""
 
 import contextlib
+import json
 import signal
 from time import perf_counter
 from urllib.parse import urlsplit
 
 import pytest
-from attached import DEMO
+from attached import DEMO, hubd
 from balanced_hosts import LegacyHost, ModernHost
 from balancers import TICK, a_hub, fleet
 
@@ -128,3 +129,22 @@ def test_a_hub_that_is_stopped_costs_nothing(site, balancer):
     print(f"\n{balancer}: {len(load.calls)} calls, {len(load.failed)} failed")  # noqa: T201
     assert load.failed == []
     assert all(any(call.began > gone for call in host.calls) for host in load.hosts)
+
+
+@pytest.mark.covers("T-16")
+@pytest.mark.parametrize("balancer", ["haproxy", "nginx"])
+def test_a_host_that_leaves_cancels_its_call(site, balancer):
+    host = ModernHost(site.it.urls[balancer], site.it.token, "leaving")
+    with host.begun({"from": 60, "pause_s": 1}):
+        await_running(site.it, 1)
+    await_running(site.it, 0)
+
+
+def await_running(it, number):
+    """Until so many calls run at the servers of all hubs: they tell nobody."""
+    for _ in range(100):
+        status = [json.loads(hubd(hub, "status", "--json").stdout) for hub in it.hubs.values()]
+        if sum(upstream["in_flight"] for each in status for upstream in each["upstreams"]) == number:
+            return
+        TICK.wait(0.05)
+    raise AssertionError(f"there never were {number} calls")
