@@ -220,12 +220,12 @@ class Reads:
         return entry
 
     def _land(self, flight: Flight, outcome: Reply | Exception) -> None:
-        """Only the one who began it gets what was read over a session that turned out to be that host's own."""
+        """Only the one who began it gets what was read over a session that is, or may be, that host's own."""
         self._keeping.end(flight)
-        if flight.place is None:
-            place = flight.server.place_of(flight.caller)
-            if place is not None and place.tenant is not None:
-                flight.claim()
+        place = flight.server.place_of(flight.caller) or flight.place
+        is_known = isinstance(outcome, Exception) if place is None else place.tenant == flight.subject.tenant
+        if not is_known:
+            flight.claim()
         flight.land(outcome)
 
     async def _look(self, flight: Flight) -> Entry | None:
