@@ -77,7 +77,10 @@ class Bus:
         if body is None:
             self.foreign += 1
             return None
-        message = msgspec.msgpack.decode(body, type=Message)
+        try:
+            message = msgspec.msgpack.decode(body, type=Message)
+        except msgspec.DecodeError:  # a hub of another version
+            return None
         self._hubs[message.hub] = now
         if len(self._hubs) > 100:  # hubs that come and go
             self._hubs = {hub: at for hub, at in self._hubs.items() if now - at < ABSENT_S}

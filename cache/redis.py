@@ -183,7 +183,10 @@ class RedisStore:
             self._standing.found_altered()
             return None
         head, _, body = opened.partition(b"\n")
-        kept = msgspec.json.decode(head, type=Kept)
+        try:
+            kept = msgspec.json.decode(head, type=Kept)
+        except msgspec.DecodeError:  # a hub of another version wrote it
+            return None
         fresh_until = inf if kept.fresh_until is None else kept.fresh_until - ticket.ahead_s
         return Entry(
             Raw(body), kept.version, kept.public, fresh_until, kept.stale_until - ticket.ahead_s, kept.observed
