@@ -8,7 +8,7 @@ from collections.abc import Hashable
 from typing import Final, Generic, TypeVar
 
 from hub.link.exchange import Tenant
-from hub.wire.parts import MAX_DEPTH, MAX_URI_CHARS, wholes
+from hub.wire.parts import MAX_DEPTH, MAX_URI_CHARS, plainly, wholes
 
 Item = TypeVar("Item", bound=Hashable)
 
@@ -17,7 +17,15 @@ _SEPARATORS: Final = "/?#"
 
 def is_followed(uri: str) -> bool:
     """Whether all that `uri` is a part of is known, so that no change that concerns it can be overlooked."""
-    return len(uri) <= MAX_URI_CHARS and sum(map(uri.count, _SEPARATORS)) <= MAX_DEPTH
+    return _plain(uri) is not None
+
+
+def _plain(uri: str) -> str | None:
+    """As `plainly`; None: one that is not followed."""
+    plain = plainly(uri) if len(uri) <= MAX_URI_CHARS else None
+    if plain is None or len(plain) > MAX_URI_CHARS or sum(map(plain.count, _SEPARATORS)) > MAX_DEPTH:
+        return None
+    return plain
 
 
 class _Shelf(Generic[Item]):
@@ -32,7 +40,7 @@ class _Shelf(Generic[Item]):
 
 
 class Index(Generic[Item]):
-    """Items by upstream, URI and tenant. Each is put in once."""
+    """Items by upstream, URI and tenant. Each is put in once. A URI stands for all of its spellings."""
 
     def __init__(self) -> None:
         self._shelves: dict[str, _Shelf[Item]] = {}
@@ -44,8 +52,9 @@ class Index(Generic[Item]):
         """Put `item` in. `uri` must be one that `is_followed`."""
         shelf = self._shelves.setdefault(upstream, _Shelf())
         shelf.items[item] = None
-        shelf.own.setdefault(uri, {})[item] = None
-        for whole in wholes(uri):
+        plain = _plain(uri) or ""
+        shelf.own.setdefault(plain, {})[item] = None
+        for whole in wholes(plain):
             shelf.parts.setdefault(hash(whole), {})[item] = None
         if tenant is not None:
             shelf.tenants.setdefault(tenant, {})[item] = None
@@ -59,8 +68,9 @@ class Index(Generic[Item]):
         if not shelf.items:
             del self._shelves[upstream]
             return
-        _take(shelf.own, uri, item)
-        for whole in wholes(uri):
+        plain = _plain(uri) or ""
+        _take(shelf.own, plain, item)
+        for whole in wholes(plain):
             _take(shelf.parts, hash(whole), item)
         if tenant is not None:
             _take(shelf.tenants, tenant, item)
@@ -78,17 +88,18 @@ class Index(Generic[Item]):
     def exactly(self, upstream: str, uri: str) -> list[Item]:
         """What belongs to this very resource."""
         shelf = self._shelves.get(upstream)
-        return [] if shelf is None else list(shelf.own.get(uri, ()))
+        return [] if shelf is None else list(shelf.own.get(_plain(uri) or "", ()))
 
     def concerned(self, upstream: str, uri: str) -> list[Item]:
         """What a change of `uri` concerns; all of the upstream, if it cannot be told."""
         shelf = self._shelves.get(upstream)
         if shelf is None:
             return []
-        if not is_followed(uri):
+        plain = _plain(uri)
+        if plain is None:
             return list(shelf.items)
-        found = {**shelf.own.get(uri, {}), **shelf.parts.get(hash(uri), {})}
-        for whole in wholes(uri):
+        found = {**shelf.own.get(plain, {}), **shelf.parts.get(hash(plain), {})}
+        for whole in wholes(plain):
             found |= shelf.own.get(whole, {})
         return list(found)
 

@@ -11,7 +11,7 @@ from msgspec import structs
 
 from cache.facts import CacheFacts, Counts, StoreFacts, UpstreamCacheFacts
 from cache.flight import Flight
-from cache.index import Index
+from cache.index import Index, is_followed
 from cache.memory import MemoryStore
 from cache.observing import Observing
 from cache.shared import Shared, Ticket
@@ -126,8 +126,10 @@ class Keeping:
     # --- the store that hubs share ------------------------------------------------------------------------------------
 
     def is_common(self, server: Server, subject: Subject) -> bool:
-        """Whether other hubs may have use for it: what runs on this machine, or is one host's own, is not theirs."""
-        return self.shared is not None and subject.tenant is None and not server.snapshot.local
+        """Whether other hubs may have use for it: what runs on this machine, or is one host's own, is not theirs. A
+        process belongs to the hub that started it, wherever the files are of which it speaks."""
+        own = server.snapshot.local or server.config.command is not None
+        return self.shared is not None and subject.tenant is None and not own
 
     @property
     def is_vouched(self) -> bool:
@@ -161,15 +163,17 @@ class Keeping:
         self._observing.changed(name, uri)
         self._drop(self.memory.concerned(name, uri), Cause.UPDATED)
         self._disturb(self._flights.concerned(name, uri))
-        if self.shared is not None:
-            self.shared.invalidate(source, uri)
+        self._invalidate(source, uri)
 
     def confirmed(self, name: str, source: str, uri: str) -> None:
         """It is observed from now on; what happened before this was perhaps not heard."""
         self._drop(self.memory.exactly(name, uri), Cause.SESSION)
         self._disturb(self._flights.exactly(name, uri))
+        self._invalidate(source, uri)
+
+    def _invalidate(self, source: str, uri: str) -> None:
         if self.shared is not None:
-            self.shared.invalidate(source, uri)
+            self.shared.invalidate(source, uri if is_followed(uri) else None)
 
     def lost(self, name: str, source: str, tenant: Tenant | None) -> None:
         """Changes may have been missed in the session of `tenant`, None: of many."""
@@ -217,7 +221,7 @@ class Keeping:
         """What was in common and is not observed here may have changed unheard."""
         doubtful = [subject for subject, kept in self.memory.all() if kept.common and not kept.entry.observed]
         self._drop(doubtful, Cause.UNVOUCHED)
-        self._disturb([flight for flight in self._running if flight.ticket is not None])
+        self._disturb([flight for flight in self._running if self.is_common(flight.server, flight.subject)])
 
     def _drop(self, subjects: list[Subject], cause: Cause) -> int:
         count = sum(map(self.memory.discard, subjects))

@@ -16,7 +16,7 @@ import trio
 
 from cache.address import Address
 from cache.bus import BEAT_S, Bus
-from cache.scripts import Layout, Refused, look_for, voiding
+from cache.scripts import MAX_VOIDED, Layout, Refused, look_for, voiding
 from cache.shared import Unreachable
 from cache.standing import Standing
 from cache.unwritten import Unwritten
@@ -160,6 +160,8 @@ class Membership:
         commands = []
         for source, uris in taken.items():
             fields = dict.fromkeys(field for uri in uris or () for field in self.layout.voids(uri))
+            if len(fields) > MAX_VOIDED:
+                fields, uris = {}, None
             said = self.bus.say(source, None if uris is None else tuple(sorted(uris)))
             commands.append(voiding(self.layout.tokens(source), fields, self.bus.channel, said))
         for answer in await link.ask_all(commands):

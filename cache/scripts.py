@@ -15,12 +15,14 @@ from typing import Final
 
 from cache.shared import Unreachable
 from cache.vault import Vault
-from hub.wire.parts import MAX_URI_CHARS, wholes
+from hub.wire.parts import MAX_URI_CHARS, plainly, wholes
 
 HASH_TTL_S: Final = 3600
 """How long tokens are kept after the last one was made; nothing is kept longer under them."""
 MAX_FIELDS: Final = 20_000
 """Tokens per source; more, and it begins anew, which invalidates all of it."""
+MAX_VOIDED: Final = 4_000
+"""Tokens that are deleted one by one: a script takes fewer than 8 000 words at a time. More, and it is all of them."""
 MAX_WHOLES: Final = 48
 """What is a part of more than that is not shared."""
 
@@ -135,13 +137,16 @@ class Layout:
 
     def depends(self, uri: str) -> list[str] | None:
         """The fields whose tokens name what is kept of `uri`; None: it cannot be shared."""
-        above = list(dict.fromkeys(wholes(uri)))
-        if len(above) > MAX_WHOLES or len(uri) > MAX_URI_CHARS:
+        plain = plainly(uri) if len(uri) <= MAX_URI_CHARS else None
+        above = list(dict.fromkeys(wholes(plain or "")))
+        if plain is None or len(above) > MAX_WHOLES:
             return None
-        return ["*", "s" + self._vault.digest(uri), *("d" + self._vault.digest(whole) for whole in above)]
+        return ["*", "s" + self._vault.digest(plain), *("d" + self._vault.digest(whole) for whole in above)]
 
     def voids(self, uri: str) -> list[str]:
-        """The fields to delete when `uri` changed: its own, and those of all that it is a part of."""
-        own = self._vault.digest(uri)
-        above = dict.fromkeys(wholes(uri))
+        """The fields to delete when `uri` changed, whose parts and wholes are known (`cache.index.is_followed`): its
+        own, and those of all that it is a part of."""
+        plain = plainly(uri) or uri
+        own = self._vault.digest(plain)
+        above = dict.fromkeys(wholes(plain))
         return ["s" + own, "d" + own, *("s" + self._vault.digest(whole) for whole in above)]

@@ -279,8 +279,8 @@ async def a_world(dice: Random, *, hubs: int = 1, share: Share | None = None) ->
     }
     settings: dict[str, Any] = {name: {"across_principals": dice.random() < 0.5} for name in fakes}
     settings["own"]["session_mode"] = "per_host"
-    for each in settings.values():
-        each["locality"] = "remote"
+    for name, each in settings.items():
+        each |= {"command": None, "url": f"https://{name}.example/mcp"}
     cache = CacheConfig(stale_if_error_s=dice.choice((0.0, 60.0)), max_entries=dice.choice((3, 1000)))
     async with trio.open_nursery() as nursery:
         world = World(fakes, dice, nursery)

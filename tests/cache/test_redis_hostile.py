@@ -1,0 +1,53 @@
+"""What one upstream, or a hub of another version, cannot do to the store that all share."""
+
+import msgspec
+import pytest
+import trio
+from redis_server import Store, redis_server, stores
+
+pytestmark = pytest.mark.real
+
+
+@pytest.fixture
+def server(tmp_path):
+    with redis_server(tmp_path) as server:
+        yield server
+
+
+@pytest.mark.covers("F-X-03")
+async def test_a_burst_of_deep_changes_is_written(server):
+    """More words than a script takes, again and again: nobody could use the store any more."""
+    store = Store(server.url)
+    async with stores(store):
+        await store.keep(source="bystander")
+        await store.keep(uri="note://0")
+        for number in range(64):
+            store.invalidate("s", f"note://{number}/" + "/".join("x" * 80))
+        await store.until_written()
+        assert await store.found(uri="note://0") is None
+        assert await store.found(source="bystander") == "value"
+        assert store.told.said("WARNING") == []
+
+
+@pytest.mark.covers("F-X-04")
+async def test_what_a_hub_of_another_version_keeps_is_a_miss(server):
+    store = Store(server.url)
+    async with stores(store):
+        ticket = await store.ticket()
+        name = store._member.layout.entry("s", "a://x/y", "ann") + ticket.stamp
+        server.do("SET", name, store._vault.seal(name, b'{"of": "another version"}\n{}'))
+        assert await store.found() is None
+
+
+@pytest.mark.covers("F-X-04")
+async def test_what_a_hub_of_another_version_says_is_not_heard(server):
+    store = Store(server.url)
+    async with stores(store):
+        channel = store._member.bus.channel
+        server.do("PUBLISH", channel, store._vault.seal(channel, msgspec.msgpack.encode({"of": "another version"})))
+        await trio.lowlevel.checkpoint()
+        store.invalidate("s", None)
+        await store.until_written()
+        assert store.vouched
+        await store.keep()
+        assert await store.found() == "value"
