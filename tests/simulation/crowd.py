@@ -247,6 +247,9 @@ class Crowd(World):
         scope = shelf.name.rpartition("@")[2]
         return "@" not in shelf.name or f"@{scope}" in self.worked[person]
 
+    def in_print(self) -> list[str]:
+        return list(self.players) if self.dice.random() < 0.1 else list(self.settings)
+
     def is_certain(self, shelf: Shelf) -> bool:
         return False
 

@@ -210,6 +210,7 @@ class Readers:
         for player in self.players.values():
             player.stock(self.dice)
         self.perusals: list[Perusal] = []
+        self._topic: tuple[Shelf, str] | None = None
         self.faults: list[str] = []
         self.kept = 0
         """How many answers had been read before they were asked for."""
@@ -217,10 +218,23 @@ class Readers:
     def present(self) -> list[Any]:
         raise NotImplementedError
 
+    def topic(self) -> tuple[Shelf, str]:
+        """What people read just now; most of the time it is what they read before."""
+        turn = self.dice.random()
+        if turn < 0.1 or self._topic is None:
+            shelf = self.players[self.dice.choice(self.in_print())]
+            self._topic = shelf, self.dice.choice(shelf.uris)
+        elif turn < 0.3:
+            self._topic = self._topic[0], self.dice.choice(self._topic[0].uris)
+        return self._topic
+
+    def in_print(self) -> list[str]:
+        """The upstreams that there is something to read of."""
+        return list(self.players)
+
     async def read(self) -> None:
         """Have some people read one thing."""
-        shelf = self.players[self.dice.choice(list(self.players))]
-        uri = self.dice.choice(shelf.uris[:2])
+        shelf, uri = self.topic()
         for _ in range(self.dice.choice((1, 1, 2, 4))):
             self.house.nursery.start_soon(self.peruse, self.dice.choice(self.present()), shelf, uri)
 
@@ -268,8 +282,8 @@ class Readers:
 
     async def slip(self) -> None:
         """A resource changes, and those who watch hear of it by and by."""
-        shelf = self.players[self.dice.choice(list(self.players))]
-        for uri in self.dice.sample(shelf.uris[:2], self.dice.choice((1, 1, 2))):
+        shelf, uri = self.topic()
+        for _ in range(self.dice.choice((1, 1, 2))):
             self.house.nursery.start_soon(shelf.slip, uri)
 
     def check_reading(self) -> None:

@@ -48,7 +48,7 @@ class ChangingWorld(Changes):
             self.watch: 5,
             self.unwatch: 1,
             self.touch: 1,
-            self.read: 8,
+            self.read: 12,
             self.slip: 4,
             self.close_book: 1,
             self.grow: 1,
