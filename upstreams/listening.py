@@ -23,7 +23,7 @@ from hub.wire.mcp import ACKNOWLEDGED, CAPABILITY, LIST_CHANGED, LIST_FLAGS, MET
 from upstreams.lifecycle import Pauses
 from upstreams.session import Session, capability
 from upstreams.subscribing import Subscribing
-from upstreams.watches import ANSWER_S, Stand, Watches, not_offered
+from upstreams.watches import ANSWER_S, MAX_PART_CHARS, Stand, Watches, not_offered
 
 log = logging.getLogger(__name__)
 
@@ -31,6 +31,9 @@ DEBOUNCE_S: Final = 0.05
 OVERLAP_S: Final = 0.25
 """How long a stream is read after another one has taken its place: longer than what was said over one connection is on
 its way when what was said later has come over another. The next one is not opened before: three at a time at most."""
+MAX_COUNTED: Final = 1_024
+"""Resources of which it is known how often a stream has spoken. What is said of others is never taken for a repetition,
+and hosts hear of it at once."""
 
 
 class Changes(Protocol):
@@ -71,7 +74,7 @@ class Stream:
     def repeats(self, uri: str) -> bool:
         """Whether what it has just said of `uri` is no newer than what its successor has said before: the upstream
         says over that one nothing that it does not say over this one, too."""
-        return self.successor is not None and self.late[uri] <= self.successor.heard[uri]
+        return self.successor is not None and uri in self.late and self.late[uri] <= self.successor.heard[uri]
 
 
 class Listening:
@@ -250,15 +253,23 @@ class Listening:
 
     def _hear_of(self, stream: Stream, uri: str) -> None:
         if stream.predecessor is not None:
-            stream.heard[uri] += 1
+            _count(stream.heard, uri)
             stream.predecessor.untold.pop(uri, None)
         if stream.successor is not None:
-            stream.late[uri] += 1
+            _count(stream.late, uri)
         if stream.successor is None or stream is self._current:
             self._watches.updated(uri)
         elif not stream.repeats(uri):
             self._watches.note(uri)
-            stream.untold[uri] = None
+            if uri in stream.late:
+                stream.untold[uri] = None
+            else:
+                self._watches.tell(uri)
+
+
+def _count(said: Counter[str], uri: str) -> None:
+    if uri in said or (len(said) < MAX_COUNTED and len(uri) <= MAX_PART_CHARS):
+        said[uri] += 1
 
 
 def _strings(value: Raw | None) -> frozenset[str]:

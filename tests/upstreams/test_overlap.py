@@ -1,5 +1,7 @@
 """What an upstream says over a stream of subscriptions after another one has taken its place: nothing of it is lost."""
 
+import gc
+
 import pytest
 import trio
 import trio.testing
@@ -9,6 +11,7 @@ from config.schema import UpstreamConfig
 from config.state import Memory
 from hub.wire.jsonrpc import Failure
 from hub.wire.mcp import MODERN, SUBSCRIPTION_KEY
+from upstreams import listening
 from upstreams.listening import OVERLAP_S
 from upstreams.supervisor import Supervisor
 
@@ -205,3 +208,31 @@ async def test_many_changes_in_quick_succession_are_few_streams_at_a_time(autoju
     await world.rest()
     assert len(world.streams) == 1
     assert len(world.fake.watched()) == 30
+
+
+@pytest.mark.covers("F-P-15")
+async def test_of_a_flood_over_two_streams_not_all_is_remembered(autojump_clock, monkeypatch, world):
+    monkeypatch.setattr(listening, "MAX_COUNTED", 8)
+    old, new = await world.replace()
+    parts = [f"{A}/{number}" for number in range(20)]
+    assert (
+        [said for part in parts for said in await world.say(old, part)]
+        == [
+            *(("updated", part) for part in parts[:8]),  # hosts are told when it ends, if the new one does not say so
+            *(word for part in parts[8:] for word in (("updated", part), ("told", part))),
+        ]
+    )
+    for part in parts:
+        assert await world.say(new, part) == [("updated", part), ("told", part)]
+    for part in parts:
+        assert await world.say(old, part) == [("updated", part), *([("told", part)] if part not in parts[:8] else [])]
+    streams = [each for each in gc.get_objects() if type(each) is listening.Stream and each.uris]
+    assert max(len(counted) for each in streams for counted in (each.heard, each.late, each.untold)) == 8
+    assert await world.rest() == [("told", part) for part in parts[:8]]
+
+
+async def test_what_is_too_long_to_be_remembered_is_known_at_once(autojump_clock, world):
+    old, new = await world.replace()
+    part = f"{A}/{'x' * 10_000}"
+    assert await world.say(new, part) == [("updated", part)]
+    assert await world.say(old, part) == [("updated", part)], "perhaps another change"
