@@ -19,12 +19,13 @@ OFFICIAL = PACKAGES / "@modelcontextprotocol"
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection_modifyitems(items):
-    """Mark all tests of this folder before others look; what judges the records of the others comes last of all."""
-    for item in items:
-        if Path(__file__).parent in item.path.parents:
-            item.add_marker(pytest.mark.real)
+    """Mark all tests of this folder before others look. They come last, since their relays are threads of this process
+    and would be seen by tests that count its descriptors; what judges the records of the others comes last of all."""
+    here = {item for item in items if Path(__file__).parent in item.path.parents}
+    for item in here:
+        item.add_marker(pytest.mark.real)
     yield
-    items.sort(key=lambda item: item.path.name == "test_real_traffic.py")
+    items.sort(key=lambda item: (item in here, item.path.name == "test_real_traffic.py"))
 
 
 class Records:
