@@ -55,8 +55,7 @@ class Lists:
         readings = [reading for upstream in upstreams if (reading := upstream.reread(kind))]
         for reading in readings:
             await reading.wait()
-        if readings:
-            self.catch_up()
+        self.catch_up()  # what is shown is said to be good for as long as what was read last
 
     def ttl_ms(self, snapshot: Snapshot, kind: Kind) -> int:
         """As `hub.catalog.Ttl`: very little while an upstream is to come, or to come back (K-14)."""
