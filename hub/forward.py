@@ -11,7 +11,7 @@ from typing import Final
 
 import trio
 
-from hub.http_message import HttpRequest, HttpResponse
+from hub.http_message import STOPPING, HttpRequest, HttpResponse
 from hub.link.exchange import HubError, UpstreamUnavailable
 from upstreams.http_client import HttpClient, HttpReply
 from upstreams.http_connection import parse_url
@@ -29,7 +29,6 @@ CONGESTED_BYTES: Final = 256 << 10
 MAX_ANSWER_BYTES: Final = 256 << 20
 MAX_HUBS: Final = 64
 MISDIRECTED: Final = 421
-STOPPING: Final = 503
 
 _OF_THE_HOP: Final = frozenset(
     {"host", "connection", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade", "content-length", "expect"}
@@ -87,7 +86,7 @@ class Forwarder:
                 with await _ask(client, request, is_there) as reply:
                     if reply.status == MISDIRECTED:
                         raise Misdirected
-                    if reply.status == STOPPING:
+                    if STOPPING in reply.headers:  # not 503: that is also what a proxy says that lost a hub at work
                         raise Gone(sent=False)
                     self.forwarded += 1
                     await _pass_on(reply, response)

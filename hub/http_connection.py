@@ -19,7 +19,7 @@ import trio
 from trio.lowlevel import checkpoint, wait_readable
 
 from hub.access import Denied
-from hub.http_message import HttpLimits, HttpRequest, HttpResponse
+from hub.http_message import STOPPING, HttpLimits, HttpRequest, HttpResponse
 from hub.link.channel import ChannelClosed, Outbox, OutboxFull
 from hub.wire.head import ChunkedBody, Head, HeadParser, HttpRefusal, head_end, read_head
 from hub.wire.jsonrpc import Failure, encode_response
@@ -258,7 +258,8 @@ class Connection:
             del shared.strangers[self]
             shared.room.unpark_all()
         if shared.draining and not is_first:  # whoever had just connected was not turned away, and sent it
-            raise HttpRefusal(503, "The hub is stopping; try again in a moment", (("Retry-After", "1"),))
+            text = "The hub is stopping; try again in a moment"
+            raise HttpRefusal(503, text, (("Retry-After", "1"), (STOPPING, "1")))
         if length > shared.limits.max_request_body:
             raise HttpRefusal(413, f"The request body has more than {shared.limits.max_request_body} bytes")
         if head.method == "POST" and not head.sized and not head.chunked:

@@ -215,6 +215,9 @@ class HttpResponse:
             callback()
 
 
+STOPPING: Final = "hubd-stopping"
+"""A field of the answer by which a hub that stops refuses a request: nothing was done for it, and nothing will be."""
+
 # --- bytes of responses -----------------------------------------------------------------------------------------------
 
 _STREAM: Final = (

@@ -179,7 +179,7 @@ async def test_a_stream_that_is_silent_for_too_long_is_cut(nursery, autojump_clo
         (b"HTTP/1.1 200 OK\r\nContent-Le", True),
         (reply_of(b"whole")[:-2], True),
         (b"SSH-2.0-OpenSSH\r\n\r\n", True),
-        (reply_of(b"{}", "503 Service Unavailable"), False),
+        (reply_of(b"{}", "503 Service Unavailable", "Hubd-Stopping: 1"), False),
     ],
 )
 async def test_a_hub_that_ended_before_it_answered(nursery, data, sent):
@@ -317,10 +317,17 @@ async def test_what_does_no_harm_twice_is_carried_out_here(nursery):
 
 
 async def test_a_call_that_was_not_taken_is_carried_out_here(nursery):
-    b, host = await a_dying_owner(nursery, reply_of(b"{}", "503 Service Unavailable"))
+    b, host = await a_dying_owner(nursery, reply_of(b"{}", "503 Service Unavailable", "Hubd-Stopping: 1"))
     assert (await host.call("echo")).last["result"]["content"] == [{"type": "text", "text": "echo"}]
     assert [request.method for _, request in b.router.seen] == ["tools/call"]
     assert host.identity == ALICE
+
+
+async def test_that_a_proxy_lost_the_other_hub_does_not_say_that_it_did_nothing(nursery):
+    b, host = await a_dying_owner(nursery, reply_of(b"connection reset", "503 Service Unavailable"))
+    assert (await host.call("echo")).status == 503
+    assert b.router.seen == []
+    assert len(b.endpoint.sessions) == 0
 
 
 # --- over real connections on both sides ------------------------------------------------------------------------------
