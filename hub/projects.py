@@ -298,13 +298,19 @@ class Projects:
 
     async def _revoke(self) -> None:
         """End projects that the user does not allow any more."""
-        allowed = await self._looks.allowed([live.project for live in self.live.values()])
-        for live in [live for live in self.live.values() if live.project not in allowed]:
+        if doubtful := await self._disallowed():
+            # Perhaps it was allowed just now what their files say: then they go on as that.
+            await self._settle_now([host for live in doubtful for host in live.hosts])
+        for live in await self._disallowed() if doubtful else ():
             for host in list(live.hosts):
                 self._enter(host, None)
             live.ending.cancel()
             self._drop(live)
             log.info("%s: is not allowed any more, so its servers are stopped", live.project.root)
+
+    async def _disallowed(self) -> list[Live]:
+        allowed = await self._looks.allowed([live.project for live in self.live.values()])
+        return [live for live in self.live.values() if live.project not in allowed]
 
     async def _apply(self) -> None:
         """Run what is `live`, and tell hosts that see something else now."""
