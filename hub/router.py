@@ -347,15 +347,19 @@ class Router:
         params = params_for_upstream(params)
         operation = Operation(request.method, params, meta)
         level = exchange.caller.log_level
-        if level is None or exchange.caller.era is Era.LEGACY:
-            reply = await self._carrier.carry(upstream, operation, exchange, request)
-        else:
-            with self._levels.held(level):
+        try:
+            if level is None or exchange.caller.era is Era.LEGACY:
                 reply = await self._carrier.carry(upstream, operation, exchange, request)
+            else:
+                with self._levels.held(level):
+                    reply = await self._carrier.carry(upstream, operation, exchange, request)
+        finally:
+            if (
+                self._reading is not None and kind is Kind.TOOL
+            ):  # that there was no answer does not mean that it did not
+                self._reading.acted(side.name)
         if kind is not None and isinstance(reply, Failure) and _says_unknown_name(reply):
             side.changed((kind,))
-        if self._reading is not None and kind is Kind.TOOL:
-            self._reading.acted(side.name)
         return self._finish(reply, request.method, route.upstream, upstream.snapshot.version, exchange, asked=asked)
 
     def _finish(
