@@ -230,9 +230,7 @@ class Keeping:
 
     def _expire(self, subjects: list[Subject]) -> None:
         until = self._clock() + self._config.stale_if_error_s
-        for subject in subjects:
-            self.memory.expire(subject, until)
-        self._dropped[Cause.SESSION] += len(subjects)
+        self._dropped[Cause.SESSION] += sum(self.memory.expire(subject, until) for subject in subjects)
 
     # --- for others to see --------------------------------------------------------------------------------------------
 

@@ -9,6 +9,7 @@ To import this module takes 0.2 s and 15 MB; only `cache.membership` does, in a 
 """
 
 import logging
+import os
 import ssl
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import aclosing
@@ -18,7 +19,13 @@ import trio
 from anyio import BrokenResourceError, ClosedResourceError, EndOfStream, connect_tcp, connect_unix
 from anyio.abc import ByteStream
 from coredis.connection import BaseConnection, TCPLocation
-from coredis.exceptions import AuthenticationRequiredError, AuthorizationError, ReadOnlyError, WrongTypeError
+from coredis.exceptions import (
+    AuthenticationFailureError,
+    AuthenticationRequiredError,
+    AuthorizationError,
+    ReadOnlyError,
+    WrongTypeError,
+)
 from coredis.exceptions import ConnectionError as Lost
 
 from cache.address import Address
@@ -59,13 +66,18 @@ class Link:
                     try:
                         await self._open(nursery)
                     except Exception as error:  # noqa: BLE001  coredis wraps much, being cancelled among it
-                        self.fail(f"no answer within {OPEN_S:g} s" if opening.cancel_called else why(error))
+                        self.fail(self._silence if opening.cancel_called else why(error))
                 if opening.cancelled_caught:
-                    self.fail(f"no answer within {OPEN_S:g} s")
+                    self.fail(self._silence)
                 if not self._reason:
                     await serve(self)
                     self.fail("it is of no more use")
         return self._reason
+
+    @property
+    def _silence(self) -> str:
+        tls = ", perhaps because it does not speak TLS (`rediss://`)" if self.address.tls else ""
+        return f"no answer within {OPEN_S:g} s{tls}"
 
     def fail(self, reason: str) -> None:
         """End it; the first reason counts."""
@@ -217,8 +229,11 @@ def why(error: BaseException) -> str:
         return "the connection ended"
     if isinstance(error, AuthenticationRequiredError):
         return "it asks for a password (cache.password)"
+    if isinstance(error, ConnectionError) and error.errno:
+        return os.strerror(error.errno)  # without the address, which is named beside it
     text = getattr(error, "verify_message", "") or getattr(error, "strerror", "") or str(error) or type(error).__name__
-    return " ".join(str(text).split())[:REASON_CHARS]
+    said = " ".join(str(text).split())[:REASON_CHARS].rstrip(".")
+    return f"{said} (cache.password)" if isinstance(error, AuthenticationFailureError) else said
 
 
 def _cause(error: BaseException) -> BaseException | None:

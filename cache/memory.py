@@ -141,15 +141,16 @@ class MemoryStore:
             self._recent[subject] = kept
 
     def expire(self, subject: Subject, stale_until: float) -> bool:
-        """Have `subject` read anew, but let it stand in until then where that fails; whether anything is left of it."""
+        """Have `subject` read anew, but let it stand in until then where that fails; whether that ended its time."""
         kept = self._recent.get(subject)
         if kept is None:
             return False
         entry, now = kept.entry, self._clock()
         until = min(entry.stale_until, stale_until)
+        was_fresh = now < entry.fresh_until
         if entry.observed or until <= now:
             self.discard(subject)
-            return False
+            return was_fresh
         kept.entry = Entry(
             value=entry.value,
             version=entry.version,
@@ -158,7 +159,7 @@ class MemoryStore:
             stale_until=until,
             observed=False,
         )
-        return True
+        return was_fresh
 
     def discard(self, subject: Subject) -> bool:
         """Drop what is kept of `subject`; whether there was anything."""

@@ -40,7 +40,7 @@ def store(examined: Examined) -> Iterator[Finding]:
         return
     if reason := _reason(cache):
         what = f"the store at {address} cannot be used: {reason}"
-        yield Finding("store", "problem", what, WITHOUT, _fix(reason))
+        yield Finding("store", "problem", what, WITHOUT, _fix(reason, tls=address.tls))
     elif (theirs := ((examined.status or {}).get("cache") or {}).get("store")) and theirs.get("state") != "connected":
         what = f"the hub that runs does not use the store at {address}: {theirs.get('reason') or theirs.get('state')}"
         fix = "see `hubd cache` again in half a minute; it tries by itself"
@@ -69,7 +69,7 @@ def _reason(cache: CacheConfig) -> str:
     return trio.run(attempt)
 
 
-def _fix(reason: str) -> str:
+def _fix(reason: str, *, tls: bool) -> str:
     said = reason.lower()
     if any(word in said for word in ("wrongpass", "noauth", "auth", "password")):
         return 'correct `password` (and `username`) below [cache], such as password = "${file:/run/secrets/redis}"'
@@ -77,6 +77,10 @@ def _fix(reason: str) -> str:
         return "name the file of its authority in tls_ca below [cache], or correct its certificate"
     if "noperm" in said:
         return "give that user the right to all commands and channels of keys `hubd:*`"
+    if "db index" in said:
+        return "correct the number of the database, at the end of `url` below [cache]"
+    if "no answer" in said and tls:
+        return "start that server, or correct `url` below [cache]: `rediss://` is for a server that speaks TLS"
     return "start that server, or correct `url` below [cache]"
 
 

@@ -6,7 +6,7 @@ from typing import Any, Final
 from hub.show.tables import Row, duration, size, table, times
 from hub.wire.printable import printable
 
-_HEADS: Final = ("UPSTREAM", "RESOURCES", "SIZE", "READS", "HITS", "MISSES", "SHARED", "STALE", "STORED", "TOO LARGE")
+_HEADS: Final = ("UPSTREAM", "RESOURCES", "SIZE", "READS", "HITS", "MISSES", "JOINED", "STALE", "STORED", "TOO LARGE")
 _AWAY: Final = (
     "the hub works on as if nothing were kept there, and tries it again by itself",
     "see that it runs, and what [cache] in hubd.toml says of it; `hubd doctor` tries it now",

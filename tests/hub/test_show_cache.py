@@ -46,7 +46,7 @@ def test_the_whole():
         "1150 reads: 87 % hits, 100 read from upstreams, 50 together with one of these; 2 run now",
         "3 answered with something stale, 2 too large to be kept, 5 gone to make room",
         "",
-        "UPSTREAM  RESOURCES  SIZE     READS  HITS  MISSES  SHARED  STALE  STORED  TOO LARGE",
+        "UPSTREAM  RESOURCES  SIZE     READS  HITS  MISSES  JOINED  STALE  STORED  TOO LARGE",
         "files           119  3.4 MiB   1149  1000      99      50      3     109          2",
         r"odd\x1b           1  812 B        1     0       1       0      0       1          0",
         "",
