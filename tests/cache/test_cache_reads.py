@@ -310,7 +310,7 @@ async def stale(nursery, autojump_clock):
 
 
 @pytest.mark.covers("K-6")
-async def test_what_cannot_be_read_anew_may_be_stale_and_says_so(stale):
+async def test_what_cannot_be_read_anew_may_be_stale_and_says_so(stale, autojump_clock):
     server, reads = stale
     text, more = await read(reads, server)
     assert text == "1"
@@ -323,7 +323,7 @@ async def test_what_cannot_be_read_anew_may_be_stale_and_says_so(stale):
         await read(reads, server)
 
 
-async def test_nor_is_it_given_to_others(stale):
+async def test_nor_is_it_given_to_others(stale, autojump_clock):
     server, reads = stale
     with pytest.raises(UpstreamUnavailable):
         await read(reads, server, Host("bob"))
@@ -332,7 +332,7 @@ async def test_nor_is_it_given_to_others(stale):
 @pytest.mark.parametrize(
     ("error", "stands_in"), [(DeadlineExceeded, True), (UpstreamLoop, False), (UpstreamUnauthorized, False)]
 )
-async def test_it_stands_in_only_for_an_upstream_that_is_not_there(stale, error, stands_in):
+async def test_it_stands_in_only_for_an_upstream_that_is_not_there(stale, autojump_clock, error, stands_in):
     server, reads = stale
     server.away = False
 
@@ -347,7 +347,7 @@ async def test_it_stands_in_only_for_an_upstream_that_is_not_there(stale, error,
             await read(reads, server)
 
 
-async def test_what_is_known_to_have_changed_does_not_stand_in(stale):
+async def test_what_is_known_to_have_changed_does_not_stand_in(stale, autojump_clock):
     server, reads = stale
     server.says.updated(A)
     with pytest.raises(UpstreamUnavailable):
