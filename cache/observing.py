@@ -6,6 +6,7 @@ one that changes more often than it is read is let go: to be told of it costs mo
 
 from collections import OrderedDict
 from collections.abc import Callable
+from math import inf
 from typing import Final
 from weakref import WeakKeyDictionary
 
@@ -20,6 +21,8 @@ PATIENCE_S: Final = 0.1
 """How long a read waits for the upstream's agreement."""
 AGAIN_S: Final = 30.0
 """How long the agreement to one that was refused, or is slow to come, is not waited for again."""
+MAX_UNANSWERED: Final = 16
+"""How many of a session may be slow to come until no more are asked for: perhaps the upstream answers none."""
 MAX_CHANGES: Final = 2
 """How often one may change without being read meanwhile."""
 
@@ -27,9 +30,11 @@ MAX_CHANGES: Final = 2
 class _Seen:
     """One resource of a session."""
 
-    __slots__ = ("changes", "not_before")
+    __slots__ = ("asked_at", "changes", "not_before")
 
     def __init__(self) -> None:
+        self.asked_at = inf
+        """When it was asked for without success so far; `inf`: there is no such thing."""
         self.changes = 0
         """Since it was last read."""
         self.not_before = float("-inf")
@@ -58,8 +63,12 @@ class Observing:
         """Whether `observe` may bring something."""
         if bytes(peek_object(server.snapshot.capabilities.get("resources")).get("subscribe", b"")) != b"true":
             return False
-        seen = self._seen(server.name, place).get(uri)
-        return seen is None or seen.not_before <= self._clock()
+        found, now = self._seen(server.name, place), self._clock()
+        seen = found.get(uri)
+        if seen is None:
+            slow = sum(PATIENCE_S <= now - each.asked_at < AGAIN_S for each in found.values())
+            return slow < MAX_UNANSWERED
+        return seen.not_before <= now
 
     def _seen(self, name: str, place: Place) -> OrderedDict[str, _Seen]:
         return self._places.setdefault(name, WeakKeyDictionary()).setdefault(place, OrderedDict())
@@ -73,11 +82,12 @@ class Observing:
         seen = found.setdefault(uri, _Seen())
         found.move_to_end(uri)
         seen.changes = 0
-        seen.not_before = self._clock() + AGAIN_S
+        seen.asked_at = self._clock()
+        seen.not_before = seen.asked_at + AGAIN_S
         self._make_room(place, found)
         with trio.move_on_after(PATIENCE_S):
             if await place.watches.observe(uri):
-                seen.not_before = float("-inf")
+                seen.asked_at, seen.not_before = inf, float("-inf")
 
     def _make_room(self, place: Place, found: OrderedDict[str, _Seen]) -> None:
         while len(found) > MAX_OBSERVED:

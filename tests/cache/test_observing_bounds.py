@@ -1,0 +1,31 @@
+"""How much is asked of an upstream that does not answer when it is asked to tell of changes."""
+
+import trio
+from served import Host, Served, read_of, reads_of
+
+from cache.observing import AGAIN_S, MAX_UNANSWERED
+
+
+async def test_one_that_answers_no_subscription_is_asked_for_few(nursery, autojump_clock):
+    """Each waits for its answer long after the read that asked for it."""
+    server = Served()
+    server.place.watches.slow_s = 1_000
+    reads = await reads_of(nursery, server)
+    for round_ in range(1, 4):
+        for number in range(300):
+            await reads.call(server, read_of(f"note://{round_}/{number}"), Host())
+        assert len(server.place.watches.asked) == round_ * MAX_UNANSWERED
+        await trio.sleep(AGAIN_S)
+    nursery.cancel_scope.cancel()
+
+
+async def test_many_at_once_are_all_asked_for_where_that_is_quick(nursery, autojump_clock):
+    server = Served()
+    server.place.watches.slow_s = 0.05
+    reads = await reads_of(nursery, server)
+    for _ in range(2):
+        async with trio.open_nursery() as hosts:
+            for number in range(200):
+                hosts.start_soon(reads.call, server, read_of(f"note://{number}"), Host())
+    assert len(server.reads) == 200
+    nursery.cancel_scope.cancel()
