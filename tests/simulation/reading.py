@@ -34,8 +34,7 @@ class Reading:
         self.conversation = conversation
         self.ttl_ms = ttl_ms
         self.public = public
-        self.version = -1
-        self.ended_at = inf
+        self.version, self.ended_at = -1, inf
         self.labels: set[str] = set()
         """The hosts that were given it."""
         self.principals: set[str] = set()
@@ -136,13 +135,10 @@ class Perusal:
         return f"<{self.person.label} read {self.uri} at {self.asked_at:.2f}, heard {self.heard}, said {self.settled}>"
 
     @property
-    def is_open(self) -> bool:
-        return not (self.answer or self.cancelled or self.cut or self.person.gone)
-
-    @property
     def is_waiting(self) -> bool:
         """Whether the hub owes it an answer."""
-        return self.is_open and self.question is not None and not self.question.done.is_set()
+        is_open = not (self.answer or self.cancelled or self.cut or self.person.gone)
+        return is_open and self.question is not None and not self.question.done.is_set()
 
     async def run(self) -> None:
         """Ask, wait, and come back with answers: an upstream may ask whoever it is busy for."""
@@ -251,8 +247,7 @@ class Readers:
             assert person.gone or perusal.cancelled or was_cut, perusal
             perusal.cut = True
             return
-        answer = perusal.answer
-        assert answer is not None
+        answer: Any = perusal.answer
         if "result" in answer:
             found = perusal.faults(self.players, self.house.hub.config.upstreams)
             found += [] if self.may_read(person, shelf) else ["is of another project"]
@@ -260,7 +255,7 @@ class Readers:
             reading = self.players[name].readings[number]
             self.kept += reading.ended_at < perusal.asked_at
             self.faults += [f"what {perusal!r} was given {each}: {reading!r}" for each in found]
-        elif self.is_certain(shelf) and not perusal.was_asked and answer["error"]["message"].find(NOT_NOW) < 0:
+        elif self.is_certain(shelf) and not perusal.was_asked and NOT_NOW not in answer["error"]["message"]:
             self.faults.append(f"{perusal!r} was given {answer['error']}")
 
     def may_read(self, person: Any, shelf: Shelf) -> bool:
@@ -275,8 +270,7 @@ class Readers:
         """Somebody does not want to know any more."""
         waiting = [each for each in self.perusals if each.is_waiting]
         if waiting:
-            perusal = self.dice.choice(waiting)
-            assert perusal.question is not None
+            perusal: Any = self.dice.choice(waiting)
             perusal.cancelled = True
             await perusal.person.host.cancel(perusal.question)
 
@@ -293,8 +287,7 @@ class Readers:
     def check_end_of_reading(self) -> None:
         """Whoever asked has been answered, and nothing is being read."""
         self.check_reading()
-        for perusal in self.perusals:
-            assert not perusal.is_waiting, f"{perusal} was never answered"
+        assert [each for each in self.perusals if each.is_waiting] == []
         assert self.house.hub.reads.facts().flights == 0
 
 
