@@ -66,7 +66,9 @@ def at_rest(house: Any, tasks: int) -> None:
     assert left <= 0, f"{left} tasks are left"
 
 
-@pytest.mark.covers("I-1", "I-2", "I-3", "I-4", "I-5", "I-12", "F-I-04", "F-H-07", "SEC-20", "SEC-22")
+@pytest.mark.covers(
+    "I-1", "I-2", "I-3", "I-4", "I-5", "I-12", "F-I-04", "F-H-07", "SEC-20", "SEC-22", "SEC-23", "K-3", "K-8"
+)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_nobody_meets_and_nothing_stays(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     run_seeded(live, seed, monkeypatch)
