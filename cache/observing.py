@@ -6,7 +6,6 @@ one that changes more often than it is read is let go: to be told of it costs mo
 
 from collections import OrderedDict
 from collections.abc import Callable
-from math import inf
 from typing import Final
 from weakref import WeakKeyDictionary
 
@@ -30,15 +29,15 @@ MAX_CHANGES: Final = 2
 class _Seen:
     """One resource of a session."""
 
-    __slots__ = ("asked_at", "changes", "not_before")
+    __slots__ = ("changes", "not_before", "slow")
 
     def __init__(self) -> None:
-        self.asked_at = inf
-        """When it was asked for without success so far; `inf`: there is no such thing."""
         self.changes = 0
         """Since it was last read."""
         self.not_before = float("-inf")
         """When to ask for it, or to wait for it, again."""
+        self.slow = False
+        """Till then because the upstream did not agree soon, or at all."""
 
 
 class Observing:
@@ -65,10 +64,10 @@ class Observing:
             return False
         found, now = self._seen(server.name, place), self._clock()
         seen = found.get(uri)
-        if seen is None:
-            slow = sum(PATIENCE_S <= now - each.asked_at < AGAIN_S for each in found.values())
-            return slow < MAX_UNANSWERED
-        return seen.not_before <= now
+        if seen is not None:
+            return seen.not_before <= now
+        slow = [known for known, each in found.items() if each.slow and each.not_before > now]
+        return len(slow) < MAX_UNANSWERED or sum(map(place.watches.is_observed, slow)) > len(slow) - MAX_UNANSWERED
 
     def _seen(self, name: str, place: Place) -> OrderedDict[str, _Seen]:
         return self._places.setdefault(name, WeakKeyDictionary()).setdefault(place, OrderedDict())
@@ -82,12 +81,13 @@ class Observing:
         seen = found.setdefault(uri, _Seen())
         found.move_to_end(uri)
         seen.changes = 0
-        seen.asked_at = self._clock()
-        seen.not_before = seen.asked_at + AGAIN_S
+        seen.not_before = self._clock() + AGAIN_S
         self._make_room(place, found)
         with trio.move_on_after(PATIENCE_S):
             if await place.watches.observe(uri):
-                seen.asked_at, seen.not_before = inf, float("-inf")
+                seen.not_before, seen.slow = float("-inf"), False
+                return
+        seen.slow = True
 
     def _make_room(self, place: Place, found: OrderedDict[str, _Seen]) -> None:
         while len(found) > MAX_OBSERVED:

@@ -1,7 +1,7 @@
 """How much is asked of an upstream that does not answer when it is asked to tell of changes."""
 
 import trio
-from served import Host, Served, read_of, reads_of
+from served import Host, Served, Watches, read_of, reads_of
 
 from cache.observing import AGAIN_S, MAX_UNANSWERED
 
@@ -16,6 +16,34 @@ async def test_one_that_answers_no_subscription_is_asked_for_few(nursery, autoju
             await reads.call(server, read_of(f"note://{round_}/{number}"), Host())
         assert len(server.place.watches.asked) == round_ * MAX_UNANSWERED
         await trio.sleep(AGAIN_S)
+    nursery.cancel_scope.cancel()
+
+
+class Late(Watches):
+    """Agrees to all, but not soon."""
+
+    def __init__(self, server, nursery):
+        super().__init__(server)
+        self._nursery = nursery
+
+    async def observe(self, uri):
+        self._nursery.start_soon(self._agree, uri)
+        await trio.sleep_forever()
+
+    async def _agree(self, uri):
+        await trio.sleep(0.3)
+        await super().observe(uri)
+
+
+async def test_one_that_is_far_away_is_asked_for_all(nursery, autojump_clock):
+    server = Served()
+    server.place.watches = Late(server, nursery)
+    reads = await reads_of(nursery, server)
+    for _ in range(3):
+        for number in range(100):
+            await reads.call(server, read_of(f"note://{number}"), Host())
+            await trio.sleep(0.3)
+    assert len(server.reads) == 200
     nursery.cancel_scope.cancel()
 
 
