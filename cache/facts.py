@@ -9,7 +9,9 @@ class Counts(Struct, kw_only=True):
     hits: int = 0
     """Reads that were answered from what was kept, stale answers not among them."""
     misses: int = 0
-    """Reads that began a read of the upstream."""
+    """Reads that began a read of the upstream, or found it in the store that hubs share."""
+    found: int = 0
+    """Those that found it there."""
     coalesced: int = 0
     """Reads that were answered by a read of the upstream that another one had begun."""
     stale: int = 0

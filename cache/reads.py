@@ -204,6 +204,7 @@ class Reads:
     async def _carry(self, flight: Flight) -> Entry | None:
         """Read, and land; what is to be kept where other hubs find it."""
         if (found := await self._look(flight)) is not None:
+            self._keeping.counts(flight.subject.upstream).found += 1
             self._keep(flight.subject, found, common=True)
             flight.land(kept_result(found, self._clock()))
             return None

@@ -111,6 +111,9 @@ def doubts_of_sharing(config: HubConfig) -> Iterator[Problem]:
     if config.token is not None and config.auth == "none":
         yield Problem(("token",), 'has no effect with auth = "none"')
     if not (replica.name or replica.url):
+        if cache.url is not None and config.sealing_key is None:
+            text = "serves this hub alone: others find nothing there without `sealing_key`, the same in all hubs"
+            yield Problem(("cache", "url"), f'{text}; `openssl rand -hex 32 >FILE`, and sealing_key = "${{file:FILE}}"')
         return
     if cache.url is None:
         yield Problem(

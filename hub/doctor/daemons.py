@@ -35,6 +35,8 @@ def daemon(examined: Examined) -> Iterator[Finding]:
 
 def other_daemons(examined: Examined) -> Iterator[Finding]:
     """Hubs of this user whose sockets are elsewhere, so that some hosts reach one and some the other."""
+    if examined.config.replica.name or examined.config.replica.url:
+        return  # one of several, and meant so
     ours = places.runtime_dir()
     for pid, directory in _daemons():
         if directory != ours:

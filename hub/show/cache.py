@@ -1,12 +1,14 @@
 """What `hubd cache` shows, as text. Pure; the data is `cache.facts.CacheFacts` as the control socket has it."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from hub.show.tables import Row, duration, size, table, times
+from hub.show.tables import duration, size, table, times
 from hub.wire.printable import printable
 
-_HEADS: Final = ("UPSTREAM", "RESOURCES", "SIZE", "READS", "HITS", "MISSES", "JOINED", "STALE", "STORED", "TOO LARGE")
+_HEADS: Final = ("UPSTREAM", "RESOURCES", "SIZE", "READS", "HITS", "MISSES", "JOINED", "STALE", "KEPT", "TOO LARGE")
+_FOUND: Final = "FROM STORE"
+"""After the misses, where there is a store."""
 _AWAY: Final = (
     "the hub works on as if nothing were kept there, and tries it again by itself",
     "see that it runs, and what [cache] in hubd.toml says of it; `hubd doctor` tries it now",
@@ -18,7 +20,7 @@ def cache(data: Mapping[str, Any]) -> str:
     """`hubd cache`: the whole, each upstream, why entries were dropped, the store that hubs share."""
     lines = _whole(data)
     if upstreams := data.get("upstreams"):
-        lines += ["", *table(_HEADS, [_upstream(upstream) for upstream in upstreams])]
+        lines += ["", *_upstreams(upstreams, shared=bool(data.get("store")))]
     causes = [(cause, count) for cause, count in (data.get("invalidations") or {}).items() if count]
     if causes:
         lines += ["", *table(("DROPPED BECAUSE", "RESOURCES"), causes)]
@@ -63,10 +65,13 @@ def _kept(data: Mapping[str, Any]) -> str:
 
 def _read(data: Mapping[str, Any]) -> str:
     counts = data.get("counts") or {}
-    misses, coalesced, flights = counts.get("misses") or 0, counts.get("coalesced") or 0, data.get("flights") or 0
+    coalesced, found, flights = counts.get("coalesced") or 0, counts.get("found") or 0, data.get("flights") or 0
     text = "nothing was read yet"
     if reads := _reads(counts):
-        text = f"{reads} reads{_rate(data, ': ')}, {misses} read from upstreams, {coalesced} together with one of these"
+        there = f", {found} found in the store" if data.get("store") else ""
+        begun = (counts.get("misses") or 0) - found
+        said = f"{begun} read from upstreams{there}, {coalesced} together with one of these"
+        text = f"{reads} {'read' if reads == 1 else 'reads'}{_rate(data, ': ')}, {said}"
     return f"{text}; {flights} {'run' if flights != 1 else 'runs'} now" if flights else text
 
 
@@ -85,11 +90,21 @@ def _rate(data: Mapping[str, Any], before: str) -> str:
     return f"{before}{100 * (counts.get('hits') or 0) / reads:.0f} % hits" if reads else ""
 
 
-def _upstream(upstream: Mapping[str, Any]) -> Row:
+def _upstreams(upstreams: Sequence[Mapping[str, Any]], *, shared: bool) -> list[str]:
+    heads, rows = list(_HEADS), [_upstream(upstream) for upstream in upstreams]
+    if shared:
+        after = heads.index("MISSES") + 1
+        heads.insert(after, _FOUND)
+        for row, upstream in zip(rows, upstreams, strict=True):
+            row.insert(after, (upstream.get("counts") or {}).get("found") or 0)
+    return table(heads, rows)
+
+
+def _upstream(upstream: Mapping[str, Any]) -> list[Any]:
     counts = upstream.get("counts") or {}
     counted = [counts.get(member) or 0 for member in ("hits", "misses", "coalesced", "stale", "stored", "refused")]
     kept = size(upstream.get("bytes") or 0)
-    return (upstream.get("name"), upstream.get("entries"), kept, _reads(counts), *counted)
+    return [upstream.get("name"), upstream.get("entries"), kept, _reads(counts), *counted]
 
 
 # --- the store that hubs share ----------------------------------------------------------------------------------------

@@ -42,6 +42,8 @@ def _replica(replica: Mapping[str, Any]) -> str:
     peers = [str(peer.get("name") or peer.get("run")) for peer in replica.get("peers") or ()]
     url = f" at {replica['url']}" if replica.get("url") else ", which others cannot reach"
     others = f"with {', '.join(sorted(peers))}" if peers else "no other hub is there"
+    if replica.get("name") in peers:
+        others += "; TWO HUBS HAVE THIS NAME (see `hubd doctor`)"
     if replica.get("registered") is False:
         others = "OTHER HUBS CANNOT FIND IT NOW: the store is away"
     return f"{replica.get('name') or replica.get('run')}{url}; {others}"

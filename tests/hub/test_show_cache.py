@@ -8,7 +8,7 @@ from hub.show.tables import size
 
 
 def counts(**others):
-    return {"hits": 0, "misses": 0, "coalesced": 0, "stale": 0, "stored": 0, "refused": 0} | others
+    return {"hits": 0, "misses": 0, "found": 0, "coalesced": 0, "stale": 0, "stored": 0, "refused": 0} | others
 
 
 def facts(**others):
@@ -20,7 +20,7 @@ def facts(**others):
 FULL = facts(
     entries=120,
     bytes=3_565_158,
-    counts=counts(hits=1000, misses=100, coalesced=50, stale=3, stored=110, refused=2),
+    counts=counts(hits=1000, misses=100, found=40, coalesced=50, stale=3, stored=110, refused=2),
     evicted=5,
     invalidations={"updated": 12, "lists changed": 3, "cleared": 0},
     oldest_s=18_000.0,
@@ -31,7 +31,7 @@ FULL = facts(
             "name": "files",
             "entries": 119,
             "bytes": 3_564_346,
-            "counts": counts(hits=1000, misses=99, coalesced=50, stale=3, stored=109, refused=2),
+            "counts": counts(hits=1000, misses=99, found=40, coalesced=50, stale=3, stored=109, refused=2),
         },
         {"name": "odd\x1b", "entries": 1, "bytes": 812, "counts": counts(misses=1, stored=1)},
     ],
@@ -43,12 +43,13 @@ FULL = facts(
 def test_the_whole():
     assert cache(FULL).splitlines() == [
         "120 resources of at most 10000, 3.4 MiB of 64 MiB; the oldest was read 5 h ago, the newest 3 s ago",
-        "1150 reads: 87 % hits, 100 read from upstreams, 50 together with one of these; 2 run now",
+        "1150 reads: 87 % hits, 60 read from upstreams, 40 found in the store, "
+        "50 together with one of these; 2 run now",
         "3 answered with something stale, 2 too large to be kept, 5 gone to make room",
         "",
-        "UPSTREAM  RESOURCES  SIZE     READS  HITS  MISSES  JOINED  STALE  STORED  TOO LARGE",
-        "files           119  3.4 MiB   1149  1000      99      50      3     109          2",
-        r"odd\x1b           1  812 B        1     0       1       0      0       1          0",
+        "UPSTREAM  RESOURCES  SIZE     READS  HITS  MISSES  FROM STORE  JOINED  STALE  KEPT  TOO LARGE",
+        "files           119  3.4 MiB   1149  1000      99          40      50      3   109          2",
+        r"odd\x1b           1  812 B        1     0       1           0       0      0     1          0",
         "",
         "DROPPED BECAUSE  RESOURCES",
         "updated                 12",
@@ -56,6 +57,13 @@ def test_the_whole():
         "",
         "store: connected for 2 h, 2 hubs use it",
     ]
+
+
+def test_without_a_store():
+    none = {"counts": FULL["counts"] | {"found": 0}, "store": None}
+    lines = cache(FULL | none).splitlines()
+    assert lines[1] == "1150 reads: 87 % hits, 100 read from upstreams, 50 together with one of these; 2 run now"
+    assert lines[4] == "UPSTREAM  RESOURCES  SIZE     READS  HITS  MISSES  JOINED  STALE  KEPT  TOO LARGE"
 
 
 def test_nothing_yet():
@@ -139,6 +147,10 @@ def test_in_brief(data, expected):
         (
             {"name": "hub1", "url": "http://h:1", "peers": [{"name": "hub3"}, {"name": "", "run": "c4"}]},
             "hub1 at http://h:1; with c4, hub3",
+        ),
+        (
+            {"name": "hub1", "url": "http://h:1", "peers": [{"name": "hub1"}, {"name": "hub2"}]},
+            "hub1 at http://h:1; with hub1, hub2; TWO HUBS HAVE THIS NAME (see `hubd doctor`)",
         ),
         ({"name": "", "run": "a1", "url": "", "peers": []}, "a1, which others cannot reach; no other hub is there"),
         (

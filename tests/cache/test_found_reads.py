@@ -1,0 +1,41 @@
+"""What a hub finds in the store that hubs share, and how it counts that."""
+
+import trio
+import trio.testing
+from msgspec import Raw
+from served import Host, Served, read_of, reads_of
+
+from cache.shared import Ticket
+from cache.subject import Entry
+from hub.wire.mcp import MODERN
+
+FOUND = Entry(
+    value=Raw(b'{"contents":[],"ttlMs":60000,"cacheScope":"private"}'),
+    version=MODERN,
+    public=False,
+    fresh_until=3600.0,
+    stale_until=3600.0,
+    observed=False,
+)
+
+
+class Full:
+    """A store that has all of it. Satisfies `cache.shared.Shared`."""
+
+    vouched = True
+
+    async def look(self, source, uri, owner):
+        await trio.lowlevel.checkpoint()
+        return FOUND, Ticket("t")
+
+
+async def test_what_is_found_is_no_read_of_the_upstream(nursery, autojump_clock):
+    server = Served(MODERN)
+    reads = await reads_of(nursery, server, shared=Full())
+    for uri in ("note://a", "note://b", "note://a"):
+        await reads.call(server, read_of(uri), Host())
+        await trio.testing.wait_all_tasks_blocked()
+    counts = reads.facts().counts
+    assert server.reads == []
+    assert (counts.misses, counts.found, counts.stored, counts.coalesced) == (2, 2, 2, 0)
+    nursery.cancel_scope.cancel()
