@@ -105,6 +105,8 @@ class Replicas:
         self._directory = directory
         self._known: dict[str, tuple[Peer, float]] = {}
         """Those that were there when last looked for, and until when that is good."""
+        self._seen: dict[str, tuple[Peer, float]] = {}
+        """Those whose registration was there when last looked for, and how long they are asked though it is not."""
         self._roster: tuple[str, ...] = ()
         self._until = 0.0
         """Until when this hub is registered."""
@@ -221,6 +223,7 @@ class Replicas:
         living = [run for run in there if await self.find(run, fresh=True) is not None]
         self._roster = tuple(sorted((*living, self.me.run)))
         self._known = {run: known for run, known in self._known.items() if run in living}
+        self._seen = {run: seen for run, seen in self._seen.items() if trio.current_time() < seen[1]}
         return await self._directory.swap(_ROSTER, found, msgspec.json.encode(self._roster), ROSTER_S)
 
     # --- finding others -----------------------------------------------------------------------------------------------
@@ -247,11 +250,20 @@ class Replicas:
             self._known.pop(run, None)
             return None
         self._known[run] = peer, trio.current_time() + KNOWN_S
+        self._seen[run] = peer, trio.current_time() + LIVES_S
         return peer
+
+    async def _reach(self, run: str) -> Peer | None:
+        """As `find`; or the hub whose registration is missing too early: a full store drops what it likes, and whether
+        the hub is there shows when it is asked."""
+        peer = await self.find(run)
+        seen, until = self._seen.get(run, (None, 0.0))
+        return seen if peer is None and trio.current_time() < until and not self.was_mine(run) else peer
 
     def doubt(self, run: str) -> None:
         """A hub was not where it should be: look for it anew."""
         self._known.pop(run, None)
+        self._seen.pop(run, None)
 
     # --- sessions -----------------------------------------------------------------------------------------------------
 
@@ -267,7 +279,7 @@ class Replicas:
         """
         if not away.session:
             for run in away.runs:
-                if run not in dead and (peer := await self.find(run)) is not None:
+                if run not in dead and (peer := await self._reach(run)) is not None:
                     return peer
             return None
         for _ in range(TRIES):
@@ -282,7 +294,7 @@ class Replicas:
                 if claim is None:  # it began here, and is not here any more
                     raise Over
                 return None
-            if owner not in dead and (peer := await self.find(owner)) is not None:
+            if owner not in dead and (peer := await self._reach(owner)) is not None:
                 return peer
             if not away.youthful or await self._directory.get(f"over/{away.session}") is not None:
                 raise Over
