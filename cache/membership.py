@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 PAUSE_S: Final = (0.5, 30.0)
 """Between attempts to connect: at first, and at most."""
+HURRY_S: Final = 2.0
+"""And at most while others may find what this hub knows to be stale."""
 STEADY_S: Final = 10.0
 """After a link that lived so long, the pauses begin anew."""
 
@@ -82,8 +84,17 @@ class Membership:
             self.standing.lost(reason, self._clock())
             if self._clock() - began > STEADY_S:
                 pause_s = PAUSE_S[0]
-            await trio.sleep(pause_s * random.uniform(0.75, 1.0))
+            await self.pause(pause_s * random.uniform(0.75, 1.0))
             pause_s = min(pause_s * 2, PAUSE_S[1])
+
+    async def pause(self, seconds: float) -> None:
+        """Let the store be for a while; a shorter one, if there is something to be written."""
+        began = self._clock()
+        with trio.move_on_after(seconds):
+            while not self.unwritten:
+                await self._rung.wait()
+                self._rung = trio.Event()
+            await trio.sleep(max(0.0, began + HURRY_S - self._clock()))
 
     async def _serve(self, link: "Link") -> None:
         self.layout = Layout(self._vault, link.run_id)

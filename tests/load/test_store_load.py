@@ -35,9 +35,8 @@ PAUSE_S = 0.05
 """Between two readings, or calls, of one host."""
 SETTLED_S = 0.1
 """After its host was told, a hub gives nothing older to anybody. More than nothing, as a host may be told twice."""
-DETECTED_S = 36.0 if FULL else 6.0
-"""A hub that is told of a change, and does not reach the store, tells the others when it does. After many faults in a
-row it tries again every 30 s."""
+DETECTED_S = 6.0
+"""A hub that is told of a change, and does not reach the store, tells the others when it does; it tries every 2 s."""
 WHICH = ("public", "private")
 
 
