@@ -1,11 +1,12 @@
 """Small facts that hubs tell each other through the store: who runs where, who has which session."""
 
+from collections.abc import Callable
 from typing import Any, Final
 
 import trio
 
 from cache.membership import Membership
-from cache.scripts import SWAP
+from cache.scripts import SWAP, Refused
 from cache.shared import Unreachable
 from cache.vault import Vault
 
@@ -16,8 +17,9 @@ FACT_S: Final = 0.5
 class RedisDirectory:
     """A `cache.shared.Directory`. A value that somebody else wrote there is none; `swap` does not take its place."""
 
-    def __init__(self, member: Membership, vault: Vault) -> None:
+    def __init__(self, member: Membership, vault: Vault, clock: Callable[[], float]) -> None:
         self._member = member
+        self._clock = clock
         self._vault = vault
 
     async def get(self, name: str) -> bytes | None:
@@ -35,6 +37,7 @@ class RedisDirectory:
         """See `Directory.put`."""
         key = self._member.layout.fact(name)
         await self._ask(b"SET", key, self._vault.seal_same(key, value), b"PX", max(1, int(ttl_s * 1000)))
+        self._member.standing.written(self._clock())
 
     async def swap(self, name: str, old: bytes | None, new: bytes, ttl_s: float) -> bool:
         """See `Directory.swap`."""
@@ -53,5 +56,9 @@ class RedisDirectory:
         if link is None:
             raise Unreachable(f"the shared store at {self._member.standing.place} is away")
         with trio.move_on_after(FACT_S):
-            return await link.ask(*command)
+            try:
+                return await link.ask(*command)
+            except Refused as error:
+                self._member.standing.refused(error.code, error.text, self._clock())
+                raise
         raise Unreachable(f"the shared store at {self._member.standing.place} did not answer within {FACT_S:g} s")

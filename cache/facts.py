@@ -35,7 +35,7 @@ class StoreFacts(Struct, frozen=True, kw_only=True):
     """How it stands with the store that hubs have in common."""
 
     state: str
-    """`connected`, `away` or `slow`."""
+    """`connected`, `away`, `slow`, or it takes nothing new: `full`, `read-only`."""
     since_s: float
     """How long it has been so."""
     reason: str = ""

@@ -81,7 +81,7 @@ class RedisStore:
         self._member.on_unvouched = self._told_unvouched
         self._standing = self._member.standing
         self._looks: dict[str, set[_Look]] = {}
-        self.directory = RedisDirectory(self._member, self._vault)
+        self.directory = RedisDirectory(self._member, self._vault, clock)
 
     def __repr__(self) -> str:
         return f"<RedisStore: {self._member!r}>"
@@ -146,6 +146,8 @@ class RedisStore:
             await self._ask([b"SET", name, sealed, b"PX", life_ms], self._budget_s)
         except Unreachable:
             self._standing.dropped += 1
+        else:
+            self._standing.written(self._clock())
 
     def invalidate(self, source: str, uri: str | None) -> None:
         """See `Shared.invalidate`."""
@@ -173,6 +175,8 @@ class RedisStore:
             self._standing.found_altered()
         elif error.code in ("READONLY", "NOPERM") and self._member.link is not None:
             self._member.link.fail(str(error))
+        else:
+            self._standing.refused(error.code, error.text, self._clock())
 
     def _opened(self, name: str, value: object, ticket: Ticket) -> Entry | None:
         """What is kept under `name`, its times those of this hub."""

@@ -99,6 +99,7 @@ class Refused(Unreachable):
         super().__init__(f"{code} {text}")
         self.code = code
         """Such as `OOM`, `READONLY`, `NOPERM`."""
+        self.text = text
 
 
 def voiding(hash: str, fields: Iterable[str], channel: str, message: bytes) -> list[bytes | str | int]:

@@ -1,10 +1,13 @@
 """How it stands with the shared store: whether to ask it now, what to say about it, and to say it once. Pure.
 
-AWAY --> CONNECTED <--> SLOW      an answer makes a slow one connected again
-  ^----------'------------'       it is lost
+AWAY --> CONNECTED <--> SLOW                an answer makes a slow one connected again
+  ^          ^-------> FULL, READ-ONLY      something that is written does so
+  '----------'------------'                 it is lost
 """
 
 import logging
+from collections.abc import Mapping
+from math import inf
 from typing import Final, Literal
 
 from cache.facts import StoreFacts
@@ -14,8 +17,12 @@ log = logging.getLogger("cache.redis")
 MISSES: Final = 5
 """Answers in a row that came too late, until the store is not asked for a while."""
 BYPASS_S: Final = 10.0
+REFUSALS: Final[Mapping[str, "State"]] = {"OOM": "full", "MISCONF": "read-only"}
+"""What the server answers when it takes nothing new."""
+SAID_S: Final = 600.0
+"""How long one that is full now and then is not spoken of again."""
 
-State = Literal["away", "connected", "slow"]
+State = Literal["away", "connected", "slow", "full", "read-only"]
 
 
 class Standing:
@@ -31,6 +38,7 @@ class Standing:
         self.bypasses = 0
         self._since = now
         self._said_away = False
+        self._said_refused = -inf
         self._misses = 0
         self._bypassed_until = 0.0
 
@@ -66,8 +74,8 @@ class Standing:
         self.bypasses += 1
         self._bypassed_until = now + BYPASS_S
         self._misses = MISSES - 1  # afterwards one more is enough
-        self.reason = "it answers too late"
         if self.state == "connected":
+            self.reason = "it answers too late"
             self._turn("slow", now)
             log.warning("the shared store at %s answers too late and is asked only now and then", self.place)
 
@@ -78,6 +86,28 @@ class Standing:
             self._turn("connected", now)
             self.reason = ""
             log.info("the shared store at %s answers in time again", self.place)
+
+    def refused(self, code: str, text: str, now: float) -> None:
+        """It would not write something."""
+        if self.state != "connected" or code not in REFUSALS:
+            return
+        self.reason = f"{code} {text}"
+        self._turn(REFUSALS[code], now)
+        if now - self._said_refused >= SAID_S:
+            self._said_refused = now
+            log.warning(
+                "the shared store at %s is %s, so nothing new is kept there: %s", self.place, self.state, self.reason
+            )
+
+    def written(self, now: float) -> None:
+        """It wrote something."""
+        if self.state not in REFUSALS.values():
+            return
+        was_said = self._since == self._said_refused
+        self._turn("connected", now)
+        self.reason = ""
+        if was_said:
+            log.info("the shared store at %s takes what is new again", self.place)
 
     def found_altered(self) -> None:
         """Something there is not what a hub of this key put there."""

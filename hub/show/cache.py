@@ -13,7 +13,14 @@ _AWAY: Final = (
     "the hub works on as if nothing were kept there, and tries it again by itself",
     "see that it runs, and what [cache] in hubd.toml says of it; `hubd doctor` tries it now",
 )
+_FULL: Final = (
+    "what it holds is used, and nothing new is kept there; it is tried again by itself",
+    "give it more memory, or `maxmemory-policy allkeys-lru`, and nothing else to keep",
+)
+_READ_ONLY: Final = ("nothing new is kept there; see the log of that server: hubs need no persistence of it",)
 _SLOW: Final = ("it is passed over for some seconds at a time; see what else that server has to do",)
+
+_ADVICE: Final[Mapping[str, tuple[str, ...]]] = {"slow": _SLOW, "full": _FULL, "read-only": _READ_ONLY}
 
 
 def cache(data: Mapping[str, Any]) -> str:
@@ -116,7 +123,7 @@ def _store(store: Mapping[str, Any]) -> list[str]:
         whose = f", {hubs} {'hub uses' if hubs == 1 else 'hubs use'} it" if hubs else ""
         lines = [f"store: connected for {duration(store.get('since_s') or 0)}{whose}"]
     else:
-        lines = [_loud(store), *(f"  {line}" for line in (_SLOW if state == "slow" else _AWAY))]
+        lines = [_loud(store), *(f"  {line}" for line in (_ADVICE.get(str(state), _AWAY)))]
     if late := store.get("late"):
         alone = f", and it was left alone {times(bypasses)}" if (bypasses := store.get("bypasses")) else ""
         lines.append(f"  {late} {'answer' if late == 1 else 'answers'} came too late{alone}")

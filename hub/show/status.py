@@ -34,18 +34,20 @@ def _in_common(data: Mapping[str, Any]) -> list[str]:
     if cache := data.get("cache"):
         lines.append(f"cache: {brief(cache)}")
     if replica := data.get("replica"):
-        lines.append(f"replica: {_replica(replica)}")
+        store = (data.get("cache") or {}).get("store") or {}
+        lines.append(f"replica: {_replica(replica, store)}")
     return ["", *(printable(line) for line in lines)] if lines else []
 
 
-def _replica(replica: Mapping[str, Any]) -> str:
+def _replica(replica: Mapping[str, Any], store: Mapping[str, Any]) -> str:
     peers = [str(peer.get("name") or peer.get("run")) for peer in replica.get("peers") or ()]
     url = f" at {replica['url']}" if replica.get("url") else ", which others cannot reach"
     others = f"with {', '.join(sorted(peers))}" if peers else "no other hub is there"
     if replica.get("name") in peers:
         others += "; TWO HUBS HAVE THIS NAME (see `hubd doctor`)"
     if replica.get("registered") is False:
-        others = "OTHER HUBS CANNOT FIND IT NOW: the store is away"
+        state = store.get("state")
+        others = f"OTHER HUBS CANNOT FIND IT NOW: the store is {'away' if state in (None, 'connected') else state}"
     return f"{replica.get('name') or replica.get('run')}{url}; {others}"
 
 

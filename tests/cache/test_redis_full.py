@@ -33,10 +33,13 @@ async def test_a_full_one_takes_invalidations_and_drops_the_rest(tmp_path):
             assert await one.found() is None
             assert one.vouched
             assert other.vouched
-            assert not one.told.said("WARNING")
+            assert [text for text in one.told.said("WARNING") if "is full, so nothing new is kept there" in text]
+            assert len(one.told.said("WARNING")) == 1
+            assert (one.facts().state, one.facts().reason[:3]) == ("full", "OOM")
             server.do("CONFIG", "SET", "maxmemory", "0")
             await one.keep("anew")
             assert await other.found() == "anew"
+            assert (one.facts().state, one.facts().reason) == ("connected", "")
 
 
 @pytest.mark.covers("F-X-06")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from cache.standing import BYPASS_S, MISSES, Standing
+from cache.standing import BYPASS_S, MISSES, SAID_S, Standing
 from cache.unwritten import MAX_CHARS, MAX_URIS, Unwritten
 
 
@@ -45,6 +45,33 @@ def test_late_answers_in_a_row_leave_it_alone_for_a_while(said):
     assert standing.state == "slow"
     assert not standing.is_bypassed(2.0 + BYPASS_S)
     assert standing.bypasses == 1
+
+
+@pytest.mark.covers("F-X-06")
+@pytest.mark.parametrize(("code", "state"), [("OOM", "full"), ("MISCONF", "read-only")])
+def test_one_that_takes_nothing_new_says_so_once(said, code, state):
+    standing = Standing("h:1", 0.0)
+    standing.refused(code, "away", 0.0)
+    assert standing.state == "away"
+    standing.reached(0.0)
+    standing.written(0.0)
+    standing.refused("WRONGTYPE", "of another kind", 1.0)
+    assert standing.state == "connected"
+    for now in (1.0, 2.0):
+        standing.refused(code, "not allowed", now)
+    assert (standing.state, standing.reason, standing.facts(3.0, 1).since_s) == (state, f"{code} not allowed", 2.0)
+    for _ in range(MISSES):
+        standing.missed(3.0)
+    assert standing.reason == f"{code} not allowed"
+    standing.written(4.0)
+    assert (standing.state, standing.reason) == ("connected", "")
+    standing.refused(code, "not allowed", 5.0)  # one at its brim
+    standing.written(6.0)
+    assert said() == ["INFO", "WARNING", "INFO"]
+    standing.refused(code, "not allowed", 1.0 + SAID_S)
+    assert said() == ["INFO", "WARNING", "INFO", "WARNING"]
+    standing.lost("ended", 700.0)
+    assert (standing.state, standing.reason) == ("away", "ended")
 
 
 @pytest.mark.covers("F-X-02")

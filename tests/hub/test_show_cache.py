@@ -101,6 +101,22 @@ def test_nothing_yet():
             ],
         ),
         (
+            {"state": "full", "since_s": 9.0, "reason": "OOM command not allowed", "dropped": 1},
+            [
+                "THE STORE THAT HUBS SHARE IS FULL for 9 s: OOM command not allowed",
+                "  what it holds is used, and nothing new is kept there; it is tried again by itself",
+                "  give it more memory, or `maxmemory-policy allkeys-lru`, and nothing else to keep",
+                "  1 result was not written there",
+            ],
+        ),
+        (
+            {"state": "read-only", "since_s": 9.0, "reason": "MISCONF it cannot save"},
+            [
+                "THE STORE THAT HUBS SHARE IS READ-ONLY for 9 s: MISCONF it cannot save",
+                "  nothing new is kept there; see the log of that server: hubs need no persistence of it",
+            ],
+        ),
+        (
             {"state": "connected", "since_s": 1.0, "dropped": 7, "altered": 2, "hubs": 1},
             [
                 "store: connected for 1 s, 1 hub uses it",
@@ -162,6 +178,12 @@ def test_in_brief(data, expected):
 def test_other_hubs(replica, expected):
     assert status({"replica": replica}).splitlines()[-2:] == ["", f"replica: {expected}"]
     assert status({"replica": replica, "cache": facts()}).splitlines()[-3:-1] == ["", "cache: empty"]
+
+
+def test_a_hub_that_cannot_be_registered():
+    replica = {"name": "hub1", "url": "http://h:1", "registered": False}
+    line = status({"replica": replica, "cache": facts(store={"state": "full"})}).splitlines()[-1]
+    assert line == "replica: hub1 at http://h:1; OTHER HUBS CANNOT FIND IT NOW: the store is full"
 
 
 def test_a_status_without_either_says_nothing_of_them():
