@@ -4,10 +4,10 @@ Read in this order: `subject` (what is read, what is kept of it, why it may not 
 calls), `keeping` (all of the state, and what makes it doubtful), and its parts:
 
 - `memory`: what is kept in this process, so many bytes and entries; `index`: what a change concerns;
-- `flight`: one read of an upstream that several hosts wait for;
+- `fetching`: reads of upstreams, as tasks; `flight`: one of them, and the hosts that wait for it;
 - `observing`: which resources the hub has itself told of; `results`: what a result says about being kept;
 - `sides`: what it needs of upstreams; `onlooker`: what they say; `sameness`: which reads come to the same;
-- `facts`: what is to be seen of it.
+- `tally` and `facts`: what is counted, and what is to be seen of it.
 
 Hubs may have a store in common (`shared`). `redis` is one, for Redis and Valkey, and names its own parts.
 

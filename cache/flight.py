@@ -128,10 +128,6 @@ class Flight:
             self.scope.cancel()
         return bool(self._waiters)
 
-    def release_all(self) -> None:
-        """Have everybody read for themselves."""
-        self.land(Released())
-
     def end(self) -> None:
         """Its task is over. Nobody is left waiting."""
         self.over.set()

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from msgspec import structs
 
-from cache.facts import CacheFacts, Counts, StoreFacts, UpstreamCacheFacts
+from cache.facts import CacheFacts, StoreFacts, UpstreamCacheFacts
 from cache.flight import Flight
 from cache.index import Index, is_followed
 from cache.memory import MemoryStore
@@ -17,6 +17,7 @@ from cache.observing import Observing
 from cache.shared import Shared, Ticket
 from cache.sides import Place, Server
 from cache.subject import EVERYONE, Cause, Entry, Subject
+from cache.tally import Tally
 from config.schema import CacheConfig
 from hub.link.exchange import Tenant
 
@@ -40,17 +41,14 @@ class Keeping:
         self.memory = MemoryStore(config.max_bytes, config.max_entries, clock)
         self.shared = shared
         self.store_facts: Callable[[], StoreFacts | None] = lambda: None
-        self._config = config
+        self.config = config
+        self.tally = Tally()
         self._observing = observing
         self._clock = clock
         self._sources: dict[str, Source] = {}
         self._joinable: dict[tuple[Subject, Place | None], Flight] = {}
         self._flights: Index[Flight] = Index()
         self._running: set[Flight] = set()
-        self._counts: dict[str, Counts] = {}
-        self._gone = Counts()
-        """Of upstreams that are no more."""
-        self._dropped: Counter[Cause] = Counter()
 
     def __repr__(self) -> str:
         return f"<Keeping {self.memory!r}, {len(self._running)} flights>"
@@ -66,26 +64,12 @@ class Keeping:
         known = self._sources.get(server.name)
         return known.id if known is not None and known.server is server else None
 
-    def source_named(self, name: str) -> str | None:
-        """What the upstream of this name is; None: there is none."""
-        known = self._sources.get(name)
-        return None if known is None else known.id
-
     def forget(self, name: str) -> None:
         """There is no such upstream any more."""
         self.drop_all(name, Cause.CONFIG)
         self._sources.pop(name, None)
         self._observing.forget(name)
-        counts = self._counts.pop(name, None)
-        if counts is not None:
-            self._gone = _sum([self._gone, counts])
-
-    def counts(self, name: str) -> Counts:
-        """Those of an upstream, to be changed."""
-        found = self._counts.get(name)
-        if found is None:
-            found = self._counts[name] = Counts()
-        return found
+        self.tally.forget(name)
 
     # --- reads that are running ---------------------------------------------------------------------------------------
 
@@ -146,10 +130,20 @@ class Keeping:
     async def share(self, ticket: Ticket, subject: Subject, entry: Entry) -> None:
         """Put it where other hubs find it. Raises nothing."""
         if self.shared is not None:
-            owner = self.owned_by(subject, entry).owner
+            owner = self._owned_by(subject, entry).owner
             await self.shared.put(ticket, subject.source, subject.uri, owner, entry)
 
-    def owned_by(self, subject: Subject, entry: Entry) -> Subject:
+    def keep(self, subject: Subject, entry: Entry, *, common: bool) -> bool:
+        """Keep it in this process; whether there is room. `common`: other hubs may have it, too."""
+        counts = self.tally.of(subject.upstream)
+        fits = entry.size <= self.config.max_entry_bytes
+        if not fits or not self.memory.put(self._owned_by(subject, entry), entry, common=common):
+            counts.refused += 1
+            return False
+        counts.stored += 1
+        return True
+
+    def _owned_by(self, subject: Subject, entry: Entry) -> Subject:
         """Whose it is. That an upstream calls it public is a claim, and not enough where its hosts' accounts are kept
         apart (SEC-23)."""
         known = self._sources.get(subject.upstream)
@@ -225,18 +219,18 @@ class Keeping:
 
     def _drop(self, subjects: list[Subject], cause: Cause) -> int:
         count = sum(map(self.memory.discard, subjects))
-        self._dropped[cause] += count
+        self.tally.dropped(cause, count)
         return count
 
     def _expire(self, subjects: list[Subject]) -> None:
-        until = self._clock() + self._config.stale_if_error_s
-        self._dropped[Cause.SESSION] += sum(self.memory.expire(subject, until) for subject in subjects)
+        until = self._clock() + self.config.stale_if_error_s
+        self.tally.dropped(Cause.SESSION, sum(self.memory.expire(subject, until) for subject in subjects))
 
     # --- for others to see --------------------------------------------------------------------------------------------
 
-    def resize(self, config: CacheConfig) -> None:
-        """Other bounds from now on."""
-        self._config = config
+    def adjust(self, config: CacheConfig) -> None:
+        """Other settings from now on; how hubs share a store is not among them."""
+        self.config = config
         if not config.enabled:
             self.drop_all(None, Cause.CONFIG)
         if (config.max_bytes, config.max_entries) != (self.memory.max_bytes, self.memory.max_entries):
@@ -244,29 +238,29 @@ class Keeping:
 
     def facts(self) -> CacheFacts:
         """What is to be seen."""
-        now, config = self._clock(), self._config
+        now, config = self._clock(), self.config
         all_kept = self.memory.all()
         entries: Counter[str] = Counter()
         sizes: Counter[str] = Counter()
         for subject, kept in all_kept:
             entries[subject.upstream] += 1
             sizes[subject.upstream] += kept.size
-        names = sorted(self._counts.keys() | entries.keys())
+        names = sorted(self.tally.names | entries.keys())
         return CacheFacts(
             enabled=config.enabled,
             entries=len(self.memory),
             bytes=self.memory.bytes,
             max_entries=self.memory.max_entries,
             max_bytes=self.memory.max_bytes,
-            counts=_sum([self._gone, *self._counts.values()]),
+            counts=self.tally.total,
             evicted=self.memory.evicted,
-            invalidations={cause.value: self._dropped[cause] for cause in Cause},
+            invalidations=self.tally.invalidations,
             oldest_s=max((now - kept.at for _, kept in all_kept), default=None),
             newest_s=min((now - kept.at for _, kept in all_kept), default=None),
             flights=len(self._running),
             upstreams=tuple(
                 UpstreamCacheFacts(
-                    name=name, entries=entries[name], bytes=sizes[name], counts=structs.replace(self.counts(name))
+                    name=name, entries=entries[name], bytes=sizes[name], counts=structs.replace(self.tally.of(name))
                 )
                 for name in names
             ),
@@ -277,11 +271,3 @@ class Keeping:
 def everyones(subject: Subject) -> Subject:
     """The same for everyone."""
     return Subject(subject.upstream, subject.source, subject.uri, EVERYONE, subject.tenant)
-
-
-def _sum(all_counts: list[Counts]) -> Counts:
-    total = Counts()
-    for counts in all_counts:
-        for field in Counts.__struct_fields__:
-            setattr(total, field, getattr(total, field) + getattr(counts, field))
-    return total

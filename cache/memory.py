@@ -8,10 +8,9 @@ from collections.abc import Callable
 from typing import Final
 
 from cachetools import LRUCache
-from msgspec import Raw
 
 from cache.index import Index
-from cache.subject import EVERYONE, Entry, Subject
+from cache.subject import Entry, Subject
 from hub.link.exchange import Tenant
 
 OVERHEAD: Final = 1_200
@@ -197,11 +196,6 @@ class MemoryStore:
 
 def size_of(subject: Subject, entry: Entry) -> int:
     """What an entry takes, in bytes, as far as can be told."""
-    key = len(subject.uri) + len(subject.upstream) + len(subject.source) + len(subject.owner or EVERYONE)
+    key = len(subject.uri) + len(subject.upstream) + len(subject.source) + len(subject.owner)
     levels = sum(map(subject.uri.count, "/?#"))
     return entry.size + key + OVERHEAD + PER_LEVEL * levels
-
-
-def length(value: Raw) -> int:
-    """Of its JSON, in bytes."""
-    return memoryview(value).nbytes

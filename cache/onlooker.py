@@ -9,24 +9,25 @@ class Onlooker:
 
     def __init__(self, keeping: Keeping, name: str, source: str) -> None:
         self._keeping = keeping
+        self.source = source
+        """What the upstream is to all hubs that have it in common."""
         self._name = name
-        self._source = source
 
     def __repr__(self) -> str:
         return f"<Onlooker of {self._name}>"
 
     def updated(self, uri: str) -> None:
         """A session said that `uri` changed."""
-        self._keeping.updated(self._name, self._source, uri)
+        self._keeping.updated(self._name, self.source, uri)
 
     def relisted(self) -> None:
         """The resources that there are may be others."""
-        self._keeping.relisted(self._name, self._source)
+        self._keeping.relisted(self._name, self.source)
 
     def confirmed(self, uri: str) -> None:
         """`uri` is observed from now on, or again."""
-        self._keeping.confirmed(self._name, self._source, uri)
+        self._keeping.confirmed(self._name, self.source, uri)
 
     def lost(self, tenant: Tenant | None) -> None:
         """Changes may have been missed in the session of one host, None: in one that hosts share."""
-        self._keeping.lost(self._name, self._source, tenant)
+        self._keeping.lost(self._name, self.source, tenant)

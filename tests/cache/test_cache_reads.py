@@ -10,7 +10,7 @@ from served import Host, Place, Served, read_of, reads_of
 
 from cache.sameness import source_of
 from cache.subject import Cause
-from config.schema import Secret, UpstreamConfig
+from config.schema import CacheConfig, Secret, UpstreamConfig
 from hub.link.exchange import DeadlineExceeded, UpstreamLoop, UpstreamUnauthorized, UpstreamUnavailable
 from hub.wire.jsonrpc import Failure, raw
 from hub.wire.mcp import HUB_STALE, L4, MODERN
@@ -401,8 +401,8 @@ async def test_other_settings_are_taken_over(nursery, autojump_clock):
     reads = await reads_of(nursery, server)
     await read(reads, server)
     await read(reads, server, uri="note://b")
-    reads.adjust(msgspec.structs.replace(reads._config, max_entries=1))
+    reads.adjust(CacheConfig(max_entries=1))
     assert reads.facts().entries == 1
-    reads.adjust(msgspec.structs.replace(reads._config, enabled=False))
+    reads.adjust(CacheConfig(enabled=False))
     assert reads.facts().entries == 0
     assert (await read(reads, server))[0] == "3"

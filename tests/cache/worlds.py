@@ -159,8 +159,8 @@ class World:
         def heard(source: str, uri: str | None) -> None:
             elsewhere(source, uri)
             whole, _, version = (uri or "").rpartition("/")
-            for name, spy in self.spies[number].items() if version.isdigit() else ():
-                is_meant = hub.reads.source_of(name) == source  # another configuration is another upstream
+            for spy in self.spies[number].values() if version.isdigit() else ():
+                is_meant = spy.told.source == source  # another configuration is another upstream
                 if whole in spy.fake.versions and is_meant:
                     spy.note(whole, int(version))
 
