@@ -92,7 +92,7 @@ def same_names(examined: Examined) -> Iterator[Finding]:
         if name and count > 1:
             where = ", ".join(str(hub.get("url") or "unknown") for hub in hubs if hub.get("name") == name)
             why = "a balancer that goes by it sends sessions of one to the other"
-            fix = 'give each its own, such as name = "${HOSTNAME}" below [replica], and start it anew'
+            fix = "write another one below [replica], or in hubd.env where it comes from there, and start that hub anew"
             yield Finding("replica", "problem", f"{count} hubs are called {name}: {where}", why, fix)
 
 
