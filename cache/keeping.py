@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from msgspec import structs
 
-from cache.facts import CacheFacts, StoreFacts, UpstreamCacheFacts
+from cache.facts import CacheFacts, UpstreamCacheFacts
 from cache.flight import Flight
 from cache.index import Index, is_followed
 from cache.memory import MemoryStore
@@ -35,12 +35,10 @@ class Source:
 class Keeping:
     """The state of the cache. Changes in sync methods only."""
 
-    def __init__(
-        self, config: CacheConfig, observing: Observing, shared: Shared | None, clock: Callable[[], float]
-    ) -> None:
+    def __init__(self, config: CacheConfig, observing: Observing, clock: Callable[[], float]) -> None:
         self.memory = MemoryStore(config.max_bytes, config.max_entries, clock)
-        self.shared = shared
-        self.store_facts: Callable[[], StoreFacts | None] = lambda: None
+        self.shared: Shared | None = None
+        """The store that hubs have in common; None: there is none."""
         self.config = config
         self.tally = Tally()
         self._observing = observing
@@ -264,7 +262,7 @@ class Keeping:
                 )
                 for name in names
             ),
-            store=self.store_facts(),
+            store=None if self.shared is None else self.shared.facts(),
         )
 
 

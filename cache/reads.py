@@ -16,7 +16,7 @@ from collections.abc import Callable
 import msgspec
 import trio
 
-from cache.facts import CacheFacts, StoreFacts
+from cache.facts import CacheFacts
 from cache.fetching import Fetching
 from cache.flight import Flight, Released
 from cache.index import is_followed
@@ -58,13 +58,12 @@ class Reads:
         config: CacheConfig,
         *,
         key: bytes,
-        shared: Shared | None = None,
         clock: Callable[[], float] = trio.current_time,
     ) -> None:
         self._key = key
         self._clock = clock
         self._observing = Observing(clock)
-        self._keeping = Keeping(config, self._observing, shared, clock)
+        self._keeping = Keeping(config, self._observing, clock)
         self._fetching = Fetching(self._keeping, self._observing, clock)
 
     def __repr__(self) -> str:
@@ -74,10 +73,10 @@ class Reads:
         """Hold the reads of upstreams, until cancelled."""
         await self._fetching.run(task_status=task_status)
 
-    def use(self, shared: Shared, facts: Callable[[], StoreFacts]) -> None:
-        """Keep in `shared`, too, what hubs may have in common. Before anything is read."""
+    def use(self, shared: Shared) -> None:
+        """Keep there, too, what hubs may have in common, and hear what others say. Before anything is read."""
         self._keeping.shared = shared
-        self._keeping.store_facts = facts
+        shared.on_stale, shared.on_unvouched = self.elsewhere, self.unvouched
 
     def adjust(self, config: CacheConfig) -> None:
         """As `Keeping.adjust`."""

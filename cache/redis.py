@@ -68,10 +68,9 @@ class RedisStore:
         address = address_of(config)
         require_client()
         self.on_stale: Callable[[str, str | None], None] = lambda source, uri: None
-        """Another hub says that a resource of a source (None: all of it) is not to be used any more."""
+        """See `Shared.on_stale`."""
         self.on_unvouched: Callable[[], None] = lambda: None
-        """Told at the beginning and at the end of each time in which other hubs are not heard: what was kept before,
-        and what was kept meanwhile, may be stale, but for what is observed."""
+        """See `Shared.on_unvouched`."""
         self.max_bytes = min(config.max_entry_bytes, MAX_VALUE_BYTES)
         self._budget_s = budget_s
         self._clock = clock
@@ -92,7 +91,7 @@ class RedisStore:
         return self._member.vouched
 
     def facts(self) -> StoreFacts:
-        """What is shown of it."""
+        """See `Shared.facts`."""
         now = self._clock()
         return self._standing.facts(now, self._member.bus.hubs(now))
 

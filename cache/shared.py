@@ -6,10 +6,12 @@ was invalidated since, by whichever hub. So a reading that began before an inval
 nobody looks (bridging.md 13, faults.md 6.7).
 """
 
+from collections.abc import Callable
 from typing import Protocol
 
 from msgspec import Struct
 
+from cache.facts import StoreFacts
 from cache.subject import Entry
 
 
@@ -27,6 +29,12 @@ class Ticket(Struct, frozen=True):
 
 class Shared(Protocol):
     """A store of several hubs. `source` and `uri` are those of a `Subject`; `owner` too, EVERYONE included."""
+
+    on_stale: Callable[[str, str | None], None]
+    """Told that another hub says that a resource of a source, None: all of it, is not to be used any more."""
+    on_unvouched: Callable[[], None]
+    """Told at the beginning and at the end of each time in which other hubs are not heard: what was kept before, and
+    what was kept meanwhile, may be stale, but for what is observed."""
 
     @property
     def vouched(self) -> bool:
@@ -50,6 +58,10 @@ class Shared(Protocol):
         Never blocks. Until every hub on the store goes by it, `look` waits within its deadline, or finds nothing, of
         this source here.
         """
+        ...
+
+    def facts(self) -> StoreFacts:
+        """What is shown of it."""
         ...
 
 

@@ -123,7 +123,7 @@ async def serve_stdio(loaded: Loaded, read: Callable[[], Loaded]) -> None:
             async with trio.open_nursery() as nursery:
                 life.start_soon(_obey, signals, nursery.cancel_scope.cancel, _nothing, _nothing)
                 if store is not None:
-                    _share(hub, store)
+                    hub.reads.use(store)
                     nursery.start_soon(store.run)
                 await nursery.start(hub.run)
 
@@ -170,7 +170,7 @@ async def serve_daemon(loaded: Loaded, read: Callable[[], Loaded]) -> None:
             run = revival.run_id if store else ""
             hub = Hub(config, memory, Sealer(keys), last_known=_last_known(), projects=_projects, run=run)
             if store is not None:
-                _share(hub, store)
+                hub.reads.use(store)
             directory = None if store is None else store.directory
             front = Front(hub, config, tcp, revival, movable=movable, directory=directory)
             daemon = _Daemon(hub, front, loaded, read, store)
@@ -195,13 +195,6 @@ def _store(config: HubConfig, keys: Keys) -> "RedisStore | None":
     from cache.redis import RedisStore  # only who has one pays for it
 
     return RedisStore(config.cache, Sealer(keys).derive("store"), trio.current_time)
-
-
-def _share(hub: Hub, store: "RedisStore") -> None:
-    """Have `hub` read from `store`, and hear what other hubs say there."""
-    hub.reads.use(store, store.facts)
-    store.on_stale = hub.reads.elsewhere
-    store.on_unvouched = hub.reads.unvouched
 
 
 def _last_known() -> LastKnown:

@@ -13,7 +13,6 @@ from typing import Final
 import trio
 
 from cache.reads import Reads
-from cache.shared import Shared
 from config.diff import pending
 from config.schema import HubConfig, UpstreamConfig
 from config.state import Memory
@@ -61,7 +60,6 @@ class Hub:
         last_known: LastKnown | None = None,
         projects: Callable[["Hub"], Projects] | None = None,
         run: str = "",
-        shared: Shared | None = None,
     ) -> None:
         self.config = config
         self.memory = memory
@@ -70,7 +68,7 @@ class Hub:
         self.claims = Claims.load(memory.get("claims", "all"))
         self.downstreams = Downstreams(config.park_ttl_s)
         self.last_known = last_known or LastKnown(None)
-        self.reads = Reads(config.cache, key=sealer.derive("reads"), shared=shared)
+        self.reads = Reads(config.cache, key=sealer.derive("reads"))
         self.supervisor = Supervisor(
             memory,
             self._upstream_changed,

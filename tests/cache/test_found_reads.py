@@ -5,6 +5,7 @@ import trio.testing
 from msgspec import Raw
 from served import Host, Served, read_of, reads_of
 
+from cache.facts import StoreFacts
 from cache.shared import Ticket
 from cache.subject import Entry
 from hub.wire.mcp import MODERN
@@ -27,6 +28,9 @@ class Full:
     async def look(self, source, uri, owner):
         await trio.lowlevel.checkpoint()
         return FOUND, Ticket("t")
+
+    def facts(self):
+        return StoreFacts(state="connected", since_s=0)
 
 
 async def test_what_is_found_is_no_read_of_the_upstream(nursery, autojump_clock):

@@ -290,7 +290,7 @@ async def a_world(dice: Random, *, hubs: int = 1, share: Share | None = None) ->
                 world.overhear(house.hub, number)
                 store = share(house.hub, number) if share is not None else None
                 if store is not None:
-                    house.hub.reads.use(store, lambda: None)  # type: ignore[arg-type, return-value]
+                    house.hub.reads.use(store)
                 world.add(house)
             for _ in range(4):
                 await world.arrive()
