@@ -5,14 +5,12 @@ its URI and by what is found, not by all there is.
 """
 
 from collections.abc import Hashable
-from typing import Final, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from hub.link.exchange import Tenant
-from hub.wire.parts import MAX_DEPTH, MAX_URI_CHARS, plainly, wholes
+from hub.wire.parts import MAX_DEPTH, depth, plainly, wholes
 
 Item = TypeVar("Item", bound=Hashable)
-
-_SEPARATORS: Final = "/?#"
 
 
 def is_followed(uri: str) -> bool:
@@ -22,10 +20,8 @@ def is_followed(uri: str) -> bool:
 
 def _plain(uri: str) -> str | None:
     """As `plainly`; None: one that is not followed."""
-    plain = plainly(uri) if len(uri) <= MAX_URI_CHARS else None
-    if plain is None or len(plain) > MAX_URI_CHARS or sum(map(plain.count, _SEPARATORS)) > MAX_DEPTH:
-        return None
-    return plain
+    plain = plainly(uri)
+    return None if plain is None or depth(plain) > MAX_DEPTH else plain
 
 
 class _Shelf(Generic[Item]):

@@ -12,6 +12,7 @@ from cachetools import LRUCache
 from cache.index import Index
 from cache.subject import Entry, Subject
 from hub.link.exchange import Tenant
+from hub.wire.parts import depth
 
 OVERHEAD: Final = 1_200
 """Bytes that an entry takes beside its value and key: objects, and its place in tables."""
@@ -197,5 +198,4 @@ class MemoryStore:
 def size_of(subject: Subject, entry: Entry) -> int:
     """What an entry takes, in bytes, as far as can be told."""
     key = len(subject.uri) + len(subject.upstream) + len(subject.source) + len(subject.owner)
-    levels = sum(map(subject.uri.count, "/?#"))
-    return entry.size + key + OVERHEAD + PER_LEVEL * levels
+    return entry.size + key + OVERHEAD + PER_LEVEL * depth(subject.uri)

@@ -1,9 +1,10 @@
 """The store that hubs have in common, in a Redis or Valkey (bridging.md 13, faults.md 6.7).
 
-Nothing in it may not be lost, and nothing in it is believed. `cache.scripts` says how things lie there and what
-invalidates them, `cache.vault` seals them, `cache.link` holds the connections, `cache.bus` is what hubs tell each
-other, `cache.membership` keeps all that alive, `cache.standing` decides whether it is fast enough to be asked. Here is
-what is asked and put, within 50 ms or not at all.
+Nothing in it may not be lost, and nothing in it is believed. Here is what is asked and put, within 50 ms or not at all;
+in `cache.directory`, what hubs tell each other of themselves. `cache.scripts` says how things lie there and what
+invalidates them, `cache.vault` seals them, `cache.address` says where the server is, `cache.link` holds connections to
+it, `cache.bus` is what hubs tell each other, `cache.membership` keeps all that alive and writes what is
+`cache.unwritten`, `cache.standing` decides whether the server is fast enough to be asked.
 """
 
 import secrets
@@ -34,7 +35,7 @@ HEAD_BYTES: Final = 256
 """Room for what precedes a result."""
 
 
-class Kept(Struct, frozen=True, array_like=True):
+class _Head(Struct, frozen=True, array_like=True):
     """What precedes a result in the store, on a line of its own. Times are the store's, in seconds."""
 
     version: str
@@ -138,9 +139,9 @@ class RedisStore:
             self._standing.dropped += 1
             return
         fresh_until = None if entry.fresh_until == inf else entry.fresh_until + ticket.ahead_s
-        kept = Kept(entry.version, entry.public, entry.observed, fresh_until, stale_until + ticket.ahead_s)
+        head = _Head(entry.version, entry.public, entry.observed, fresh_until, stale_until + ticket.ahead_s)
         name = self._member.layout.entry(source, uri, owner) + ticket.stamp
-        sealed = self._vault.seal(name, msgspec.json.encode(kept) + b"\n" + bytes(entry.value))
+        sealed = self._vault.seal(name, msgspec.json.encode(head) + b"\n" + bytes(entry.value))
         try:
             await self._ask([b"SET", name, sealed, b"PX", life_ms], self._budget_s)
         except Unreachable:
@@ -185,14 +186,14 @@ class RedisStore:
         if opened is None:
             self._standing.found_altered()
             return None
-        head, _, body = opened.partition(b"\n")
+        line, _, body = opened.partition(b"\n")
         try:
-            kept = msgspec.json.decode(head, type=Kept)
+            head = msgspec.json.decode(line, type=_Head)
         except msgspec.DecodeError:  # a hub of another version wrote it
             return None
-        fresh_until = inf if kept.fresh_until is None else kept.fresh_until - ticket.ahead_s
+        fresh_until = inf if head.fresh_until is None else head.fresh_until - ticket.ahead_s
         return Entry(
-            Raw(body), kept.version, kept.public, fresh_until, kept.stale_until - ticket.ahead_s, kept.observed
+            Raw(body), head.version, head.public, fresh_until, head.stale_until - ticket.ahead_s, head.observed
         )
 
     @contextmanager

@@ -15,7 +15,7 @@ from typing import Final
 
 from cache.shared import Unreachable
 from cache.vault import Vault
-from hub.wire.parts import MAX_URI_CHARS, plainly, wholes
+from hub.wire.parts import plainly, wholes
 
 HASH_TTL_S: Final = 3600
 """How long tokens are kept after the last one was made; nothing is kept longer under them."""
@@ -138,7 +138,7 @@ class Layout:
 
     def depends(self, uri: str) -> list[str] | None:
         """The fields whose tokens name what is kept of `uri`; None: it cannot be shared."""
-        plain = plainly(uri) if len(uri) <= MAX_URI_CHARS else None
+        plain = plainly(uri)
         above = list(dict.fromkeys(wholes(plain or "")))
         if plain is None or len(above) > MAX_WHOLES:
             return None

@@ -27,14 +27,22 @@ def wholes(uri: str) -> Iterator[str]:
         yield uri[:end]
 
 
+def depth(uri: str) -> int:
+    """How many levels up there are; each is a whole or two."""
+    return sum(map(uri.count, _SEPARATORS))
+
+
 def plainly(uri: str) -> str | None:
-    """The same for all spellings that libraries for URIs turn into each other (RFC 3986, 6.2); None: nobody can tell.
+    """The same for all spellings that libraries for URIs turn into each other (RFC 3986, 6.2); None: nobody can tell,
+    or it is too long for anybody to try.
 
     A server may speak of a resource as its library has written the URI anew: escaped, in lower case, without a port
     that goes without saying. What is the same here may be different to a server: it is good for suspicions only.
     """
+    if len(uri) > MAX_URI_CHARS:
+        return None
     text = (unquote(uri) if "%" in uri else uri).casefold()
-    if _CHANGEABLE.search(text):
+    if len(text) > MAX_URI_CHARS or _CHANGEABLE.search(text):
         return None
     scheme, colon, rest = text.partition(":")
     bare = rest.lstrip("/")
