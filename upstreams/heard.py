@@ -12,7 +12,7 @@ from hub.wire.mcp import Kind
 from upstreams.chronicle import Chronicle
 from upstreams.elicited import Elicitations
 from upstreams.offered import Offered
-from upstreams.onlooker import Nobody, Onlooker
+from upstreams.onlooker import NOBODY, Onlooker
 from upstreams.session import Exit
 
 log = logging.getLogger(__name__)
@@ -39,7 +39,7 @@ class Heard:
         *,
         on_asked: Callable[[], None],
         on_ended: Callable[[], None],
-        onlooker: Onlooker | None = None,
+        onlooker: Onlooker = NOBODY,
     ) -> None:
         self.elicitations = Elicitations()
         """What was begun at URLs and is done."""
@@ -51,7 +51,7 @@ class Heard:
         self.ended = on_ended
         self._name = name
         self._offered = offered
-        self._onlooker = onlooker or Nobody()
+        self._onlooker = onlooker
         self._chronicle = chronicle
         self._logs_left = LOGS_PER_S
         self._second = 0

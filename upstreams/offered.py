@@ -16,7 +16,7 @@ from hub.wire.legacy import ServerFacts
 from hub.wire.loops import all_behind, with_behind
 from hub.wire.mcp import Freshness, Kind, Snapshot
 from upstreams.lists import Listing
-from upstreams.onlooker import Nobody, Onlooker
+from upstreams.onlooker import NOBODY, Onlooker
 from upstreams.rereading import REFRESH_WAIT_S, Rereading
 from upstreams.status import empty_snapshot
 
@@ -33,7 +33,7 @@ class Offered:
         on_change: Callable[[], None],
         *,
         local: bool,
-        onlooker: Onlooker | None = None,
+        onlooker: Onlooker = NOBODY,
     ) -> None:
         self.snapshot = last_known or empty_snapshot(name, local)
         self.remembered = last_known is not None
@@ -53,7 +53,7 @@ class Offered:
         self.became_stale = Flag()
         self.rereading = Rereading()
         self._on_change = on_change
-        self._onlooker = onlooker or Nobody()
+        self._onlooker = onlooker
 
     def __repr__(self) -> str:
         counts = ", ".join(f"{len(self.snapshot.lists.get(kind, ()))} {kind.value}" for kind in Kind)

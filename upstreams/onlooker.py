@@ -4,7 +4,7 @@ What is said here is about all sessions of one upstream: the main one, those of 
 era. It may be said more than once of one event, and when nothing was lost; never too late.
 """
 
-from typing import Protocol
+from typing import Final, Protocol
 
 from hub.link.exchange import Tenant
 
@@ -46,11 +46,14 @@ class Nobody:
         """As `Onlooker.lost`."""
 
 
+NOBODY: Final[Onlooker] = Nobody()
+
+
 class Onlooking:
     """Passes everything on to the `onlooker` of the moment. Satisfies `Onlooker`; one for all parts of an upstream."""
 
     def __init__(self) -> None:
-        self.onlooker: Onlooker = Nobody()
+        self.onlooker = NOBODY
 
     def __repr__(self) -> str:
         return f"<Onlooking to {self.onlooker!r}>"

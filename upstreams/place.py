@@ -18,7 +18,7 @@ from hub.link.exchange import Caller, HubError, Tenant, UpstreamProtocolError, U
 from hub.link.flag import Flag
 from hub.wire.jsonrpc import Reply, Result, peek_object, raw
 from hub.wire.mcp import HUB_SESSION, SET_LEVEL, Era
-from upstreams.onlooker import Nobody, Onlooker
+from upstreams.onlooker import NOBODY, Onlooker
 from upstreams.session import Session, Terms
 from upstreams.watches import Watches
 
@@ -45,7 +45,7 @@ class Place:
         *,
         tenant: Tenant | None = None,
         principal: str | None = None,
-        onlooker: Onlooker | None = None,
+        onlooker: Onlooker = NOBODY,
     ) -> None:
         self.name = name
         self.terms = terms
@@ -91,7 +91,7 @@ class Place:
         self.scope = trio.CancelScope()
         self._start_s = timeouts.start
         self._make = make
-        self._onlooker = onlooker or Nobody()
+        self._onlooker = onlooker
 
     def __repr__(self) -> str:
         state = "over" if self.over else "open" if self.is_open else "opening"

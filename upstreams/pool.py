@@ -26,7 +26,7 @@ from hub.wire.abilities import covers
 from hub.wire.legacy import detached
 from hub.wire.mcp import Era
 from upstreams.listening import keep_watching
-from upstreams.onlooker import Nobody, Onlooker
+from upstreams.onlooker import NOBODY
 from upstreams.pacing import Pacing
 from upstreams.place import GUARD_S, Place
 from upstreams.probe import config_key
@@ -106,7 +106,7 @@ class Pool:
         """All but the main one, those that are being opened or closed included."""
         self.moved: Callable[[], None] = _nothing
         """Called whenever a host may have another session than before."""
-        self.onlooker: Onlooker = Nobody()
+        self.onlooker = NOBODY
         """Of all sessions."""
         self._name = name
         self._config = config

@@ -27,7 +27,7 @@ from hub.link.exchange import Exchange, HubError, UpstreamLost
 from hub.wire.jsonrpc import Failure, raw
 from hub.wire.mcp import INVALID_PARAMS, Kind
 from hub.wire.parts import MAX_URI_CHARS, wholes
-from upstreams.onlooker import Nobody, Onlooker
+from upstreams.onlooker import NOBODY, Onlooker
 
 log = logging.getLogger(__name__)
 
@@ -115,9 +115,7 @@ class Watches:
     `onlooker` hears of every change before any holder does; `missed` is called when changes may not have been heard.
     """
 
-    def __init__(
-        self, upstream: str, onlooker: Onlooker | None = None, missed: Callable[[], None] = lambda: None
-    ) -> None:
+    def __init__(self, upstream: str, onlooker: Onlooker = NOBODY, missed: Callable[[], None] = lambda: None) -> None:
         self.upstream = upstream
         self.news = trio.Event()
         self.missed = missed
@@ -127,7 +125,7 @@ class Watches:
         """The lists of whose changes a modern upstream tells, and since when."""
         self.heard_since = -inf
         """Since when the upstream is heard when it says something unasked; `inf`: it is not."""
-        self._onlooker = onlooker or Nobody()
+        self._onlooker = onlooker
         self._watches: dict[str, Watch] = {}
         self._hosts: Counter[Hashable] = Counter()
         self._strays: dict[str, None] = {}
