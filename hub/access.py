@@ -17,12 +17,13 @@ from typing import Final, Protocol
 
 from msgspec import Struct
 
+from config.check_sharing import TOKEN
 from config.errors import ConfigError
 from hub.link.exchange import OWNER, Identity
 
 LOOPBACK_NAMES: Final = ("localhost", "127.0.0.1", "[::1]")
 TOKEN_BYTES: Final = 32
-_TOKEN = re.compile(r"[A-Za-z0-9._~+/-]{16,1024}=*")
+_TOKEN = re.compile(TOKEN)
 _BEARER = re.compile(r"[Bb][Ee][Aa][Rr][Ee][Rr] +([A-Za-z0-9._~+/-]+=*)")
 _NAME = re.compile(r"(\[[0-9a-f:.]+\]|[^:\[\]]+)(:[0-9]{1,5})?")
 
