@@ -7,8 +7,8 @@
     asking          what legacy hosts are asked, from question to answer
     welcome         what the hub says of itself
     catalog         what hosts see of all upstreams (offers: of one), and the way back
+    lists           the same, brought up to date when a host asks, and how long it is good
     naming          one name or URI and back; uris, rewrite, apps beside it; seal: what only this hub can read
-    lists           the same brought up to date when a host asks, and how long it is good
     notify          the one consumer of upstream changes: rebuild, swap, tell
     subscriptions   what hosts want to be told of unasked; listeners: the streams of modern hosts
     registry        who is attached; serving: one request; downstream: over lines; http_session: over legacy HTTP
@@ -16,7 +16,7 @@
     http_endpoint   what Streamable HTTP means in both eras; http_answer, http_refusal, resume, batch beside it
     replicas        this hub among others: who there is, and who has what; notes: what is told of sessions
     switch          has a request answered by the hub it belongs to; forward: sends it there and its answer back
-    http_server     HTTP/1.1 without MCP; http_connection, http_message, access below it
+    http_server     HTTP/1.1 without MCP; http_connection, http_message, access, accept below it
     hub             all of that wired together; front: its HTTP address; lines: its unix socket, preamble there
     daemon          sockets, signals and drain around them
     operator        what its user may see of it and have it do
@@ -24,7 +24,8 @@
     reload          what becomes of all that when configuration files change; options: what is read then, and at first
     process         the hub as a process: it keeps to itself, and notices when it stands still; sockets, logs beside
     systemd         what a service manager hands over and is told; service: how the hub is installed as one
-    cli, shim       what people and hosts start; control, control_client between the CLI and the daemon; show: as text
+    cli, shim       what people and hosts start; control, control_client between the CLI and the daemon
+    show            what the CLI shows, as text; doctor: what is wrong, and what to do; arguments: of calls, from words
     pump            the shim's loop; recall, envelope, pipes, starter beside it, all without trio
 
 Below them lie `hub.link` (channels, peers, the seam to `upstreams`) and, at the bottom, `hub.wire` (the protocol as

@@ -16,7 +16,7 @@ Then, as needed:
 - what hosts watch: `watches` (over one session), `holdings` (over which), `subscribing` and `listening` (how upstreams
   of either era are told), `onlooker` (who hears of changes first).
 
-And one transport:
+And the transports:
 
 - stdio: `stdio`, over `peer_session` (calls that share one stream), `probe` (which era) and `child` (the process);
   `orphans` knows the processes of hubs that died, and adopts what children leave behind;

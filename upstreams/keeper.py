@@ -5,8 +5,8 @@
 
 While the main session is open its upkeep reads the lists, again whenever the upstream says that they changed, or a host
 wants to see one that may have (K-7: nothing is read only because time passes). A flood of changes costs one walk at a
-time and one that follows (F-P-15). Sessions that some hosts have for themselves are
-opened by `pool` when they are needed; a restart closes them, too.
+time and one that follows (F-P-15). Sessions that some hosts have for themselves are opened by `pool` when they are
+needed; a restart closes them, too.
 """
 
 import logging
