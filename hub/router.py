@@ -354,9 +354,8 @@ class Router:
                 with self._levels.held(level):
                     reply = await self._carrier.carry(upstream, operation, exchange, request)
         finally:
-            if (
-                self._reading is not None and kind is Kind.TOOL
-            ):  # that there was no answer does not mean that it did not
+            # Without an answer, too: it may have done something all the same.
+            if self._reading is not None and kind is Kind.TOOL:
                 self._reading.acted(side.name)
         if kind is not None and isinstance(reply, Failure) and _says_unknown_name(reply):
             side.changed((kind,))
