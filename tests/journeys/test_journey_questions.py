@@ -5,9 +5,9 @@ import json
 import pytest
 import trio
 import trio.testing
-from conftest import Pair
 from fakes import FakeUpstream
 from house import BOB, a_house
+from pairs import Pair
 
 from hub.wire.jsonrpc import Failure
 from hub.wire.mcp import L1, L2, L3, L4

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 import trio
-from conftest import Pair
 from fakes import Conversation, FakeUpstream
 from house import ALICE, BOB, a_house
+from pairs import Pair
 
 from hub.wire.jsonrpc import Failure, raw
 from hub.wire.mcp import L4, MODERN, Era

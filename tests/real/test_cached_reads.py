@@ -12,9 +12,9 @@ from urllib.parse import urlsplit
 
 import pytest
 import trio
-from conftest import OFFICIAL, SERVERS, Records, table
 from processes import PYTHON_2, free_port, running, running_hub
 from reading_hosts import Reader, counted_in_lines, counted_in_pieces
+from recorded import OFFICIAL, SERVERS, Records, table
 
 READS = 1000
 HOSTS, AT_ONCE = 20, 12

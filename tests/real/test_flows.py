@@ -17,9 +17,9 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 import pytest
-from conftest import OFFICIAL, SERVERS, Records, table
 from flow_list import FLOWS
 from processes import HUBD, PYTHON_1, PYTHON_2, free_port, running, running_hub
+from recorded import OFFICIAL, SERVERS, Records, table
 from traffic import HttpTraffic, Verdict, read_lines
 
 from hub.wire import mcp

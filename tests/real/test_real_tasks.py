@@ -4,8 +4,8 @@ import json
 
 import pytest
 import trio
-from conftest import OFFICIAL
 from fakes import FakeHost
+from recorded import OFFICIAL
 
 from config.schema import HubConfig, UpstreamConfig
 from config.state import Memory
