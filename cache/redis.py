@@ -191,6 +191,8 @@ class RedisStore:
             head = msgspec.json.decode(line, type=_Head)
         except msgspec.DecodeError:  # a hub of another version wrote it
             return None
+        if max(head.fresh_until or 0.0, head.stale_until) <= self._clock() + ticket.ahead_s:
+            return None  # it is gone by itself then, unless somebody has put it back
         fresh_until = inf if head.fresh_until is None else head.fresh_until - ticket.ahead_s
         return Entry(
             Raw(body), head.version, head.public, fresh_until, head.stale_until - ticket.ahead_s, head.observed

@@ -51,3 +51,17 @@ async def test_what_a_hub_of_another_version_says_is_not_heard(server):
         assert store.vouched
         await store.keep()
         assert await store.found() == "value"
+
+
+@pytest.mark.covers("F-X-04")
+async def test_what_somebody_puts_back_is_good_for_no_longer_than_it_was(server):
+    """Not even what has no time of its own."""
+    store = Store(server.url)
+    async with stores(store):
+        ticket = await store.ticket()
+        name = store._member.layout.entry("s", "a://x/y", "ann") + ticket.stamp
+        now = trio.current_time() + ticket.ahead_s
+        for good_until, found in ((now + 60, "of then"), (now - 1, None)):
+            head = ["2026-07-28", False, True, None, good_until]
+            server.do("SET", name, store._vault.seal(name, msgspec.json.encode(head) + b"\nof then"))
+            assert await store.found() == found
