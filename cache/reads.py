@@ -12,6 +12,8 @@ by nobody who asks later.
 """
 
 from collections.abc import Callable
+from math import inf
+from typing import Final
 
 import msgspec
 import trio
@@ -34,13 +36,15 @@ from hub.link.exchange import (
     Caller,
     DeadlineExceeded,
     Exchange,
-    HubError,
     Operation,
     UpstreamLoop,
     UpstreamLost,
     UpstreamUnavailable,
 )
-from hub.wire.jsonrpc import Reply, Result, peek_str
+from hub.wire.jsonrpc import Reply, peek_str
+
+STAND_IN_S: Final = 1.5
+"""How long an upstream that is away is waited for, where something may stand in."""
 
 
 class Hit(msgspec.Struct, frozen=True):
@@ -141,13 +145,17 @@ class Reads:
         if subject is None:
             return await server.call(operation, exchange)
         asked_at = self._clock()
+        is_away = place is None and self._substitute(subject, asked_at) is not None
         try:
-            return await self._join(server, subject, place, operation, exchange)
+            with trio.move_on_after(STAND_IN_S if is_away else inf):
+                return await self._join(server, subject, place, operation, exchange)
+            raise UpstreamUnavailable(f"{server.name} is not there", upstream=server.name)
         except (UpstreamUnavailable, UpstreamLost, DeadlineExceeded) as error:
-            stale = None if isinstance(error, UpstreamLoop) else self._stale(subject, asked_at, error)
-            if stale is None:
+            kept = None if isinstance(error, UpstreamLoop) else self._substitute(subject, asked_at)
+            if kept is None:
                 raise
-            return stale
+            self._keeping.tally.of(subject.upstream).stale += 1
+            return stale_result(kept.entry, kept.at, self._clock(), error)
 
     async def _join(
         self, server: Server, subject: Subject, place: Place | None, operation: Operation, exchange: Exchange
@@ -165,13 +173,12 @@ class Reads:
         except Released:
             return await server.call(operation, exchange)
 
-    def _stale(self, subject: Subject, asked_at: float, error: HubError) -> Result | None:
-        """What may stand in where reading has failed (K-6)."""
+    def _substitute(self, subject: Subject, asked_at: float) -> Kept | None:
+        """What may stand in where reading fails (K-6)."""
         for each in (subject, everyones(subject)):
             kept = self._keeping.memory.find(each, at=asked_at)
             if kept is not None and not kept.entry.observed and kept.entry.stale_until > asked_at:
-                self._keeping.tally.of(subject.upstream).stale += 1
-                return stale_result(kept.entry, kept.at, self._clock(), error)
+                return kept
         return None
 
     # --- what makes it doubtful ---------------------------------------------------------------------------------------

@@ -323,6 +323,20 @@ async def test_what_cannot_be_read_anew_may_be_stale_and_says_so(stale, autojump
         await read(reads, server)
 
 
+@pytest.mark.covers("K-6")
+async def test_an_upstream_that_is_away_is_not_waited_for_long(stale, autojump_clock):
+    server, reads = stale
+    server.away, server.place = False, None
+    began = trio.current_time()
+
+    async def come_back_at_last(operation, exchange):
+        await trio.sleep_forever()
+
+    server.on_read = come_back_at_last
+    mark = (await read(reads, server))[1]["_meta"][HUB_STALE]
+    assert (trio.current_time() - began, mark["reason"]) == (1.5, "upstream_unavailable")
+
+
 async def test_nor_is_it_given_to_others(stale, autojump_clock):
     server, reads = stale
     with pytest.raises(UpstreamUnavailable):
