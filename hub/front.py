@@ -55,15 +55,14 @@ class Front:
         self._leaving: list[_Site] = []
         self._config = config
         self._named = config.replica.url
-        self.replicas: Replicas | None = None
-        switch = None
+        self._switch: Switch | None = None
         if directory is not None:
             me = Peer(revival.run_id, config.replica.name or revival.run_id, self._url())
-            self.replicas = Replicas(me, directory, revival.was_mine)
-            hub.carrier.parking.is_elsewhere = hub.carrier.tasks.handles.is_elsewhere = self.replicas.is_elsewhere
+            replicas = Replicas(me, directory, revival.was_mine)
+            hub.carrier.parking.is_elsewhere = hub.carrier.tasks.handles.is_elsewhere = replicas.is_elsewhere
             homes = partial(runs_of, states=hub.states, handles=hub.carrier.tasks.handles)
-            switch = Switch(self.replicas, revival, homes)
-        self.endpoint = Endpoint(self._access(self._site), hub.router, hub.downstreams, revival, switch)
+            self._switch = Switch(replicas, revival, homes)
+        self.endpoint = Endpoint(self._access(self._site), hub.router, hub.downstreams, revival, self._switch)
         self._nursery: trio.Nursery
 
     def __repr__(self) -> str:
@@ -73,6 +72,11 @@ class Front:
     def address(self) -> tuple[str, int]:
         """Where it listens."""
         return self._site.host, self._site.port
+
+    @property
+    def replicas(self) -> Replicas | None:
+        """This hub among others; None: it is alone."""
+        return None if self._switch is None else self._switch.replicas
 
     @property
     def pending(self) -> tuple[str, ...]:
@@ -88,8 +92,8 @@ class Front:
 
     async def drain(self) -> None:
         """Take no more connections; return when what runs has ended. Other hubs take the sessions over at once."""
-        if self.replicas is not None:
-            await self.replicas.leave()
+        if self._switch is not None:
+            await self._switch.whereabouts.leave()
         self.endpoint.drain()
         async with trio.open_nursery() as nursery:
             for site in (self._site, *self._leaving):

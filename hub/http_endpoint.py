@@ -38,10 +38,10 @@ from hub.http_session import HttpSession, HttpSessions
 from hub.link.exchange import Caller, Identity, Overloaded
 from hub.registry import Downstreams, Router
 from hub.relay import HostExchange
-from hub.replicas import Elsewhere
 from hub.revival import Revival
 from hub.serving import answer, overloaded
 from hub.switch import Switch
+from hub.whereabouts import Elsewhere
 from hub.wire.jsonrpc import (
     Message,
     Notification,
@@ -200,7 +200,7 @@ class Endpoint:
         if await self._switch.settle(away, request, response):
             return
         if away.session:
-            kept = await self._switch.replicas.kept(away.session)
+            kept = await self._switch.whereabouts.kept(away.session)
             self.sessions.revive(request.headers["mcp-session-id"], identity, scope, claimed=True, kept=kept)
         request.headers[FORWARDED] = "1"  # not to be sent anywhere any more
         try:

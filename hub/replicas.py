@@ -1,29 +1,19 @@
-"""This hub among others of one configuration and one sealing key, behind any balancer: who there is, who has what.
+"""This hub among others of one configuration and one sealing key, behind any balancer: who there is.
 
-Most requests need no such thing: what a modern host asks any hub can answer. But a legacy session, a call that waits
-for answers, and a task that lives in a session of an upstream are in the memory of one hub. What hosts carry for them
-says by its seal in which run of which hub they began. The rest is in a directory that the hubs have in common, as
-small facts under a name each (`cache.shared.Directory`):
+Each is in a directory that the hubs have in common, as small facts under a name each (`cache.shared.Directory`):
 
     replica/RUN       where that run of a hub is reached; gone within `LIVES_S` after the hub
     replicas          the runs there may be: a directory cannot be leafed through
-    session/NAME      the run that has taken over the session of a hub that ended
-    kept/NAME         what such a session has set beyond its handshake
-    over/NAME         it is over
     began             a word of whoever found the directory empty, and
     young             until every hub that is there has had the time to register again (`YOUNG_S`)
 
-What a directory has lost must not make a hub seem dead that is there: while it is young nothing is taken over, and
-whoever notices that it is another one claims again what it had claimed. So a session is at one hub at most, as long as
-the hubs reach the directory; one that could not for a while gives up what others took meanwhile.
-
-Whoever gets a request that belongs elsewhere raises `Elsewhere`, before anything is done for it.
+What a directory has lost must not make a hub seem dead that is there: `is_grown` says whether it can be believed.
 """
 
 import logging
 import re
 import secrets
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Awaitable, Callable
 from typing import Final, TypeVar
 
 import msgspec
@@ -31,7 +21,6 @@ import trio
 from msgspec import Struct, structs
 
 from cache.shared import Directory, Unreachable
-from hub.notes import Notes
 
 log = logging.getLogger("hubd.replicas")
 
@@ -44,12 +33,10 @@ START_S: Final = 3.0
 """How long after the start of a hub the directory is waited for, if a request depends on it."""
 YOUNG_S: Final = 8.0
 TEND_S: Final = 60.0
-"""How often claims are looked after: a full store may drop them."""
-CLAIM_S: Final = 7 * 24 * 3600.0
-"""How long it is known who took a session over: for longer than anybody could revive it once more."""
+"""How often what else was said is looked after: a full store may drop it."""
 ROSTER_S: Final = 24 * 3600.0
-LEAVE_S: Final = 1.0
-"""How long an orderly stop may take to tell the others."""
+BEGAN_S: Final = 7 * 24 * 3600.0
+"""For as long as anything is known there (`hub.whereabouts.CLAIM_S`)."""
 KNOWN_S: Final = 1.0
 """For how long a hub that was there need not be looked for again."""
 TRIES: Final = 4
@@ -62,20 +49,8 @@ _RUN: Final = re.compile(r"[0-9a-f]{8,32}")
 T = TypeVar("T")
 
 
-class Elsewhere(Exception):
-    """A request that another hub is to answer, if it is there: one of `runs`. Nothing was done for it yet."""
-
-    def __init__(self, runs: Collection[str], *, session: str = "", youthful: bool = False) -> None:
-        super().__init__("this belongs to another hub")
-        self.runs = tuple(runs)
-        self.session = session
-        """The short name of the legacy session that it belongs to, if it does; then it began in the one of `runs`."""
-        self.youthful = youthful
-        """Whether the session may be revived."""
-
-
-class Over(Exception):
-    """A session has ended."""
+async def _nothing(lapsed: bool) -> None:
+    """There is nothing else."""
 
 
 class Peer(Struct, frozen=True):
@@ -96,13 +71,10 @@ class Replicas:
     def __init__(self, me: Peer, directory: Directory, was_mine: Callable[[str], bool] = lambda run: False) -> None:
         self.me = me
         self.was_mine = was_mine
-        self.notes = Notes(directory)
-        """What is told of sessions."""
-        self.holdings: Callable[[], Iterable[tuple[str, bool]]] = tuple
-        """The sessions that are here, and which of them began elsewhere."""
-        self.on_taken: Callable[[str], None] = lambda session: None
-        """Told of a session of these that another hub has taken over."""
-        self._directory = directory
+        self.directory = directory
+        self.tend: Callable[[bool], Awaitable[None]] = _nothing
+        """Called from time to time, and when the directory is another one, to look after what else this hub has said
+        there; with True, if this hub was not to be found for a while. May raise Unreachable: it is called again soon."""
         self._known: dict[str, tuple[Peer, float]] = {}
         """Those that were there when last looked for, and until when that is good."""
         self._seen: dict[str, tuple[Peer, float]] = {}
@@ -141,14 +113,12 @@ class Replicas:
     # --- being found --------------------------------------------------------------------------------------------------
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Be registered, and write what is noted, for ever. Started once the first attempt to register was made."""
-        async with trio.open_nursery() as nursery:
+        """Be registered, for ever. Started once the first attempt to register was made."""
+        await self._renew()
+        task_status.started()
+        while True:
+            await trio.sleep(RENEW_S if self._reached else RETRY_S)
             await self._renew()
-            nursery.start_soon(self.notes.run)
-            task_status.started()
-            while True:
-                await trio.sleep(RENEW_S if self._reached else RETRY_S)
-                await self._renew()
 
     async def ready(self) -> None:
         """Wait until the directory was reached once, but for no longer than `START_S` after the first who waits."""
@@ -159,14 +129,13 @@ class Replicas:
                 await self._ready.wait()
 
     async def leave(self) -> None:
-        """Be registered no more, so that others take over at once. Takes at most `LEAVE_S`; raises nothing."""
+        """Be registered no more.
+
+        Raises:
+            Unreachable: it will be noticed anyway, later.
+        """
         self._leaving = True
-        with trio.move_on_after(LEAVE_S):
-            try:
-                await self._directory.delete(f"replica/{self.me.run}")
-                await self.notes.flush()
-            except Unreachable:
-                pass  # it will be noticed anyway
+        await self.directory.delete(f"replica/{self.me.run}")
 
     async def _renew(self) -> None:
         if self._leaving:
@@ -174,17 +143,17 @@ class Replicas:
         now = trio.current_time()
         lapsed = now >= self._until
         try:
-            await self._directory.put(f"replica/{self.me.run}", msgspec.json.encode(self.me), LIVES_S)
+            await self.directory.put(f"replica/{self.me.run}", msgspec.json.encode(self.me), LIVES_S)
             if self._leaving:  # meanwhile
-                await self._directory.delete(f"replica/{self.me.run}")
-            began = await self._directory.get(_BEGAN) or await self._begin()
+                await self.directory.delete(f"replica/{self.me.run}")
+            began = await self.directory.get(_BEGAN) or await self._begin()
             for _ in range(TRIES):
                 if await self._sign_roster():
                     break
             self._reached = True
             self._ready.set()
             if lapsed or began != self._began or now >= self._tend_at:
-                await self._tend(everything=lapsed)
+                await self.tend(lapsed)
                 self._began, self._tend_at = began, now + TEND_S
             self._until = now + LIVES_S
         except Unreachable:
@@ -192,39 +161,30 @@ class Replicas:
 
     async def _begin(self) -> bytes | None:
         """The directory is empty: nobody is taken for dead before all were able to register."""
-        await self._directory.put(_YOUNG, b"1", YOUNG_S)
-        await self._directory.swap(_BEGAN, None, secrets.token_bytes(8), CLAIM_S)
-        return await self._directory.get(_BEGAN)
+        await self.directory.put(_YOUNG, b"1", YOUNG_S)
+        await self.directory.swap(_BEGAN, None, secrets.token_bytes(8), BEGAN_S)
+        return await self.directory.get(_BEGAN)
 
-    async def _is_grown(self) -> bool:
-        if await self._directory.get(_BEGAN) is None:
+    async def is_grown(self) -> bool:
+        """Whether every hub that is there has had the time to register.
+
+        Raises:
+            Unreachable: the directory cannot be asked.
+        """
+        if await self.directory.get(_BEGAN) is None:
             await self._begin()
-        return await self._directory.get(_YOUNG) is None
-
-    async def _tend(self, *, everything: bool) -> None:
-        """Look after the claims of this hub. `everything`: others may have taken what began here, too."""
-        for session, came in list(self.holdings()):
-            if not came and not everything:
-                continue
-            claim = await self._directory.get(f"session/{session}")
-            mine = self.me.run.encode()
-            if claim is None and came:
-                await self._directory.swap(f"session/{session}", None, mine, CLAIM_S)
-                claim = await self._directory.get(f"session/{session}")
-            if claim not in (None, mine):
-                log.info("a session of this hub goes on at another one, which could not see this one")
-                self.on_taken(session)
+        return await self.directory.get(_YOUNG) is None
 
     async def _sign_roster(self) -> bool:
         """See who is there, and be on the list; False: somebody else has changed it meanwhile."""
-        found = await self._directory.get(_ROSTER)
+        found = await self.directory.get(_ROSTER)
         runs = _read(found, tuple[str, ...]) or ()
         there = [run for run in runs[:MAX_REPLICAS] if _RUN.fullmatch(run) and run != self.me.run]
         living = [run for run in there if await self.find(run, fresh=True) is not None]
         self._roster = tuple(sorted((*living, self.me.run)))
         self._known = {run: known for run, known in self._known.items() if run in living}
         self._seen = {run: seen for run, seen in self._seen.items() if trio.current_time() < seen[1]}
-        return await self._directory.swap(_ROSTER, found, msgspec.json.encode(self._roster), ROSTER_S)
+        return await self.directory.swap(_ROSTER, found, msgspec.json.encode(self._roster), ROSTER_S)
 
     # --- finding others -----------------------------------------------------------------------------------------------
 
@@ -240,7 +200,7 @@ class Replicas:
         if known is not None and not fresh and trio.current_time() < known[1]:
             return known[0]
         try:
-            data = await self._directory.get(f"replica/{run}")
+            data = await self.directory.get(f"replica/{run}")
         except Unreachable:
             if known is not None and not fresh:
                 return known[0]
@@ -253,64 +213,22 @@ class Replicas:
         self._seen[run] = peer, trio.current_time() + LIVES_S
         return peer
 
-    async def _reach(self, run: str) -> Peer | None:
+    async def reach(self, run: str) -> Peer | None:
         """As `find`; or the hub whose registration is missing too early: a full store drops what it likes, and whether
         the hub is there shows when it is asked."""
         peer = await self.find(run)
         seen, until = self._seen.get(run, (None, 0.0))
         return seen if peer is None and trio.current_time() < until and not self.was_mine(run) else peer
 
+    def last_known(self, run: str) -> Peer | None:
+        """The hub of this run, if it was there when last looked for."""
+        known = self._known.get(run)
+        return None if known is None else known[0]
+
     def doubt(self, run: str) -> None:
         """A hub was not where it should be: look for it anew."""
         self._known.pop(run, None)
         self._seen.pop(run, None)
-
-    # --- sessions -----------------------------------------------------------------------------------------------------
-
-    async def keeper(self, away: Elsewhere, dead: Collection[str] = ()) -> Peer | None:
-        """Who has what is `away`; None: this hub, for a session has just been claimed for it, or nobody has it.
-
-        `dead`: runs that cannot be reached, whatever the directory says. Of all hubs that ask at once for a session
-        whose hub is gone, one is told None; the others are told of that one.
-
-        Raises:
-            Over: it is a session that has ended, or cannot be revived.
-            Unreachable: the directory cannot be asked.
-        """
-        if not away.session:
-            for run in away.runs:
-                if run not in dead and (peer := await self._reach(run)) is not None:
-                    return peer
-            return None
-        for _ in range(TRIES):
-            try:
-                claim = await self._directory.get(f"session/{away.session}")
-            except Unreachable:
-                if (known := self._known.get(away.runs[0])) is not None:
-                    return known[0]  # it will say so if it has not got it any more
-                raise
-            owner = away.runs[0] if claim is None else claim.decode("ascii", "replace")
-            if owner == self.me.run:
-                if claim is None:  # it began here, and is not here any more
-                    raise Over
-                return None
-            if owner not in dead and (peer := await self._reach(owner)) is not None:
-                return peer
-            if not away.youthful or await self._directory.get(f"over/{away.session}") is not None:
-                raise Over
-            if not await self._is_grown():
-                raise Unreachable("it has just begun, and hubs that are there may be missing in it")
-            if await self._directory.swap(f"session/{away.session}", claim, self.me.run.encode(), CLAIM_S):
-                log.info("taking over a session of the hub %s, which is gone", owner)
-                return None
-        raise Unreachable("others take over what they let go at once")
-
-    async def kept(self, session: str) -> bytes | None:
-        """What was noted of a session; None: nothing, or nobody can tell."""
-        try:
-            return await self._directory.get(f"kept/{session}")
-        except Unreachable:
-            return None
 
 
 def _read(data: bytes | None, type: type[T]) -> T | None:

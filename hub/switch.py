@@ -17,8 +17,9 @@ from hub.http_refusal import RETRY_AFTER, Refused, no_session, refused
 from hub.http_server import HttpRequest, HttpResponse
 from hub.http_session import HttpSessions
 from hub.link.exchange import HubError, Identity, failure_from
-from hub.replicas import TRIES, Elsewhere, Over, Replicas
+from hub.replicas import TRIES, Replicas
 from hub.revival import Revival
+from hub.whereabouts import Elsewhere, Over, Whereabouts
 from hub.wire.jsonrpc import Failure, RemoteProtocolError, Request, RequestId, decode, encode_response, is_batch, raw
 from hub.wire.mcp import INTERNAL_ERROR, TOOLS_CALL
 
@@ -44,6 +45,7 @@ class Switch:
 
     def __init__(self, replicas: Replicas, revival: Revival, runs_of: Callable[[Request], tuple[str, ...]]) -> None:
         self.replicas = replicas
+        self.whereabouts = Whereabouts(replicas)
         self.forwarder = Forwarder()
         self._revival = revival
         self._runs_of = runs_of
@@ -52,7 +54,7 @@ class Switch:
         """Be found by other hubs, until cancelled."""
         try:
             async with trio.open_nursery() as nursery:
-                nursery.start_soon(self.replicas.run)
+                nursery.start_soon(self.whereabouts.run)
                 while True:
                     await trio.sleep(SWEEP_S)
                     self.forwarder.sweep()
@@ -61,9 +63,9 @@ class Switch:
 
     def serve(self, sessions: HttpSessions) -> None:
         """Have other hubs know of these sessions, before there are any."""
-        self.replicas.holdings = sessions.holdings
-        self.replicas.on_taken = sessions.taken
-        self._revival.tell = self.replicas.notes.put
+        self.whereabouts.holdings = sessions.holdings
+        self.whereabouts.on_taken = sessions.taken
+        self._revival.tell = self.whereabouts.notes.put
         self._revival.sign()
 
     def __repr__(self) -> str:
@@ -106,7 +108,7 @@ class Switch:
         dead: set[str] = set()
         for _ in range(TRIES):
             try:
-                peer = await self.replicas.keeper(away, dead)
+                peer = await self.whereabouts.keeper(away, dead)
             except Over:
                 raise no_session() from None
             except Unreachable:

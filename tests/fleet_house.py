@@ -187,7 +187,7 @@ class Replica:
 
     async def stop(self) -> None:
         """Stop it in order."""
-        await self.replicas.leave()
+        await self.switch.whereabouts.leave()
         await self.kill()
 
 

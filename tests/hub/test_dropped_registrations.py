@@ -44,7 +44,7 @@ async def test_nor_is_it_believed_for_long(two, monkeypatch):
     a, b = two
     run = a.replicas.me.run
     drop(a)
-    assert await b.replicas._reach(run) is not None
+    assert await b.replicas.reach(run) is not None
     assert await b.replicas.find(run, fresh=True) is None, "for whoever asks whether it is registered"
     b.replicas._seen[run] = b.replicas._seen[run][0], b.replicas._seen[run][1] - LIVES_S
-    assert await b.replicas._reach(run) is None
+    assert await b.replicas.reach(run) is None

@@ -259,12 +259,12 @@ async def test_claims_are_made_again_when_the_directory_has_lost_them(autojump_c
 async def test_a_hub_that_was_cut_off_gives_up_what_others_took(autojump_clock, fleet):
     a, b = await two(fleet)
     host, other = await a.host(), await a.host()
-    real, a.replicas._directory = fleet.facts, Facts()
-    a.replicas._directory.away = True
+    real, a.replicas.directory = fleet.facts, Facts()
+    a.replicas.directory.away = True
     await trio.sleep(2 * LIVES_S + 1)
     assert (await b.turn(host).call("echo")).status == 200
     assert (len(a.endpoint.sessions), len(b.endpoint.sessions)) == (2, 1)
-    a.replicas._directory = real
+    a.replicas.directory = real
     await trio.sleep(RENEW_S + 1)
     assert (len(a.endpoint.sessions), len(b.endpoint.sessions)) == (1, 1)
     assert (await a.turn(host).call("echo")).status == 200
@@ -275,11 +275,11 @@ async def test_a_hub_that_was_cut_off_gives_up_what_others_took(autojump_clock, 
 async def test_a_session_comes_back_to_where_it_began(autojump_clock, fleet):
     a, b = await two(fleet)
     host = await a.host()
-    a.replicas._directory = Facts()
-    a.replicas._directory.away = True
+    a.replicas.directory = Facts()
+    a.replicas.directory.away = True
     await trio.sleep(2 * LIVES_S + 1)
     assert (await b.turn(host).call("echo")).status == 200
-    a.replicas._directory = fleet.facts
+    a.replicas.directory = fleet.facts
     await trio.sleep(RENEW_S + 1)
     assert (len(a.endpoint.sessions), len(b.endpoint.sessions)) == (0, 1)
     await b.kill()
