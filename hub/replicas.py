@@ -74,7 +74,7 @@ class Replicas:
         self.directory = directory
         self.tend: Callable[[bool], Awaitable[None]] = _nothing
         """Called from time to time, and when the directory is another one, to look after what else this hub has said
-        there; with True, if this hub was not to be found for a while. May raise Unreachable, and is called again then."""
+        there; with True, if this hub was not to be found for a while. After Unreachable it is called again soon."""
         self._known: dict[str, tuple[Peer, float]] = {}
         """Those that were there when last looked for, and until when that is good."""
         self._seen: dict[str, tuple[Peer, float]] = {}
