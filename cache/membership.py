@@ -29,6 +29,8 @@ PAUSE_S: Final = (0.5, 30.0)
 """Between attempts to connect: at first, and at most."""
 HURRY_S: Final = 2.0
 """And at most while others may find what this hub knows to be stale."""
+GREETING_S: Final = 3.0
+"""How long the first answers may take; from then on the hub must hear itself (`cache.bus`)."""
 STEADY_S: Final = 10.0
 """After a link that lived so long, the pauses begin anew."""
 
@@ -100,12 +102,10 @@ class Membership:
         self.layout = Layout(self._vault, link.run_id)
         self.bus.begin(self.layout.channel, self._clock())
         try:
-            await link.subscribe(self.bus.channel)
-            # What will be asked later is asked once now: not every user may, and not every server can.
-            await link.ask(*look_for(self.layout.tokens(""), ["*"], ["", ""], "0", 0))
-        except Refused as error:
-            if error.code not in ("OOM", "MISCONF"):
-                return link.fail(str(error))
+            with trio.fail_after(GREETING_S):
+                await self._greet(link)
+        except trio.TooSlowError:
+            return link.fail(f"no answer within {GREETING_S:g} s")
         except Unreachable as error:
             return link.fail(str(error))
         self.link = link
@@ -115,6 +115,18 @@ class Membership:
             nursery.start_soon(link.listen, partial(self._hear, link))
             nursery.start_soon(self._write, link)
             nursery.start_soon(self._beat, link)
+
+    async def _greet(self, link: "Link") -> None:
+        """Subscribe, and ask once what will be asked later: not every user may, and not every server can.
+
+        Raises: Unreachable.
+        """
+        try:
+            await link.subscribe(self.bus.channel)
+            await link.ask(*look_for(self.layout.tokens(""), ["*"], ["", ""], "0", 0))
+        except Refused as error:
+            if error.code not in ("OOM", "MISCONF"):
+                raise
 
     def _hear(self, link: "Link", sealed: bytes) -> None:
         foreign = self.bus.foreign
