@@ -1,6 +1,7 @@
 """What hubs share through a real Redis: what is found, by whom, and what is found no more."""
 
 import time
+from statistics import median
 
 import pytest
 import trio
@@ -109,13 +110,18 @@ async def test_it_is_gone_when_its_time_is_over(one, server):
 
 
 async def test_an_invalidation_reaches_every_hub(one, other, record_property):
-    await one.keep()
-    began = time.perf_counter()
-    one.invalidate("s", "a://x/y")
-    assert await one.found() is None  # at once, written or not
-    await other.told.until(lambda: ("stale", "s", "a://x/y") in other.told.news)
-    record_property("invalidation_ms", round(elapsed_ms(began), 2))
-    assert await other.found() is None
+    taken = []
+    for _ in range(21):
+        await one.keep()
+        other.told.news.clear()
+        began = time.perf_counter()
+        one.invalidate("s", "a://x/y")
+        assert await one.found() is None  # at once, written or not
+        await other.told.until(lambda: ("stale", "s", "a://x/y") in other.told.news)
+        taken.append(elapsed_ms(began))
+        assert await other.found() is None
+    record_property("invalidation_ms", round(median(taken), 2))
+    assert median(taken) < 50
     assert not [news for news in one.told.news if news[0] == "stale"]  # it knows
 
 
