@@ -1,0 +1,47 @@
+"""What other hubs on a store are told of what this one has heard, or was commanded."""
+
+import pytest
+from served import Served, reads_of
+
+from cache.subject import Cause
+from hub.link.exchange import Identity, Tenant
+
+A = "note://a"
+OWN = Tenant(Identity("alice", "desk"), 1)
+ALL = {("files", None)}
+
+
+class Told:
+    """A store where only what is invalidated is of interest. Satisfies `cache.shared.Shared`."""
+
+    vouched = True
+
+    def __init__(self):
+        self.void = set()
+
+    def invalidate(self, source, uri):
+        self.void.add((source, uri))
+
+
+@pytest.mark.covers("K-8", "F-X-03")
+@pytest.mark.parametrize(
+    ("event", "told"),
+    [
+        (lambda reads, server: server.says.updated(A), {("files", A)}),
+        (lambda reads, server: server.says.confirmed(A), {("files", A)}),
+        (lambda reads, server: server.says.relisted(), ALL),
+        (lambda reads, server: server.says.lost(None), ALL),
+        (lambda reads, server: server.says.lost(OWN), set()),
+        (lambda reads, server: reads.invalidate("files", Cause.CLEARED), ALL),
+        (lambda reads, server: reads.invalidate(None, Cause.CLEARED), {*ALL, ("other", None)}),
+        (lambda reads, server: reads.elsewhere(server.says.source, A), set()),
+        (lambda reads, server: reads.unvouched(), set()),
+    ],
+)
+async def test_others_are_told_of_what_concerns_them(nursery, autojump_clock, event, told):
+    server, other, store = Served(), Served(name="other", url="https://other"), Told()
+    reads = await reads_of(nursery, server, other, shared=store)
+    names = {each.says.source: each.name for each in (server, other)}
+    event(reads, server)
+    assert {(names[source], uri) for source, uri in store.void} == told
+    nursery.cancel_scope.cancel()
