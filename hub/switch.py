@@ -6,7 +6,8 @@ where is it?  --a hub that is there---------->  forward        --gone-->  where 
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from functools import partial
 from typing import Final
 
 import trio
@@ -17,7 +18,7 @@ from hub.http_refusal import RETRY_AFTER, Refused, no_session, refused
 from hub.http_server import HttpRequest, HttpResponse
 from hub.http_session import HttpSessions
 from hub.link.exchange import HubError, Identity, failure_from
-from hub.replicas import TRIES, Replicas
+from hub.replicas import TRIES, Peer, Replicas
 from hub.revival import Revival
 from hub.whereabouts import Elsewhere, Over, Whereabouts
 from hub.wire.jsonrpc import Failure, RemoteProtocolError, Request, RequestId, decode, encode_response, is_batch, raw
@@ -107,29 +108,11 @@ class Switch:
         broken: list[str] = []
         dead: set[str] = set()
         for _ in range(TRIES):
-            try:
-                peer = await self.whereabouts.keeper(away, dead)
-            except Over:
-                raise no_session() from None
-            except Unreachable:
-                if all(map(self._revival.was_mine, away.runs)):
-                    return False
-                raise _later(AWAY) from None
+            peer = await self._keeper(away, request, dead)
             if peer is None:
                 return False
-            if FORWARDED in request.headers:
-                raise refused(421, "This belongs to another hub")
-            if not peer.url:
-                raise _later(NO_ADDRESS)
-
-            async def is_there(run: str = peer.run) -> bool:
-                try:
-                    return await self.replicas.find(run, fresh=True) is not None
-                except Unreachable:
-                    return True
-
             try:
-                await self.forwarder.send(peer.url, request, response, is_there)
+                await self.forwarder.send(peer.url, request, response, partial(self._is_there, peer.run))
             except Misdirected:
                 self.replicas.doubt(peer.run)
             except Gone as gone:
@@ -144,6 +127,33 @@ class Switch:
             else:
                 return True
         raise _later(BUSY)
+
+    async def _keeper(self, away: Elsewhere, request: HttpRequest, dead: Collection[str]) -> Peer | None:
+        """As `Whereabouts.keeper`, of one that the request can be sent to.
+
+        Raises:
+            Refused: it is over; or that hub cannot be found, or reached from here.
+        """
+        try:
+            peer = await self.whereabouts.keeper(away, dead)
+        except Over:
+            raise no_session() from None
+        except Unreachable:
+            if all(map(self._revival.was_mine, away.runs)):
+                return None
+            raise _later(AWAY) from None
+        if peer is not None and FORWARDED in request.headers:
+            raise refused(421, "This belongs to another hub")
+        if peer is not None and not peer.url:
+            raise _later(NO_ADDRESS)
+        return peer
+
+    async def _is_there(self, run: str) -> bool:
+        """Whether a hub that is silent still is, as far as anybody knows."""
+        try:
+            return await self.replicas.find(run, fresh=True) is not None
+        except Unreachable:
+            return True
 
 
 def _later(text: str) -> Refused:
