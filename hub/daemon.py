@@ -110,8 +110,7 @@ def run_serve(options: ServeOptions) -> int:
 
 async def serve_stdio(loaded: Loaded, read: Callable[[], Loaded]) -> None:
     """`hubd serve --stdio`: one host on standard input and output; ends when that host has gone."""
-    given = loaded.config.sealing_key
-    keys = load_keys(None) if given is None else keys_of(given)
+    keys = _keys(loaded.config, None)
     store = _store(loaded.config, keys)
     hub = Hub(loaded.config, Memory(state_path()), Sealer(keys), last_known=_last_known())
     stdio = trio.StapledStream(trio.lowlevel.FdStream(os.dup(1)), trio.lowlevel.FdStream(os.dup(0)))
@@ -164,7 +163,7 @@ async def serve_daemon(loaded: Loaded, read: Callable[[], Loaded]) -> None:
             _unix_listener(socket_path(), given) as lines,
             _unix_listener(control_path(), given_control) as control,
         ):
-            keys = load_keys(key_path()) if config.sealing_key is None else keys_of(config.sealing_key)
+            keys = _keys(config, key_path())
             store = _store(config, keys)
             revival = Revival(Signer(keys), Memory(sessions_path()), _wall, config.replica.name if store else "")
             run = revival.run_id if store else ""
@@ -182,6 +181,15 @@ async def sweep() -> None:
     """Kill what hubs of this user left behind that were killed themselves (F-D-03)."""
     if left := await trio.to_thread.run_sync(kill_orphans):
         log.warning("ended what a hub had left behind when it was killed itself (%d in all)", left)
+
+
+def _keys(config: HubConfig, path: Path | None) -> Keys:
+    """Those that are configured, or else those in the file `path`; None: new ones, for this run.
+
+    Raises:
+        ConfigError: as `load_keys`.
+    """
+    return load_keys(path) if config.sealing_key is None else keys_of(config.sealing_key)
 
 
 def _store(config: HubConfig, keys: Keys) -> "RedisStore | None":
