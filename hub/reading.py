@@ -32,7 +32,7 @@ class _Form(Struct, frozen=True):
     """A result as some hosts see it."""
 
     catalog: ref[Catalog]
-    text: Raw | bytes
+    text: Raw
     """For modern hosts, all that follows the members that say how long it is good."""
 
 
@@ -58,15 +58,14 @@ class Reading:
         hit = self._reads.peek(upstream, original, caller)
         if hit is None:
             return None
-        modern = caller.era is Era.MODERN
         key = caller.version, catalog.scope, asked
         form = hit.kept.forms.get(key)
         if not isinstance(form, _Form) or form.catalog() is not catalog:
             form = self._make(hit, key, caller.version, upstream.name, asked, catalog)
             if form is None:
                 return None
-        if not modern:
-            return Result(form.text if isinstance(form.text, Raw) else Raw(form.text))
+        if caller.era is Era.LEGACY:
+            return Result(form.text)
         entry = hit.kept.entry
         head = b'{"ttlMs":%d,"cacheScope":"%b",' % (ttl_ms(entry, trio.current_time()), scope(entry).encode())
         return Result(Raw(b"".join((head, form.text))))
@@ -79,11 +78,10 @@ class Reading:
             )
         except UnknownResultType:
             return None
-        text: Raw | bytes
         if era_of(version) is Era.MODERN:
             members = peek_object(value)
             del members["ttlMs"], members["cacheScope"]
-            text = encode(peek_object(localise(Raw(encode(members)), catalog.emitter(upstream, asked))))[1:]
+            text = Raw(bytes(localise(Raw(encode(members)), catalog.emitter(upstream, asked)))[1:])
         else:
             text = localise(value, catalog.emitter(upstream, asked))
         form = _Form(ref(catalog), text)
