@@ -5,8 +5,11 @@ ends alone (a wall, SEC-16).
 """
 
 import logging
+import os
 import resource
-from collections.abc import Awaitable, Callable
+import socket
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import suppress
 from typing import Final
 
 import trio
@@ -86,6 +89,16 @@ class Acceptor:
         if now - self._warned_at >= WARNING_S:
             self._warned_at = now
             log.warning("%s", text)
+
+
+def waiting(listener: trio.SocketListener) -> Iterator[trio.SocketStream]:
+    """The connections that have been made and not yet accepted: the kernel resets them when the listener is closed."""
+    with socket.socket(fileno=os.dup(listener.socket.fileno())) as sock, suppress(OSError):
+        sock.setblocking(False)
+        while True:
+            connection, _ = sock.accept()
+            connection.setblocking(False)
+            yield trio.SocketStream(trio.socket.from_stdlib_socket(connection))
 
 
 def share_of_descriptors(part: int) -> int:

@@ -209,6 +209,8 @@ class Connection:
                 await wait_readable(self._fd)
             except trio.ClosedResourceError:
                 return b""
+            if self.closed:  # in the same moment: the descriptor may be somebody else's by now
+                return b""
             if self._scope.cancel_called:  # too late, though bytes came in the same moment
                 raise HttpRefusal(408, "The request did not arrive in time")
             try:
@@ -369,7 +371,7 @@ class Connection:
             while dropped < LINGER_BYTES:
                 try:
                     await wait_readable(self._fd)
-                    data = os.read(self._fd, READ_BYTES)
+                    data = b"" if self.closed else os.read(self._fd, READ_BYTES)
                 except BlockingIOError:
                     continue
                 except (trio.ClosedResourceError, OSError):

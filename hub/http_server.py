@@ -20,7 +20,7 @@ from typing import Final
 import trio
 from trio.lowlevel import wait_readable
 
-from hub.accept import Acceptor, share_of_descriptors
+from hub.accept import Acceptor, share_of_descriptors, waiting
 from hub.access import Denied
 from hub.http_connection import Connection, Guard, Handler, Shared
 from hub.http_message import HttpLimits, HttpRequest, HttpResponse
@@ -103,6 +103,9 @@ class HttpServer:
         if shared is None:
             return
         shared.draining = True
+        for listener in self._listeners:
+            for stream in waiting(listener):
+                self._take(stream, shared)
         self._close_listeners()
         if shared.strangers:
             await trio.sleep(ARRIVE_S)
@@ -123,8 +126,11 @@ class HttpServer:
             stream = await self._acceptor.accept(listener)
             if stream is None:
                 return
-            watch_peer(stream.socket)
-            shared.nursery.start_soon(Connection(stream, shared).run)
+            self._take(stream, shared)
+
+    def _take(self, stream: trio.SocketStream, shared: Shared) -> None:
+        watch_peer(stream.socket)
+        shared.nursery.start_soon(Connection(stream, shared).run)
 
     async def _wait_for_room(self, shared: Shared) -> None:
         """Wait until one more connection may come; strangers that say nothing make room for new ones (F-H-11)."""

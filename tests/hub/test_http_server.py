@@ -2,6 +2,7 @@
 
 import errno
 import logging
+import os
 import socket
 
 import pytest
@@ -755,6 +756,33 @@ async def test_a_crowd_of_honest_hosts_is_served():
                 assert (await client.answer()).body == b"x"
 
 
+@pytest.mark.covers("I-2")
+async def test_a_connection_that_is_closed_reads_nothing_of_the_one_in_its_place():
+    """Bytes arrive in the moment in which it is closed, and its descriptor is another's by the time it is woken."""
+    async with serving() as served:
+        for _ in range(20):  # which task is woken first is random
+            client = await served.connect()
+            await trio.testing.wait_all_tasks_blocked()
+            [connection] = served.server._shared.connections
+            watched = os.dup(connection._fd)
+            mine, other = os.pipe2(os.O_NONBLOCK)
+            os.write(other, b"another's")
+
+            async def replace(connection=connection, watched=watched, mine=mine):
+                await trio.lowlevel.wait_readable(watched)
+                connection.abort()
+                os.dup2(mine, connection._fd)
+
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(replace)
+                await trio.testing.wait_all_tasks_blocked()
+                await client.send(b"POST / HTTP/1.1")
+            await trio.testing.wait_all_tasks_blocked()
+            assert os.read(mine, 100) == b"another's"
+            for descriptor in (watched, mine, other, connection._fd):
+                os.close(descriptor)
+
+
 async def test_only_so_many_connections():
     async with serving(limits=HttpLimits(max_connections=3)) as served:
         clients = [await served.connect() for _ in range(4)]
@@ -823,6 +851,22 @@ async def test_a_drain_answers_what_was_on_its_way():
             assert (answer.status, answer.body, answer.headers["connection"]) == (200, b"first", "close")
         await served.finished.wait()
         await client.closed()
+
+
+async def test_a_drain_answers_who_has_connected_and_was_not_yet_accepted():
+    async with serving() as served:
+        await trio.testing.wait_all_tasks_blocked()
+        sock = socket.create_connection(
+            ("127.0.0.1", served.port)
+        )  # blocks, so that the server does not come to accept it
+        sock.sendall(post(b"first"))
+        await trio.lowlevel.checkpoint_if_cancelled()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(served.server.drain)
+            answer = await trio.to_thread.run_sync(sock.recv, 4096)
+            assert answer.startswith(b"HTTP/1.1 200")
+        await served.finished.wait()
+        sock.close()
 
 
 async def test_drain_before_serving():
