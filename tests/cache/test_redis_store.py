@@ -121,7 +121,6 @@ async def test_an_invalidation_reaches_every_hub(one, other, record_property):
         taken.append(elapsed_ms(began))
         assert await other.found() is None
     record_property("invalidation_ms", round(median(taken), 2))
-    assert median(taken) < 50
     assert not [news for news in one.told.news if news[0] == "stale"]  # it knows
 
 
