@@ -143,7 +143,8 @@ class Fetching:
         entry = entry_of(reply.value, version, place.session.era, now, stale_s, observed=observed)
         if entry is None:
             return None
-        subject = structs.replace(subject, tenant=place.tenant)
+        abilities = "" if place.session.era is Era.LEGACY else subject.abilities
+        subject = structs.replace(subject, tenant=place.tenant, abilities=abilities)
         common = self._keeping.is_common(server, subject)
         if common and not observed and not self._keeping.is_vouched:
             return None  # another hub may be told of a change, and could not say so

@@ -122,14 +122,14 @@ class Keeping:
         """What the store has; the flight gets a ticket. Raises nothing."""
         assert self.shared is not None, "it was asked whether there is one"
         subject = flight.subject
-        entry, flight.ticket = await self.shared.look(subject.source, subject.uri, subject.owner)
+        entry, flight.ticket = await self.shared.look(subject.source, subject.uri, subject.owner, subject.abilities)
         return entry
 
     async def share(self, ticket: Ticket, subject: Subject, entry: Entry) -> None:
         """Put it where other hubs find it. Raises nothing."""
         if self.shared is not None:
             owner = self._owned_by(subject, entry).owner
-            await self.shared.put(ticket, subject.source, subject.uri, owner, entry)
+            await self.shared.put(ticket, subject.source, subject.uri, owner, entry, subject.abilities)
 
     def keep(self, subject: Subject, entry: Entry, *, common: bool) -> bool:
         """Keep it in this process; whether there is room. `common`: other hubs may have it, too."""
@@ -268,4 +268,4 @@ class Keeping:
 
 def everyones(subject: Subject) -> Subject:
     """The same for everyone."""
-    return Subject(subject.upstream, subject.source, subject.uri, EVERYONE, subject.tenant)
+    return Subject(subject.upstream, subject.source, subject.uri, EVERYONE, subject.tenant, subject.abilities)

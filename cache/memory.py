@@ -197,5 +197,5 @@ class MemoryStore:
 
 def size_of(subject: Subject, entry: Entry) -> int:
     """What an entry takes, in bytes, as far as can be told."""
-    key = len(subject.uri) + len(subject.upstream) + len(subject.source) + len(subject.owner)
+    key = len(subject.uri) + len(subject.upstream) + len(subject.source) + len(subject.owner) + len(subject.abilities)
     return entry.size + key + OVERHEAD + PER_LEVEL * depth(subject.uri)

@@ -27,7 +27,7 @@ from cache.memory import Kept
 from cache.observing import Observing
 from cache.onlooker import Onlooker
 from cache.results import kept_result, stale_result
-from cache.sameness import is_plain, source_of
+from cache.sameness import abilities_of, is_plain, source_of
 from cache.shared import Shared
 from cache.sides import Place, Server
 from cache.subject import Cause, Subject
@@ -42,6 +42,7 @@ from hub.link.exchange import (
     UpstreamUnavailable,
 )
 from hub.wire.jsonrpc import Reply, peek_str
+from hub.wire.mcp import Era
 
 STAND_IN_S: Final = 1.5
 """How long an upstream that is away is waited for, where something may stand in."""
@@ -117,7 +118,9 @@ class Reads:
             return None, None
         place = server.place_of(caller)
         tenant = None if place is None else place.tenant
-        return Subject(server.name, source, uri, caller.identity.principal, tenant), place
+        is_legacy = place is not None and place.session.era is Era.LEGACY
+        abilities = "" if is_legacy else abilities_of(caller, server.config)
+        return Subject(server.name, source, uri, caller.identity.principal, tenant, abilities), place
 
     def keep_form(self, hit: Hit, key: object, form: object, size: int) -> None:
         """As `MemoryStore.keep_form`."""

@@ -100,7 +100,7 @@ class RedisStore:
         """Reach the store, and reach it again when it is lost, until cancelled."""
         await self._member.run()
 
-    async def look(self, source: str, uri: str, owner: str) -> tuple[Entry | None, Ticket | None]:
+    async def look(self, source: str, uri: str, owner: str, abilities: str = "") -> tuple[Entry | None, Ticket | None]:
         """See `Shared.look`. What is found may be no longer fresh, and then good only as `Entry.stale_until` says."""
         began = self._clock()
         if not self.vouched or self._standing.is_bypassed(began):
@@ -111,7 +111,8 @@ class RedisStore:
         fields = layout.depends(uri)
         if fields is None or source in self._member.unwritten:
             return None, None
-        names = [layout.entry(source, uri, owner), layout.entry(source, uri, EVERYONE) if owner != EVERYONE else ""]
+        owners = (owner, EVERYONE) if owner != EVERYONE else (owner,)
+        names = [*(layout.entry(source, uri, each, abilities) for each in owners), ""][:2]
         limit = self.max_bytes + OVERHEAD_BYTES + HEAD_BYTES
         command = look_for(layout.tokens(source), fields, names, secrets.token_urlsafe(9), limit)
         with self._looking(source) as look:
@@ -130,7 +131,7 @@ class RedisStore:
         entries = [self._opened(name + ticket.stamp, value, ticket) for name, value in zip(names, values, strict=False)]
         return max(filter(None, entries), key=lambda entry: entry.fresh_until, default=None), ticket
 
-    async def put(self, ticket: Ticket, source: str, uri: str, owner: str, entry: Entry) -> None:
+    async def put(self, ticket: Ticket, source: str, uri: str, owner: str, entry: Entry, abilities: str = "") -> None:
         """See `Shared.put`."""
         now = self._clock()
         stale_until = min(entry.stale_until, now + HASH_TTL_S)
@@ -140,7 +141,7 @@ class RedisStore:
             return
         fresh_until = None if entry.fresh_until == inf else entry.fresh_until + ticket.ahead_s
         head = _Head(entry.version, entry.public, entry.observed, fresh_until, stale_until + ticket.ahead_s)
-        name = self._member.layout.entry(source, uri, owner) + ticket.stamp
+        name = self._member.layout.entry(source, uri, owner, abilities) + ticket.stamp
         sealed = self._vault.seal(name, msgspec.json.encode(head) + b"\n" + bytes(entry.value))
         try:
             await self._ask([b"SET", name, sealed, b"PX", life_ms], self._budget_s)

@@ -7,7 +7,9 @@ from typing import Final
 import msgspec
 
 from config.schema import Secret, UpstreamConfig
-from hub.link.exchange import Operation
+from hub.link.exchange import Caller, Operation
+from hub.wire.abilities import capabilities_for_upstream
+from hub.wire.jsonrpc import encode
 from hub.wire.mcp import RESOURCES_READ
 
 IDENTITY: Final = (
@@ -24,6 +26,14 @@ def is_plain(operation: Operation) -> bool:
     return (
         operation.method == RESOURCES_READ and operation.params.keys() == {"uri"} and operation.meta.keys() <= HARMLESS
     )
+
+
+def abilities_of(caller: Caller, config: UpstreamConfig) -> str:
+    """What a request to a modern upstream says that the host of `caller` can do, as `Subject.abilities`."""
+    told = capabilities_for_upstream(
+        caller.capabilities, client_features=config.client_features, absorbs_tasks=config.tasks == "absorb"
+    )
+    return encode(told).decode()
 
 
 def source_of(key: bytes, config: UpstreamConfig) -> str:

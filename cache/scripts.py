@@ -128,9 +128,9 @@ class Layout:
         """The hash of a source."""
         return f"{self._prefix}t:{self._vault.digest(source)}"
 
-    def entry(self, source: str, uri: str, owner: str) -> str:
+    def entry(self, source: str, uri: str, owner: str, abilities: str) -> str:
         """What is kept of a resource, to be followed by the stamp."""
-        return f"{self._prefix}e:{self._vault.digest(source, uri, owner)}:"
+        return f"{self._prefix}e:{self._vault.digest(source, uri, owner, abilities)}:"
 
     def fact(self, name: str) -> str:
         """One name of the directory."""

@@ -28,7 +28,8 @@ class Ticket(Struct, frozen=True):
 
 
 class Shared(Protocol):
-    """A store of several hubs. `source` and `uri` are those of a `Subject`; `owner` too, EVERYONE included."""
+    """A store of several hubs. `source` and `uri` are those of a `Subject`; `owner` and `abilities` too,
+    EVERYONE included."""
 
     on_stale: Callable[[str, str | None], None]
     """Told that another hub says that a resource of a source, None: all of it, is not to be used any more."""
@@ -41,14 +42,14 @@ class Shared(Protocol):
         """Whether invalidations by other hubs reach this one now, and its own reach them."""
         ...
 
-    async def look(self, source: str, uri: str, owner: str) -> tuple[Entry | None, Ticket | None]:
+    async def look(self, source: str, uri: str, owner: str, abilities: str = "") -> tuple[Entry | None, Ticket | None]:
         """What is kept for `owner` or for everyone, and a ticket for reading it anew; None: nothing, not kept.
 
         Raises nothing; takes no longer than the store's deadline.
         """
         ...
 
-    async def put(self, ticket: Ticket, source: str, uri: str, owner: str, entry: Entry) -> None:
+    async def put(self, ticket: Ticket, source: str, uri: str, owner: str, entry: Entry, abilities: str = "") -> None:
         """Keep `entry` for `owner`. Raises nothing; what cannot be kept is dropped and counted."""
         ...
 

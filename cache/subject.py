@@ -42,6 +42,8 @@ class Subject(Struct, frozen=True):
     """The principal who may see it, or EVERYONE."""
     tenant: Tenant | None = None
     """The host whose own session it was read over; None: what hosts have together."""
+    abilities: str = ""
+    """What a modern upstream is told that the reader's host can do: its answer may depend on that (K-2)."""
 
 
 class Entry(Struct, frozen=True):

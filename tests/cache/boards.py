@@ -58,14 +58,14 @@ class Member:
     async def _wait(self) -> None:
         await trio.sleep(self.board.dice.choice((0, 0, 0.001, 0.01, 0.05)))
 
-    async def look(self, source: str, uri: str, owner: str) -> tuple[Entry | None, Ticket | None]:
+    async def look(self, source: str, uri: str, owner: str, abilities: str = "") -> tuple[Entry | None, Ticket | None]:
         if self.unwritten.get(source):
             return None, None
         before = self.looking.get(source, 0)
         await self._wait()
         board, found = self.board, None
         for each in (owner, EVERYONE):
-            since, entry = board.entries.get((source, uri, each), (0, None))
+            since, entry = board.entries.get((source, uri, each, abilities), (0, None))
             if entry is not None and board.is_good(since, source, uri):
                 found = entry
         ticket = Ticket(str(len(board.said)), 0.0)
@@ -75,9 +75,9 @@ class Member:
         board.found += found is not None
         return found, ticket
 
-    async def put(self, ticket: Ticket, source: str, uri: str, owner: str, entry: Entry) -> None:
+    async def put(self, ticket: Ticket, source: str, uri: str, owner: str, entry: Entry, abilities: str = "") -> None:
         await self._wait()
-        self.board.entries[source, uri, owner] = int(ticket.stamp), entry
+        self.board.entries[source, uri, owner, abilities] = int(ticket.stamp), entry
 
     def invalidate(self, source: str, uri: str | None) -> None:
         self.looking[source] = self.looking.get(source, 0) + 1

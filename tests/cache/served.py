@@ -7,7 +7,7 @@ import trio
 from cache.reads import Reads
 from config.schema import CacheConfig, UpstreamConfig
 from hub.link.exchange import Caller, Exchange, Identity, Operation, Tenant, UpstreamUnavailable
-from hub.wire.jsonrpc import Reply, Result, peek_str, raw
+from hub.wire.jsonrpc import EMPTY, Reply, Result, peek_str, raw
 from hub.wire.mcp import L4, MODERN, RESOURCES_READ, Era, Snapshot, era_of
 
 
@@ -51,8 +51,11 @@ class Place:
 class Host:
     """One that waits: what it heard, and its answers to questions."""
 
-    def __init__(self, principal: str = "alice", label: str = "desk", *, token: bool = False) -> None:
-        self.caller = Caller(Identity(principal, label), MODERN, {}, conversation=1, lasting=True)
+    def __init__(
+        self, principal: str = "alice", label: str = "desk", *, token: bool = False, can: tuple[str, ...] = ()
+    ) -> None:
+        capabilities = dict.fromkeys(can, EMPTY)
+        self.caller = Caller(Identity(principal, label), MODERN, capabilities, conversation=1, lasting=True)
         self.wants_progress = token
         self.heard: list[Any] = []
         self.asked: list[Any] = []

@@ -187,6 +187,19 @@ async def test_what_depends_on_more_than_the_uri_is_neither_kept_nor_given(nurse
     assert len(server.reads) == 4
 
 
+@pytest.mark.covers("K-2")
+@pytest.mark.parametrize(("version", "expected"), [(MODERN, 2), (L4, 1)])
+async def test_what_a_host_can_do_is_part_of_what_a_modern_upstream_is_asked(
+    nursery, autojump_clock, version, expected
+):
+    server = Served(version)
+    server.more = {"ttlMs": 5000, "cacheScope": "public"}
+    reads = await reads_of(nursery, server)
+    for can in ((), ("elicitation",), (), ("elicitation",)):
+        await read(reads, server, Host(can=can))
+    assert len(server.reads) == expected
+
+
 async def test_where_a_request_is_traced_makes_no_difference(nursery, autojump_clock):
     server = Served(L4)
     reads = await reads_of(nursery, server)

@@ -64,7 +64,7 @@ class Told:
     def __init__(self):
         self.void = []
 
-    async def look(self, source, uri, owner):
+    async def look(self, source, uri, owner, abilities=""):
         await trio.lowlevel.checkpoint()
         return None, None
 

@@ -25,7 +25,7 @@ class Full:
 
     vouched = True
 
-    async def look(self, source, uri, owner):
+    async def look(self, source, uri, owner, abilities=""):
         await trio.lowlevel.checkpoint()
         return FOUND, Ticket("t")
 

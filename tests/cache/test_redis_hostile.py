@@ -34,7 +34,7 @@ async def test_what_a_hub_of_another_version_keeps_is_a_miss(server):
     store = Store(server.url)
     async with stores(store):
         ticket = await store.ticket()
-        name = store._member.layout.entry("s", "a://x/y", "ann") + ticket.stamp
+        name = store._member.layout.entry("s", "a://x/y", "ann", "") + ticket.stamp
         server.do("SET", name, store._vault.seal(name, b'{"of": "another version"}\n{}'))
         assert await store.found() is None
 
@@ -59,7 +59,7 @@ async def test_what_somebody_puts_back_is_good_for_no_longer_than_it_was(server)
     store = Store(server.url)
     async with stores(store):
         ticket = await store.ticket()
-        name = store._member.layout.entry("s", "a://x/y", "ann") + ticket.stamp
+        name = store._member.layout.entry("s", "a://x/y", "ann", "") + ticket.stamp
         now = trio.current_time() + ticket.ahead_s
         for good_until, found in ((now + 60, "of then"), (now - 1, None)):
             head = ["2026-07-28", False, True, None, good_until]

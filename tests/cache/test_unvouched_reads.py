@@ -13,7 +13,7 @@ class Silent:
 
     vouched = False
 
-    async def look(self, source, uri, owner):
+    async def look(self, source, uri, owner, abilities=""):
         await trio.lowlevel.checkpoint()
         return None, None
 
