@@ -114,7 +114,7 @@ class Reads:
     def _subject(self, server: Server, uri: str, caller: Caller) -> tuple[Subject | None, Place | None]:
         """What reading it comes to, and the session that serves `caller`; None: nothing of it may be kept."""
         source = self._keeping.source_of(server)
-        if source is None or not self._keeping.config.enabled or not server.config.cache or not is_followed(uri):
+        if source is None or not self._keeping.config.enabled or not server.config.cache:
             return None, None
         place = server.place_of(caller)
         tenant = None if place is None else place.tenant
@@ -145,7 +145,7 @@ class Reads:
         if (hit := self.peek(server, uri, exchange.caller)) is not None:
             return kept_result(hit.kept.entry, self._clock())
         subject, place = self._subject(server, uri, exchange.caller)
-        if subject is None:
+        if subject is None or not is_followed(uri):
             return await server.call(operation, exchange)
         asked_at = self._clock()
         is_away = place is None and self._substitute(subject, asked_at) is not None
