@@ -18,7 +18,7 @@ async def test_nobody_reads_what_is_known_to_be_old(seed, autojump_clock):
         for _ in range(150):
             await world.move()
     assert world.wrong == []
-    assert world.answers > 50
+    assert world.answers > 10
 
 
 @pytest.mark.covers("K-8", "SEC-23")
@@ -32,5 +32,5 @@ async def test_nor_with_several_hubs_and_a_store_that_is_late(seed, autojump_clo
                 await world.move()
         nursery.cancel_scope.cancel()
     assert world.wrong == []
-    assert world.answers > 50
+    assert world.answers > 10
     assert board.entries
