@@ -34,12 +34,14 @@ download() { # download PACKAGE: with the system's lists, or else with newer one
 }
 
 optional() { # optional PACKAGE: if Debian has it, this release or its backports
-    local release own=$dir/.apt/own key=/usr/share/keyrings/debian-archive-keyring.gpg
+    local release mirror own=$dir/.apt/own key=/usr/share/keyrings/debian-archive-keyring.gpg
     fetch /var/lib/apt/lists "$1" 2>/dev/null && return
     release=$(. /etc/os-release && echo "${VERSION_CODENAME:-}")
+    mirror=$(apt-get indextargets --format '$(CODENAME) $(REPO_URI)' | awk -v r="$release" '$1 == r { print $2; exit }')
+    [ -n "$mirror" ] || return
     mkdir -p "$own/partial"
     for suite in "$release" "$release-backports"; do
-        echo "deb [signed-by=$key] http://deb.debian.org/debian $suite main"
+        echo "deb [signed-by=$key] $mirror $suite main"
     done >"$own.list"
     local only=(-o Dir::Etc::sourcelist="$own.list" -o Dir::Etc::sourceparts=/dev/null)
     apt "$own" "${only[@]}" update && fetch "$own" "$1" "${only[@]}" --target-release "$release-backports"
