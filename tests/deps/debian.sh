@@ -34,10 +34,11 @@ download() { # download PACKAGE: with the system's lists, or else with newer one
 }
 
 optional() { # optional PACKAGE: if Debian has it, this release or its backports
-    local release mirror own=$dir/.apt/own key=/usr/share/keyrings/debian-archive-keyring.gpg
+    local release mirror lists=/var/lib/apt/lists own=$dir/.apt/own key=/usr/share/keyrings/debian-archive-keyring.gpg
     fetch /var/lib/apt/lists "$1" 2>/dev/null && return
     release=$(. /etc/os-release && echo "${VERSION_CODENAME:-}")
-    mirror=$(apt-get indextargets --format '$(CODENAME) $(REPO_URI)' | awk -v r="$release" '$1 == r { print $2; exit }')
+    [ ! -f "$dir/.apt/updated" ] || lists=$dir/.apt/lists
+    mirror=$(apt "$lists" indextargets --format '$(CODENAME) $(REPO_URI)' | awk -v r="$release" '$1 == r { print $2; exit }')
     [ -n "$mirror" ] || return
     mkdir -p "$own/partial"
     for suite in "$release" "$release-backports"; do
