@@ -62,7 +62,7 @@ class Finder:
     def having(self, caller: Caller) -> Place | None:
         """The open session that a call of `caller` would go to at once, for who only looks. Raises nothing."""
         pool = self._elders.pool if self._elders.serve(caller) else self._pool
-        place = pool.having(caller)
+        place = pool.find(caller, claims=False)
         return None if place is None or place.over else place
 
     # --- for what hosts watch -----------------------------------------------------------------------------------------

@@ -202,8 +202,11 @@ class Pool:
 
     # --- whose session is it? -----------------------------------------------------------------------------------------
 
-    def find(self, caller: Caller) -> Place | None:
+    def find(self, caller: Caller, *, claims: bool = True) -> Place | None:
         """The open session that serves `caller`; None: there is none yet, or it is not good enough.
+
+        `claims`: the account of `caller` has it from now on, if none had. Else `caller` only looks: it takes nothing
+        by that, and is refused nothing.
 
         Raises:
             UpstreamUnavailable: there never will be, as the upstream is configured.
@@ -212,19 +215,7 @@ class Pool:
             place = self._served.get(caller.tenant)
             if place is not None:
                 return place if not place.terms.exclusive or self._suits(place, caller) else None
-        return self._share(caller)
-
-    def having(self, caller: Caller) -> Place | None:
-        """As `find`, for who only looks: `caller` takes nothing by it, and is refused nothing."""
-        place = self._served.get(caller.tenant)
-        if place is not None:
-            return place if not place.terms.exclusive or self._suits(place, caller) else None
-        if self.sharing is None or self.sharing in EXCLUSIVE:
-            return None
-        principal = caller.identity.principal
-        place = self._shared.get(principal) or self.main
-        free = place is not None and (self._everybody or place.principal in (None, principal))
-        return place if free else None
+        return self._share(caller, claims=claims)
 
     def serving(self, caller: Caller) -> Place | None:
         """As `find`, but good enough is any: for what the upstream asks nobody about, as it does during calls."""
@@ -242,21 +233,21 @@ class Pool:
             return False
         return _is_welcoming(terms_of(self._config, caller.capabilities))
 
-    def _share(self, caller: Caller) -> Place | None:
+    def _share(self, caller: Caller, *, claims: bool = True) -> Place | None:
         """The shared session that is open and that `caller` may use."""
         if self.sharing is None or self.sharing in EXCLUSIVE:
             return None
-        return self._common(caller.identity.principal)
+        return self._common(caller.identity.principal, claims=claims)
 
-    def _common(self, principal: str) -> Place | None:
+    def _common(self, principal: str, *, claims: bool = True) -> Place | None:
         """What the hosts of an account have together."""
         place = self._shared.get(principal) or self.main
         if place is None or self._everybody:
             return place
         if place.principal is None:
-            place.principal = principal
+            place.principal = principal if claims else None
         elif place.principal != principal:
-            if self.sharing is Sharing.SINGLETON:
+            if claims and self.sharing is Sharing.SINGLETON:
                 raise self._not_for_others()
             return None
         return place
