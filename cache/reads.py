@@ -96,18 +96,19 @@ class Reads:
     def peek(self, server: Server, uri: str, caller: Caller) -> Hit | None:
         """What `caller` may be given at once; it counts as a hit."""
         subject, place = self._subject(server, uri, caller)
-        if subject is None:
-            return None
+        return None if subject is None else self._peek(subject, place)
+
+    def _peek(self, subject: Subject, place: Place | None) -> Hit | None:
         now = self._clock()
         for each in (subject, everyones(subject)):
             kept = self._keeping.memory.find(each)
             if kept is None or now >= kept.entry.fresh_until:
                 continue
             if kept.entry.observed:
-                if place is None or not place.watches.is_observed(uri):
+                if place is None or not place.watches.is_observed(subject.uri):
                     continue
-                self._observing.read(server.name, place, uri)
-            self._keeping.tally.of(server.name).hits += 1
+                self._observing.read(subject.upstream, place, subject.uri)
+            self._keeping.tally.of(subject.upstream).hits += 1
             return Hit(each, kept)
         return None
 
@@ -142,11 +143,11 @@ class Reads:
         if not is_plain(operation) or not self._fetching.is_running:
             return await server.call(operation, exchange)
         uri = peek_str(operation.params["uri"]) or ""
-        if (hit := self.peek(server, uri, exchange.caller)) is not None:
-            return kept_result(hit.kept.entry, self._clock())
         subject, place = self._subject(server, uri, exchange.caller)
         if subject is None or not is_followed(uri):
             return await server.call(operation, exchange)
+        if (hit := self._peek(subject, place)) is not None:
+            return kept_result(hit.kept.entry, self._clock())
         asked_at = self._clock()
         is_away = place is None and self._substitute(subject, asked_at) is not None
         try:
