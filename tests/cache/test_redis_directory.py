@@ -2,29 +2,9 @@
 
 import pytest
 import trio
-from redis_server import Store, redis_server, stores
+from redis_server import Store
 
 pytestmark = pytest.mark.real
-
-
-@pytest.fixture
-def server(tmp_path):
-    with redis_server(tmp_path) as server:
-        yield server
-
-
-@pytest.fixture
-async def one(server, nursery):
-    store = Store(server.url)
-    async with stores(store):
-        yield store
-
-
-@pytest.fixture
-async def other(server, nursery):
-    store = Store(server.url)
-    async with stores(store):
-        yield store
 
 
 async def test_the_directory(one, other, server):

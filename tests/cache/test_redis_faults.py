@@ -12,12 +12,6 @@ from cache.shared import Unreachable
 pytestmark = pytest.mark.real
 
 
-@pytest.fixture
-def server(tmp_path):
-    with redis_server(tmp_path) as server:
-        yield server
-
-
 @pytest.mark.covers("F-X-01")
 async def test_it_is_down_at_start_and_comes_later(tmp_path):
     server, store = RedisServer(tmp_path), None

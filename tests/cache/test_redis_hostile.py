@@ -3,15 +3,9 @@
 import msgspec
 import pytest
 import trio
-from redis_server import Store, redis_server, stores
+from redis_server import Store, stores
 
 pytestmark = pytest.mark.real
-
-
-@pytest.fixture
-def server(tmp_path):
-    with redis_server(tmp_path) as server:
-        yield server
 
 
 @pytest.mark.covers("F-X-03")

@@ -4,7 +4,7 @@ import random
 
 import pytest
 import trio
-from redis_server import Relay, redis_server
+from redis_server import Relay
 
 from cache.address import Address
 from cache.link import Link
@@ -12,12 +12,6 @@ from cache.scripts import look_for
 from cache.shared import Unreachable
 
 pytestmark = pytest.mark.real
-
-
-@pytest.fixture
-def server(tmp_path):
-    with redis_server(tmp_path) as server:
-        yield server
 
 
 @pytest.mark.covers("F-X-05")

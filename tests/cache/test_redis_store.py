@@ -29,21 +29,6 @@ def _empty(server):
     server.do("FLUSHALL")
 
 
-@pytest.fixture
-async def one(server, nursery):
-    """A store that is vouched for."""
-    store = Store(server.url)
-    async with stores(store):
-        yield store
-
-
-@pytest.fixture
-async def other(server, nursery):
-    store = Store(server.url)
-    async with stores(store):
-        yield store
-
-
 async def test_what_one_hub_keeps_another_finds(one, other):
     await one.keep('{"text":"caf\\u00e9"}', fresh_s=100)
     found, ticket = await other.look("s", "a://x/y", "ann")

@@ -1,0 +1,24 @@
+"""A real Redis, and two stores on it that are vouched for. Modules that need another server have their own `server`."""
+
+import pytest
+from redis_server import Store, redis_server, stores
+
+
+@pytest.fixture
+def server(tmp_path):
+    with redis_server(tmp_path) as server:
+        yield server
+
+
+@pytest.fixture
+async def one(server, nursery):
+    store = Store(server.url)
+    async with stores(store):
+        yield store
+
+
+@pytest.fixture
+async def other(server, nursery):
+    store = Store(server.url)
+    async with stores(store):
+        yield store
