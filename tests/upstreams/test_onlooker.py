@@ -3,10 +3,10 @@
 import pytest
 import trio
 import trio.testing
-from fakes import FakeHost, FakeUpstream, opener
+from ears import Ears
+from fakes import FakeUpstream, opener
 from http_fixture import config_for
 from http_peer import PeerRequest, Script, Talk, http_peer
-from msgspec import structs
 
 from config.schema import UpstreamConfig
 from config.state import Memory
@@ -20,33 +20,6 @@ from upstreams.watches import LINGER_S
 
 A, B, PART, STRANGE = "a://x/y", "a://x/z", "a://x/y/part", "b://else"
 CHANGED = "notifications/resources/list_changed"
-
-
-class Ears:
-    """An onlooker, and the holder of a host; both write into one list."""
-
-    def __init__(self, host="host", principal="me", into=None):
-        self.exchange = FakeHost(host=host, principal=principal, conversation=1)
-        self.exchange.caller = structs.replace(self.exchange.caller, lasting=True)
-        self.host = self.exchange.caller.tenant
-        self.said = [] if into is None else into
-
-    def updated(self, *words):
-        self.said.append(("told", words[1]) if len(words) == 2 else ("updated", *words))
-
-    def relisted(self):
-        self.said.append(("relisted",))
-
-    def confirmed(self, uri):
-        self.said.append(("confirmed", uri))
-
-    def lost(self, tenant):
-        self.said.append(("lost", tenant))
-
-    def take(self):
-        said = list(self.said)
-        self.said.clear()
-        return said
 
 
 class World:

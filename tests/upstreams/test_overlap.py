@@ -5,7 +5,8 @@ import gc
 import pytest
 import trio
 import trio.testing
-from fakes import FakeHost, FakeUpstream, opener
+from ears import Ears
+from fakes import FakeUpstream, opener
 
 from config.schema import UpstreamConfig
 from config.state import Memory
@@ -19,30 +20,11 @@ A, B, C = "a://x/y", "a://x/z", "a://w"
 UPDATED = "notifications/resources/updated"
 
 
-class Ears:
-    """An onlooker and a holder that write down what they hear, in one list."""
-
-    def __init__(self):
-        self.exchange = FakeHost(conversation=1)
-        self.host = self.exchange.caller.tenant
-        self.said = []
-
-    def updated(self, *words):
-        self.said.append(("told", words[1]) if len(words) == 2 else ("updated", *words))
+class Watcher(Ears):
+    """Hears of resources only."""
 
     def relisted(self):
         pass
-
-    def confirmed(self, uri):
-        self.said.append(("confirmed", uri))
-
-    def lost(self, tenant):
-        self.said.append(("lost", tenant))
-
-    def take(self):
-        said = list(self.said)
-        self.said.clear()
-        return said
 
 
 class World:
@@ -50,7 +32,7 @@ class World:
 
     def __init__(self, fake, supervisor):
         self.fake, self.supervisor = fake, supervisor
-        self.ears = self.upstream.onlooker = Ears()
+        self.ears = self.upstream.onlooker = Watcher()
 
     @property
     def upstream(self):
