@@ -86,10 +86,8 @@ class Hub:
     def __init__(self) -> None:
         self._lock: Lock = take_lock(lock_path())
         self._lock.__enter__()
-        self.rename()
-        self.listener = bind_unix(socket_path())
-        self.listener.settimeout(PATIENCE_S)
         self._connections: list[Connection] = []
+        self._be_new()
 
     def accept(self) -> Connection:
         """A shim that has said who it is."""
@@ -104,12 +102,26 @@ class Hub:
         """Be another process than before, as far as the lock tells."""
         lock_path().write_text(f"{next(self._numbers)}\n")
 
+    def be_followed(self) -> None:
+        """Die, and be the next daemon: a host that needs one sees no moment in which none is alive."""
+        self._end()
+        self._be_new()
+
     def die(self) -> None:
         """As the kernel ends it: nothing is removed."""
+        self._end()
+        self._lock.__exit__(None, None, None)
+
+    def _be_new(self) -> None:
+        self.rename()
+        self.listener = bind_unix(socket_path())
+        self.listener.settimeout(PATIENCE_S)
+
+    def _end(self) -> None:
         self.listener.close()
         for connection in self._connections:
             connection.close()
-        self._lock.__exit__(None, None, None)
+        self._connections.clear()
 
 
 class Shim:
@@ -365,8 +377,8 @@ def test_a_hub_that_stops_gets_nothing_new_and_is_not_started_by_its_shims(shim,
     connection.link.setblocking(False)
     with pytest.raises(BlockingIOError):
         connection.link.recv(100)
-    shim.first.die()
-    connection = reintroduced(hubs())
+    shim.first.be_followed()
+    connection = reintroduced(shim.first)
     assert connection.hear() == request(4, "tools/call", name="later")
     assert not shim.started.exists()
 
