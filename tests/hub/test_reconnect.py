@@ -289,11 +289,10 @@ def test_a_new_hub_that_does_not_subscribe_at_once_is_asked_again(shim, hubs):
 def test_what_no_hub_has_got_is_for_the_next_one(shim, hubs):
     """Also a call: it cannot have been carried out."""
     connection = introduced(shim, shim.first)
-    shim.first.die()
-    second = hubs()
+    shim.first.be_followed()
     call = request(3, "tools/call", name="t")
     shim.say(call)
-    connection = reintroduced(second)
+    connection = reintroduced(shim.first)
     assert connection.hear() == call
 
 
