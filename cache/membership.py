@@ -7,7 +7,6 @@ Nothing here is mended in place: whatever goes wrong ends the link, and the next
 """
 
 import importlib
-import random
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -21,14 +20,15 @@ from cache.shared import Unreachable
 from cache.standing import Standing
 from cache.unwritten import Unwritten
 from cache.vault import Vault
+from hub.link.pauses import Pauses, jitter
 
 if TYPE_CHECKING:
     from cache.link import Link
 
-PAUSE_S: Final = (0.5, 30.0)
-"""Between attempts to connect: at first, and at most."""
+FIRST_PAUSE_S: Final = 0.5
+"""After the first attempt to connect that failed."""
 HURRY_S: Final = 2.0
-"""And at most while others may find what this hub knows to be stale."""
+"""The longest pause while others may find what this hub knows to be stale."""
 GREETING_S: Final = 3.0
 """How long the first answers may take; from then on the hub must hear itself (`cache.bus`)."""
 STEADY_S: Final = 10.0
@@ -75,19 +75,16 @@ class Membership:
     async def run(self) -> None:
         """Keep a link alive until cancelled."""
         link = await trio.to_thread.run_sync(importlib.import_module, "cache.link")  # 0.2 s that nobody waits for
-        pause_s = PAUSE_S[0]
+        pauses = Pauses(jitter, first_s=FIRST_PAUSE_S, healthy_s=STEADY_S)
         while True:
-            began = self._clock()
+            pauses.opened(self._clock())
             try:
                 reason = await link.Link(self._address).run(self._serve)
             finally:
                 self.link = None
                 self._unvouched()
             self.standing.lost(reason, self._clock())
-            if self._clock() - began > STEADY_S:
-                pause_s = PAUSE_S[0]
-            await self.pause(pause_s * random.uniform(0.75, 1.0))
-            pause_s = min(pause_s * 2, PAUSE_S[1])
+            await self.pause(pauses.next_s(self._clock()))
 
     async def pause(self, seconds: float) -> None:
         """Let the store be for a while; a shorter one, if there is something to be written."""

@@ -20,8 +20,8 @@ import trio
 
 from hub.link.exchange import Caller, Exchange, HubError, UpstreamUnavailable
 from hub.link.flag import Flag
+from hub.link.pauses import Pauses
 from hub.wire.jsonrpc import Failure
-from upstreams.lifecycle import Pauses
 from upstreams.place import Place
 from upstreams.watches import ANSWER_S, Holder
 

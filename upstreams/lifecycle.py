@@ -16,14 +16,10 @@ from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import Final
 
-FIRST_PAUSE_S: Final = 1.0
-LONGEST_PAUSE_S: Final = 30.0
-JITTER: Final = 0.2
-"""The part of a pause by which it varies to either side, so that upstreams that fell together do not rise together."""
+from hub.link.pauses import Pauses
+
 ATTEMPTS: Final = 5
 FAILED_PAUSE_S: Final = 30.0
-HEALTHY_S: Final = 60.0
-"""A session that lasted this long was a good one: the next pause is short again."""
 LOOP_ENDS: Final = 3
 LOOP_WINDOW_S: Final = 300.0
 """An upstream that ended, or could not be started, so often within so long is in a crash loop."""
@@ -86,32 +82,6 @@ def diagram() -> str:
     lines += [f"    note right of {State.CONNECTING.value}", f"        {Event.RESTART.value} leads here from:"]
     lines += [f"        {', '.join(named)}", "    end note"]
     return "\n".join(lines)
-
-
-class Pauses:
-    """How long to wait before something is opened again: longer each time, unless it lasted. `jitter` returns a number
-    from -1 to 1."""
-
-    def __init__(self, jitter: Callable[[], float] = lambda: 0.0) -> None:
-        self._jitter = jitter
-        self._next_s = FIRST_PAUSE_S
-        self._opened_at: float | None = None
-
-    def __repr__(self) -> str:
-        return f"<Pauses, next {self._next_s:g} s>"
-
-    def opened(self, now: float) -> None:
-        """It opened."""
-        self._opened_at = now
-
-    def next_s(self, now: float) -> float:
-        """It ended, or could not be opened: how many seconds to wait."""
-        if self._opened_at is not None and now - self._opened_at >= HEALTHY_S:
-            self._next_s = FIRST_PAUSE_S
-        self._opened_at = None
-        pause_s = self._next_s * (1 + JITTER * self._jitter())
-        self._next_s = min(self._next_s * 2, LONGEST_PAUSE_S)
-        return pause_s
 
 
 class Backoff:

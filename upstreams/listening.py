@@ -18,9 +18,9 @@ import trio
 from msgspec import Raw
 
 from hub.link.exchange import DeadlineExceeded, HubError
+from hub.link.pauses import Pauses
 from hub.wire.jsonrpc import Failure, Notification, peek_array, peek_object, peek_str, raw
 from hub.wire.mcp import ACKNOWLEDGED, CAPABILITY, LIST_CHANGED, LIST_FLAGS, METHOD_NOT_FOUND, UPDATED, Era, Kind
-from upstreams.lifecycle import Pauses
 from upstreams.session import Session, capability
 from upstreams.subscribing import Subscribing
 from upstreams.watches import ANSWER_S, MAX_PART_CHARS, Stand, Watches, not_offered

@@ -5,14 +5,13 @@ ended by itself          whose it was gets another when a call needs it: at once
                          grow, during which calls wait; others are not concerned
 """
 
-import random
 from collections.abc import Hashable
 from math import ceil
 
 import trio
 
 from hub.link.exchange import UpstreamUnavailable
-from upstreams.lifecycle import HEALTHY_S, Pauses
+from hub.link.pauses import HEALTHY_S, Pauses, jitter
 
 
 class Fall:
@@ -87,8 +86,3 @@ class Pacing:
         text = f"{self._name} could not be connected to for this host: {why}."
         text += f" Try again in {seconds} seconds, or let the user look at `hubd status`."
         return UpstreamUnavailable(text, upstream=self._name, retry_after_ms=seconds * 1000)
-
-
-def jitter() -> float:
-    """By how much pauses vary, so that what fell together does not rise together (-1 to 1)."""
-    return random.uniform(-1, 1)

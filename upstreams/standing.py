@@ -18,10 +18,10 @@ from hub.link.exchange import (
     UpstreamUnavailable,
     UpstreamVersionError,
 )
+from hub.link.pauses import jitter
 from upstreams.chronicle import Chronicle
 from upstreams.journal import Journal
 from upstreams.lifecycle import TRANSITIONS, Backoff, Event, State
-from upstreams.pacing import jitter
 
 log = logging.getLogger(__name__)
 

@@ -8,12 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hub.link.pauses import HEALTHY_S, JITTER, LONGEST_PAUSE_S
 from upstreams.lifecycle import (
     ATTEMPTS,
     FAILED_PAUSE_S,
-    HEALTHY_S,
-    JITTER,
-    LONGEST_PAUSE_S,
     LOOP_ENDS,
     LOOP_WINDOW_S,
     TRANSITIONS,

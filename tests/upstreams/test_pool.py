@@ -17,9 +17,10 @@ from hub.link.exchange import (
     UpstreamUnauthorized,
     UpstreamUnavailable,
 )
+from hub.link.pauses import HEALTHY_S
 from hub.wire.jsonrpc import Result, raw
 from hub.wire.mcp import L4, MODERN, Era
-from upstreams.lifecycle import HEALTHY_S, State
+from upstreams.lifecycle import State
 from upstreams.pool import MAX_GONE, MAX_SESSIONS
 from upstreams.sharing import Sharing, sharing_of, terms_of, union
 from upstreams.supervisor import Supervisor

@@ -1,0 +1,49 @@
+"""How long to wait before something is opened again. Time and chance are arguments; `jitter` is chance."""
+
+import random
+from collections.abc import Callable
+from typing import Final
+
+FIRST_PAUSE_S: Final = 1.0
+LONGEST_PAUSE_S: Final = 30.0
+JITTER: Final = 0.2
+"""The part of a pause by which it varies to either side, so that what fell together does not rise together."""
+HEALTHY_S: Final = 60.0
+"""What lasted this long was a good one: the next pause is short again."""
+
+
+class Pauses:
+    """Twice as long each time, unless it lasted for `healthy_s`. `jitter` returns a number from -1 to 1."""
+
+    def __init__(
+        self,
+        jitter: Callable[[], float] = lambda: 0.0,
+        *,
+        first_s: float = FIRST_PAUSE_S,
+        healthy_s: float = HEALTHY_S,
+    ) -> None:
+        self._jitter = jitter
+        self._first_s = self._next_s = first_s
+        self._healthy_s = healthy_s
+        self._opened_at: float | None = None
+
+    def __repr__(self) -> str:
+        return f"<Pauses, next {self._next_s:g} s>"
+
+    def opened(self, now: float) -> None:
+        """It opened."""
+        self._opened_at = now
+
+    def next_s(self, now: float) -> float:
+        """It ended, or could not be opened: how many seconds to wait."""
+        if self._opened_at is not None and now - self._opened_at >= self._healthy_s:
+            self._next_s = self._first_s
+        self._opened_at = None
+        pause_s = self._next_s * (1 + JITTER * self._jitter())
+        self._next_s = min(self._next_s * 2, LONGEST_PAUSE_S)
+        return pause_s
+
+
+def jitter() -> float:
+    """By how much pauses vary, where they are not tested (-1 to 1)."""
+    return random.uniform(-1, 1)
