@@ -36,7 +36,7 @@ class Operator:
         hub = self._hub
         return {
             "version": HUBD_VERSION,
-            "uptimeS": round(trio.current_time() - hub.started_at, 1),
+            "uptime_s": round(trio.current_time() - hub.started_at, 1),
             "settled": hub.router.settled.is_set(),
             "upstreams": [
                 {

@@ -88,7 +88,7 @@ class Watch:
 
     def facts(self) -> dict[str, object]:
         """For `hubd status`."""
-        return {"blocked": self.times, "longestS": round(self.longest_s, 2)}
+        return {"blocked": self.times, "longest_s": round(self.longest_s, 2)}
 
     def _look(self, soon: Callable[[Callable[[], object]], object], loop: int) -> None:
         while not self._over.wait(self._every_s):

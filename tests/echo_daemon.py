@@ -52,7 +52,7 @@ class Controls:
             "restarts": 1,
             "degraded": ["too many tools"],
         }
-        return {"version": "1.2.3", "uptimeS": 300.0, "upstreams": [upstream], "hosts": [], "warnings": ["odd name"]}
+        return {"version": "1.2.3", "uptime_s": 300.0, "upstreams": [upstream], "hosts": [], "warnings": ["odd name"]}
 
     async def tools(self) -> list[object]:
         return [Raw(encode(tool)) for tool in TOOLS]

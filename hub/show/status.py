@@ -12,7 +12,7 @@ from hub.wire.printable import printable
 def status(data: Mapping[str, Any]) -> str:
     """`hubd status`: what is wrong with the configuration, then upstreams, attached hosts, projects, warnings."""
     upstreams, hosts, config = data.get("upstreams") or [], data.get("hosts") or [], data.get("config") or {}
-    lines = [f"hubd {data.get('version', '?')}, up {duration(data.get('uptimeS') or 0)}", ""]
+    lines = [f"hubd {data.get('version', '?')}, up {duration(data.get('uptime_s') or 0)}", ""]
     lines += _configuration(config)
     lines += _upstreams(upstreams) if upstreams else ["no upstreams"]
     lines.append("")

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import re
 import select
 import signal
 import subprocess
@@ -164,8 +165,10 @@ def test_a_fault_that_nothing_can_deal_with_stops_the_hub_in_order(tmp_path, whe
 def test_status_tells_of_faults_and_of_standing_still(tmp_path):
     with running_hub(tmp_path, DEMO) as hub:
         status = json.loads(hubd(hub, "status", "--json").stdout)
-        assert status["loop"].keys() == {"blocked", "longestS"}
+        assert status["loop"].keys() == {"blocked", "longest_s"}
         assert status["faults"] == 0
+        names = re.findall(r'"([^"]+)":', json.dumps(status))
+        assert [name for name in names if name != name.lower()] == [], "all members are named in one way"
 
 
 @pytest.mark.covers("F-D-15", "F-P-01")

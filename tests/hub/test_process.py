@@ -50,7 +50,7 @@ async def test_a_loop_that_stands_still_is_noticed_and_named(nursery, caplog):
     )
     facts = watch.facts()
     assert facts["blocked"] == watch.times
-    assert facts["longestS"] > 0
+    assert facts["longest_s"] > 0
     assert "times" in repr(watch)
 
 

@@ -10,7 +10,7 @@ from hub.show.tables import duration, table
 
 STATUS = {
     "version": "1.2.3",
-    "uptimeS": 200.0,
+    "uptime_s": 200.0,
     "upstreams": [
         {
             "name": "files",
