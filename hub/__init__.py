@@ -20,7 +20,8 @@
     hub             all of that wired together; front: its HTTP address; lines: its unix socket, preamble there
     daemon          sockets, signals and drain around them
     operator        what its user may see of it and have it do
-    projects        what hosts at work in a project see beside; workplaces: where that is, and whether it is allowed
+    projects        what hosts at work in a project see beside; roots: where hosts work; workplaces: which project
+                    that belongs to, and whether it is allowed
     reload          what becomes of all that when configuration files change; options: what is read then, and at first
     process         the hub as a process: it keeps to itself, and notices when it stands still; sockets, logs beside
     systemd         what a service manager hands over and is told; service: how the hub is installed as one

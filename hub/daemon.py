@@ -50,12 +50,13 @@ from hub.link.exchange import OWNER, Identity
 from hub.operator import Operator
 from hub.options import ServeOptions, checked, configuration
 from hub.process import Faults, Watch, keep_to_itself
-from hub.projects import Allowed, Projects
+from hub.projects import Projects
 from hub.reload import Reloader
 from hub.revival import Revival
 from hub.seal import Keys, Sealer, Signer, keys_of, load_keys
 from hub.sockets import AlreadyRunning, bind_unix, take_lock
 from hub.starter import log_path
+from hub.workplaces import Allowed
 from upstreams.last_known import LastKnown
 from upstreams.lifecycle import State
 from upstreams.orphans import MARKER, MAX_DEPTH, THIS_HUB, adopt, depth, kill_adopted, kill_marked, kill_orphans

@@ -1,7 +1,7 @@
 """Hosts at work in a project see its servers beside the user's own (D-4).
 
 Which project a host is at work in is said by the user (`hubd connect --project`), else by the first of its roots, else
-by its shim (the working directory). Of a project nothing counts until the user has allowed its content
+by its shim (the working directory; `hub.roots`). Of a project nothing counts until the user has allowed its content
 (`config.trust`). Its servers run once for all hosts there, beside the common ones and under names of their own:
 
     /home/me/shop/.hubd.toml, server db  ->  upstream "db@shop-1f3a5c07", shown as "db__..." at /mcp/@shop-1f3a5c07
@@ -10,7 +10,8 @@ A server that the user has under the same name is not shown there. Some time aft
 stopped, and at once when the user does not allow them any more. Files that cannot be used, or are not allowed as they
 are now, leave a project as it was.
 
-All of that is decided in `_settle`, one at a time.
+All of that is decided in `_settle`, one at a time: hosts, projects and what runs for them change together, so they are
+together here.
 """
 
 import logging
@@ -25,37 +26,21 @@ from config.projects import PROJECT_FILES, Project
 from config.schema import HubConfig, UpstreamConfig
 from config.watch import Watcher
 from hub.catalog import Catalog, Rules, UpstreamRule
-from hub.link.exchange import Question
 from hub.link.flag import Flag
 from hub.naming import Claims
 from hub.registry import Downstream
-from hub.wire.jsonrpc import Result, encode_notification, peek_array, peek_object, peek_str
-from hub.wire.mcp import LIST_CHANGED, LIST_ROOTS
-from hub.workplaces import (
-    Allowed,
-    Found,
-    Looks,
-    Reader,
-    first_directory,
-    is_name,
-    join_name,
-    scope_of,
-    split_name,
-)
+from hub.roots import Roots
+from hub.wire.jsonrpc import encode_notification
+from hub.wire.mcp import LIST_CHANGED
+from hub.workplaces import Found, Looks, Reader, is_name, join_name, scope_of, split_name
 from upstreams.supervisor import Supervisor
-
-__all__ = ["Allowed", "Live", "Projects", "Reader", "Running", "scope_of"]
 
 log = logging.getLogger("hubd.projects")
 
 LINGER_S: Final = 60.0
 """How long the servers of a project outlive its last host: hosts are restarted."""
-ROOTS_S: Final = 30.0
-"""How long a host may take to say what its roots are."""
 MAX_PLACES: Final = 256
 """Directories in which hosts work that are looked at and watched."""
-HUB_NAME: Final = "hubd"
-"""Who asks."""
 
 
 class Running(Protocol):
@@ -125,13 +110,8 @@ class Projects:
         self._looks = Looks(read, self.changed.set)
         self._hosts: set[Downstream] = set()
         """Those whose workplace is known."""
-        self._said: dict[Downstream, Path | None] = {}
-        """What their shims said."""
-        self._asking: dict[Downstream, trio.CancelScope] = {}
-        """Those that are being asked for their roots."""
-        self._unasked: set[Downstream] = set()
-        """Those that will be once any project is allowed."""
-        self._roots: dict[Path, Path] = {}
+        self._roots = Roots(self._looks.any_allowed, self._settle)
+        self._root_of: dict[Path, Path] = {}
         """By workplace: the root of its project, also when that has no files for a while."""
         self._allowances = () if watched is None else (watched,)
         self._watcher = Watcher(self.changed.set)
@@ -155,7 +135,7 @@ class Projects:
                 while True:
                     await self.changed.take()
                     await self._settle(None)
-                    await self._ask_unasked()
+                    await self._roots.ask_unasked(self._nursery)
             finally:
                 self._nursery = None
 
@@ -188,55 +168,19 @@ class Projects:
 
     async def arrived(self, host: Downstream) -> None:
         """As `hub.registry.Workplaces.arrived`."""
-        self._said[host] = host.workplace
+        self._roots.said(host)
         await self._settle([host])
 
     def opened(self, host: Downstream) -> None:
         """As `hub.registry.Workplaces.opened`: one for which nobody has said where it works is asked for its roots."""
-        has_roots = host.caller is not None and "roots" in host.caller.capabilities
-        can_be_asked = host.open and host.hears and has_roots
-        if self._nursery is None or not can_be_asked or host.scope is not None or host.is_bound:
-            return
-        if host in self._asking:
-            self._asking[host].cancel()
-        scope = self._asking[host] = trio.CancelScope()
-        self._nursery.start_soon(self._ask, host, scope)
+        if self._nursery is not None:
+            self._roots.ask(host, self._nursery)
 
     def left(self, host: Downstream) -> None:
         """As `hub.registry.Workplaces.left`."""
         self._hosts.discard(host)
-        self._unasked.discard(host)
-        self._said.pop(host, None)
-        if host in self._asking:
-            self._asking.pop(host).cancel()
+        self._roots.left(host)
         self._leave(host)
-
-    async def _ask(self, host: Downstream, scope: trio.CancelScope) -> None:
-        """A wall: a host that answers nonsense works where it did."""
-        try:
-            with scope:
-                if not await self._looks.any_allowed():
-                    self._unasked.add(host)
-                    return
-                with trio.move_on_after(ROOTS_S):
-                    question = Question(LIST_ROOTS, {}, HUB_NAME, host.version)
-                    reply = await host.ask(question, _beside(host))
-                    if isinstance(reply, Result):
-                        roots = peek_array(peek_object(reply.value).get("roots"))
-                        directory = first_directory(peek_str(peek_object(root).get("uri")) or "" for root in roots)
-                        host.workplace = directory or self._said.get(host)
-                await self._settle([host])
-        except Exception:
-            log.exception("cannot tell where %r works", host)
-        finally:
-            if self._asking.get(host) is scope:
-                del self._asking[host]
-
-    async def _ask_unasked(self) -> None:
-        if self._unasked and await self._looks.any_allowed():
-            unasked, self._unasked = self._unasked, set()
-            for host in unasked:
-                self.opened(host)
 
     # --- projects -----------------------------------------------------------------------------------------------------
 
@@ -261,7 +205,7 @@ class Projects:
 
     def _admitted(self, hosts: list[Downstream]) -> list[Downstream]:
         """Those that may have a project, and are still there."""
-        there = [host for host in hosts if host.scope is None and (host in self._said or host in self._asking)]
+        there = [host for host in hosts if host.scope is None and self._roots.concerns(host)]
         places = {host.workplace for host in self._hosts} | {None}
         for host in there:
             if host.workplace is not None and not is_name(host.workplace):
@@ -294,7 +238,7 @@ class Projects:
         if problem:
             self.problems[place] = problem
         if found is not None:
-            self._roots[place] = found.root
+            self._root_of[place] = found.root
 
     async def _revoke(self) -> None:
         """End projects that the user does not allow any more."""
@@ -323,7 +267,7 @@ class Projects:
                 self._nursery.start_soon(self._await_reports, live, self.reporting[live.scope])
         places = {host.workplace for host in self._hosts}
         self.problems = {place: text for place, text in self.problems.items() if place in places}
-        self._roots = {place: root for place, root in self._roots.items() if place in places}
+        self._root_of = {place: root for place, root in self._root_of.items() if place in places}
         self._watch()
         moved, self._moved = self._moved, set()
         for host in moved & self._hosts:
@@ -336,7 +280,7 @@ class Projects:
         """Follow the files of projects, and those that would make one of a place where a host works."""
         files = [file for live in self.live.values() for file in live.project.files]
         places = {host.workplace for host in self._hosts if host.workplace is not None}
-        there = sorted({*places, *self._roots.values()} - {place for place in places if self._looks.hangs(place)})
+        there = sorted({*places, *self._root_of.values()} - {place for place in places if self._looks.hangs(place)})
         files += [place / name for place in there for name in PROJECT_FILES]
         self._watcher.aim(dict.fromkeys((*files, *self._allowances)), ())
 
@@ -408,13 +352,3 @@ def rule_of(name: str, config: UpstreamConfig) -> UpstreamRule:
     """How a server appears that runs as `name`, be it of a project or of the user."""
     prefix = split_name(name)[0] if config.prefix is None else config.prefix
     return UpstreamRule(name=name, prefix=prefix, aliases=config.aliases, apps=config.apps)
-
-
-def _beside(host: Downstream) -> Callable[..., bool]:
-    """How a host is sent what belongs to none of its requests."""
-
-    def send(message: bytes, *, vital: bool = False) -> bool:
-        host.tell(LIST_ROOTS, message)
-        return True
-
-    return send

@@ -12,7 +12,6 @@ from hashlib import sha256
 from pathlib import Path
 from shlex import quote
 from typing import Final, Protocol
-from urllib.parse import unquote, urlsplit
 
 import trio
 from msgspec import Struct
@@ -187,20 +186,6 @@ def split_name(name: str) -> tuple[str, str]:
     """The opposite of `join_name`; a server that is of no project has "" in place of one."""
     own, mark, rest = name.partition(_MARK)
     return own, mark + rest
-
-
-def first_directory(uris: Iterable[str]) -> Path | None:
-    """The first of these roots that is a directory of this machine."""
-    for uri in uris:
-        try:
-            parts = urlsplit(uri)
-        except ValueError:  # "file://[" is no URI
-            continue
-        if parts.scheme == "file" and parts.netloc in ("", "localhost"):
-            path = Path(unquote(parts.path))
-            if is_name(path):
-                return path
-    return None
 
 
 def is_name(directory: Path) -> bool:

@@ -16,10 +16,11 @@ from config.schema import HubConfig
 from config.trust import Trust
 from hub import projects, workplaces
 from hub.hub import Hub
-from hub.projects import LINGER_S, ROOTS_S, Allowed, Projects
+from hub.projects import LINGER_S, Projects
+from hub.roots import ROOTS_S, first_directory
 from hub.wire.jsonrpc import Failure
 from hub.wire.mcp import L4, MODERN
-from hub.workplaces import first_directory, scope_of
+from hub.workplaces import Allowed, scope_of
 
 DB = '[upstreams.db]\ncommand = "db"\n'
 
@@ -424,7 +425,7 @@ async def test_silent_hosts_are_not_asked_for_ever(shop: Shop, mock_clock):
         mock_clock.jump(ROOTS_S + 1)
 
         async def is_over() -> bool:
-            return not house.hub.projects._asking
+            return not house.hub.projects._roots._asking
 
         await until(is_over)
         assert host.of("notifications/cancelled")
@@ -452,7 +453,7 @@ async def test_a_host_that_leaves_while_it_is_asked_keeps_nothing_running(shop: 
             await host.end()
         await trio.testing.wait_all_tasks_blocked()
         ours = house.hub.projects
-        assert (ours._hosts, ours._asking, ours._said, ours.live) == (set(), {}, {}, {})
+        assert (ours._hosts, ours._roots._asking, ours._roots._said, ours.live) == (set(), {}, {}, {})
 
 
 @pytest.mark.covers("F-H-01")

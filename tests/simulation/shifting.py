@@ -143,7 +143,7 @@ class Shifter(Player):
 
 
 class Atlas:
-    """Where projects are, what they say, and what the user allows: a `hub.projects.Reader`."""
+    """Where projects are, what they say, and what the user allows: a `hub.workplaces.Reader`."""
 
     def __init__(self) -> None:
         self.roots: dict[Path, Path] = {}

@@ -25,12 +25,13 @@ from hub.http_endpoint import Endpoint
 from hub.hub import Hub
 from hub.link.exchange import Identity
 from hub.operator import Operator
-from hub.projects import Projects, Reader
+from hub.projects import Projects
 from hub.pump import AGAIN_S
 from hub.recall import UNDERSTOOD, Recall
 from hub.revival import Revival
 from hub.seal import Sealer, Signer
 from hub.wire.mcp import Era
+from hub.workplaces import Reader
 from upstreams.last_known import Draft, LastKnown
 from upstreams.session import COMMON, Terms
 

@@ -277,7 +277,8 @@ def at_rest(house: Street, tasks: Counter[str]) -> None:
     assert (hub.carrier.parking.status().running, hub.carrier.parking.status().parked) == (0, 0)
     assert (subscriptions._sessions, subscriptions._streams) == ({}, {})
     assert (projects.live, projects.problems, projects.reporting) == ({}, {}, {})
-    kept = (projects._hosts, projects._said, projects._asking, projects._unasked, projects._roots, projects._moved)
+    roots = projects._roots
+    kept = (projects._hosts, roots._said, roots._asking, roots._unasked, projects._root_of, projects._moved)
     assert not any(kept), kept
     assert (_holding, _running) == (set(), set())
     assert len(house.endpoint.sessions) == 0
