@@ -4,6 +4,7 @@ Tests import their helpers as `from schemas import validate`, `from fakes import
 """
 
 import os
+import signal
 import sys
 from pathlib import Path
 
@@ -16,6 +17,9 @@ sys.path.insert(0, str(TESTS))
 settings.register_profile("same", derandomize=True)
 settings.load_profile(os.environ.get("HUBD_HYPOTHESIS", "same"))
 """The same examples in every run; HUBD_HYPOTHESIS=default looks further."""
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+"""A shell that runs the tests in the background has it ignored, which every program that they start would inherit."""
 
 DEPS_MADE = TESTS.parent / ".deps" / "src" / "mcp-2.3.0" / ".complete"
 """The last thing that tests/deps/setup.sh makes."""
