@@ -35,7 +35,7 @@ from hub.seal import Sealer
 from hub.wire.mcp import Kind
 from hub.workplaces import split_name
 from upstreams.last_known import LastKnown
-from upstreams.pool import Opener
+from upstreams.openings import Opener
 from upstreams.session import open_session
 from upstreams.supervisor import Supervisor
 from upstreams.upstream import Upstream

@@ -9,8 +9,8 @@ Then, as needed:
 - what it offers: `offered` (as far as is known), `lists` (read page by page), `rereading` (when somebody asks),
   `freshness` (how long that is good, pure), `last_known` (in an earlier run);
 - whose session: `sharing` (what is configured, pure), `place` (one session, open to end), `pool` (which serves which
-  host), `pacing` (how soon after the last), `elders` (those in the handshake era with servers of both), `finder` (how a
-  call comes by one);
+  host), `openings` (how they come about), `pacing` (how soon after the last), `elders` (those in the handshake era with
+  servers of both), `finder` (how a call comes by one);
 - what upstreams ask: `attribution` (whose question, pure), `running` (the operation it belongs to), `questions` (from
   arrival to answer), `elicited` (visits to pages that are done), `task_tokens` (progress of tasks);
 - what hosts watch: `watches` (over one session), `holdings` (over which), `subscribing` and `listening` (how upstreams
@@ -25,7 +25,7 @@ And the transports:
 `demo` is an MCP server, not a part of this side: what `hubd serve` offers when nothing is configured.
 
 What always holds: nobody above `session` writes in the words of a transport or an era; who shares a session depends on
-both. A session is opened once and never revived; the supervisor, or the pool, makes a new one. A call is sent at most
+both. A session is opened once and never revived; the supervisor, or `openings`, makes a new one. A call is sent at most
 once, unless it is certain that it was not sent at all. Calls that a dead session leaves behind fail at once; what an
 upstream offered stays listed while it is away.
 """

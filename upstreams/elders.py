@@ -18,8 +18,9 @@ from hub.link.exchange import Caller, Exchange, UpstreamProtocolError, UpstreamU
 from hub.wire.abilities import can_be_asked
 from hub.wire.mcp import L4, Era
 from upstreams.http_post import StatusError
+from upstreams.openings import Openings
 from upstreams.place import Place
-from upstreams.pool import Memory, Pool
+from upstreams.pool import Memory
 from upstreams.probe import config_key
 from upstreams.sharing import sharing_of
 
@@ -35,15 +36,15 @@ class Elders:
     """The handshake-era side of one upstream. Until `begin`, and if the server has none, it serves nobody."""
 
     def __init__(
-        self, name: str, config: UpstreamConfig, memory: Memory, make_pool: Callable[[UpstreamConfig], Pool]
+        self, name: str, config: UpstreamConfig, memory: Memory, make: Callable[[UpstreamConfig, int], Openings]
     ) -> None:
         self._name = name
         self._config = config
         self._key = config_key(config)
         self._memory = memory
         self._active = False
-        self.pool = make_pool(structs.replace(config, era="legacy"))
-        self.pool.severity = logging.INFO  # there is always the modern side
+        self.openings = make(structs.replace(config, era="legacy"), logging.INFO)  # there is always the modern side
+        self.pool = self.openings.pool
 
     def __repr__(self) -> str:
         return f"<Elders of {self._name}, {self.pool!r}>"
@@ -66,14 +67,14 @@ class Elders:
         """The session for the host of `exchange`, opened if need be; None: the modern one has to do.
 
         Raises:
-            UpstreamUnavailable, Overloaded: as `Pool.open`, if the server is known to have this era.
+            UpstreamUnavailable, Overloaded: as `Openings.open`, if the server is known to have this era.
         """
         place = self.pool.find(exchange.caller)
         if place is not None:
             return place
         try:
             with trio.move_on_after(PATIENCE_S):
-                return await self.pool.open(exchange)
+                return await self.openings.open(exchange)
         except UpstreamUnavailable:
             if not self._is_refusal():
                 return None
@@ -83,7 +84,7 @@ class Elders:
 
     def _is_refusal(self) -> bool:
         """Whether the last session could not be opened because the server knows no handshake."""
-        error = self.pool.refused_with
+        error = self.openings.refused_with
         if isinstance(error, StatusError):
             return 400 <= error.status < 500 and error.status not in (408, 429)
         return isinstance(error, UpstreamVersionError | UpstreamProtocolError)

@@ -8,15 +8,15 @@ import trio
 
 from hub.link.exchange import Caller, Exchange, UpstreamUnavailable
 from upstreams.elders import Elders
+from upstreams.openings import Openings
 from upstreams.place import Place
-from upstreams.pool import Pool
 from upstreams.standing import Standing
 
 
 class Finder:
     """Finds places. Satisfies `upstreams.holdings.Places`; `start_s` is how long a call waits for the main session."""
 
-    def __init__(self, name: str, standing: Standing, pool: Pool, elders: Elders, start_s: float) -> None:
+    def __init__(self, name: str, standing: Standing, openings: Openings, elders: Elders, start_s: float) -> None:
         self.start_s = start_s
         self.waiting = 0
         """Who waits for the main session."""
@@ -24,7 +24,8 @@ class Finder:
         """When anybody waited for it last."""
         self._name = name
         self._standing = standing
-        self._pool = pool
+        self._openings = openings
+        self._pool = openings.pool
         self._elders = elders
 
     def __repr__(self) -> str:
@@ -35,7 +36,7 @@ class Finder:
 
         Raises:
             UpstreamUnavailable, UpstreamUnauthorized: it is not there in time, or not to be had.
-            Overloaded: as `Pool.open`.
+            Overloaded: as `Openings.open`.
         """
         caller = exchange.caller
         place = self._pool.find(caller)
@@ -43,7 +44,7 @@ class Finder:
             place = await self._wait_for_main(caller)
             if self._elders.serve(caller):  # which was not known before
                 place = await self._elders.find(exchange) or place
-        return place or await self._pool.open(exchange)
+        return place or await self._openings.open(exchange)
 
     async def _wait_for_main(self, caller: Caller) -> Place | None:
         """Wait for a main session, or that of `caller`; the latter."""
@@ -81,10 +82,10 @@ class Finder:
         if self._pool.is_shy(exchange.caller):
             text = f"{self._name} has no session for this host before it is called; call a tool of it first"
             raise UpstreamUnavailable(text, upstream=self._name)
-        return await self._pool.open(exchange)
+        return await self._openings.open(exchange)
 
     async def reopen_for(self, exchange: Exchange) -> None:
         """As `upstreams.holdings.Places.reopen_for`."""
         caller = exchange.caller
         if self._pool.main is not None and self.serving(caller) is None and not self._pool.is_shy(caller):
-            await self._pool.open(exchange)
+            await self._openings.open(exchange)

@@ -5,8 +5,8 @@
 
 While the main session is open its upkeep reads the lists, again whenever the upstream says that they changed, or a host
 wants to see one that may have (K-7: nothing is read only because time passes). A flood of changes costs one walk at a
-time and one that follows (F-P-15). Sessions that some hosts have for themselves are opened by `pool` when they are
-needed; a restart closes them, too.
+time and one that follows (F-P-15). Sessions that some hosts have for themselves are opened by `openings` when they
+are needed; a restart closes them, too.
 """
 
 import logging
@@ -52,8 +52,8 @@ class Keeper:
         while True:
             with trio.CancelScope() as self._scope:
                 async with trio.open_nursery() as nursery:
-                    for pool in upstream.pools:
-                        await nursery.start(pool.run)
+                    for openings in (upstream.openings, upstream.elders.openings):
+                        await nursery.start(openings.run)
                     nursery.start_soon(upstream.holdings.run)
                     await self._keep_running()
             upstream.restarted()
@@ -109,7 +109,7 @@ class Tenure:
 
     def __init__(self, upstream: Upstream, on_listed: Callable[[], None]) -> None:
         self._upstream = upstream
-        self._place = upstream.pool.make_main()
+        self._place = upstream.openings.make_main()
         self._on_listed = on_listed
         self._degraded: dict[Kind, str] = {}
         self._unread: set[Kind] = set()

@@ -2,7 +2,7 @@
 
     made -> run: waits for a slot -> opens the session -> serves calls, which hold it -> closed, or ended by itself
 
-Every session has one: the main one, which the supervisor runs, and those that the pool opens for some hosts only.
+Every session has one: the main one, which the supervisor runs, and those that `openings` opens for some hosts only.
 """
 
 import logging
@@ -127,6 +127,12 @@ class Place:
             self.idle_since = trio.current_time()
             if self.retired and self.needed_until <= self.idle_since:
                 self.scope.cancel()
+
+    def retire(self) -> None:
+        """Close it as soon as no call holds it, and no task lives in it."""
+        self.retired = True
+        if not self.holders and self.needed_until <= trio.current_time():
+            self.scope.cancel()  # else `release` does, or whoever waits for it to be idle
 
     def want_level(self, level: str | None) -> None:
         """Have a legacy upstream told `level`; calls of hosts that want any wait for it (bridging.md 9.3)."""

@@ -10,28 +10,26 @@ share it is decided when it opens:
                  last goes on with it, alone, unless another's call is still with it (16.3)
 
 What always holds: a session that served one account never serves another, unless the configuration says that it may;
-one that belongs to a tenant serves nobody else, and is closed when the tenant is gone or was idle for long.
+one that belongs to a tenant serves nobody else, and is closed when the tenant is gone or was idle for long. Nothing
+here waits: `openings` has the tasks.
 """
 
 import logging
 from collections.abc import Callable
-from functools import partial
 from typing import Any, Final, Protocol
 
 import trio
+from msgspec import Raw
 
 from config.schema import UpstreamConfig
-from hub.link.exchange import Caller, Exchange, HubError, Overloaded, Tenant, UpstreamUnauthorized, UpstreamUnavailable
+from hub.link.exchange import Caller, HubError, Overloaded, Tenant, UpstreamUnavailable
 from hub.wire.abilities import covers
 from hub.wire.legacy import detached
 from hub.wire.mcp import Era
-from upstreams.listening import keep_watching
-from upstreams.onlooker import NOBODY
-from upstreams.pacing import Pacing
-from upstreams.place import GUARD_S, Place
+from upstreams.place import Place
 from upstreams.probe import config_key
-from upstreams.session import EraMemory, Session, SessionEvents, Terms, UpstreamEvents
-from upstreams.sharing import EXCLUSIVE, Sharing, sharing_of, terms_of, union
+from upstreams.session import EraMemory
+from upstreams.sharing import EXCLUSIVE, Sharing, is_welcoming, sharing_of, terms_of, union
 
 log = logging.getLogger(__name__)
 
@@ -52,53 +50,18 @@ class Memory(EraMemory, Protocol):
     def put(self, section: str, key: str, value: object) -> None: ...
 
 
-class Opener(Protocol):
-    """How a session is made; `upstreams.session.open_session`, or a test's own."""
-
-    def __call__(
-        self, config: UpstreamConfig, name: str, events: SessionEvents, memory: EraMemory, terms: Terms, /
-    ) -> Session: ...
-
-
-class _Events:
-    """What a session says. Its end, and what it was told to watch, concern only those whose it is."""
-
-    def __init__(self, upstream: UpstreamEvents, place: Place, ended: Callable[[], None]) -> None:
-        self.changed = upstream.changed
-        self.log = upstream.log
-        self.said = upstream.said
-        self.exited = upstream.exited
-        self.note = upstream.note
-        self.updated = place.watches.updated
-        self.forgotten = place.forgotten
-        self.hears = place.watches.hears
-        self.asked = upstream.asked
-        self.unattributed = upstream.unattributed
-        self.elicited = upstream.elicited
-        self.ended = ended
-
-
-def _is_welcoming(terms: Terms) -> bool:
-    """Whether a host is introduced before its first operation: it has roots, which a server may want to know."""
-    return terms.exclusive and "roots" in terms.capabilities and terms.roots is None
-
-
 def _nothing() -> None:
     pass
 
 
 class Pool:
-    """The sessions of one upstream. `main` is set and unset by the supervisor; `run` keeps the others."""
+    """The sessions of one upstream. `main` is set and unset by the supervisor; `openings` has the others made."""
 
-    def __init__(
-        self,
-        name: str,
-        config: UpstreamConfig,
-        events: UpstreamEvents,
-        memory: Memory,
-        open_session: Opener,
-        slots: trio.Semaphore,
-    ) -> None:
+    def __init__(self, name: str, config: UpstreamConfig, memory: Memory) -> None:
+        self.name = name
+        self.config = config
+        self.retired = False
+        """No call may have a session here any more."""
         self.main: Place | None = None
         self.sharing: Sharing | None = None
         """None: nothing is known of it yet."""
@@ -106,17 +69,7 @@ class Pool:
         """All but the main one, those that are being opened or closed included."""
         self.moved: Callable[[], None] = _nothing
         """Called whenever a host may have another session than before."""
-        self.onlooker = NOBODY
-        """Of all sessions."""
-        self._name = name
-        self._config = config
-        self._events = events
         self._memory = memory
-        self._open_session = open_session
-        self._slots = slots
-        self._nursery: trio.Nursery | None = None
-        self._retired = False
-        """No call may have a session here any more."""
         self._everybody = False
         """Whether accounts do not matter."""
         self._served: dict[Tenant, Place] = {}
@@ -124,17 +77,13 @@ class Pool:
         self._shared: dict[str, Place] = {}
         """What the hosts of an account share, beside the main session."""
         self._opening: dict[Tenant | str, Place] = {}
+        """Whose those will be that no call finds yet."""
         self._gone: dict[Tenant, None] = {}
         self._level: str | None = None
-        self._pacing = Pacing(name)
-        self.refused_with: HubError | None = None
-        """Why the last one could not be opened."""
-        self.severity = logging.WARNING
-        """How much that matters."""
 
     def __repr__(self) -> str:
         mode = self.sharing.value if self.sharing else "unknown"
-        return f"<Pool {self._name} {mode} [{len(self)} open, {len(self._opening)} opening]>"
+        return f"<Pool {self.name} {mode} [{len(self)} open, {len(self._opening)} opening]>"
 
     def __len__(self) -> int:
         """How many sessions are open."""
@@ -145,34 +94,15 @@ class Pool:
         every = [*([self.main] if self.main else []), *self.places]
         return [place for place in every if place.is_open and not place.over and not place.scope.cancel_called]
 
-    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Be ready to open sessions until cancelled, which closes them in order."""
-        self._pacing.reset()
-        async with trio.open_nursery() as self._nursery:
-            task_status.started()
-            try:
-                await trio.sleep_forever()
-            finally:
-                self._nursery = None
-
     # --- the main session ---------------------------------------------------------------------------------------------
-
-    def make_main(self) -> Place:
-        """The main session, unopened."""
-        terms = terms_of(self._config)
-        return Place(self._name, self._config.timeouts, self._make_main, terms, onlooker=self.onlooker)
-
-    def _make_main(self, place: Place) -> Session:
-        events = _Events(self._events, place, self._events.ended)
-        return self._open_session(self._config, self._name, events, self._memory, place.terms)
 
     def main_opened(self, main: Place) -> None:
         """There is a main session, which nobody has used."""
         era, transport = main.session.era, main.session.transport
         self.main = main
         main.want_level(self._level)
-        self.sharing = sharing_of(self._config, era, transport, self.is_interactive)
-        self._everybody = self._config.across_principals or (era is Era.MODERN and transport != "stdio")
+        self.sharing = sharing_of(self.config, era, transport, self.is_interactive)
+        self._everybody = self.config.across_principals or (era is Era.MODERN and transport != "stdio")
         self.moved()
 
     def main_lost(self) -> None:
@@ -186,14 +116,14 @@ class Pool:
 
     def adjust(self, config: UpstreamConfig) -> None:
         """Take over settings that need no other session."""
-        self._config = config
+        self.config = config
 
     def retire(self) -> None:
         """Let no call find a session any more; each is closed when those that have it are over. What is being opened is
         given up."""
-        self._retired = True
+        self.retired = True
         for place in list(self.places):
-            self._retire(place)
+            self.let_go(place)
             if not place.is_open:
                 place.scope.cancel()
         if self.main is not None:
@@ -231,7 +161,7 @@ class Pool:
         """Whether only a call can open the session of `caller`'s host: it tells its roots in no other way."""
         if caller.era is Era.LEGACY or self.sharing not in EXCLUSIVE:
             return False
-        return _is_welcoming(terms_of(self._config, caller.capabilities))
+        return is_welcoming(terms_of(self.config, caller.capabilities))
 
     def _share(self, caller: Caller, *, claims: bool = True) -> Place | None:
         """The shared session that is open and that `caller` may use."""
@@ -255,117 +185,68 @@ class Pool:
     def _suits(self, place: Place, caller: Caller) -> bool:
         if caller.capabilities is place.suits or caller.capabilities == place.suits:
             return True
-        if not covers(place.terms.capabilities, terms_of(self._config, caller.capabilities).capabilities):
+        if not covers(place.terms.capabilities, terms_of(self.config, caller.capabilities).capabilities):
             return False
         place.suits = caller.capabilities if caller.lasting else detached(caller.capabilities)
         return True
 
     def _not_for_others(self) -> HubError:
-        text = f'{self._name} may run only once (session_mode = "singleton") and is in use by another account.'
+        text = f'{self.name} may run only once (session_mode = "singleton") and is in use by another account.'
         text += " Set across_principals = true in its configuration if accounts may share it, or"
-        return UpstreamUnavailable(f'{text} session_mode = "shared" for one session each.', upstream=self._name)
+        return UpstreamUnavailable(f'{text} session_mode = "shared" for one session each.', upstream=self.name)
 
     def named(self, id: str) -> Place | None:
         """The open session of this name, for those who know it; None: it is over."""
         return next((place for place in self.open_places() if place.id == id), None)
 
-    # --- opening ------------------------------------------------------------------------------------------------------
+    # --- opened, and over ---------------------------------------------------------------------------------------------
 
-    async def open(self, exchange: Exchange) -> Place:
-        """The session for a host that `find` has none for, when it is open and the host has been welcomed on it.
-
-        Several calls of one host that need one open one.
+    def owner(self, caller: Caller) -> Tenant | str:
+        """Whose a session is that is opened for `caller`: its host's, or its account's.
 
         Raises:
-            UpstreamUnavailable, UpstreamUnauthorized: it cannot be opened, or could not lately.
-            Overloaded: there are too many, and all are in use.
-        Cancellation: leaves it to the calls that come after.
+            UpstreamUnavailable: that host has left.
         """
-        await trio.lowlevel.checkpoint_if_cancelled()
-        caller = exchange.caller
         if caller.tenant in self._gone:
-            raise UpstreamUnavailable(f"The host of this call has left; {self._name} was not asked")
-        key = caller.tenant if self.sharing in EXCLUSIVE else caller.identity.principal
-        place = self._opening.get(key) or self._start(key, caller)
-        place.holders += 1
-        try:
-            with trio.move_on_after(self._config.timeouts.start + 2 * GUARD_S):
-                await place.opened.wait()
-            if not place.is_open:
-                raise self._failure(place.error)
-            await self._welcome(place, exchange)
-            if self._retired:  # meanwhile: the call goes to whoever is in its place
-                raise self._failure(None)
-        except BaseException:
-            place.release()
-            raise
-        place.holders -= 1  # the call takes it over
-        return place
+            raise UpstreamUnavailable(f"The host of this call has left; {self.name} was not asked")
+        return caller.tenant if self.sharing in EXCLUSIVE else caller.identity.principal
 
-    def _start(self, key: Tenant | str, caller: Caller) -> Place:
-        nursery = self._nursery
-        if nursery is None:
-            raise self._pacing.too_soon(1, "it is being stopped")
-        not_before = self._pacing.not_before(key, self._config.timeouts.start)
-        self._make_room()
-        make = partial(Place, self._name, self._config.timeouts, self._make, onlooker=self.onlooker)
-        if isinstance(key, str):
-            place = make(terms_of(self._config), principal=key)
-        else:
-            smaller = self._served.get(key)
-            known = union(smaller.known if smaller else {}, detached(caller.capabilities))
-            place = make(terms_of(self._config, known), tenant=key)
-            place.known = place.suits = known
-        place.not_before = not_before
-        self.places[place] = None
-        self._opening[key] = place
-        nursery.start_soon(self._keep, place)
-        return place
+    def known(self, tenant: Tenant, caller: Caller) -> dict[str, Raw]:
+        """What a host can do: what `caller` declares, and what it declared when a session was opened for it."""
+        smaller = self._served.get(tenant)
+        return union(smaller.known if smaller else {}, detached(caller.capabilities))
 
-    def _make(self, place: Place) -> Session:
-        events = _Events(self._events, place, partial(self._ended, place))
-        return self._open_session(self._config, self._name, events, self._memory, place.terms)
+    def make_room(self) -> None:
+        """Let the session that was idle longest give way, if there are too many.
 
-    def _make_room(self) -> None:
-        """Let the session that was idle longest give way, if there are too many."""
+        Raises:
+            Overloaded: all are in use.
+        """
         staying = [place for place in self.places if not place.scope.cancel_called]
-        most = MAX_SESSIONS if self._config.url is None else MAX_WEB_SESSIONS
+        most = MAX_SESSIONS if self.config.url is None else MAX_WEB_SESSIONS
         if len(staying) < most:
             return
         now = trio.current_time()
         idle = [each for each in staying if not each.holders and not each.watches.held and each.needed_until <= now]
         if not idle:
-            text = f"{self._name} has {most} sessions, one for each host, and all are in use; try again later"
-            raise Overloaded(text, upstream=self._name)
-        self._retire(min(idle, key=lambda place: place.idle_since))
+            text = f"{self.name} has {most} sessions, one for each host, and all are in use; try again later"
+            raise Overloaded(text, upstream=self.name)
+        self.let_go(min(idle, key=lambda place: place.idle_since))
 
-    def _failure(self, error: HubError | None) -> HubError:
-        """What a call is told whose session could not be opened: an error of its own."""
-        if error is None:
-            text = f"{self._name} was not connected to for this host in time, or is being stopped; try again"
-            return UpstreamUnavailable(text, upstream=self._name)
-        text = f"{self._name} could not be connected to for this host: {error}."
-        if self._config.command is not None:
-            text += ' If it can run only once, set session_mode = "singleton" in its configuration.'
-        kind = UpstreamUnauthorized if isinstance(error, UpstreamUnauthorized) else UpstreamUnavailable
-        return kind(text, upstream=self._name)
+    def expected(self, owner: Tenant | str) -> Place | None:
+        """What is being opened for `owner`."""
+        return self._opening.get(owner)
 
-    async def _welcome(self, place: Place, exchange: Exchange) -> None:
-        """Answer, on behalf of the first call, what a server asks as soon as it is connected (7.1)."""
-        if not _is_welcoming(place.terms):
-            return
-        if place.greeting is None:
-            place.greeting = trio.Event()
-            try:
-                await place.session.welcome(exchange)
-            finally:
-                place.greeting.set()
-                self._ready(place)
-        else:
-            with trio.move_on_after(self._config.timeouts.start):
-                await place.greeting.wait()
+    def expect(self, owner: Tenant | str, place: Place) -> None:
+        """`place` is being opened for `owner`."""
+        self.places[place] = None
+        self._opening[owner] = place
 
-    def _ready(self, place: Place) -> None:
+    def opened(self, place: Place) -> None:
+        """It is open; no call finds it until it is `ready`."""
+        place.want_level(self._level)
+
+    def ready(self, place: Place) -> None:
         """Let calls find it."""
         keys = [key for key, found in self._opening.items() if found is place]
         for key in keys:  # one, or none if it is over or its tenant is gone
@@ -373,61 +254,27 @@ class Pool:
             if isinstance(key, str):
                 self._shared[key] = place
                 if self.sharing in EXCLUSIVE:
-                    self._retire(place)
+                    self.let_go(place)
                 continue
             smaller = self._served.get(key)
             self._served[key] = place
             if smaller is not None and smaller.terms.exclusive:
-                self._retire(smaller)
+                self.let_go(smaller)
         self.moved()
 
-    # --- the life of a session of the pool ----------------------------------------------------------------------------
-
-    async def _keep(self, place: Place) -> None:
-        try:
-            error = await place.run(self._slots, partial(self._opened, place), partial(self._ended, place))
-        finally:
-            del self.places[place]
-        if error is not None and not place.is_open:
-            self._pacing.failed(str(error))
-            self.refused_with = error
-            log.log(self.severity, "%s: no further session could be opened: %s", self._name, error)
-            self._events.note(f"no further session could be opened: {error}")
-        elif error is not None:
-            self._pacing.fell(place.tenant if place.terms.exclusive else place.principal, str(error))
-            log.info("%s: the session of one host ended: %s", self._name, error)
-            self._events.note(f"the session of one host ended: {error}")
-
-    def _opened(self, place: Place, nursery: trio.Nursery) -> None:
-        self._pacing.opened()
-        place.want_level(self._level)
-        nursery.start_soon(self._expire, place)
-        nursery.start_soon(keep_watching, place.session, place.watches, self._events)
-        if not _is_welcoming(place.terms):
-            self._ready(place)
-        log.info("%s: one more session is open, %d in all", self._name, len(self))
-        self._events.note(f"one more session is open, {len(self)} in all")
-
-    async def _expire(self, place: Place) -> None:
-        """Close the session when no call has used it for `timeouts.session_idle`, and nothing is watched over it."""
-        idle_s = self._config.timeouts.session_idle
-        due = trio.current_time() + idle_s
-        while trio.current_time() < due:
-            await trio.sleep_until(due)
-            used = trio.current_time() if place.holders or place.watches.held else place.idle_since
-            due = max(used + idle_s, place.needed_until)
-        self._retire(place)
-
-    def _retire(self, place: Place) -> None:
-        """Give it to no more calls; close it when those that have it are over."""
+    def let_go(self, place: Place) -> None:
+        """Give it to no more calls; it is closed when those that have it are over."""
         self._forget(place)
-        place.retired = True
-        if not place.holders and place.needed_until <= trio.current_time():
-            place.scope.cancel()  # else `_expire` will
+        place.retire()
 
-    def _ended(self, place: Place) -> None:
+    def ended(self, place: Place) -> None:
+        """It is over."""
         self._forget(place)
         self.moved()
+
+    def closed(self, place: Place) -> None:
+        """Nothing is left of it."""
+        del self.places[place]
 
     def _forget(self, place: Place) -> None:
         """Take it out of all tables: it will not be found any more."""
@@ -443,7 +290,7 @@ class Pool:
         """A host is gone: so is what it had for itself, once its calls are over."""
         for place in (self._served.pop(tenant, None), self._opening.get(tenant)):
             if place is not None and place.terms.exclusive:
-                self._retire(place)
+                self.let_go(place)
         for place in self.open_places():
             if place.last == tenant:
                 place.last = None
@@ -470,15 +317,15 @@ class Pool:
     @property
     def is_interactive(self) -> bool:
         """Whether it is remembered that the upstream asks questions."""
-        return self._memory.get(INTERACTIVE, config_key(self._config)) is True
+        return self._memory.get(INTERACTIVE, config_key(self.config)) is True
 
     def asked(self) -> None:
         """It asked a question: from now on every host has a session of its own, if that was left open (16.3)."""
-        if self.sharing is not Sharing.SHARED or self._config.session_mode != "auto":
+        if self.sharing is not Sharing.SHARED or self.config.session_mode != "auto":
             return
         self.sharing = Sharing.INTERACTIVE
-        self._memory.put(INTERACTIVE, config_key(self._config), True)
-        log.info("%s asks its hosts questions: from now on each host has a session of its own", self._name)
+        self._memory.put(INTERACTIVE, config_key(self.config), True)
+        log.info("%s asks its hosts questions: from now on each host has a session of its own", self.name)
         for place in [*([self.main] if self.main else []), *self._shared.values()]:
             last = place.last
             # One whose requests stand alone would be a stranger to its own parked calls there: `attribution.owner`.
@@ -489,13 +336,13 @@ class Pool:
             elif place is self.main:
                 place.missed()
             else:
-                self._retire(place)
+                self.let_go(place)
         self._shared.clear()
         self.moved()
 
     def forget_interactive(self) -> None:
         """Take back what `asked` did: hosts without a session share the main one again."""
-        self._memory.put(INTERACTIVE, config_key(self._config), None)
+        self._memory.put(INTERACTIVE, config_key(self.config), None)
         if self.sharing is Sharing.INTERACTIVE:
             self.sharing = Sharing.SHARED
             for place in self.open_places():

@@ -63,6 +63,11 @@ def terms_of(config: UpstreamConfig, capabilities: Mapping[str, Raw] | None = No
     )
 
 
+def is_welcoming(terms: Terms) -> bool:
+    """Whether a host is introduced before its first operation: it has roots, which a server may want to know."""
+    return terms.exclusive and "roots" in terms.capabilities and terms.roots is None
+
+
 def union(some: Mapping[str, Raw], more: Mapping[str, Raw]) -> dict[str, Raw]:
     """What one or the other declares, objects within objects included."""
     return {**some, **more, **{name: _both(some[name], more[name]) for name in some.keys() & more.keys()}}

@@ -25,7 +25,8 @@ from upstreams.journal import Journals
 from upstreams.keeper import Keeper
 from upstreams.last_known import LastKnown
 from upstreams.lifecycle import State
-from upstreams.pool import Memory, Opener
+from upstreams.openings import Opener
+from upstreams.pool import Memory
 from upstreams.probe import config_key
 from upstreams.session import open_session
 from upstreams.upstream import Upstream

@@ -5,12 +5,15 @@
     standing        whether it is there, and if not, why and until when
     offered         what it offers
     heard           what its sessions say that belongs to no call
-    pool, elders    its sessions, and whose they are; finder: how a call comes by one
+    pool, openings  its sessions, whose they are, and how they come about
+    elders          those of another era than its main one
+    finder          how a call comes by one
     holdings        what hosts watch
 
 State is changed by sync methods only, which the supervisor's task of this upstream calls; everybody else reads.
 """
 
+import logging
 from collections.abc import Callable
 from contextlib import suppress
 from math import inf
@@ -43,8 +46,9 @@ from upstreams.journal import Journal
 from upstreams.lifecycle import Event, State
 from upstreams.offered import Offered
 from upstreams.onlooker import Onlooker, Onlooking
+from upstreams.openings import Opener, Openings
 from upstreams.place import Place
-from upstreams.pool import Memory, Opener, Pool
+from upstreams.pool import Memory, Pool
 from upstreams.rereading import Reading
 from upstreams.session import CallTimeouts
 from upstreams.standing import Standing
@@ -74,18 +78,19 @@ class Upstream:
         chronicle = self.standing.chronicle
         self.heard = Heard(name, chronicle, self.offered, on_asked=self._asked, on_ended=self.lost, onlooker=looks)
 
-        def make_pool(of: UpstreamConfig) -> Pool:
-            return Pool(name, of, self.heard, memory, open_session, slots)
+        def make(of: UpstreamConfig, severity: int) -> Openings:
+            pool = Pool(name, of, memory)
+            return Openings(pool, self.heard, memory, open_session, slots, onlooker=looks, severity=severity)
 
-        self.pool = make_pool(config)
-        self.elders = Elders(name, config, memory, make_pool)
+        self.openings = make(config, logging.WARNING)
+        self.pool = self.openings.pool
+        self.elders = Elders(name, config, memory, make)
         self.pools = self.pool, self.elders.pool
         """Where all sessions are."""
-        self.finder = Finder(name, self.standing, self.pool, self.elders, config.timeouts.start)
+        self.finder = Finder(name, self.standing, self.openings, self.elders, config.timeouts.start)
         self.holdings = Holdings(name, self.finder)
         for pool in self.pools:
             pool.moved = self.holdings.settle
-            pool.onlooker = looks
         self.in_flight = 0
         self.adjusted = Flag()
         """It may have to be stopped earlier or later than it seemed: settings changed, or what it offers is known."""
