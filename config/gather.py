@@ -10,9 +10,8 @@ A main file that is a host's own stands alone: what lies beside it is the host's
 in the order of their names; names that begin with a dot, and suffixes that are not ours, do not count.
 """
 
-import glob
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from itertools import islice
 from pathlib import Path
 from typing import Final
@@ -23,6 +22,7 @@ from config.document import SUFFIXES
 from config.errors import ConfigError
 from config.load import Layer, Source, find_config, read_source, resolved_settings
 from config.paths import config_file
+from config.patterns import expand, read_pattern
 from config.source import Findings, refuse_foreign
 from config.variables import Unresolved, Variables
 
@@ -43,6 +43,8 @@ class Gathered(Struct, frozen=True, kw_only=True):
     """Those, and the main file if it is missing."""
     directories: tuple[Path, ...]
     """In which new files count, whether they exist or not."""
+    places: tuple[Path, ...]
+    """Those of them that are named, and not only found: `upstreams.d`, and where a pattern begins."""
     findings: Findings
     """About no single file."""
 
@@ -57,11 +59,12 @@ def gather(named: Path | None, environ: Mapping[str, str], texts: Mapping[Path, 
         environ = _with_own(environ, file, findings)
     main = read_source(path, Layer.USER, environ, is_main=True, text=texts.get(path)) if found else None
     sources = [] if main is None else [main]
-    directories: list[Path] = []
+    directories: dict[Path, None] = {}
+    places: list[Path] = []
     if main is None or not main.is_dialect:
-        user, directories = _of_user(path, main, findings)
-        imported = _within(path.parent / IMPORTED, findings)
-        directories.append(path.parent / IMPORTED)
+        places = [path.parent / DROP_INS, path.parent / IMPORTED]
+        user = [*_within(places[0], findings), *_included_by(main, directories, places)]
+        imported = _within(places[1], findings)
         seen = {path}
         for each, layer in ((user, Layer.USER), (imported, Layer.IMPORTED)):
             fresh = [file for file in dict.fromkeys(each) if file not in seen]
@@ -71,7 +74,8 @@ def gather(named: Path | None, environ: Mapping[str, str], texts: Mapping[Path, 
         main=main,
         sources=tuple(sources),
         files=tuple(dict.fromkeys([path, *(source.path for source in sources), *own])),
-        directories=tuple(dict.fromkeys(directories)),
+        directories=tuple(dict.fromkeys((*places, *directories))),
+        places=tuple(dict.fromkeys(places)),
         findings=findings,
     )
 
@@ -106,16 +110,15 @@ def _with_own(environ: Mapping[str, str], path: Path, findings: Findings) -> Map
     return environ
 
 
-def _of_user(path: Path, main: Source | None, findings: Findings) -> tuple[list[Path], list[Path]]:
-    """Drop-in files and what the main file includes; and the directories in which there may be more."""
-    files = _within(path.parent / DROP_INS, findings)
-    directories = [path.parent / DROP_INS]
-    patterns = main.settings.get("include") if main is not None else None
-    if main is not None and isinstance(patterns, list):
-        for pattern in patterns:
-            if isinstance(pattern, str):  # else it is refused later
-                files += _included(pattern, main, directories)
-    return files, directories
+def _included_by(main: Source | None, directories: dict[Path, None], places: list[Path]) -> list[Path]:
+    """What the main file includes; `directories` gets those where more may come, `places` where a pattern begins."""
+    files: list[Path] = []
+    texts = main.settings.get("include") if main is not None else None
+    if main is not None and isinstance(texts, list):
+        for text in texts:
+            if isinstance(text, str):  # else it is refused later
+                files += _included(text, main, directories, places)
+    return files
 
 
 def _within(directory: Path, findings: Findings) -> list[Path]:
@@ -130,24 +133,18 @@ def _within(directory: Path, findings: Findings) -> list[Path]:
     return [directory / name for name in names if not name.startswith(".") and name.endswith(SUFFIXES)]
 
 
-def _included(pattern: str, main: Source, directories: list[Path]) -> list[Path]:
-    """What a path or pattern leads to; `directories` gets those where more may come."""
-    whole = os.path.normpath(main.path.parent / os.path.expanduser(pattern))
-    if not glob.has_magic(whole):
-        return [Path(whole)]
-    directories.extend(Path(each) for each in _parents(whole))
-    found = list(islice(glob.iglob(whole, recursive=True), MAX_FILES + 1))
-    if len(found) > MAX_FILES:
-        main.findings.wrong(("include",), f'"{pattern}" matches more than {MAX_FILES} files; write a narrower one')
+def _included(text: str, main: Source, directories: dict[Path, None], places: list[Path]) -> list[Path]:
+    if "\0" in text:
+        main.findings.wrong(("include",), "holds a NUL character, which no path has")
         return []
-    return sorted(Path(each) for each in found if each.endswith(SUFFIXES) and not os.path.isdir(each))
-
-
-def _parents(pattern: str) -> Iterator[str]:
-    """The directories in which something could come to match: each level from the first that is not fixed."""
-    parts = pattern.split("/")
-    first = next(at for at, part in enumerate(parts) if glob.has_magic(part))
-    yield "/".join(parts[:first]) or "/"
-    for length in range(first + 1, len(parts)):
-        matching = glob.iglob("/".join(parts[:length]), recursive=True)
-        yield from (each.rstrip("/") for each in islice(matching, MAX_FILES) if os.path.isdir(each))
+    pattern = read_pattern(text, main.path.parent)
+    if not pattern.parts:
+        return [pattern.base]
+    places.append(pattern.base)
+    matches, more = expand(pattern)
+    directories |= dict.fromkeys(islice(more, MAX_FILES))
+    found = list(islice(matches, MAX_FILES + 1))
+    if len(found) > MAX_FILES:
+        main.findings.wrong(("include",), f'"{text}" matches more than {MAX_FILES} files; write a narrower one')
+        return []
+    return sorted(found)

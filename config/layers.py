@@ -49,6 +49,8 @@ class Loaded(Struct, frozen=True, kw_only=True):
     """What was read, and what would be if it were there: a change of any of these may change `config`."""
     directories: tuple[Path, ...] = ()
     """In which new files count, too, whether they exist or not."""
+    places: tuple[Path, ...] = ()
+    """Those of them that are named, and not only found: to remove one of these is no way to remove a server."""
     origins: Mapping[Keys, Origin] = {}
     """By keys such as ("listen",), ("upstreams", "a"), ("upstreams", "a", "env", "TOKEN"); defaults have none."""
     warnings: tuple[Remark, ...] = ()
@@ -90,6 +92,7 @@ def loaded(gathered: Gathered) -> Loaded:
         config=config,
         files=files,
         directories=gathered.directories,
+        places=gathered.places,
         origins=origins,
         warnings=warnings,
         sources=tuple(source.path for source in gathered.sources),

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
+from config.document import SUFFIXES
 from config.source import MAX_BYTES, read_plain
 
 if TYPE_CHECKING:
@@ -34,7 +35,6 @@ DEBOUNCE_MS: Final = 250
 POLL_S: Final = 30.0
 POLL_ALONE_S: Final = 2.0
 """If nothing can be watched."""
-SUFFIXES: Final = (".toml", ".json", ".jsonc")
 MAX_LINKS: Final = 40
 
 Lookouts = dict[str, tuple[int, int]]
@@ -112,7 +112,7 @@ def _open(lookouts: Lookouts) -> "RustNotify | None":
 
     try:
         return RustNotify([*lookouts], False, False, 0, False, True)
-    except OSError as error:  # too many watches of this user, say
+    except (OSError, UnicodeEncodeError) as error:  # too many watches of this user, say, or a name that is not UTF-8
         log.warning("cannot watch configuration files (%s); they are looked at every %g s", error, POLL_ALONE_S)
         return None
 
@@ -128,6 +128,7 @@ def _inspect(files: Iterable[Path], directories: Iterable[Path]) -> tuple[bytes,
         digest.update(os.fsencode(path) + b"\0" + _content(path))
         _look_out(path, found)
     for directory in directories:
+        digest.update(b"\0".join(_below(directory)))
         _look_out(directory / "any", found)
     return digest.digest(), {path: key for path in sorted(found) if (key := _key(path)) is not None}
 
@@ -135,6 +136,15 @@ def _inspect(files: Iterable[Path], directories: Iterable[Path]) -> tuple[bytes,
 def _entries(directory: Path) -> list[Path]:
     try:
         return [directory / name for name in sorted(os.listdir(directory)) if name.endswith(SUFFIXES)]
+    except OSError:
+        return []
+
+
+def _below(directory: Path) -> list[bytes]:
+    """The directories in a directory: with a new one a pattern may lead to more files."""
+    try:
+        with os.scandir(os.fsencode(directory)) as entries:
+            return sorted(entry.name for entry in entries if entry.is_dir() and not entry.name.startswith(b"."))
     except OSError:
         return []
 

@@ -90,7 +90,7 @@ class Reloader:
         self.problem: str | None = None
         self._loaded = first
         self._loaded_at = wall()
-        self._there = {path for path in first.directories if path.is_dir()}
+        self._there = {path for path in first.places if path.is_dir()}
         self._read = read
         self._apply = apply
         self._pending = pending
@@ -204,7 +204,7 @@ class Reloader:
         self.problem = None
         self._loaded = loaded
         self._loaded_at = self._wall()
-        self._there = {path for path in loaded.directories if path.is_dir()}
+        self._there = {path for path in loaded.places if path.is_dir()}
         self._watcher.aim(loaded.files, loaded.directories)
         warnings = tuple(str(warning) for warning in loaded.warnings)
         last, self._last = self._last, str(found) if found else self._last

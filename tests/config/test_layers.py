@@ -135,6 +135,47 @@ def test_a_pattern_that_matches_too_much(write, tmp_path, monkeypatch):
     assert text.startswith('hubd.toml, line 1: include: "*.json" matches more than 2 files')
 
 
+def test_the_name_of_its_own_directory_is_no_pattern(write, tmp_path, monkeypatch):
+    here = tmp_path / "a [b] *"
+    monkeypatch.setenv("HOME", str(here / "home"))
+    write("a [b] */hubd.toml", 'include = ["more.toml", "x/*.toml", "~/one.json", "../c?.toml", "x/../d.toml"]\n')
+    for name in ("more.toml", "x/y.toml", "home/one.json", "../c1.toml", "d.toml"):
+        entry = Path(name).stem
+        is_json = name.endswith("json")
+        text = f'{{"{entry}": {{"command": "x"}}}}' if is_json else f'[upstreams.{entry}]\ncommand = "x"\n'
+        write(f"a [b] */{name}", text)
+    loaded = read(here)
+    assert list(loaded.config.upstreams) == ["more", "y", "one", "c1", "d"]
+    assert loaded.places == (here / "upstreams.d", here / "imported", here / "x", tmp_path)
+
+
+def test_links_that_lead_back_do_no_harm(write, tmp_path):
+    write("hubd.toml", 'include = ["tree/**/*.toml"]\n')
+    write("tree/x/a.toml", '[upstreams.a]\ncommand = "x"\n')
+    write("elsewhere/deep/b.toml", '[upstreams.b]\ncommand = "x"\n')
+    write("tree/.hidden/c.toml", "broken [")
+    for name, target in (("self", "."), ("again", "."), ("x/up", ".."), ("there", "../elsewhere"), ("gone", "nowhere")):
+        (tmp_path / "tree" / name).symlink_to(target)
+    loaded = read(tmp_path)
+    assert [str(path.relative_to(tmp_path)) for path in loaded.sources[1:]] == [
+        "tree/there/deep/b.toml",
+        "tree/x/a.toml",
+    ]
+
+
+def test_a_pattern_for_any_depth_alone_means_all_files(write, tmp_path):
+    write("hubd.toml", 'include = ["tree/**"]\n')
+    write("tree/a.toml", '[upstreams.a]\ncommand = "x"\n')
+    write("tree/x/y/b.json", '{"b": {"command": "x"}}')
+    write("tree/x/README", "nothing")
+    assert list(read(tmp_path).config.upstreams) == ["a", "b"]
+
+
+def test_an_include_that_is_no_path(write, tmp_path):
+    write("hubd.toml", 'include = ["a\\u0000b.toml", "a\\u0000*"]\n')
+    assert refusal(tmp_path) == ["hubd.toml, line 1: include: holds a NUL character, which no path has"] * 2
+
+
 def test_only_the_main_file_speaks_for_the_hub(write, tmp_path):
     write("hubd.toml", 'listen = "127.0.0.1:1"\n')
     write("upstreams.d/a.toml", 'auth = "none"\nunheard = 1\n[upstreams.a]\ncommand = "x"\n')

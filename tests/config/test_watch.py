@@ -113,6 +113,29 @@ async def test_every_way_to_save_is_noticed_and_so_is_the_next(place, way):
 
 
 @pytest.mark.covers("F-C-04")
+async def test_new_files_of_every_kind_and_new_directories_count(place):
+    """A pattern may lead to what will be in a new directory."""
+    async with watching(directories=[place]) as eye:
+        for name in ("a.toml", "b.json", "c.yaml", "d.yml"):
+            (place / name).write_text("new")
+            await eye.sees()
+        (place / "x").mkdir()
+        await eye.sees()
+        (place / "notes.txt").write_text("new")
+        (place / ".hidden").mkdir()
+        await eye.sees_nothing()
+
+
+@pytest.mark.covers("F-C-04")
+async def test_a_directory_whose_name_is_not_utf_8_is_looked_at_now_and_then(tmp_path):
+    place = tmp_path / "caf\udce9"
+    place.mkdir()
+    async with watching(place / "hubd.toml") as eye:
+        (place / "hubd.toml").write_text("one")
+        await eye.sees()
+
+
+@pytest.mark.covers("F-C-04")
 async def test_links_are_followed_as_kubernetes_swaps_them(place):
     file = place / "hubd.toml"
     file.unlink()
