@@ -24,6 +24,7 @@ SECONDS: Final = ("startup_grace_s", "drain_s", "park_ttl_s", "park_total_s", "s
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _HEADER_VALUE = re.compile(r"[^\x00-\x08\x0a-\x1f\x7f]*")
 _FILE_URI = re.compile(r"file://(localhost)?/[!-~]*")
+_NO_TEXT: Final = "is no text: it holds what is not UTF-8, from a variable or a directory's name perhaps"
 _ENV_NAME = re.compile(r"[^=\x00]+")
 
 
@@ -137,6 +138,7 @@ def problems_of_upstream(upstream: UpstreamConfig) -> Iterator[Problem]:
         text = "an upstream has either `command` (a program to start) or `url` (a server to reach)"
         yield Problem((), f"{text}, {'not both' if upstream.url else 'and here is neither'}")
         return
+    yield from _check_text(upstream)
     if upstream.disabled:  # its variables were not looked up, so its values mean little
         return
     if upstream.command is not None:
@@ -161,6 +163,26 @@ def doubts_of_upstream(upstream: UpstreamConfig) -> Iterator[Problem]:
     if rest and "/" not in program and not upstream.disabled:
         text = f'is started as one program whose name holds spaces; if these are arguments, write command = "{program}"'
         yield Problem(("command",), f"{text} and args = [...]")
+
+
+def _check_text(upstream: UpstreamConfig) -> Iterator[Problem]:
+    """Half a character in JSON (`\\ud800`), or bytes of a variable or of a directory's name, which are no text."""
+    values = [(name, getattr(upstream, name) or "") for name in ("command", "cwd", "url")]
+    for name, value in (*values, *_each("args", upstream.args)):
+        if not _is_text(value):
+            yield Problem((name,), _NO_TEXT)
+    for setting in ("env", "headers"):
+        for name, secret in getattr(upstream, setting).items():
+            if not _is_text(name + secret.reveal()):
+                yield Problem((setting, name), _NO_TEXT)
+
+
+def _is_text(value: str) -> bool:
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _check_command(upstream: UpstreamConfig, command: str) -> Iterator[Problem]:

@@ -16,6 +16,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Final, Protocol
 
+import msgspec
 import trio
 from msgspec import Raw
 
@@ -179,7 +180,7 @@ def _send(channel: LineChannel, message: bytes) -> None:
 
 
 async def _status(params: dict[str, Raw], controls: Controls) -> Reply:
-    return Result(raw(await controls.status()))
+    return Result(_told(await controls.status()))
 
 
 async def _tools(params: dict[str, Raw], controls: Controls) -> Reply:
@@ -219,12 +220,30 @@ async def _restart(params: dict[str, Raw], controls: Controls) -> Reply:
 
 
 async def _reload(params: dict[str, Raw], controls: Controls) -> Reply:
-    return Result(raw(await controls.reload()))
+    return Result(_told(await controls.reload()))
 
 
 async def _stop(params: dict[str, Raw], controls: Controls) -> Reply:
     await controls.stop()
     return Result(EMPTY)
+
+
+def _told(value: object) -> Raw:
+    """As JSON, with what is no text escaped: names of files need not be UTF-8."""
+    try:
+        return raw(value)
+    except UnicodeEncodeError:
+        return raw(_text(msgspec.to_builtins(value, str_keys=True)))
+
+
+def _text(value: object) -> object:
+    if isinstance(value, str):
+        return value.encode(errors="backslashreplace").decode()
+    if isinstance(value, dict):
+        return {_text(key): _text(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_text(each) for each in value]
+    return value
 
 
 async def _logs(request: Request, channel: LineChannel, controls: Controls) -> None:

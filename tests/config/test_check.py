@@ -3,7 +3,7 @@
 import pytest
 
 from config.check import check_hub, doubts_of_upstream, is_loopback, problems_of_upstream
-from config.schema import HubConfig, Timeouts, UpstreamConfig
+from config.schema import HubConfig, Secret, Timeouts, UpstreamConfig
 from config.source import Problem
 
 
@@ -86,3 +86,20 @@ def test_a_command_that_holds_its_arguments(command, is_doubtful):
     upstream = UpstreamConfig(command=command)
     assert ['command = "npx"' in str(doubt) for doubt in doubts_of_upstream(upstream)] == [True] * is_doubtful
     assert list(doubts_of_upstream(UpstreamConfig(command=command, disabled=True))) == []
+
+
+@pytest.mark.covers("F-C-02")
+@pytest.mark.parametrize(
+    ("settings", "keys"),
+    [
+        ({"command": "\ud800"}, ("command",)),
+        ({"command": "x", "args": ("caf\udce9",)}, ("args",)),
+        ({"command": "x", "cwd": "/caf\udce9", "disabled": True}, ("cwd",)),
+        ({"command": "x", "env": {"A": Secret("\udcff")}}, ("env", "A")),
+        ({"url": "http://h/", "headers": {"A": Secret("\udcff")}, "disabled": True}, ("headers", "A")),
+    ],
+)
+def test_what_is_not_utf_8_is_refused(settings, keys):
+    [problem] = problems_of_upstream(UpstreamConfig(**settings))
+    assert problem.keys == keys
+    assert "UTF-8" in str(problem)

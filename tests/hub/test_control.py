@@ -48,6 +48,20 @@ async def test_every_method(tmp_path):
         assert not controls.stopped.is_set()
 
 
+async def test_names_of_files_need_not_be_utf_8(tmp_path):
+    async with serving(tmp_path / "c") as controls:
+
+        async def status():
+            return {"config": {"files": ("/caf\udce9/hubd.toml",), "caf\udce9": 1}}
+
+        controls.status = controls.reload = status
+        for method in (ControlClient.status, ControlClient.reload):
+            assert (await in_thread(tmp_path / "c", method))["config"] == {
+                "files": ["/caf\\udce9/hubd.toml"],
+                "caf\\udce9": 1,
+            }
+
+
 async def test_several_requests_on_one_connection(tmp_path):
     async with serving(tmp_path / "c"):
         found = await in_thread(
