@@ -10,6 +10,7 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
+from cache.scripts import AT_CHARS
 from cache.vault import Vault
 
 BEAT_S: Final = 1.0
@@ -29,6 +30,14 @@ class Message(Struct, frozen=True, array_like=True):
     """What became stale; None: nothing, the hub only is there."""
     uris: tuple[str, ...] | None = None
     """Which resources of it; None: all."""
+
+
+class News(Struct, frozen=True):
+    """What became stale, as another hub says, and when, in microseconds of the store's clock."""
+
+    source: str
+    uris: tuple[str, ...] | None
+    at: int
 
 
 class Bus:
@@ -71,9 +80,10 @@ class Bus:
         self._said += 1
         return self._vault.seal(self.channel, msgspec.msgpack.encode(Message(self._me, self._said, source, uris)))
 
-    def hear(self, sealed: bytes, now: float) -> Message | None:
-        """What another hub says is stale; None: nothing, or nothing new."""
-        body = self._vault.open(self.channel, sealed)
+    def hear(self, heard: bytes, now: float) -> News | None:
+        """What another hub says is stale; None: nothing, or nothing new. Behind each message is the store's time."""
+        at = heard[-AT_CHARS:]
+        body = self._vault.open(self.channel, heard[:-AT_CHARS]) if at.isdigit() else None
         if body is None:
             self.foreign += 1
             return None
@@ -85,7 +95,7 @@ class Bus:
         if len(self._hubs) > 100:  # hubs that come and go
             self._hubs = {hub: at for hub, at in self._hubs.items() if now - at < ABSENT_S}
         if message.hub != self._me:
-            return message if message.source is not None else None
+            return News(message.source, message.uris, int(at)) if message.source is not None else None
         if message.number > self._heard:
             self._heard, self._heard_at = message.number, now
         return None

@@ -7,15 +7,16 @@ Nothing here is mended in place: whatever goes wrong ends the link, and the next
 """
 
 import importlib
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import trio
 
 from cache.address import Address
-from cache.bus import BEAT_S, Bus
-from cache.scripts import MAX_VOIDED, Layout, Refused, look_for, voiding
+from cache.bus import BEAT_S, Bus, News
+from cache.changes import Changes
+from cache.scripts import MAX_VOIDED, Layout, Refused, look_for, saying, time_of, voiding
 from cache.shared import Unreachable
 from cache.standing import Standing
 from cache.unwritten import Unwritten
@@ -31,6 +32,8 @@ HURRY_S: Final = 2.0
 """The longest pause while others may find what this hub knows to be stale."""
 GREETING_S: Final = 3.0
 """How long the first answers may take; from then on the hub must hear itself (`cache.bus`)."""
+LEAP_S: Final = 1.0
+"""How much later the store's clock may be than expected: what is said to have happened then makes all before it old."""
 STEADY_S: Final = 10.0
 """After a link that lived so long, the pauses begin anew."""
 
@@ -47,10 +50,13 @@ class Membership:
         self.on_stale: Callable[[str, str | None], None] = lambda source, uri: None
         self.on_unvouched: Callable[[], None] = lambda: None
         self.bus = Bus(vault)
+        self.changes = Changes()
+        """What others may put back, and this hub knows to be stale."""
         self._address = address
         self._vault = vault
         self._clock = clock
         self._vouched = False
+        self._ahead_us = 0
         self._rung = trio.Event()
         self._written = trio.Event()
 
@@ -61,6 +67,10 @@ class Membership:
     def vouched(self) -> bool:
         """Whether what hubs invalidate reaches this one now, and what it invalidates reaches them."""
         return self._vouched and not self.bus.is_deaf(self._clock())
+
+    def store_us(self) -> int:
+        """What the store's clock says now, in microseconds, or a moment later; only while there is a link."""
+        return int(self._clock() * 1e6) + self._ahead_us
 
     def invalidate(self, source: str, uri: str | None) -> None:
         """Have it written, and said, as soon as there is a link."""
@@ -124,16 +134,30 @@ class Membership:
         except Refused as error:
             if error.code not in ("OOM", "MISCONF"):
                 raise
+        self.changes.begin(await self._look_at_clock(link.ask(b"TIME")))
 
-    def _hear(self, link: "Link", sealed: bytes) -> None:
+    async def _look_at_clock(self, asking: Awaitable[object]) -> int:
+        """The store's time, by an answer that tells it. Raises: Unreachable."""
+        began_us = int(self._clock() * 1e6)
+        at = time_of(await asking)
+        self._ahead_us = at - began_us
+        return at
+
+    def _hear(self, link: "Link", heard: bytes) -> None:
         foreign = self.bus.foreign
-        message = self.bus.hear(sealed, self._clock())
+        news = self.bus.hear(heard, self._clock())
         if self.bus.foreign > foreign:
             self.standing.found_altered()
-        if message is not None and message.source is not None:
-            for uri in message.uris if message.uris is not None else (None,):
-                self.on_stale(message.source, uri)
+        if news is not None:
+            self._note(link, news)
         self._vouch(link)
+
+    def _note(self, link: "Link", news: News) -> None:
+        if news.at > self.store_us() + LEAP_S * 1e6:
+            link.fail("its clock has leapt, or somebody else says again what hubs said")
+        for uri in news.uris if news.uris is not None else (None,):
+            self.changes.add(news.source, () if uri is None else self.layout.voids(uri), news.at)
+            self.on_stale(news.source, uri)
 
     def _vouch(self, link: "Link") -> None:
         if self._vouched or link is not self.link or self.unwritten or not self.bus.is_proven:
@@ -153,7 +177,7 @@ class Membership:
             at = self._clock()
             with trio.move_on_after(BEAT_S):
                 try:
-                    await link.ask(b"PUBLISH", self.bus.channel, self.bus.say())
+                    await self._look_at_clock(link.ask(*saying(self.bus.channel, self.bus.say())))
                 except Unreachable as error:
                     return link.fail(str(error))
             await trio.sleep(max(0.0, at + BEAT_S - self._clock()))
@@ -177,13 +201,15 @@ class Membership:
 
     async def _write_taken(self, link: "Link", taken: dict[str, set[str] | None]) -> None:
         """Raises: Unreachable; then it may have been written or not."""
-        commands = []
+        commands, voided = [], []
         for source, uris in taken.items():
             fields = dict.fromkeys(field for uri in uris or () for field in self.layout.voids(uri))
             if len(fields) > MAX_VOIDED:
                 fields, uris = {}, None
             said = self.bus.say(source, None if uris is None else tuple(sorted(uris)))
             commands.append(voiding(self.layout.tokens(source), fields, self.bus.channel, said))
-        for answer in await link.ask_all(commands):
+            voided.append((source, fields))
+        for (source, fields), answer in zip(voided, await link.ask_all(commands), strict=True):
             if isinstance(answer, Exception):
                 raise Unreachable(f"what became stale cannot be written: {answer}")
+            self.changes.add(source, fields, time_of(answer))

@@ -4,7 +4,8 @@ Nothing in it may not be lost, and nothing in it is believed. Here is what is as
 in `cache.directory`, what hubs tell each other of themselves. `cache.scripts` says how things lie there and what
 invalidates them, `cache.vault` seals them, `cache.address` says where the server is, `cache.link` holds connections to
 it, `cache.bus` is what hubs tell each other, `cache.membership` keeps all that alive and writes what is
-`cache.unwritten`, `cache.standing` decides whether the server is fast enough to be asked.
+`cache.unwritten`, `cache.changes` is what a hub knows to be old though the store may say otherwise, `cache.standing`
+decides whether the server is fast enough to be asked.
 """
 
 import secrets
@@ -21,7 +22,7 @@ from cache.address import address_of, require_client
 from cache.directory import RedisDirectory
 from cache.facts import StoreFacts
 from cache.membership import Membership
-from cache.scripts import HASH_TTL_S, Refused, look_for
+from cache.scripts import HASH_TTL_S, Refused, look_for, time_of
 from cache.shared import Ticket, Unreachable
 from cache.subject import EVERYONE, Entry
 from cache.vault import OVERHEAD_BYTES, Vault
@@ -44,6 +45,8 @@ class _Head(Struct, frozen=True, array_like=True):
     fresh_until: float | None
     """None: as long as it is observed."""
     stale_until: float
+    read_at: int
+    """When the ticket was issued that it was read under, in microseconds."""
 
 
 class _Look:
@@ -124,11 +127,15 @@ class RedisStore:
             return None, None
         try:
             stamp, seconds, microseconds, *values = found
-            ticket = Ticket(stamp.decode("ascii"), int(seconds) + int(microseconds) / 1e6 - self._clock())
-        except (TypeError, ValueError, AttributeError):
+            read_at = time_of([seconds, microseconds])
+            ticket = Ticket(stamp.decode("ascii"), read_at / 1e6 - self._clock(), read_at)
+        except (TypeError, ValueError, AttributeError, Unreachable):
             self._standing.found_altered()
             return None, None
-        entries = [self._opened(name + ticket.stamp, value, ticket) for name, value in zip(names, values, strict=False)]
+        entries = [
+            self._opened(name + ticket.stamp, value, ticket, source, fields)
+            for name, value in zip(names, values, strict=False)
+        ]
         return max(filter(None, entries), key=lambda entry: entry.fresh_until, default=None), ticket
 
     async def put(self, ticket: Ticket, source: str, uri: str, owner: str, entry: Entry, abilities: str = "") -> None:
@@ -140,7 +147,9 @@ class RedisStore:
             self._standing.dropped += 1
             return
         fresh_until = None if entry.fresh_until == inf else entry.fresh_until + ticket.ahead_s
-        head = _Head(entry.version, entry.public, entry.observed, fresh_until, stale_until + ticket.ahead_s)
+        head = _Head(
+            entry.version, entry.public, entry.observed, fresh_until, stale_until + ticket.ahead_s, ticket.read_at
+        )
         name = self._member.layout.entry(source, uri, owner, abilities) + ticket.stamp
         sealed = self._vault.seal(name, msgspec.json.encode(head) + b"\n" + bytes(entry.value))
         try:
@@ -179,8 +188,8 @@ class RedisStore:
         else:
             self._standing.refused(error.code, error.text, self._clock())
 
-    def _opened(self, name: str, value: object, ticket: Ticket) -> Entry | None:
-        """What is kept under `name`, its times those of this hub."""
+    def _opened(self, name: str, value: object, ticket: Ticket, source: str, fields: list[str]) -> Entry | None:
+        """What is kept under `name`, its times those of this hub; None: nothing that it may believe."""
         if value is None:
             return None
         opened = self._vault.open(name, value) if isinstance(value, bytes) else None
@@ -194,6 +203,12 @@ class RedisStore:
             return None
         if max(head.fresh_until or 0.0, head.stale_until) <= self._clock() + ticket.ahead_s:
             return None  # it is gone by itself then, unless somebody has put it back
+        changes = self._member.changes
+        if head.read_at > ticket.read_at or not changes.knows(source, head.read_at):
+            return None
+        if changes.concern(source, fields, head.read_at):  # nothing leads there but tokens that somebody has put back
+            self._standing.found_altered()
+            return None
         fresh_until = inf if head.fresh_until is None else head.fresh_until - ticket.ahead_s
         return Entry(
             Raw(body), head.version, head.public, fresh_until, head.stale_until - ticket.ahead_s, head.observed

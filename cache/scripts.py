@@ -5,6 +5,7 @@ Each source has one hash of tokens, random texts: `*` for all of it; for each UR
 tokens of `*`, of `s` of itself and of `d` of all that it is a part of, at the moment before it was read. To invalidate
 is to delete tokens: nobody finds what was named by them any more, and a reading that was under way puts its result
 where nobody looks. So it also is when Redis evicts or loses the tokens, and deleting is allowed when it is full.
+Somebody may put deleted tokens back: `cache.changes` is against that.
 
 All names begin with the namespace of the hubs' key and the id of this run of the server: what a restored snapshot
 brings back is found by nobody.
@@ -71,17 +72,23 @@ return found
 of two entries without stamp ("": none), then fields. Returns the stamp, the server's time in seconds and microseconds,
 and two values: bytes, false for none, -1 for what cannot be one. An error: a missing token could not be made."""
 
-VOID: Final = b"""
+SAY: Final = b"""
 if #ARGV > 2 then
     redis.call('HDEL', KEYS[1], unpack(ARGV, 3))
-else
+elseif #KEYS > 0 then
     redis.call('UNLINK', KEYS[1])
 end
-return redis.call('PUBLISH', ARGV[1], ARGV[2])
+local time = redis.call('TIME')
+local at = string.format('%010d%06d', time[1], time[2])
+redis.call('PUBLISH', ARGV[1], ARGV[2] .. at)
+return at
 """
-"""KEYS: the hash. ARGV: the channel, the message, then the fields to delete; none: all. Returns how many listen.
+"""KEYS: the hash, if something became stale. ARGV: the channel, the message, then the fields to delete; none: all.
+Returns the server's time, which hubs also hear behind the message: `AT_CHARS` digits, microseconds.
 
 It is no transaction (MULTI): a server that is full refuses all that is said in one, but lets scripts delete."""
+
+AT_CHARS: Final = 16
 
 SWAP: Final = b"""
 local now = redis.call('GET', KEYS[1])
@@ -102,9 +109,27 @@ class Refused(Unreachable):
         self.text = text
 
 
+def saying(channel: str, message: bytes) -> list[bytes | str | int]:
+    """The command for `SAY` alone."""
+    return [b"EVAL", SAY, 0, channel, message]
+
+
 def voiding(hash: str, fields: Iterable[str], channel: str, message: bytes) -> list[bytes | str | int]:
-    """The command for `VOID`."""
-    return [b"EVAL", VOID, 1, hash, channel, message, *fields]
+    """The command for `SAY`, and for deleting tokens."""
+    return [b"EVAL", SAY, 1, hash, channel, message, *fields]
+
+
+def time_of(answer: object) -> int:
+    """The server's time as `SAY` or `TIME` answers, in microseconds. Raises: Unreachable."""
+    try:
+        if isinstance(answer, list):
+            seconds, microseconds = answer
+            return int(seconds) * 1_000_000 + int(microseconds)
+        if isinstance(answer, bytes) and len(answer) == AT_CHARS and answer.isdigit():
+            return int(answer)
+    except (TypeError, ValueError):
+        pass
+    raise Unreachable("it does not say what time it is")
 
 
 def look_for(hash: str, fields: list[str], names: list[str], token: str, max_bytes: int) -> list[bytes | str | int]:

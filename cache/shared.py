@@ -25,6 +25,8 @@ class Ticket(Struct, frozen=True):
     stamp: str
     ahead_s: float = 0.0
     """By how much the store's clock is ahead of this hub's."""
+    read_at: int = 0
+    """When it was issued, in microseconds of the store's clock."""
 
 
 class Shared(Protocol):

@@ -24,7 +24,6 @@ class Vault:
 
     def __init__(self, key: bytes) -> None:
         self._names = _derived(key, b"names")
-        self._nonces = _derived(key, b"nonces")
         self._values = _derived(key, b"values")
         self.namespace = _derived(key, b"namespace").hex()[:16]
         """What hubs of this key, and no others, have in common. No secret."""
@@ -42,12 +41,8 @@ class Vault:
 
     def seal(self, name: str, value: bytes) -> bytes:
         """`value`, to be kept under `name`; never twice the same."""
-        return self._sealed(name, value, os.urandom(NONCE_BYTES))
-
-    def seal_same(self, name: str, value: bytes) -> bytes:
-        """The same, but equal for equal values, so that the store can compare them without reading them."""
-        nonce = hmac.digest(self._nonces, b"%d:%b%b" % (len(name), name.encode(), value), "sha256")[:NONCE_BYTES]
-        return self._sealed(name, value, nonce)
+        nonce = os.urandom(NONCE_BYTES)
+        return nonce + self._cipher.encrypt(nonce, value, name.encode())
 
     def open(self, name: str, sealed: bytes) -> bytes | None:
         """What was sealed under `name`; None: it was not, or not like that."""
@@ -60,9 +55,6 @@ class Vault:
         except InvalidTag:
             return None
 
-    def _sealed(self, name: str, value: bytes, nonce: bytes) -> bytes:
-        return nonce + self._cipher.encrypt(nonce, value, name.encode())
-
     @cached_property
     def _cipher(self) -> "AESGCM":
         from cryptography.hazmat.primitives.ciphers.aead import AESGCM
@@ -71,4 +63,4 @@ class Vault:
 
 
 def _derived(key: bytes, purpose: bytes) -> bytes:
-    return hmac.digest(key, b"hubd shared store 1: " + purpose, sha256)
+    return hmac.digest(key, b"hubd shared store 2: " + purpose, sha256)

@@ -56,6 +56,6 @@ async def test_what_somebody_puts_back_is_good_for_no_longer_than_it_was(server)
         name = store._member.layout.entry("s", "a://x/y", "ann", "") + ticket.stamp
         now = trio.current_time() + ticket.ahead_s
         for good_until, found in ((now + 60, "of then"), (now - 1, None)):
-            head = ["2026-07-28", False, True, None, good_until]
+            head = ["2026-07-28", False, True, None, good_until, ticket.read_at]
             server.do("SET", name, store._vault.seal(name, msgspec.json.encode(head) + b"\nof then"))
             assert await store.found() == found
