@@ -1,11 +1,11 @@
-"""The daemon around a `Hub`: configuration, sockets, signals, drain.
+"""`hubd serve`, and the daemon that it is around a `Hub`: sockets, signals, reload, drain.
 
     daemon -- signals | hub (supervisor, notifier, upkeep) | control listener
-      `-- handlers: one task per connection                 listeners sit outside, so that shutdown stops accepting
-      first
+      `-- handlers: one task per connection
 
-`run_serve` is what `hubd serve` does. Its exit code says how it ended: 0 stopped, 69 cannot listen, 70 a fault of its
-own, 75 already running, 78 bad configuration (sysexits).
+Listeners sit outside of the handlers, so that shutdown stops accepting first. With `--stdio` there are none
+(`hub.foreground`). The exit code says how it ended: 0 stopped, 69 cannot listen, 70 a fault of its own, 75 already
+running, 78 bad configuration (sysexits).
 """
 
 import json
@@ -14,9 +14,8 @@ import os
 import signal
 import socket
 import sys
-import time
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -27,39 +26,27 @@ from msgspec import structs
 from config.diff import Difference
 from config.errors import ConfigError
 from config.layers import Loaded
-from config.paths import (
-    catalogue_dir,
-    control_path,
-    key_path,
-    lock_path,
-    sessions_path,
-    socket_path,
-    state_path,
-    trust_path,
-)
+from config.paths import control_path, key_path, lock_path, sessions_path, socket_path, state_path
 from config.schema import HubConfig
 from config.state import Memory
-from config.trust import Trust
 from hub import logs, systemd
 from hub.control import serve_control
-from hub.downstream import serve_lines
+from hub.equipment import keys_for, last_known, projects_of, store_for, wall
+from hub.foreground import serve_stdio
 from hub.front import CannotListen, Front, listen
 from hub.hub import OPEN_DOOR, Hub
 from hub.lines import LineServer
-from hub.link.exchange import OWNER, Identity
 from hub.operator import Operator
 from hub.options import ServeOptions, checked, configuration
-from hub.process import Faults, Watch, keep_to_itself
-from hub.projects import Projects
+from hub.process import Faults, Watch, keep_to_itself, sweep
 from hub.reload import Reloader
 from hub.revival import Revival
-from hub.seal import Keys, Sealer, Signer, keys_of, load_keys
+from hub.seal import Sealer, Signer
+from hub.signals import obey, received
 from hub.sockets import AlreadyRunning, bind_unix, take_lock
 from hub.starter import log_path
-from hub.workplaces import Allowed
-from upstreams.last_known import LastKnown
 from upstreams.lifecycle import State
-from upstreams.orphans import MARKER, MAX_DEPTH, THIS_HUB, adopt, depth, kill_adopted, kill_marked, kill_orphans
+from upstreams.orphans import MARKER, MAX_DEPTH, THIS_HUB, adopt, depth, kill_adopted, kill_marked
 
 if TYPE_CHECKING:
     from cache.redis import RedisStore
@@ -106,40 +93,6 @@ def run_serve(options: ServeOptions) -> int:
     return EX_OK
 
 
-# --- in the foreground, as one stdio server ---------------------------------------------------------------------------
-
-
-async def serve_stdio(loaded: Loaded, read: Callable[[], Loaded]) -> None:
-    """`hubd serve --stdio`: one host on standard input and output; ends when that host has gone."""
-    keys = _keys(loaded.config, None)
-    store = _store(loaded.config, keys)
-    hub = Hub(loaded.config, Memory(state_path()), Sealer(keys), last_known=_last_known())
-    stdio = trio.StapledStream(trio.lowlevel.FdStream(os.dup(1)), trio.lowlevel.FdStream(os.dup(0)))
-    with _signals() as signals:
-        await sweep()
-        async with trio.open_nursery() as life:
-            await life.start(adopt)
-            life.start_soon(Watch().run)
-            async with trio.open_nursery() as nursery:
-                life.start_soon(_obey, signals, nursery.cancel_scope.cancel, _nothing, _nothing)
-                if store is not None:
-                    hub.reads.use(store)
-                    nursery.start_soon(store.run)
-                await nursery.start(hub.run)
-
-                async def apply(changed: Loaded, found: Difference) -> None:
-                    await hub.prepare(changed.config)
-                    hub.apply(changed.config)
-
-                nursery.start_soon(Reloader(loaded, read, apply, wall=_wall, pending=lambda: hub.pending).run)
-                await serve_lines(stdio, Identity(OWNER, "stdio"), hub.router, hub.downstreams, transport="stdio")
-                nursery.cancel_scope.cancel()
-            life.cancel_scope.cancel()
-
-
-# --- as the daemon ----------------------------------------------------------------------------------------------------
-
-
 async def serve_daemon(loaded: Loaded, read: Callable[[], Loaded]) -> None:
     """Listen on the unix sockets and on `config.listen` until a signal comes, then drain and stop.
 
@@ -150,7 +103,7 @@ async def serve_daemon(loaded: Loaded, read: Callable[[], Loaded]) -> None:
     """
     config = loaded.config
     handed = systemd.Handover(systemd.listeners())
-    with take_lock(lock_path()), _signals(signal.SIGHUP, signal.SIGUSR1) as signals:
+    with take_lock(lock_path()), received(signal.SIGHUP, signal.SIGUSR1) as signals:
         tcp, given, given_control = handed.tcp(), handed.unix(socket_path()), handed.unix(control_path())
         handed.refuse()
         movable = tcp is None
@@ -164,11 +117,11 @@ async def serve_daemon(loaded: Loaded, read: Callable[[], Loaded]) -> None:
             _unix_listener(socket_path(), given) as lines,
             _unix_listener(control_path(), given_control) as control,
         ):
-            keys = _keys(config, key_path())
-            store = _store(config, keys)
-            revival = Revival(Signer(keys), Memory(sessions_path()), _wall, config.replica.name if store else "")
+            keys = keys_for(config, key_path())
+            store = store_for(config, keys)
+            revival = Revival(Signer(keys), Memory(sessions_path()), wall, config.replica.name if store else "")
             run = revival.run_id if store else ""
-            hub = Hub(config, memory, Sealer(keys), last_known=_last_known(), projects=_projects, run=run)
+            hub = Hub(config, memory, Sealer(keys), last_known=last_known(), projects=projects_of, run=run)
             if store is not None:
                 hub.reads.use(store)
             directory = None if store is None else store.directory
@@ -176,46 +129,6 @@ async def serve_daemon(loaded: Loaded, read: Callable[[], Loaded]) -> None:
             daemon = _Daemon(hub, front, loaded, read, store)
             await daemon.run(signals, lines, control)
     log.info("stopped")
-
-
-async def sweep() -> None:
-    """Kill what hubs of this user left behind that were killed themselves (F-D-03)."""
-    if left := await trio.to_thread.run_sync(kill_orphans):
-        log.warning("ended what a hub had left behind when it was killed itself (%d in all)", left)
-
-
-def _keys(config: HubConfig, path: Path | None) -> Keys:
-    """Those that are configured, or else those in the file `path`; None: new ones, for this run.
-
-    Raises:
-        ConfigError: as `load_keys`.
-    """
-    return load_keys(path) if config.sealing_key is None else keys_of(config.sealing_key)
-
-
-def _store(config: HubConfig, keys: Keys) -> "RedisStore | None":
-    """What this hub has in common with others, not connected yet; None: nothing.
-
-    Raises:
-        ConfigError: it cannot be used.
-    """
-    if config.cache.url is None:
-        return None
-    from cache.redis import RedisStore  # only who has one pays for it
-
-    return RedisStore(config.cache, Sealer(keys).derive("store"), trio.current_time)
-
-
-def _last_known() -> LastKnown:
-    return LastKnown(catalogue_dir(), wall=_wall)
-
-
-def _projects(hub: Hub) -> Projects:
-    allowed = Allowed(Trust(trust_path()), os.environ, Path(os.path.expanduser("~")))
-    return Projects(hub, allowed, trust_path())
-
-
-_wall = time.time  # noqa: TID251  # for what is kept, or shown to people
 
 
 class _Daemon:
@@ -236,7 +149,7 @@ class _Daemon:
             loaded,
             read,
             self._apply,
-            wall=_wall,
+            wall=wall,
             pending=lambda: (*front.pending, *hub.pending),
             around=self._reloading,
         )
@@ -252,10 +165,11 @@ class _Daemon:
         control: trio.SocketListener,
     ) -> None:
         """Serve until the first signal; then drain, stop everything in order, return."""
+        others: dict[int, Callable[[], None]] = {signal.SIGHUP: self._reloader.request, signal.SIGUSR1: _reopen_log}
         async with trio.open_nursery() as life:
             await life.start(adopt)
             life.start_soon(self._watch.run)
-            life.start_soon(_obey, signals, self._asked.set, self._patience.cancel, self._reloader.request)
+            life.start_soon(obey, signals, self._asked.set, self._patience.cancel, others)
             life.start_soon(systemd.pulse, self._summary)
             async with trio.open_nursery() as nursery:
                 if self._store is not None:
@@ -321,6 +235,11 @@ class _Daemon:
             nursery.start_soon(self._lines.drain)
 
 
+def _reopen_log() -> None:
+    """For who moves log files aside (F-D-04)."""
+    log.info("log reopened" if logs.reopen(log_path()) else "SIGUSR1: the log is no file of this hub's")
+
+
 def _address(tcp: socket.socket) -> str:
     host, port = tcp.getsockname()[:2]
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
@@ -373,43 +292,6 @@ class _Controls:
 
     async def stop(self) -> None:
         os.kill(os.getpid(), signal.SIGTERM)
-
-
-STOPS: Final = (signal.SIGTERM, signal.SIGINT)
-
-
-@contextmanager
-def _signals(*others: signal.Signals) -> Iterator[AsyncIterator[int]]:
-    """The signals that stop a hub, and others. Those that come before it can obey, or after, change nothing."""
-    for number in (*STOPS, *others):
-        signal.signal(number, signal.SIG_IGN)
-    with trio.open_signal_receiver(*STOPS, *others) as signals:
-        yield signals
-
-
-async def _obey(
-    signals: AsyncIterator[int], stop: Callable[[], None], hurry: Callable[[], None], reload: Callable[[], None]
-) -> None:
-    """The first signal stops in order. The second one ends the waiting: children are killed at once (F-D-02). But
-    SIGHUP reads the configuration again, and SIGUSR1 begins a new log file (F-D-04)."""
-    stops = 0
-    async for number in signals:
-        if number == signal.SIGHUP:
-            reload()
-        elif number == signal.SIGUSR1:
-            log.info("log reopened" if logs.reopen(log_path()) else "SIGUSR1: the log is no file of this hub's")
-        else:
-            stops += 1
-            if stops == 2:
-                break
-            stop()
-    log.warning("stopping at once: children are killed, running calls end")
-    hurry()
-    await trio.to_thread.run_sync(kill_marked, THIS_HUB)
-
-
-def _nothing() -> None:
-    pass
 
 
 def announce(host: str, port: int, config: HubConfig) -> None:

@@ -1,4 +1,5 @@
-"""The hub as a process among others: it keeps to itself, and notices when it stands still.
+"""The hub as a process among others: it keeps to itself, ends what earlier hubs have left, and notices when it stands
+still.
 
 What it does to its children is in `upstreams.child`, what becomes of those it loses in `upstreams.orphans`.
 """
@@ -16,6 +17,8 @@ from types import FrameType
 from typing import Final
 
 import trio
+
+from upstreams.orphans import kill_orphans
 
 log = logging.getLogger("hubd")
 
@@ -43,6 +46,12 @@ def keep_to_itself() -> None:
         import ctypes  # trio has imported it, too
 
         ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
+
+
+async def sweep() -> None:
+    """Kill what hubs of this user left behind that were killed themselves (F-D-03)."""
+    if left := await trio.to_thread.run_sync(kill_orphans):
+        log.warning("ended what a hub had left behind when it was killed itself (%d in all)", left)
 
 
 class Faults(logging.Handler):

@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 WALL = {("time", "time"), ("time", "time_ns"), ("datetime", "now"), ("datetime", "utcnow"), ("datetime", "today")}
 MAY_LOOK = {
-    "hub/daemon.py": "dates files of what upstreams offered, and log lines of upstreams",
+    "hub/equipment.py": "dates files of what upstreams offered, and log lines of upstreams",
     "hub/hub.py": "dates what hosts carry, which outlives the process (the clock of a boot would not)",
     "hub/http_server.py": "the Date header",
     "hub/logs.py": "log records",

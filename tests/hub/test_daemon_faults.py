@@ -118,7 +118,7 @@ def test_a_start_leaves_the_children_of_living_hubs_alone(tmp_path):
 
 BROKEN = """if True:
     import sys, trio
-    from hub import daemon
+    from hub import daemon, foreground
     where, stdio, *arguments = sys.argv[1:]
 
     class Broken(daemon.Hub):
@@ -138,7 +138,7 @@ BROKEN = """if True:
                 else:
                     raise trio.TrioInternalError("a bug of trio's")
 
-    daemon.Hub = Broken
+    daemon.Hub = foreground.Hub = Broken
     from pathlib import Path
     options = daemon.ServeOptions(config=Path(arguments[0]), listen="127.0.0.1:0", stdio=bool(stdio))
     sys.exit(daemon.run_serve(options))

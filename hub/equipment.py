@@ -1,0 +1,55 @@
+"""What a hub is given beside its configuration: keys, a store it shares with other hubs, what upstreams offered before,
+and which projects the user allows.
+"""
+
+import os
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import trio
+
+from config.paths import catalogue_dir, trust_path
+from config.schema import HubConfig
+from config.trust import Trust
+from hub.projects import Projects, Running
+from hub.seal import Keys, Sealer, keys_of, load_keys
+from hub.workplaces import Allowed
+from upstreams.last_known import LastKnown
+
+if TYPE_CHECKING:
+    from cache.redis import RedisStore
+
+wall = time.time  # noqa: TID251  # for what is kept, or shown to people
+
+
+def keys_for(config: HubConfig, path: Path | None) -> Keys:
+    """Those that are configured, or else those in the file `path`; None: new ones, for this run.
+
+    Raises:
+        ConfigError: as `load_keys`.
+    """
+    return load_keys(path) if config.sealing_key is None else keys_of(config.sealing_key)
+
+
+def store_for(config: HubConfig, keys: Keys) -> "RedisStore | None":
+    """What this hub has in common with others, not connected yet; None: nothing.
+
+    Raises:
+        ConfigError: it cannot be used.
+    """
+    if config.cache.url is None:
+        return None
+    from cache.redis import RedisStore  # only who has one pays for it
+
+    return RedisStore(config.cache, Sealer(keys).derive("store"), trio.current_time)
+
+
+def last_known() -> LastKnown:
+    """What upstreams offered when they were last seen."""
+    return LastKnown(catalogue_dir(), wall=wall)
+
+
+def projects_of(hub: Running) -> Projects:
+    """The projects that hosts of `hub` are at work in, so far as the user allows them."""
+    return Projects(hub, Allowed(Trust(trust_path()), os.environ, Path(os.path.expanduser("~"))), trust_path())
