@@ -69,15 +69,7 @@ class Hub:
         self.downstreams = Downstreams(config.park_ttl_s)
         self.last_known = last_known or LastKnown(None)
         self.reads = Reads(config.cache, key=sealer.derive("reads"))
-        self.supervisor = Supervisor(
-            memory,
-            self._upstream_changed,
-            open_session=open_session,
-            last_known=self.last_known,
-            on_new=self._upstream_new,
-            wall=time.time,  # noqa: TID251  # for people to read
-        )
-        self.supervisor.drain_s = config.drain_s
+        self.supervisor = self._make_supervisor(open_session)
         self.settled = False
         self._started_with = config
         """That of the start, which is over once there can be another."""
@@ -86,10 +78,8 @@ class Hub:
         self.levels = LogLevels(self.downstreams.log_levels, self._apply_level)
         self._reminders = trio.CancelScope()
         wall = time.time  # noqa: TID251  # what hosts carry outlives this process
-        self.states = states = States(sealer, wall=wall, run=run)
-        parking = Parking(states, ttl_s=config.park_ttl_s, total_s=config.park_total_s)
-        tasks = Tasks(states, sealer, self.supervisor.upstreams, ttl_s=config.park_ttl_s)
-        self.carrier = Carrier(states, parking, tasks, self.downstreams.visits, on_lost=config.on_lost)
+        self.states = States(sealer, wall=wall, run=run)
+        self.carrier = self._make_carrier()
         catalog = merge((), self.rules, self.claims)
         upstreams, reading = self.supervisor.upstreams, Reading(self.reads)
         self.router = Router(catalog, upstreams, self.levels, self._refresh, self.carrier, reading)
@@ -100,6 +90,24 @@ class Hub:
             self.downstreams.workplaces = self.projects
             self.router.reporting = self.projects.reporting
         self.started_at = 0.0
+
+    def _make_supervisor(self, open_session: Opener) -> Supervisor:
+        supervisor = Supervisor(
+            self.memory,
+            self._upstream_changed,
+            open_session=open_session,
+            last_known=self.last_known,
+            on_new=self._upstream_new,
+            wall=time.time,  # noqa: TID251  # for people to read
+        )
+        supervisor.drain_s = self.config.drain_s
+        return supervisor
+
+    def _make_carrier(self) -> Carrier:
+        config, states = self.config, self.states
+        parking = Parking(states, ttl_s=config.park_ttl_s, total_s=config.park_total_s)
+        tasks = Tasks(states, self.sealer, self.supervisor.upstreams, ttl_s=config.park_ttl_s)
+        return Carrier(states, parking, tasks, self.downstreams.visits, on_lost=config.on_lost)
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Run upstreams and upkeep until cancelled. Cancellation: upstreams are stopped in order, state is saved."""
