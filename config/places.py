@@ -13,9 +13,9 @@ class NotPrivate(Exception):
 
 def runtime_dir(environ: "os._Environ[str] | dict[str, str]" = os.environ) -> str:
     """For sockets and locks: `$HUBD_RUNTIME_DIR`, `$XDG_RUNTIME_DIR/hubd`, `/run/user/UID/hubd` or `/tmp/hubd-UID`."""
-    if own := _absolute("HUBD_RUNTIME_DIR", environ):
+    if own := absolute("HUBD_RUNTIME_DIR", environ):
         return own
-    base = _absolute("XDG_RUNTIME_DIR", environ)
+    base = absolute("XDG_RUNTIME_DIR", environ)
     usual = f"/run/user/{os.getuid()}"
     if base is None and os.access(usual, os.W_OK | os.X_OK):
         base = usual
@@ -24,12 +24,12 @@ def runtime_dir(environ: "os._Environ[str] | dict[str, str]" = os.environ) -> st
 
 def state_dir() -> str:
     """For what is remembered and the daemon's log: `$XDG_STATE_HOME/hubd` or `~/.local/state/hubd`."""
-    return f"{_absolute('XDG_STATE_HOME') or _home('.local/state')}/hubd"
+    return f"{absolute('XDG_STATE_HOME') or _home('.local/state')}/hubd"
 
 
 def config_dir() -> str:
     """For `hubd.toml`: `$XDG_CONFIG_HOME/hubd` or `~/.config/hubd`."""
-    return f"{_absolute('XDG_CONFIG_HOME') or _home('.config')}/hubd"
+    return f"{absolute('XDG_CONFIG_HOME') or _home('.config')}/hubd"
 
 
 def private_dir(path: str) -> str:
@@ -62,7 +62,7 @@ def private_dir(path: str) -> str:
     return path
 
 
-def _absolute(variable: str, environ: "os._Environ[str] | dict[str, str]" = os.environ) -> str | None:
+def absolute(variable: str, environ: "os._Environ[str] | dict[str, str]" = os.environ) -> str | None:
     """The directory a variable names; relative ones are to be ignored (XDG base directories)."""
     value = environ.get(variable, "").rstrip("/")
     return value if value.startswith("/") else None

@@ -9,11 +9,11 @@ KEY: Final = "hub"
 """The name of our entry in every host."""
 
 
-def stdio_entry(host: Host, hubd: str) -> dict[str, Any]:
-    """The entry that starts `hubd connect` for `host`."""
+def stdio_entry(host: Host, hubd: str, variables: Mapping[str, str] = {}) -> dict[str, Any]:
+    """The entry that starts `hubd connect` for `host`, with these variables set for it."""
     values = {"command": hubd, "args": ["connect", "--host", host.id], "name": KEY}
     entry: dict[str, Any] = _filled(host.stdio, values)
-    return entry
+    return entry | {host.environment: dict(variables)} if variables else entry
 
 
 def http_entry(host: Host, url: str, token: str | None) -> dict[str, Any] | None:
@@ -35,6 +35,14 @@ def command_of(entry: Any) -> list[str]:
         command, rest = command.get("path"), command.get("args")
     words = [*(command if isinstance(command, list) else [command]), *(rest if isinstance(rest, list) else [])]
     return [str(word) for word in words] if words[0] else []
+
+
+def variables_of(host: Host, entry: Any) -> dict[str, str]:
+    """The variables that an entry sets for what it starts."""
+    found = entry.get(host.environment) if isinstance(entry, dict) else None
+    if isinstance(entry, dict) and isinstance(entry.get("command"), dict):  # older Zed
+        found = entry["command"].get("env")
+    return {str(name): str(value) for name, value in found.items()} if isinstance(found, dict) else {}
 
 
 def url_of(entry: Any) -> str | None:

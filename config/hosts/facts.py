@@ -47,6 +47,7 @@ class Host(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     editors: tuple[str, ...] = ()
     program: str | None = None
     stdio: dict[str, Any]
+    environment: str = "env"
     http: dict[str, Any] | None = None
     off: dict[str, bool] = {}
     variables: str = ""

@@ -5,7 +5,8 @@ import shutil
 from collections.abc import Iterator
 from urllib.parse import urlsplit
 
-from config.hosts.entry import KEY, command_of, url_of
+from config.hosts.directories import carried
+from config.hosts.entry import KEY, command_of, url_of, variables_of
 from config.hosts.installed import is_ours
 from config.hosts.survey import identities
 from config.schema import HubConfig
@@ -67,6 +68,14 @@ def _entry_by_command(file: HostFile, examined: Examined) -> Iterator[Finding]:
     elif not os.access(command, os.X_OK):
         what = f"{title}: its entry starts {command}, which is not there"
         yield Finding("entry", "problem", what, "the host has no servers at all", fix)
+    theirs, machine = variables_of(file.place.host, file.entry), examined.machine
+    ours = carried(machine.environ, machine.home)
+    led = carried(theirs, machine.home)
+    if led != ours and not any("$" in value or "{" in value for value in theirs.values()):
+        names = ", ".join(sorted(name for name in ours | led if ours.get(name) != led.get(name)))
+        what = f"{title}: its entry leads to another hub than this shell's: {names} differ" + "s" * ("," not in names)
+        why = "started by the desktop, the host looks for the hub elsewhere and starts a second one"
+        yield Finding("entry", "warning", what, why, f"{fix} in the shell whose hub is meant")
 
 
 def _entry_by_url(file: HostFile, examined: Examined) -> Iterator[Finding]:

@@ -256,6 +256,25 @@ def test_a_host_whose_hub_is_gone(case, id):
     assert "without a path" in finding.what
 
 
+@pytest.mark.parametrize("id", HOMES)
+def test_an_entry_that_leads_to_another_hub(case, id):
+    path, host = case.host(id), all_hosts()[id]
+
+    def found(variables):
+        entry = stdio_entry(host, str(case.hubd), variables)
+        path.write_text(serverfile.insert(host.shape, HOMES[id].text, KEY, entry).apply(HOMES[id].text))
+        return [each for each in case.found(hosts.entries) if each.fix.startswith(f"run `hubd install {id}` in")]
+
+    assert found({}) == []
+    (finding,) = found({"HUBD_RUNTIME_DIR": "/elsewhere"})
+    assert finding.what.endswith("leads to another hub than this shell's: HUBD_RUNTIME_DIR differs")
+    case.environ |= {"HUBD_RUNTIME_DIR": "/elsewhere", "XDG_STATE_HOME": "/states"}
+    (finding,) = found({})
+    assert finding.what.endswith("HUBD_RUNTIME_DIR, XDG_STATE_HOME differ")
+    assert found({"HUBD_RUNTIME_DIR": "/elsewhere/", "XDG_STATE_HOME": "/states", "OTHER": "x"}) == []
+    assert found({"HUBD_RUNTIME_DIR": "${HOME}/run"}) == [], "nobody knows what the host makes of it"
+
+
 def test_an_entry_by_url(case):
     host = all_hosts()["cursor"]
     case.toml('listen = "127.0.0.1:9999"\n')

@@ -10,7 +10,7 @@ import pytest
 from host_homes import HOMES
 
 from config.errors import EditError
-from config.hosts.entry import KEY, http_entry, stdio_entry
+from config.hosts.entry import KEY, http_entry, stdio_entry, variables_of
 from config.hosts.facts import Machine, all_hosts, is_found, project_place, user_places
 from config.hosts.installed import Records, carry_out, plan_install, plan_uninstall
 from config.text import serverfile
@@ -85,6 +85,24 @@ def test_in_and_out_leaves_every_byte(id, user):
     assert path.read_bytes() == before
     assert stat.S_IMODE(path.stat().st_mode) == 0o640
     assert user.uninstall(id).did == "absent"
+
+
+@pytest.mark.parametrize("id", HOMES)
+def test_variables_come_and_go_with_the_entry(id, user):
+    path = host_homes.write(user.home, id)[id]
+    host = all_hosts()[id]
+    variables = {"HUBD_RUNTIME_DIR": "/run/my hub", "XDG_STATE_HOME": "/s"}
+    entry = stdio_entry(host, HUBD, variables)
+    assert user.install(id, entry).did == "added"
+    found = serverfile.entries(user.place(id).kept, path.read_text())[KEY]
+    assert found == entry
+    assert variables_of(host, found) == variables
+    assert user.install(id).did == "updated"
+    found = serverfile.entries(user.place(id).kept, path.read_text())[KEY]
+    assert (found, variables_of(host, found)) == (user.entry(id), {})
+    user.install(id, entry)
+    user.uninstall(id)
+    assert path.read_bytes().decode() == HOMES[id].text
 
 
 @pytest.mark.parametrize("id", HOMES)
