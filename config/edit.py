@@ -38,6 +38,15 @@ NEW_FILE: Final = f"""\
 """
 
 
+class Change(Struct, frozen=True):
+    """What becomes of a file."""
+
+    path: Path
+    before: str | None
+    """None: the file is new."""
+    after: str
+
+
 class Saved(Struct, frozen=True):
     """A file that was changed."""
 
@@ -158,6 +167,15 @@ class Draft:
         except ConfigError:
             return ()
 
+    def changes(self) -> list[Change]:
+        """What `save` would do, in its order."""
+        found = []
+        for path, text in self._texts.items():
+            was = self._was[path]
+            if text.encode() != was:
+                found.append(Change(path, None if was is None else was.decode(), text))
+        return found
+
     def save(self, now: datetime, backups: Path) -> list[Saved]:
         """Put the changed files in place.
 
@@ -165,10 +183,9 @@ class Draft:
             EditError: one was changed meanwhile or cannot be written; those before it stay changed.
         """
         saved = []
-        for path, text in self._texts.items():
-            data, was = text.encode(), self._was[path]
-            if data != was:
-                saved.append(Saved(path, replace_file(path, data, was=was, now=now, backups=backups)))
+        for each in self.changes():
+            data, was = each.after.encode(), self._was[each.path]
+            saved.append(Saved(each.path, replace_file(each.path, data, was=was, now=now, backups=backups)))
         if f"#:schema ./{SCHEMA_FILE}\n" in self._texts.get(self.main, ""):
             publish_schema(self.main.with_name(SCHEMA_FILE))
         return saved

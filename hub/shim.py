@@ -20,6 +20,8 @@ MAX_LABEL = 64
 MAX_PATH_BYTES = 1200
 """Of a directory as JSON; two of them and the labels are less than `hub.preamble.MAX_BYTES`."""
 
+OPTIONS = ("--host", "--profile", "--upstream", "--project")
+
 EX_OK, EX_USAGE, EX_UNAVAILABLE, EX_CONFIG, EX_INTERRUPTED = 0, 2, 69, 78, 130
 
 USAGE = """usage: hubd connect [--host NAME] [--profile NAME] [--upstream NAME] [--project DIR]
@@ -73,8 +75,8 @@ def _options(arguments: list[str]) -> dict[str, str]:
         name, equals, value = rest.pop(0).partition("=")
         if name in ("-h", "--help"):
             return {"help": ""}
-        if name not in ("--host", "--profile", "--upstream", "--project"):
-            raise ValueError(f"there is no option {name}")
+        if name not in OPTIONS:
+            raise ValueError(f"there is no option {name}{_meant(name)}")
         if not equals:
             if not rest:
                 raise ValueError(f"{name} needs a value")
@@ -85,6 +87,13 @@ def _options(arguments: list[str]) -> dict[str, str]:
             raise ValueError(f"{name} takes 1 to {MAX_LABEL} printable ASCII characters")
         options[name[2:]] = value
     return options
+
+
+def _meant(name: str) -> str:
+    from difflib import get_close_matches  # not above: it costs as much as all the rest, and is hardly ever needed
+
+    near = get_close_matches(name, OPTIONS, 1)
+    return f'; did you mean "{near[0]}"?' if near else ""
 
 
 def _project(value: str) -> str:

@@ -4,10 +4,9 @@ import argparse
 import os
 import re
 from collections.abc import Iterator
-from difflib import get_close_matches
 from typing import Any
 
-from hub.cli.base import UsageError
+from hub.cli.base import UsageError, nearest
 
 
 def settings_of(options: argparse.Namespace) -> dict[str, Any]:
@@ -43,8 +42,7 @@ def _refuse_unknown(setting: str) -> None:
 
     known = UpstreamConfig.__struct_fields__
     if setting not in known:
-        near = get_close_matches(setting, known, 1)
-        hint = f'did you mean "{near[0]}"?' if near else f"there are: {', '.join(sorted(known))}"
+        hint = nearest(setting, known) or f"there are: {', '.join(sorted(known))}"
         raise UsageError(f'--set: there is no setting "{setting}"; {hint}')
 
 

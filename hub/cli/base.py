@@ -3,9 +3,9 @@
 import argparse
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from hub.control_client import ControlClient
 
@@ -26,26 +26,104 @@ Command = Callable[[argparse.Namespace], int]
 class UsageError(Exception):
     """The command line makes no sense; the text says how."""
 
-
-def failed(code: int, text: str) -> int:
-    """Say on standard error what went wrong; `code`."""
-    print(f"hubd: {text}", file=sys.stderr)
-    return code
-
-
-def warn(text: str) -> None:
-    """Say on standard error what works, and probably not as meant."""
-    print(f"hubd: warning: {text}", file=sys.stderr)
+    def __init__(self, text: str, usage: str = "") -> None:
+        super().__init__(text)
+        self.usage = usage
+        """How it should be written."""
 
 
-def note(text: str) -> None:
-    """Say on standard error what is worth knowing."""
-    print(f"hubd: note: {text}", file=sys.stderr)
+class Told:
+    """What a command says: sentences as they come to people, or one JSON object at its end to programs (`--json`).
+
+    That object stands alone on standard output. What went wrong is its member `error`, and the same sentence is on
+    standard error, where people look who have put another program behind this one.
+    """
+
+    def __init__(self, *, json: bool) -> None:
+        self.json = json
+        self._members: dict[str, Any] = {}
+
+    def say(self, text: str) -> None:
+        """To people, on standard output."""
+        if not self.json:
+            print(text)
+
+    def set(self, **members: Any) -> None:
+        """To programs."""
+        self._members |= members
+
+    def append(self, name: str, item: Any) -> None:
+        """To programs: one more of a list."""
+        self._members.setdefault(name, []).append(item)
+
+    def warn(self, text: str) -> None:
+        """What works, and probably not as meant."""
+        self.append("warnings", text)
+        if not self.json:
+            print(f"hubd: warning: {text}", file=sys.stderr)
+
+    def note(self, text: str) -> None:
+        """What is worth knowing."""
+        self.append("notes", text)
+        if not self.json:
+            print(f"hubd: note: {text}", file=sys.stderr)
+
+    def fail(self, code: int, text: str) -> int:
+        """What went wrong; `code`. The first code counts, and all that is said."""
+        before = self._members.get("error")
+        message = text if before is None else f"{before['message']}\n{text}"
+        self._members["error"] = {"code": code if before is None else before["code"], "message": message}
+        print(f"hubd: {text}", file=sys.stderr)
+        return code
+
+    def end(self) -> None:
+        """Print the object, if there is one. An error alone takes one line, as a record of `hubd logs` does."""
+        if self.json and self._members:
+            alone = self._members.keys() == {"error"}
+            print(json.dumps(self._members, ensure_ascii=False) if alone else as_json(self._members))
+
+    def is_attended(self) -> bool:
+        """Whether there is somebody to ask."""
+        return not self.json and sys.stdin is not None and sys.stdin.isatty()
 
 
-def is_attended() -> bool:
-    """Whether there is somebody to ask."""
-    return sys.stdin is not None and sys.stdin.isatty()
+class Parser(argparse.ArgumentParser):
+    """One that raises its errors, and knows what was probably meant."""
+
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(message, self.format_usage())
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        """Also the one place where argparse looks commands up."""
+        if action.choices is None or value in action.choices:
+            return
+        meant = nearest(value, action.choices)
+        if action.option_strings:
+            raise argparse.ArgumentError(
+                action, f"{value} is none of {', '.join(action.choices)}{meant and f'; {meant}'}"
+            )
+        raise UsageError(f"there is no command {self.prog} {value}; {meant or f'`{self.prog} --help` lists them'}")
+
+    def refuse(self, words: Sequence[str]) -> NoReturn:
+        """Say that it takes none of these.
+
+        Raises:
+            UsageError: always.
+        """
+        option = next((word for word in words if word.startswith("-")), None)
+        if option is None:
+            self.error(f"it takes no further argument, and there is {words[0]}")
+        name = option.partition("=")[0]
+        meant = nearest(name, [name for action in self._actions for name in action.option_strings])
+        self.error(f"there is no option {name}; {meant or f'`{self.prog} --help` lists them'}")
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """The question whether another of `known` was meant; "" if none is like it."""
+    from difflib import get_close_matches
+
+    found = get_close_matches(name, list(known), 1)
+    return f'did you mean "{found[0]}"?' if found else ""
 
 
 def ask(question: str) -> str:
@@ -70,17 +148,19 @@ def agreed(question: str, *, default: bool) -> bool:
     return answer in ("y", "yes") or (default and not answer)
 
 
-def add(commands: Any, name: str, command: Command, text: str, *, json: bool = False) -> argparse.ArgumentParser:
-    """A command of this name; `text` says what it does or shows, `json` gives it the option `--json`."""
+def add(commands: Any, name: str, command: Command, text: str, *, json: bool | str = False) -> argparse.ArgumentParser:
+    """A command of this name; `text` says what it does or shows, `json` gives it the option `--json`, and may say what
+    that prints."""
+    members = f"--json prints one object:\n{json}\n\n" if isinstance(json, str) else ""
     parser: argparse.ArgumentParser = commands.add_parser(
         name,
         help=text,
         description=text[0].upper() + text[1:] + ".",
         allow_abbrev=False,
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog="exit codes: see `hubd --help`",
+        epilog=f"{members}exit codes, and errors with --json: see `hubd --help`",
     )
-    parser.set_defaults(command=command)
+    parser.set_defaults(command=command, parser=parser)
     if json:
         parser.add_argument("--json", action="store_true", help="print JSON")
     return parser

@@ -6,21 +6,20 @@ None of them needs a running hub.
 import argparse
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from hub.cli.base import (
     EX_CONFIG,
     EX_FAILED,
     EX_OK,
+    Told,
     UsageError,
     add,
     add_config,
     agreed,
     as_json,
-    failed,
-    is_attended,
-    warn,
 )
 
 if TYPE_CHECKING:
@@ -29,6 +28,14 @@ if TYPE_CHECKING:
     from config.layers import Origin
     from config.projects import Project
     from config.schema import HubConfig
+
+
+_MEMBERS: Final = """\
+  project    its folder
+  did        allowed, unchanged (it is allowed already, or the answer was no), revoked
+  files      that are allowed as they are now
+  upstreams  that they name, as in `hubd config --json`
+  warnings   what works, and probably not as meant"""
 
 
 def add_commands(commands: Any) -> None:
@@ -42,14 +49,14 @@ def add_commands(commands: Any) -> None:
     text = "check the configuration, or one file, and say all that is wrong"
     validate = add(commands, "validate", _validate, text, json=True)
     validate.add_argument("file", type=Path, metavar="FILE", nargs="?", help="a hubd.toml, or any host's file")
-    schema = add(commands, "schema", _schema, "the JSON Schema of hubd.toml, for editors")
+    schema = add(commands, "schema", _schema, "the JSON Schema of hubd.toml, for editors", json=True)
     schema.description = (
         "The JSON Schema of hubd.toml: keep it in a file, and write `#:schema FILE` as first line there."
     )
     schema.add_argument("--project", action="store_true", help="of a project's .hubd.toml")
-    trust = add(commands, "trust", _trust, "allow what the files of a project start, as they are now")
+    trust = add(commands, "trust", _trust, "allow what the files of a project start, as they are now", json=_MEMBERS)
     trust.add_argument("--yes", action="store_true", help="do not ask")
-    untrust = add(commands, "untrust", _untrust, "allow nothing of a project any more")
+    untrust = add(commands, "untrust", _untrust, "allow nothing of a project any more", json=_MEMBERS)
     for command in (trust, untrust):
         command.add_argument("directory", type=Path, metavar="DIR", nargs="?", help="else the current directory")
 
@@ -84,7 +91,7 @@ def _config(options: argparse.Namespace) -> int:
         print(f"# the project {project.root} is not allowed, so it does not count; see `hubd trust`")
     for line in lines(hub, found):
         print(line)
-    _say(warnings)
+    _say(warnings, options.told)
     return EX_OK
 
 
@@ -111,16 +118,17 @@ def _as_object(
         "files": [{"path": str(source.path), "layer": source.layer.value} for source in sources],
         "project": None if project is None else {"root": str(project.root), "allowed": allowed},
         "settings": [_setting(setting) for setting in hub],
-        "upstreams": [
-            {
-                "name": upstream.name,
-                **_origin(upstream.origin),
-                "settings": [_setting(setting) for setting in upstream.settings],
-                "shadowed": [_origin(origin) for origin in upstream.shadowed],
-            }
-            for upstream in found
-        ],
-        "warnings": [_remark(warning) for warning in warnings],
+        "upstreams": [_upstream(upstream) for upstream in found],
+        "warnings": [remark_object(warning) for warning in warnings],
+    }
+
+
+def _upstream(upstream: "Shown") -> dict[str, Any]:
+    return {
+        "name": upstream.name,
+        **_origin(upstream.origin),
+        "settings": [_setting(setting) for setting in upstream.settings],
+        "shadowed": [_origin(origin) for origin in upstream.shadowed],
     }
 
 
@@ -134,13 +142,14 @@ def _origin(origin: "Origin | None") -> dict[str, Any]:
     return {"layer": origin.layer.value, "file": str(origin.file), "line": origin.line}
 
 
-def _remark(remark: "Remark") -> dict[str, Any]:
+def remark_object(remark: "Remark") -> dict[str, Any]:
+    """What is said about a place in a file, for programs."""
     return {"file": str(remark.file), "line": remark.line, "key": list(remark.keys), "text": remark.text}
 
 
-def _say(warnings: "list[Remark]") -> None:
+def _say(warnings: "Sequence[Remark]", told: Told) -> None:
     for warning in warnings:
-        warn(str(warning))
+        told.warn(str(warning))
 
 
 # --- whether it can be used -------------------------------------------------------------------------------------------
@@ -169,12 +178,15 @@ def _validate(options: argparse.Namespace) -> int:
         if not problems:
             raise
     if options.json:
-        found = {"problems": [_remark(each) for each in problems], "warnings": [_remark(each) for each in warnings]}
+        found = {
+            "problems": [remark_object(each) for each in problems],
+            "warnings": [remark_object(each) for each in warnings],
+        }
         print(as_json({"sound": not problems, **found}))
     else:
         for problem in problems:
             print(f"hubd: {problem}", file=sys.stderr)
-        _say(warnings)
+        _say(warnings, options.told)
         if not problems:
             print(f"sound: {len(names)} {'upstream' if len(names) == 1 else 'upstreams'}")
     return EX_CONFIG if problems else EX_OK
@@ -191,51 +203,58 @@ def _schema(options: argparse.Namespace) -> int:
 
 
 def _trust(options: argparse.Namespace) -> int:
+    from config.effective import lines
     from config.layers import load_all
     from config.paths import trust_path
     from config.projects import load_project, read_project
     from config.trust import Trust
 
+    told: Told = options.told
     root = _root(options.directory)
     sources = read_project(root, os.environ)
     project = load_project(root, os.environ, load_all(None, os.environ).config, sources=sources)
     trust = Trust(trust_path())
+    starts = _starts(sources)
+    files = [str(path) for path in project.files]
+    told.set(project=str(root), did="unchanged", files=files, upstreams=[_upstream(each) for each in starts])
     if trust.is_allowed(project):
-        print(f"{root} is allowed already, as it is now")
+        told.say(f"{root} is allowed already, as it is now")
         return EX_OK
-    for line in _what_it_does(project, sources):
-        print(line)
-    _say(list(project.warnings))
-    if not options.yes and not is_attended():
+    told.say(f"{root} names these upstreams, which hosts that work there would use:")
+    for line in (*lines((), starts), ""):
+        told.say(line)
+    _say(project.warnings, told)
+    if not options.yes and not told.is_attended():
         raise UsageError("nobody can be asked here: look at what it starts, and say --yes")
     if not options.yes and not agreed(f"Allow this for hosts that work in {root}?", default=False):
-        return failed(EX_FAILED, "nothing was allowed")
+        return told.fail(EX_FAILED, "nothing was allowed")
     trust.allow(project)
-    print(f"allowed; a change of {' or '.join(path.name for path in project.files[:2])} needs to be allowed anew")
+    told.set(did="allowed")
+    told.say(f"allowed; a change of {' or '.join(path.name for path in project.files[:2])} needs to be allowed anew")
     return EX_OK
 
 
-def _what_it_does(project: "Project", sources: Any) -> list[str]:
-    from config.effective import lines, shown
+def _starts(sources: Any) -> "list[Shown]":
+    """The upstreams of a project."""
+    from config.effective import shown
     from config.layers import stacks
 
-    found = stacks(sources)
-    text = [f"{project.root} names these upstreams, which hosts that work there would use:"]
-    text += lines((), [shown(name, stack, foreign=True) for name, stack in found.items()])
-    return [*text, ""]
+    return [shown(name, stack, foreign=True) for name, stack in stacks(sources).items()]
 
 
 def _untrust(options: argparse.Namespace) -> int:
     from config.paths import trust_path
     from config.trust import Trust
 
+    told: Told = options.told
     named = Path(os.path.realpath(options.directory or Path.cwd()))
     trust = Trust(trust_path())
     for root in (named, *named.parents):
         if trust.deny(root):
-            print(f"nothing of {root} is allowed any more")
+            told.set(project=str(root), did="revoked")
+            told.say(f"nothing of {root} is allowed any more")
             return EX_OK
-    return failed(EX_FAILED, f"nothing of {named} was allowed")
+    return told.fail(EX_FAILED, f"nothing of {named} was allowed")
 
 
 def _root(named: Path | None) -> Path:

@@ -17,21 +17,29 @@ from hub.cli.base import (
     EX_CONFIG,
     EX_FAILED,
     EX_OK,
+    Told,
     UsageError,
     add,
     add_config,
     agreed,
     client,
-    failed,
-    is_attended,
     now,
-    warn,
 )
+from hub.cli.config import remark_object
+from hub.cli.diffs import of_configuration
 from hub.control_client import ControlFailed, HubNotRunning
 
 if TYPE_CHECKING:
     from config.edit import Draft
     from config.errors import Remark
+
+_MEMBERS: Final = """\
+  name, did  the server, and added, removed, enabled, disabled, edited or unchanged
+  dry_run    whether it was only tried
+  files      of each that changes: file, backup (null: it is new) and diff, without secrets
+  hub        what a hub makes of it: "running" (it takes it up), "reads other files", "none"
+  problems   why it was refused: file, line, key and text of each
+  warnings   what works, and probably not as meant"""
 
 EDITORS: Final = ("sensible-editor", "editor", "nano", "vi")
 """Tried when neither $VISUAL nor $EDITOR names one."""
@@ -44,7 +52,7 @@ _EPILOG: Final = """examples:
 
 def add_commands(commands: Any) -> None:
     """`add`, `remove`, `enable`, `disable`, `edit`."""
-    new = add(commands, "add", _add, "add a server to the configuration")
+    new = add(commands, "add", _add, "add a server to the configuration", json=_MEMBERS)
     new.usage = "hubd add NAME [options] -- COMMAND [ARGUMENT ...]\n       hubd add NAME [options] --url URL"
     new.epilog = f"{_EPILOG}\n{new.epilog}"
     new.add_argument("name", metavar="NAME", help="lower-case words joined by single dashes")
@@ -60,12 +68,15 @@ def add_commands(commands: Any) -> None:
         default=[],
         help="any other setting, as in --set timeouts.call=600",
     )
-    remove = add(commands, "remove", _remove, "remove a server from the configuration")
-    enable = add(commands, "enable", _enable, "turn a server of the configuration on")
-    disable = add(commands, "disable", _disable, "turn a server off and keep its settings")
+    remove = add(commands, "remove", _remove, "remove a server from the configuration", json=_MEMBERS)
+    enable = add(commands, "enable", _enable, "turn a server of the configuration on", json=_MEMBERS)
+    disable = add(commands, "disable", _disable, "turn a server off and keep its settings", json=_MEMBERS)
     for each in (remove, enable, disable):
         each.add_argument("name", metavar="NAME", help="the server's name as `hubd status` shows it")
-    edit = add(commands, "edit", _edit, "edit hubd.toml with $VISUAL or $EDITOR; saved when it is right")
+    for each in (new, remove, enable, disable):
+        each.add_argument("--dry-run", action="store_true", help="show what would be changed, and change nothing")
+    text = "edit hubd.toml with $VISUAL or $EDITOR; saved when it is right"
+    edit = add(commands, "edit", _edit, text, json=_MEMBERS)
     for each in (new, remove, enable, disable, edit):
         add_config(each)
 
@@ -84,9 +95,9 @@ def apart(arguments: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
 def _add(options: argparse.Namespace) -> int:
     values = adding.settings_of(options)
 
-    def change(draft: "Draft") -> str:
+    def change(draft: "Draft") -> tuple[str, str]:
         draft.add(options.name, values)
-        return f"added {options.name}"
+        return "added", f"added {options.name}"
 
     return _changed(options, change, adding.warnings(options.name, values))
 
@@ -95,10 +106,10 @@ def _add(options: argparse.Namespace) -> int:
 
 
 def _remove(options: argparse.Namespace) -> int:
-    def change(draft: "Draft") -> str:
+    def change(draft: "Draft") -> tuple[str, str]:
         beneath = draft.remove(options.name)
         rest = f"; what {beneath.source.path} says of it holds now" if beneath is not None else ""
-        return f"removed {options.name}{rest}"
+        return "removed", f"removed {options.name}{rest}"
 
     return _changed(options, change)
 
@@ -114,10 +125,10 @@ def _disable(options: argparse.Namespace) -> int:
 def _switch(options: argparse.Namespace, *, disabled: bool) -> int:
     word = "disabled" if disabled else "enabled"
 
-    def change(draft: "Draft") -> str:
-        return (
-            f"{word} {options.name}" if draft.switch(options.name, disabled=disabled) else f"{options.name} is {word}"
-        )
+    def change(draft: "Draft") -> tuple[str, str]:
+        if draft.switch(options.name, disabled=disabled):
+            return word, f"{word} {options.name}"
+        return "unchanged", f"{options.name} is {word}"
 
     return _changed(options, change)
 
@@ -132,6 +143,7 @@ def _edit(options: argparse.Namespace) -> int:
     from config.edit import Draft
     from config.errors import EditError
 
+    told: Told = options.told
     editor = _editor()
     draft = Draft(options.config, os.environ)
     was = draft.text()
@@ -139,26 +151,27 @@ def _edit(options: argparse.Namespace) -> int:
     copy = folder / draft.main.name
     copy.write_bytes(was.encode())
     try:
-        while problems := _edited(editor, copy, draft):
-            _show(problems)
-            if not _again():
-                return failed(EX_CONFIG, f"{draft.main} was left as it is; your text is in {copy}")
+        while problems := _edited(editor, copy, draft, told):
+            _say_problems(problems, told)
+            if not _again(told):
+                return told.fail(EX_CONFIG, f"{draft.main} was left as it is; your text is in {copy}")
         if draft.text() == was:
-            print(f"nothing changed in {draft.main}")
+            told.set(did="unchanged", dry_run=False, files=[])
+            told.say(f"nothing changed in {draft.main}")
         else:
             for doubt in draft.doubts_of_main():
-                warn(str(doubt))
-            _save(draft, "edited")
+                told.warn(str(doubt))
+            _save(draft, "edited", "edited", told)
     except EditError as error:
         if copy.exists() and copy.read_bytes() != was.encode():
-            return failed(EX_FAILED, f"{error}. Your text is in {copy}")
+            return told.fail(EX_FAILED, f"{error}. Your text is in {copy}")
         shutil.rmtree(folder)
-        return failed(EX_FAILED, str(error))
+        return told.fail(EX_FAILED, str(error))
     shutil.rmtree(folder)
     return EX_OK
 
 
-def _edited(editor: list[str], copy: Path, draft: "Draft") -> "Sequence[Remark]":
+def _edited(editor: list[str], copy: Path, draft: "Draft", told: Told) -> "Sequence[Remark]":
     """Have a person edit the copy; what is wrong with the draft now.
 
     Raises:
@@ -169,7 +182,8 @@ def _edited(editor: list[str], copy: Path, draft: "Draft") -> "Sequence[Remark]"
     from config.errors import EditError
 
     try:
-        code = subprocess.run([*editor, str(copy)], check=False).returncode
+        output = sys.stderr.fileno() if told.json else None  # standard output is the object's alone
+        code = subprocess.run([*editor, str(copy)], check=False, stdout=output).returncode
     except OSError as error:
         raise EditError(f"cannot start the editor {editor[0]}: {error.strerror}") from None
     if code != 0:
@@ -195,12 +209,13 @@ def _editor() -> list[str]:
     raise UsageError("there is no editor here: name one in VISUAL or EDITOR")
 
 
-def _again() -> bool:
+def _again(told: Told) -> bool:
     """Whether to go on editing; nobody who could be asked does not."""
-    return is_attended() and agreed("edit it again?", default=True)
+    return told.is_attended() and agreed("edit it again?", default=True)
 
 
-def _show(problems: "Sequence[Remark]") -> None:
+def _say_problems(problems: "Sequence[Remark]", told: Told) -> None:
+    told.set(problems=[remark_object(each) for each in problems])
     for problem in problems:
         print(f"hubd: {problem}", file=sys.stderr)
 
@@ -208,42 +223,73 @@ def _show(problems: "Sequence[Remark]") -> None:
 # --- what all of them do ----------------------------------------------------------------------------------------------
 
 
-def _changed(options: argparse.Namespace, change: "Callable[[Draft], str]", warnings: Sequence[str] = ()) -> int:
-    """Make one change, unless it would break something."""
+def _changed(
+    options: argparse.Namespace, change: "Callable[[Draft], tuple[str, str]]", warnings: Sequence[str] = ()
+) -> int:
+    """Make one change, unless it would break something. `change` says what it did, in one word and in some."""
     from config.edit import Draft
     from config.files import locked
     from config.paths import state_dir
 
+    told: Told = options.told
+    told.set(name=options.name, warnings=[])
     with locked(state_dir()):
         draft = Draft(options.config, os.environ)
-        done = change(draft)
+        did, done = change(draft)
         if problems := draft.problems():
-            _show(problems)
-            return failed(EX_CONFIG, "that would be no configuration a hub can use; nothing was changed")
+            _say_problems(problems, told)
+            return told.fail(EX_CONFIG, "that would be no configuration a hub can use; nothing was changed")
         for warning in (*draft.doubts(options.name), *warnings):
-            warn(str(warning))
-        _save(draft, done)
+            told.warn(str(warning))
+        if options.dry_run:
+            _show(draft, did, told)
+        else:
+            _save(draft, did, done, told)
     return EX_OK
 
 
-def _save(draft: "Draft", done: str) -> None:
+def _show(draft: "Draft", did: str, told: Told) -> None:
+    """What would be done."""
+    changes = draft.changes()
+    diffs = [of_configuration(each.path, each.before or "", each.after) for each in changes]
+    files = [{"file": str(each.path), "backup": None, "diff": diff} for each, diff in zip(changes, diffs, strict=True)]
+    told.set(did=did, dry_run=True, files=files)
+    told.say("\n".join(diffs) if changes else "nothing would be changed")
+
+
+def _save(draft: "Draft", did: str, done: str, told: Told) -> None:
     """Put a draft in place, and say what that means."""
     from config.paths import backup_dir
 
+    changes = draft.changes()
     saved = draft.save(now(), backup_dir())
+    files = [
+        {
+            "file": str(each.path),
+            "backup": each.backup and str(each.backup),
+            "diff": of_configuration(change.path, change.before or "", change.after),
+        }
+        for each, change in zip(saved, changes, strict=True)
+    ]
+    told.set(did=did, dry_run=False, files=files)
     for each in saved:
-        print(f"{done}: {each.path}" + (f" (before: {each.backup})" if each.backup else " (new)"))
-    print(_taken_up([each.path for each in saved]) if saved else f"{done} already; nothing was changed")
+        told.say(f"{done}: {each.path}" + (f" (before: {each.backup})" if each.backup else " (new)"))
+    if not saved:
+        told.say(f"{done} already; nothing was changed")
+        return
+    word, text = _taken_up([each.path for each in saved])
+    told.set(hub=word)
+    told.say(text)
 
 
-def _taken_up(changed: Sequence[Path]) -> str:
-    """What a hub that runs makes of it."""
+def _taken_up(changed: Sequence[Path]) -> tuple[str, str]:
+    """What a hub that runs makes of it, in one word and in some."""
     try:
         with client() as hub:
             config = hub.status().get("config", {})
     except (HubNotRunning, ControlFailed):
-        return "no hub is running; the next one reads it"
+        return "none", "no hub is running; the next one reads it"
     read = config.get("files") or []
     if read and not any(os.path.samefile(one, other) for one in changed for other in read if os.path.exists(other)):
-        return f"the hub that runs reads other files: {', '.join(read)}"
-    return "the hub that runs takes it up by itself; `hubd status` shows it"
+        return "reads other files", f"the hub that runs reads other files: {', '.join(read)}"
+    return "running", "the hub that runs takes it up by itself; `hubd status` shows it"

@@ -1,30 +1,39 @@
-"""Commands about the hosts of this machine: put the hub into their files, take it out, take over their servers."""
+"""Commands about the hosts of this machine: put the hub into their files, and take it out."""
 
 import argparse
-import difflib
 import os
 import shlex
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from hub.cli.base import EX_FAILED, EX_OK, UsageError, add, add_config, failed, note, now, own_command
+from hub.cli.base import EX_FAILED, EX_OK, Told, UsageError, add, add_config, nearest, now, own_command
+from hub.cli.diffs import of_host
 
 if TYPE_CHECKING:
     from config.hosts.facts import Host, Machine, Place
     from config.hosts.installed import Plan, Records
 
 
+_MEMBERS: Final = """\
+  dry_run  whether it was only tried
+  hosts    of each file: host (as it is named here), title and file; did (added, updated, removed, unchanged, absent,
+           refused, failed) and why; backup and diff (without secrets); commands of the host that change the file in
+           place of hubd; note, what is left to do; by_hand, what to put there if it was refused
+  notes    what is worth knowing"""
+_LISTED: Final = """
+           Without a name: host, title, file and hub of each (yes, no, another one, unreadable)"""
+
+
 def add_commands(commands: Any) -> None:
     """`install` and `uninstall`."""
-    install = add(
-        commands, "install", _install, "put the hub into the configuration of hosts; without a name, list them"
-    )
+    text = "put the hub into the configuration of hosts; without a name, list them"
+    install = add(commands, "install", _install, text, json=_MEMBERS.replace("\n  notes", f"{_LISTED}\n  notes"))
     _add_choice(install)
     add_config(install)
     install.add_argument("--http", action="store_true", help="with the hub's URL and token, for hosts that take URLs")
-    uninstall = add(commands, "uninstall", _uninstall, "take the hub out of the configuration of hosts")
+    uninstall = add(commands, "uninstall", _uninstall, "take the hub out of the configuration of hosts", json=_MEMBERS)
     _add_choice(uninstall)
 
 
@@ -39,18 +48,19 @@ def _add_choice(parser: argparse.ArgumentParser) -> None:
 
 
 def _install(options: argparse.Namespace) -> int:
+    from config.hosts.directories import carried
     from config.hosts.entry import http_entry, stdio_entry
     from config.hosts.facts import Machine
     from config.hosts.installed import own_program, plan_install
 
-    machine = Machine.this()
+    machine, told = Machine.this(), options.told
     if not options.hosts and not options.all:
-        return _list(machine)
+        return _list(machine, told)
     hubd, url = own_command(), _address(options.config) if options.http else None
-    code, without_urls = EX_OK, []
+    variables, without_urls = carried(machine.environ, machine.home), []
 
     def plan(place: "Place", records: "Records") -> "Plan":
-        entry = stdio_entry(place.host, hubd)
+        entry = stdio_entry(place.host, hubd, variables)
         if url is not None:
             by_url = http_entry(place.host, *url)
             if by_url is None:
@@ -59,11 +69,14 @@ def _install(options: argparse.Namespace) -> int:
         program = None if place.project else own_program(place.host, machine.environ)
         return plan_install(place, entry, records, program)
 
-    code = _carry_out(options, machine, _chosen(options, machine), plan)
+    places = _chosen(options, machine)
+    code = _carry_out(options, machine, places, plan, lambda host: stdio_entry(host, hubd, variables))
     for title in without_urls:
-        note(f"{title} takes no URLs, so it starts `hubd connect`")
+        told.note(f"{title} takes no URLs, so it starts `hubd connect`")
+    if variables and (url is None or without_urls):
+        told.note(f"the entries name the directories of this shell's hub: {', '.join(variables)}")
     if url is not None and url[1] is not None and not options.dry_run:
-        note("these files now hold the hub's token: keep them to yourself, and out of repositories")
+        told.note("these files now hold the hub's token: keep them to yourself, and out of repositories")
     return code
 
 
@@ -86,13 +99,19 @@ def _carry_out(
     machine: "Machine",
     places: Sequence["Place"],
     plan: Callable[["Place", "Records"], "Plan"],
+    by_hand: Callable[["Host"], Mapping[str, Any]] | None = None,
 ) -> int:
-    """Decide for each file and do it, one after the other; what fails for one does not keep the others from it."""
+    """Decide for each file and do it, one after the other; what fails for one does not keep the others from it.
+
+    `by_hand`: the entry that a person may put where it is refused.
+    """
     from config.errors import EditError
     from config.files import locked
     from config.hosts.installed import Records, carry_out
     from config.paths import backup_dir, installed_path, state_dir
 
+    told: Told = options.told
+    told.set(dry_run=options.dry_run, hosts=[], notes=[])
     code = EX_OK
     with locked(state_dir()):
         records = Records(installed_path())
@@ -100,25 +119,49 @@ def _carry_out(
             try:
                 planned = plan(place, records)
                 if planned.did == "refused":
-                    code = _refused(planned, options)
-                elif options.dry_run:
-                    _show(planned)
+                    code = _refused(planned, by_hand, told)
+                    continue
+                backup = None
+                if options.dry_run:
+                    _show(planned, told)
                 else:
                     backup = carry_out(planned, records, now=now(), backups=backup_dir(), environ=machine.environ)
-                    print(_said(planned, backup))
+                    told.say(_said(planned, backup))
+                told.append("hosts", _as_object(planned, backup))
             except EditError as error:
-                code = failed(EX_FAILED, f"{place.title}: {error}")
+                code = told.fail(EX_FAILED, f"{place.title}: {error}")
+                told.append("hosts", {**_of_place(place), "did": "failed", "why": str(error)})
     return code
 
 
-def _refused(planned: "Plan", options: argparse.Namespace) -> int:
-    from config.hosts.entry import KEY, stdio_entry
+def _of_place(place: "Place") -> dict[str, Any]:
+    return {"host": place.host.id, "title": place.title, "file": str(place.path)}
+
+
+def _as_object(planned: "Plan", backup: Path | None) -> dict[str, Any]:
+    by_us = planned.changes and not planned.program
+    return {
+        **_of_place(planned.place),
+        "did": planned.did,
+        "backup": backup and str(backup),
+        "diff": of_host(planned.place, planned.before or b"", planned.after or b"") if by_us else None,
+        "commands": [_masked_words(command) for command in planned.program],
+        "note": (planned.changes and planned.place.host.note) or None,
+    }
+
+
+def _refused(planned: "Plan", by_hand: Callable[["Host"], Mapping[str, Any]] | None, told: Told) -> int:
+    from config.hosts.entry import KEY
     from config.text import serverfile
 
-    failed(EX_FAILED, f"{planned.place.title}: {planned.place.path}: {planned.why}; it was left as it is")
-    if options.command is _install:
-        snippet = serverfile.snippet(planned.place.kept, KEY, stdio_entry(planned.place.host, own_command()))
-        print(f"To add the hub by hand, put this there:\n\n{snippet}\n", file=sys.stderr)
+    place, refused = planned.place, {**_of_place(planned.place), "did": "refused", "why": planned.why}
+    told.fail(EX_FAILED, f"{place.title}: {place.path}: {planned.why}; it was left as it is")
+    if by_hand is not None:
+        snippet = serverfile.snippet(place.kept, KEY, dict(by_hand(place.host)))
+        refused["by_hand"] = snippet
+        if not told.json:
+            print(f"To add the hub by hand, put this there:\n\n{snippet}\n", file=sys.stderr)
+    told.append("hosts", refused)
     return EX_FAILED
 
 
@@ -137,15 +180,14 @@ def _said(planned: "Plan", backup: Path | None) -> str:
     return f"{text}; {place.host.note}" if planned.changes and place.host.note else text
 
 
-def _show(planned: "Plan") -> None:
+def _show(planned: "Plan", told: Told) -> None:
     """What would be done, as a diff."""
     if not planned.changes:
-        print(_said(planned, None))
+        told.say(_said(planned, None))
     for command in planned.program:
-        print(f"would run: {_masked_words(command)}")
+        told.say(f"would run: {_masked_words(command)}")
     if planned.changes and not planned.program:
-        for line in diff(planned.place, planned.before or b"", planned.after or b""):
-            print(line)
+        told.say(of_host(planned.place, planned.before or b"", planned.after or b""))
 
 
 def _masked_words(command: Sequence[str]) -> str:
@@ -160,27 +202,7 @@ def _masked_words(command: Sequence[str]) -> str:
     return text
 
 
-def diff(place: "Place", before: bytes, after: bytes) -> Iterator[str]:
-    """A unified diff of a host's file without secrets, line by line."""
-    from config.secrecy import secrets_in
-    from config.text import serverfile
-
-    texts = [data.decode() for data in (before, after)]
-    secrets = [secret for text in texts for secret in secrets_in(serverfile.read(place.kept, text))]
-    return text_diff(place.path, texts[0], texts[1], secrets)
-
-
-def text_diff(path: Path, before: str, after: str, secrets: Sequence[str]) -> Iterator[str]:
-    """A unified diff without `secrets`, line by line."""
-    from config.secrecy import masked
-    from hub.wire.printable import printable
-
-    old, new = before.splitlines(), after.splitlines()
-    for line in difflib.unified_diff(old, new, str(path), str(path), lineterm=""):
-        yield printable(masked(line, secrets))
-
-
-def _list(machine: "Machine") -> int:
+def _list(machine: "Machine", told: Told) -> int:
     """The hosts that are here, and whether they have the hub."""
     from config.hosts.facts import all_hosts, is_found, user_places
     from config.hosts.installed import Records
@@ -188,17 +210,19 @@ def _list(machine: "Machine") -> int:
     from hub.show.tables import table
 
     records = Records(installed_path())
-    rows = [
-        (host.id, place.title, _state(place, records), place.path)
+    found = [
+        {**_of_place(place), "hub": _state(place, records)}
         for host in all_hosts().values()
         if is_found(host, machine)
         for place in user_places(host, machine)
     ]
-    if not rows:
-        print("No hosts are found on this machine. These are known: " + ", ".join(all_hosts()))
+    told.set(hosts=found)
+    if not found:
+        told.say("No hosts are found on this machine. These are known: " + ", ".join(all_hosts()))
         return EX_OK
-    print("\n".join(table(("NAME", "HOST", "HUB", "FILE"), rows)))
-    print("\nRun `hubd install NAME...` or `hubd install --all`; --dry-run shows the changes first.")
+    rows = [tuple(each[name] for name in ("host", "title", "hub", "file")) for each in found]
+    told.say("\n".join(table(("NAME", "HOST", "HUB", "FILE"), rows)))
+    told.say("\nRun `hubd install NAME...` or `hubd install --all`; --dry-run shows the changes first.")
     return EX_OK
 
 
@@ -253,15 +277,12 @@ def chosen_hosts(options: argparse.Namespace, machine: "Machine") -> list["Host"
     Raises:
         UsageError: there is no such host.
     """
-    from difflib import get_close_matches
-
     from config.hosts.facts import all_hosts, is_found
 
     known = all_hosts()
     for name in options.hosts:
         if name not in known:
-            near = get_close_matches(name, known, 1)
-            hint = f"did you mean {near[0]}?" if near else f"known are: {', '.join(known)}"
+            hint = nearest(name, known) or f"known are: {', '.join(known)}"
             raise UsageError(f"there is no host {name}; {hint}")
     if options.hosts:
         return [known[name] for name in dict.fromkeys(options.hosts)]

@@ -2,13 +2,15 @@
 
 import argparse
 import os
+import shlex
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from hub.cli.base import EX_FAILED, EX_OK, UsageError, add, add_config, agreed, ask, failed, is_attended, note, now
-from hub.cli.hosts import chosen_hosts, diff, text_diff
+from hub.cli.base import EX_FAILED, EX_OK, Told, UsageError, add, add_config, agreed, ask, now
+from hub.cli.diffs import of_host, of_texts
+from hub.cli.hosts import chosen_hosts
 
 if TYPE_CHECKING:
     from config.hosts.facts import Machine, Place
@@ -17,9 +19,18 @@ if TYPE_CHECKING:
     from config.hosts.takeover import Originals, Write
 
 
+_MEMBERS: Final = """\
+  dry_run   whether it was only tried
+  servers   of each server of a host: host, title, server (its name there), did (taken, skipped, or known, if the hub or
+            this import has it already), name (the hub's) and why
+  files     of each that changes: file, backup (null: it is new) and diff, without secrets
+  commands  of hosts that change their files themselves
+  notes     what is worth knowing"""
+
+
 def add_commands(commands: Any) -> None:
     """`import`."""
-    parser = add(commands, "import", _import, "take over the MCP servers that hosts have")
+    parser = add(commands, "import", _import, "take over the MCP servers that hosts have", json=_MEMBERS)
     parser.add_argument("hosts", metavar="HOST", nargs="*", help="such as claude-desktop; all that are found if none")
     parser.add_argument("--project", type=Path, metavar="DIR", help="the hosts' files of this project, too")
     parser.add_argument("--dry-run", action="store_true", help="show what would be changed, and change nothing")
@@ -43,6 +54,7 @@ def _import(options: argparse.Namespace) -> int:
     from config.hosts.takeover import Originals, imported_dir, imported_files, known, originals
     from config.layers import load_all
 
+    told: Told = options.told
     machine, directory = Machine.this(), imported_dir(options.config)
     config = load_all(options.config, os.environ).config
     servers, skipped, code = _survey(options, machine)
@@ -59,18 +71,25 @@ def _import(options: argparse.Namespace) -> int:
         result = decided(_secrets(options, result, directory))
     writes = imported_files(result, directory, os.environ)
     left = originals(result, machine.environ) if options.disable_originals else Originals([], [], [])
-    _summarise(result, skipped)
+    _summarise(result, skipped, told)
     for refused in left.refused:
-        failed(EX_FAILED, refused)
+        code = told.fail(EX_FAILED, refused)
+    diffs = _diffs(result, writes, left)
+    files = [{"file": str(path), "backup": None, "diff": diff} for path, diff in diffs]
+    commands = [shlex.join(command) for command in left.programs]
     if options.dry_run:
-        _show(result, writes, left)
+        told.set(dry_run=True, files=files, commands=commands)
+        for _, diff in diffs:
+            told.say(diff)
+        for command in commands:
+            told.say(f"would run: {command}")
     elif writes or left.writes or left.programs:
         names = ", ".join(str(each.path) for each in (*writes, *left.writes)) or "by the programs of the hosts"
-        if is_attended() and not options.yes and not agreed(f"Write {names}?", default=True):
-            return failed(EX_FAILED, "nothing was changed")
-        _write(writes, left, machine)
+        if told.is_attended() and not options.yes and not agreed(f"Write {names}?", default=True):
+            return told.fail(EX_FAILED, "nothing was changed")
+        _write(writes, left, machine, files, told)
         if writes and not options.disable_originals:
-            note(
+            told.note(
                 "the hosts still start these servers, too, until `hubd import --disable-originals` turns them off there"
             )
     return code
@@ -92,7 +111,7 @@ def _survey(options: argparse.Namespace, machine: "Machine") -> tuple[list["Serv
             found, not_found = survey(place, text_at(place.path), machine.environ, machine.home)
         except (EditError, Refused) as error:
             text = str(error) if str(place.path) in str(error) else f"{place.path}: {error}"
-            code = failed(EX_FAILED, f"{place.title}: {text}")
+            code = options.told.fail(EX_FAILED, f"{place.title}: {text}")
             continue
         servers += found
         skipped += not_found
@@ -142,7 +161,7 @@ def _secrets(options: argparse.Namespace, result: "Import", directory: Path) -> 
         if (spots := server.spots())
     ]
     text = "These servers hold what looks like secrets:\n" + "\n".join(lines)
-    if not is_attended():
+    if not options.told.is_attended():
         raise UsageError(f"{text}\nsay what becomes of them: --secrets keep, reference or skip")
     print(text, file=sys.stderr)
     print(f"[k]eep them, in files only you can read in {directory};", file=sys.stderr)
@@ -157,55 +176,66 @@ def _secrets(options: argparse.Namespace, result: "Import", directory: Path) -> 
 # --- saying and doing -------------------------------------------------------------------------------------------------
 
 
-def _summarise(result: "Import", skipped: list["Skipped"]) -> None:
+def _summarise(result: "Import", skipped: list["Skipped"], told: Told) -> None:
     from hub.show.tables import table
     from hub.wire.printable import printable
 
     new = {name for name, _ in result.taken}
     rows = [
-        *((s.place.title, s.key, f"taken as {name}", _remarks(s)) for name, s in result.taken),
+        *((s.place, s.key, "taken", f"taken as {name}", name, _remarks(s)) for name, s in result.taken),
         *(
-            (s.place.title, s.key, f"{'same as' if name in new else 'hubd has it as'} {name}", "")
+            (s.place, s.key, "known", f"{'same as' if name in new else 'hubd has it as'} {name}", name, "")
             for name, s in result.known
         ),
-        *((s.place.title, s.key, "skipped", s.why) for s in (*result.skipped, *skipped)),
+        *((s.place, s.key, "skipped", "skipped", None, s.why) for s in (*result.skipped, *skipped)),
     ]
+    members = ("host", "title", "server", "did", "name", "why")
+    servers = [
+        dict(zip(members, (place.host.id, place.title, key, did, name, why), strict=True))
+        for place, key, did, _, name, why in rows
+    ]
+    told.set(dry_run=False, servers=servers, files=[], commands=[], notes=[])
     if not rows:
-        print("there are no servers to take over")
+        told.say("there are no servers to take over")
         return
-    printed = [[printable(str(cell)).replace("\n", " ") for cell in row] for row in rows]
-    print("\n".join(table(("HOST", "SERVER", "WHAT", "WHY"), printed)))
+    printed = [
+        [printable(str(cell)).replace("\n", " ") for cell in (place.title, key, what, why)]
+        for place, key, _, what, _, why in rows
+    ]
+    told.say("\n".join(table(("HOST", "SERVER", "WHAT", "WHY"), printed)))
 
 
 def _remarks(server: "Server") -> str:
     return "; ".join((*((f"disabled: {server.off}",) if server.off else ()), *server.notes))
 
 
-def _show(result: "Import", writes: "list[Write]", left: "Originals") -> None:
-    """What would be done, as diffs without secrets."""
+def _diffs(result: "Import", writes: "list[Write]", left: "Originals") -> list[tuple[Path, str]]:
+    """What changes in each file, in the order in which they are written, without secrets."""
     from config.secrecy import secrets_in
 
     secrets = [secret for _, server in result.taken for secret in secrets_in(server.values)]
-    for write in writes:
-        print("\n".join(text_diff(write.path, write.before or "", write.after, secrets)))
+    found = [(write.path, of_texts(write.path, write.before or "", write.after, secrets)) for write in writes]
     for write in left.writes:
         assert write.place is not None
-        print("\n".join(diff(write.place, (write.before or "").encode(), write.after.encode())))
-    for command in left.programs:
-        print(f"would run: {' '.join(command)}")
+        found.append((write.path, of_host(write.place, (write.before or "").encode(), write.after.encode())))
+    return found
 
 
-def _write(writes: "list[Write]", left: "Originals", machine: "Machine") -> None:
-    """First what the hub will have, then what hosts no longer start."""
+def _write(
+    writes: "list[Write]", left: "Originals", machine: "Machine", files: list[dict[str, Any]], told: Told
+) -> None:
+    """First what the hub will have, then what hosts no longer start. `files`: of each, what programs are told."""
     from config.files import locked
     from config.hosts.installed import run_program
     from config.hosts.takeover import carry_out
     from config.paths import state_dir
 
     with locked(state_dir()):
-        for write in (*writes, *left.writes):
+        for write, file in zip((*writes, *left.writes), files, strict=True):
             backup = carry_out(write, now())
-            print(f"wrote {write.path}" + (f" (the old file is {backup})" if backup else ""))
+            told.append("files", file | {"backup": backup and str(backup)})
+            told.say(f"wrote {write.path}" + (f" (the old file is {backup})" if backup else ""))
         for command in left.programs:
             run_program(command, machine.environ)
-            print(f"ran {' '.join(command)}")
+            told.append("commands", shlex.join(command))
+            told.say(f"ran {shlex.join(command)}")

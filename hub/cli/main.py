@@ -3,12 +3,22 @@
 import argparse
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 from config.errors import ConfigError, EditError
 from hub.cli import cache, config, doctor, editing, hosts, importing, running, service
-from hub.cli.base import EX_CONFIG, EX_FAILED, EX_INTERRUPTED, EX_UNAVAILABLE, EX_USAGE, UsageError, failed
+from hub.cli.base import (
+    EX_CONFIG,
+    EX_FAILED,
+    EX_INTERRUPTED,
+    EX_UNAVAILABLE,
+    EX_USAGE,
+    Command,
+    Parser,
+    Told,
+    UsageError,
+)
 from hub.control_client import ControlFailed, HubNotRunning
 
 FAMILIES: Final = {
@@ -22,13 +32,20 @@ DESCRIPTION: Final = "One MCP server for every AI host on this machine, and the 
 LISTED_CHARS: Final = 12
 EPILOG: Final = """`hubd COMMAND --help` says more about each.
 
+--json, which all take but `serve`, `connect` and `call` (there it is --raw), prints one JSON value on standard output:
+what was found, what was done, or with --dry-run what would be done. If it fails that is an object with the member
+"error": {"code": EXIT_CODE, "message": "what happened, and what to do"}, beside what was done until then; the message
+is on standard error as well. Nothing is asked. `hubd logs` prints one object per line.
+
 exit codes:
-  0   done
-  1   it failed or was refused, the tool reported an error, or the doctor found something
-  2   wrong usage
-  69  no hub is running, or its address is taken
-  75  another hub of this user is running
-  78  the configuration cannot be used
+  0    done
+  1    it failed or was refused, the tool reported an error, the doctor found something, or the service does not run
+  2    wrong usage
+  69   no hub is running, or its address is taken
+  70   a fault of the hub's own
+  75   another hub of this user is running
+  78   the configuration cannot be used
+  130  interrupted
 
 files:
   $XDG_CONFIG_HOME/hubd (~/.config/hubd)
@@ -53,31 +70,49 @@ files:
 def main(arguments: Sequence[str]) -> int:
     """Run one command; the exit code. Never raises for what a user can cause."""
     arguments, words = editing.apart(arguments)
-    options = _parser().parse_args(arguments, argparse.Namespace(words=words))
-    command: Callable[[argparse.Namespace], int] = options.command
+    told = Told(json=("--raw" if arguments[:1] == ["call"] else "--json") in arguments)
     try:
-        code = command(options)
+        code = _run(arguments, words, told)
+        told.end()
         if sys.stdout is not None:
             sys.stdout.flush()
         return code
-    except HubNotRunning as error:
-        return failed(EX_UNAVAILABLE, str(error))
-    except ConfigError as error:
-        return failed(EX_CONFIG, str(error))
-    except (ControlFailed, EditError) as error:
-        return failed(EX_FAILED, str(error))
-    except UsageError as error:
-        return failed(EX_USAGE, str(error))
-    except KeyboardInterrupt:
-        return EX_INTERRUPTED
     except BrokenPipeError:  # `hubd tools | head`: nothing more can be said, not even by the interpreter as it exits
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EX_FAILED
     except OSError as error:  # the disk is full, say
-        if error.filename is not None:
-            return failed(EX_FAILED, f"{error.filename}: {error.strerror}")
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return failed(EX_FAILED, f"cannot write to standard output: {error.strerror}")
+        return told.fail(EX_FAILED, f"cannot write to standard output: {error.strerror}")
+
+
+def _run(arguments: Sequence[str], words: Sequence[str], told: Told) -> int:
+    """Run one command and say what went wrong; the exit code.
+
+    Raises:
+        OSError: standard output cannot be written.
+    """
+    try:
+        options, rest = _parser().parse_known_args(arguments, argparse.Namespace(words=words, told=told))
+        if rest:
+            options.parser.refuse(rest)
+        command: Command = options.command
+        return command(options)
+    except HubNotRunning as error:
+        return told.fail(EX_UNAVAILABLE, str(error))
+    except ConfigError as error:
+        return told.fail(EX_CONFIG, str(error))
+    except (ControlFailed, EditError) as error:
+        return told.fail(EX_FAILED, str(error))
+    except UsageError as error:
+        if error.usage and not told.json:
+            print(error.usage, end="", file=sys.stderr)
+        return told.fail(EX_USAGE, str(error))
+    except KeyboardInterrupt:
+        return EX_INTERRUPTED
+    except OSError as error:
+        if error.filename is None:
+            raise
+        return told.fail(EX_FAILED, f"{error.filename}: {error.strerror}")
 
 
 class _Family:
@@ -99,7 +134,7 @@ class _Family:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="hubd",
         usage="hubd COMMAND ...",
         description=DESCRIPTION,
@@ -109,7 +144,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--version", action="store_const", const=running.version, dest="command", help="show the version"
     )
-    parser.set_defaults(json=False)
+    parser.set_defaults(json=False, parser=parser)
     commands = parser.add_subparsers(metavar="COMMAND", help=argparse.SUPPRESS, prog="hubd")
     families = [_Family(commands, title) for title in FAMILIES]
     for listed, modules in zip(families, FAMILIES.values(), strict=True):

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from hub.cli.base import EX_CONFIG, EX_FAILED, EX_OK, UsageError, add, add_config, as_json, client, failed, note, warn
+from hub.cli.base import EX_CONFIG, EX_FAILED, EX_OK, Told, UsageError, add, add_config, as_json, client
 from hub.control_client import ControlClient
 
 # --- the commands' arguments ------------------------------------------------------------------------------------------
@@ -108,7 +108,8 @@ def _call(options: argparse.Namespace) -> int:
     if options.raw:
         print(as_json(result))
     elif isinstance(error, dict):
-        return failed(EX_FAILED, printable(str(error.get("message"))))
+        told: Told = options.told
+        return told.fail(EX_FAILED, printable(str(error.get("message"))))
     else:
         print(shown(result), file=sys.stderr if result.get("isError") is True else sys.stdout)
     return EX_FAILED if error or result.get("isError") is True else EX_OK
@@ -135,18 +136,19 @@ def _restart(options: argparse.Namespace) -> int:
 
 
 def _reload(options: argparse.Namespace) -> int:
+    told: Told = options.told
     with client() as hub:
         outcome = hub.reload()
-    if options.json:
-        print(as_json(outcome))
-    elif outcome["problem"] is None:
-        for warning in outcome["warnings"]:
-            warn(warning)
-        print(outcome["summary"])
-        for setting in outcome["pending"]:
-            print(f"{setting} takes effect at the next start")
+    if told.json:
+        told.set(**outcome)
     if outcome["problem"] is not None:
-        return failed(EX_CONFIG, f"nothing is changed: {outcome['problem']}")
+        return told.fail(EX_CONFIG, f"nothing is changed: {outcome['problem']}")
+    if not told.json:
+        for warning in outcome["warnings"]:
+            told.warn(warning)
+    told.say(outcome["summary"])
+    for setting in outcome["pending"]:
+        told.say(f"{setting} takes effect at the next start")
     return EX_OK
 
 
@@ -159,8 +161,8 @@ def _logs(options: argparse.Namespace) -> int:
         for record in records:
             line = json.dumps(record, ensure_ascii=False) if options.json else shown(record)
             print(line, flush=options.follow)
-    if record is None and options.lines:
-        note(f"nothing has happened to {options.name} since the hub started")
+    if record is None and options.lines and not options.json:
+        options.told.note(f"nothing has happened to {options.name} since the hub started")
     return EX_OK
 
 

@@ -6,23 +6,32 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from hub.cli.base import EX_FAILED, EX_OK, EX_USAGE, add, as_json, client, failed, note, now, own_command
+from hub.cli.base import EX_FAILED, EX_OK, EX_USAGE, Told, add, client, now, own_command
 from hub.control_client import HubNotRunning
 
 if TYPE_CHECKING:
     from hub.service import Service
 
 
+_MEMBERS: Final = """\
+  files    of each: file, did (written, unchanged, removed, or shown, with its text)
+  enabled, started
+           whether it is; start: the commands that start it now
+  undo     the command that undoes it
+  notes    what is worth knowing"""
+
+
 def add_commands(commands: Any) -> None:
     """`service install`, `service uninstall`, `service status`."""
     service = add(commands, "service", lambda options: _help(service), "keep the hub running: systemd, or launchd")
     actions = service.add_subparsers(title="commands", metavar="COMMAND", prog="hubd service")
-    install = add(actions, "install", _install, "write the service's files and enable it, from the next login on")
+    text = "write the service's files and enable it, from the next login on"
+    install = add(actions, "install", _install, text, json=_MEMBERS)
     install.add_argument("--now", action="store_true", help="start it as well; a hub that runs is replaced")
     install.add_argument("--print", action="store_true", dest="show", help="only print the files")
-    uninstall = add(actions, "uninstall", _uninstall, "stop the service and remove its files")
+    uninstall = add(actions, "uninstall", _uninstall, "stop the service and remove its files", json=_MEMBERS)
     status = add(actions, "status", _status, "whether the service is installed and runs", json=True)
     for each in (install, uninstall, status):
         each.add_argument(
@@ -52,54 +61,61 @@ def _service(options: argparse.Namespace) -> "Service":
 def _install(options: argparse.Namespace) -> int:
     from hub.service import ServiceError, out_of_reach, refusal
 
+    told: Told = options.told
     try:
         service = _service(options)
         if options.show:
-            print(_files(service))
+            _show(service, told)
             return EX_OK
         if options.system and (reason := out_of_reach(own_command())):
-            return failed(EX_FAILED, f"{reason}; nothing was changed")
+            return told.fail(EX_FAILED, f"{reason}; nothing was changed")
         if reason := refusal(service):
-            print(_files(service))
-            return failed(
+            _show(service, told)
+            return told.fail(
                 EX_FAILED,
-                f"{reason}; nothing was changed. Above is what would be put in place: give it to the service manager "
+                f"{reason}; nothing was changed. What would be put in place is shown: give it to the service manager "
                 "that you have, or start `hubd serve` yourself. `hubd connect` starts the hub without any service",
             )
         return _put_in_place(service, options)
     except ServiceError as error:
-        return failed(EX_FAILED, str(error))
+        return told.fail(EX_FAILED, str(error))
 
 
 def _put_in_place(service: "Service", options: argparse.Namespace) -> int:
     from hub.service import call, write
 
+    told: Told = options.told
     changed = write(service, now())
     for path in service.files:
-        print(f"{'written  ' if path in changed else 'unchanged'} {path}")
+        did = "written" if path in changed else "unchanged"
+        told.append("files", {"file": str(path), "did": did})
+        told.say(f"{did.ljust(9)} {path}")
     for arguments in (*service.loaded, *service.enable):
         call(service, arguments)
+    told.set(enabled=True, started=False)
     manager = " ".join(service.manager)
-    print("enabled: the hub starts " + ("with the machine" if options.system else "when you log in"))
+    told.say("enabled: the hub starts " + ("with the machine" if options.system else "when you log in"))
     if options.now:
-        with _nobody_starts_a_hub(options.system):
+        with _nobody_starts_a_hub(options.system, told):
             for arguments in service.start:
                 call(service, arguments)
-        print("started: `hubd service status` shows it")
+        told.set(started=True)
+        told.say("started: `hubd service status` shows it")
     else:
-        print(
-            "not started; now by: "
-            + "; ".join(f"{manager} {' '.join(each)}" for each in service.start[1:] or service.start)
-        )
+        calls = [f"{manager} {' '.join(each)}" for each in service.start[1:] or service.start]
+        told.set(start=calls)
+        told.say(f"not started; now by: {'; '.join(calls)}")
     for text in (service.note, _concern(options.system)):
         if text:
-            note(text)
-    print(f"undone by: hubd service uninstall{' --system' if options.system else ''}")
+            told.note(text)
+    undo = f"hubd service uninstall{' --system' if options.system else ''}"
+    told.set(undo=undo)
+    told.say(f"undone by: {undo}")
     return EX_OK
 
 
 @contextmanager
-def _nobody_starts_a_hub(system: bool) -> Iterator[None]:
+def _nobody_starts_a_hub(system: bool, told: Told) -> Iterator[None]:
     """Stop this user's hub, and keep shims from starting another until the service has its socket."""
     if system:
         yield
@@ -113,7 +129,7 @@ def _nobody_starts_a_hub(system: bool) -> Iterator[None]:
         try:
             with client() as hub:
                 hub.stop()
-            print("stopped the hub that ran without it")
+            told.say("stopped the hub that ran without it")
         except HubNotRunning:
             pass
         yield
@@ -143,8 +159,10 @@ def _concern(system: bool) -> str | None:
     return None
 
 
-def _files(service: "Service") -> str:
-    return "\n".join(f"# --- {path}\n{text}" for path, text in service.files.items())
+def _show(service: "Service", told: Told) -> None:
+    """The files, which are not written."""
+    told.set(files=[{"file": str(path), "did": "shown", "text": text} for path, text in service.files.items()])
+    told.say("\n".join(f"# --- {path}\n{text}" for path, text in service.files.items()))
 
 
 # --- uninstall, status ------------------------------------------------------------------------------------------------
@@ -153,44 +171,46 @@ def _files(service: "Service") -> str:
 def _uninstall(options: argparse.Namespace) -> int:
     from hub.service import ServiceError, call, refusal, remove
 
+    told: Told = options.told
+    told.set(files=[])
     try:
         service = _service(options)
         if not any(path.exists() for path in service.files):
-            print("there is nothing to uninstall")
+            told.say("there is nothing to uninstall")
             return EX_OK
         reason = refusal(service)
         for arguments in () if reason else service.disable:
             call(service, arguments)
         for path in remove(service, now()):
-            print(f"removed {path}")
+            told.append("files", {"file": str(path), "did": "removed"})
+            told.say(f"removed {path}")
         for arguments in () if reason else service.loaded:
             call(service, arguments)
     except ServiceError as error:
-        return failed(EX_FAILED, str(error))
+        return told.fail(EX_FAILED, str(error))
     if reason:
-        note(f"{reason}; a service that still runs was not stopped")
-    print("hosts with `hubd connect` start the hub by themselves again")
+        told.note(f"{reason}; a service that still runs was not stopped")
+    told.say("hosts with `hubd connect` start the hub by themselves again")
     return EX_OK
 
 
 def _status(options: argparse.Namespace) -> int:
     from hub.service import refusal, states
 
+    told: Told = options.told
     service = _service(options)
     reason = refusal(service)
     files = {str(path): _condition(path, text) for path, text in service.files.items()}
     units = {} if reason else states(service)
     active = [unit for unit, state in units.items() if state.get("ActiveState") in ("active", "reloading")]
-    if options.json:
-        print(as_json({"files": files, "units": units, "manager": reason or "reachable"}))
-    else:
-        for name, condition in files.items():
-            print(f"{name}  {condition}")
-        for unit, state in units.items():
-            words = [state.get(name, "") for name in ("UnitFileState", "ActiveState", "SubState", "StatusText")]
-            print(f"{unit}  {', '.join(word for word in words if word)}")
-        if reason:
-            note(reason)
+    told.set(files=files, units=units, manager=reason or "reachable")
+    for name, condition in files.items():
+        told.say(f"{name}  {condition}")
+    for unit, state in units.items():
+        words = [state.get(name, "") for name in ("UnitFileState", "ActiveState", "SubState", "StatusText")]
+        told.say(f"{unit}  {', '.join(word for word in words if word)}")
+    if reason and not told.json:
+        told.note(reason)
     return EX_OK if active else EX_FAILED
 
 

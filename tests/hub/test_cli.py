@@ -125,18 +125,68 @@ def test_help_documents_commands_and_exit_codes(place):
     ("arguments", "expected"),
     [
         ((), "usage: hubd"),
-        (("nope",), "invalid choice: 'nope'"),
-        (("status", "--jsn"), "unrecognized arguments"),
-        (("serve", "--auth", "maybe"), "invalid choice: 'maybe'"),
+        (("nope",), "there is no command hubd nope; `hubd --help` lists them"),
+        (("stauts",), 'there is no command hubd stauts; did you mean "status"?'),
+        (("cache", "claer"), 'there is no command hubd cache claer; did you mean "clear"?'),
+        (("service", "instal", "--now"), 'there is no command hubd service instal; did you mean "install"?'),
+        (("--versoin",), 'there is no option --versoin; did you mean "--version"?'),
+        (("status", "--jsn"), 'there is no option --jsn; did you mean "--json"?'),
+        (("install", "--dry-rn=1", "cursor"), 'there is no option --dry-rn; did you mean "--dry-run"?'),
+        (("status", "--something"), "there is no option --something; `hubd status --help` lists them"),
+        (("status", "here"), "it takes no further argument, and there is here"),
+        (("serve", "--auth", "tokn"), 'tokn is none of token, none; did you mean "token"?'),
         (("serve", "--listen", "8765"), 'expected HOST:PORT such as "127.0.0.1:8765"'),
         (("call",), "NAME"),
         (("connect", "--nope"), "there is no option --nope"),
+        (("connect", "--hots", "x"), 'there is no option --hots; did you mean "--host"?'),
     ],
 )
 def test_wrong_usage_is_2(place, arguments, expected):
     code, out, err = place.run(*arguments)
     assert (code, out) == (2, "")
     assert expected in err
+
+
+@pytest.mark.parametrize(
+    ("command", "code", "message"),
+    [
+        ("status", 69, "no hub is running"),
+        ("logs x", 69, "no hub is running"),
+        ("reload", 69, "no hub is running"),
+        ("status --jsno", 2, "there is no option --jsno"),
+        ("stauts", 2, "there is no command hubd stauts"),
+        ("add x", 2, "which URL to open"),
+        ("add x --config /nowhere/x.toml --url nonsense", 78, "no configuration a hub can use"),
+        ("remove x", 1, 'there is no server "x"'),
+        ("edit", 1, "the editor ended with code 1"),
+        ("trust", 2, "has a .hubd.toml or .mcp.json"),
+        ("untrust", 1, "was allowed"),
+        ("install curser", 2, 'did you mean "cursor"?'),
+        ("uninstall", 2, "name hosts"),
+        ("import --project nowhere", 2, "there is no directory"),
+        ("service install", 1, "nothing was changed"),
+        ("config --config /nowhere/x.toml", 78, "/nowhere/x.toml"),
+    ],
+)
+def test_programs_get_errors_in_one_form(place, command, code, message):
+    found, out, err = place.run(*command.split(), "--json", EDITOR="false", VISUAL="", PATH="/nowhere:/bin")
+    assert found == code
+    error = json.loads(out)["error"]
+    assert error["code"] == code
+    assert message in error["message"]
+    assert err.endswith(f"hubd: {error['message']}\n"), "people hear the same"
+
+
+def test_the_program_after_a_failed_call_gets_an_object(place):
+    code, out, _ = place.run("call", "x", "--raw")
+    assert (code, json.loads(out)["error"]["code"]) == (69, 69)
+
+
+def test_all_but_three_commands_take_json(place):
+    texts = {command: place.run(*command.split(), "--help")[1] for command in COMMANDS}
+    texts |= {f"service {each}": place.run("service", each, "--help")[1] for each in ("install", "uninstall", "status")}
+    without = {command for command, text in texts.items() if "--json  " not in text}
+    assert without == {"serve", "connect", "call", "service"}
 
 
 @pytest.mark.covers("F-D-10")

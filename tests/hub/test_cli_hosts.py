@@ -6,11 +6,14 @@ import pty
 import stat
 import subprocess
 import threading
+from pathlib import Path
 
 import host_homes
 import pytest
 from host_homes import HOMES
 from processes import HUBD, own_directories, running
+
+from config.hosts.directories import carried
 
 
 @pytest.fixture
@@ -68,7 +71,7 @@ def test_what_is_refused_comes_with_what_to_paste(home):
 
 
 def test_wrong_usage(home):
-    assert "did you mean cursor?" in hubd(home, "install", "curser", code=2)
+    assert 'did you mean "cursor"?' in hubd(home, "install", "curser", code=2)
     assert "name hosts, or write --all" in hubd(home, "uninstall", code=2)
     assert "there is no directory" in hubd(home, "install", "cursor", "--project", "nowhere", code=2)
     assert "has no file for projects" in hubd(home, "install", "goose", "--project", ".", code=2)
@@ -99,7 +102,8 @@ def test_claude_code_s_own_program_changes_its_file(home, tmp_path):
     hubd(home, "install", "claude-code")
     *words, entry = (tmp_path / "calls").read_text().splitlines()
     assert words == ["mcp", "add-json", "-s", "user", "hub"]
-    assert json.loads(entry) == {"type": "stdio", "command": str(HUBD), "args": ["connect", "--host", "claude-code"]}
+    started = {"type": "stdio", "command": str(HUBD), "args": ["connect", "--host", "claude-code"]}
+    assert json.loads(entry) == started | {"env": carried(home[1], home[0])}
     assert contents(home)["claude-code"] == before
 
     path = home[0] / HOMES["claude-code"].path
@@ -120,6 +124,118 @@ def test_in_a_project(home):
     assert sorted(path.name for path in project.iterdir()) == [".cursor", ".mcp.json"]
     hubd(home, "uninstall", "--all", "--project", project)
     assert list(project.iterdir()) == []
+
+
+def test_a_host_of_the_desktop_finds_the_hub_of_the_shell(home):
+    directory, env = home
+    path = directory / HOMES["cursor"].path
+    said = hubd(home, "install", "cursor")
+    assert "the entries name the directories of this shell's hub: HUBD_RUNTIME_DIR, XDG_STATE_HOME" in said
+    entry = json.loads(path.read_text())["mcpServers"]["hub"]
+    assert entry["env"] == {
+        "HUBD_RUNTIME_DIR": f"{env['XDG_RUNTIME_DIR']}/hubd",
+        "XDG_STATE_HOME": env["XDG_STATE_HOME"],
+    }
+    (directory / ".config" / "hubd").mkdir(mode=0o700)
+    (directory / ".config" / "hubd" / "hubd.toml").write_text('listen = "127.0.0.1:0"\nauth = "none"\n')
+    with running([HUBD, "serve"], directory / "hubd.log", env=env, cwd=directory) as process:
+        process.wait_for(r"https?://")
+        hello = {
+            "protocolVersion": "2025-11-25",
+            "capabilities": {},
+            "clientInfo": {"name": "a host of the desktop", "version": "1"},
+        }
+        host = subprocess.Popen(
+            [entry["command"], *entry["args"]],
+            env={"HOME": str(directory), "PATH": "/usr/bin:/bin", **entry["env"]},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        assert host.stdin is not None
+        assert host.stdout is not None
+        host.stdin.write(
+            json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}).encode() + b"\n"
+        )
+        host.stdin.flush()
+        assert b'"hubd"' in host.stdout.readline()
+        (attached,) = json.loads(hubd(home, "status", "--json"))["hosts"]
+        assert attached["label"] == "cursor"
+        host.communicate(timeout=60)
+    env["HUBD_RUNTIME_DIR"] = str(directory / "another")
+    found = json.loads(hubd(home, "doctor", "--json", code=1))
+    assert any("leads to another hub than this shell's: HUBD_RUNTIME_DIR differs" in each["what"] for each in found)
+
+
+# --- for programs -----------------------------------------------------------------------------------------------------
+
+
+def told(home, *arguments, code=0):
+    """The one object that a command prints."""
+    directory, env = home
+    argv = [HUBD, *map(str, arguments), "--json"]
+    done = subprocess.run(argv, env=env, cwd=directory, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == code, done.stdout + done.stderr
+    assert bool(done.stderr) == bool(code)
+    return json.loads(done.stdout)
+
+
+def test_programs_are_told_what_was_installed(home):
+    before = contents(home)
+    path = str(home[0] / HOMES["cursor"].path)
+    listed = {each["host"]: each for each in told(home, "install")["hosts"]}
+    assert listed["cursor"] == {"host": "cursor", "title": "Cursor", "file": path, "hub": "no"}
+    tried = told(home, "install", "cursor", "zed", "--dry-run")
+    assert contents(home) == before
+    assert [(each["host"], each["did"], each["backup"]) for each in tried["hosts"]] == [
+        ("cursor", "added", None),
+        ("zed", "added", None),
+    ]
+    done = told(home, "install", "cursor", "zed")
+    assert (tried["dry_run"], done["dry_run"]) == (True, False)
+    (cursor, _) = done["hosts"]
+    assert cursor["file"] == path
+    assert Path(cursor["backup"]).read_bytes() == before["cursor"]
+    assert cursor["diff"] == tried["hosts"][0]["diff"]
+    assert '+\t\t\t"command": ' in cursor["diff"]
+    assert "ghp_" not in cursor["diff"]
+    assert [each["did"] for each in told(home, "install", "cursor")["hosts"]] == ["unchanged"]
+    gone = told(home, "uninstall", "cursor", "zed", "kiro")["hosts"]
+    assert [each["did"] for each in gone] == ["removed", "removed", "absent"]
+    assert contents(home) == before
+
+
+def test_programs_are_told_what_was_refused_beside_what_was_done(home):
+    (home[0] / HOMES["goose"].path).write_text("extensions: {a: {cmd: x}}\n")
+    (home[0] / HOMES["zed"].path).write_bytes(b"\xff")
+    found = told(home, "install", "goose", "zed", "cursor", code=1)
+    goose, zed, cursor = found["hosts"]
+    assert [each["did"] for each in (goose, zed, cursor)] == ["refused", "refused", "added"]
+    assert "written in one line" in goose["why"]
+    assert "extensions:\n  hub:\n" in goose["by_hand"]
+    assert found["error"]["code"] == 1
+    assert "Goose: " in found["error"]["message"]
+    assert "Zed: " in found["error"]["message"]
+
+
+def test_programs_are_told_what_was_imported(home):
+    assert "secrets" in told(home, "import", "cursor", code=2)["error"]["message"]
+    tried = told(home, "import", "cursor", "copilot", "--secrets", "keep", "--dry-run")
+    assert not (home[0] / ".config" / "hubd").exists()
+    done = told(home, "import", "cursor", "copilot", "--secrets", "keep")
+    assert {(each["host"], each["server"], each["did"], each["name"]) for each in done["servers"]} >= {
+        ("cursor", "github", "taken", "github"),
+        ("copilot", "time", "taken", "time"),
+    }
+    files = {"cursor.toml", "copilot.toml"}
+    assert {os.path.basename(each["file"]) for each in done["files"]} == files
+    assert [each["diff"] for each in done["files"]] == [each["diff"] for each in tried["files"]]
+    assert all(each["backup"] is None and "\n+[upstreams." in each["diff"] for each in done["files"])
+    assert "ghp_" not in json.dumps(done)
+    assert any("--disable-originals" in note for note in done["notes"])
+    again = told(home, "import", "copilot", "--disable-originals")
+    assert [each["did"] for each in again["servers"]] == ["known"]
+    (copilot,) = again["files"]
+    assert Path(copilot["backup"]).read_text() == HOMES["copilot"].text
 
 
 # --- import -----------------------------------------------------------------------------------------------------------

@@ -214,3 +214,19 @@ def test_what_files_hold_cannot_command_the_terminal(files, capsys):
     (files / "hubd.toml").write_text('[upstreams.a]\ncommand = "\\u001b]0;x\\u0007\\u202e\\u009b"\n')
     _, out, _ = run(capsys, "config")
     assert r'command = "\u001b]0;x\u0007\u202e\u009b"' in out
+
+
+def test_programs_are_told_what_is_allowed(project, capsys):
+    code, out, err = run(capsys, "trust", str(project), "--json")
+    found = json.loads(out)
+    assert (code, found["error"]["code"], found["did"]) == (2, 2, "unchanged")
+    assert "say --yes" in err
+    assert [each["name"] for each in found["upstreams"]] == ["web"]
+    code, out, err = run(capsys, "trust", str(project), "--json", "--yes")
+    found = json.loads(out)
+    assert (code, found["did"], found["project"]) == (0, "allowed", str(project))
+    assert str(project / ".mcp.json") in found["files"]
+    assert json.loads(run(capsys, "trust", str(project), "--json")[1])["did"] == "unchanged"
+    assert json.loads(run(capsys, "untrust", str(project), "--json")[1]) == {"project": str(project), "did": "revoked"}
+    code, out, err = run(capsys, "untrust", str(project), "--json")
+    assert (code, json.loads(out)["error"]["code"]) == (1, 1)

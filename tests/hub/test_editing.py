@@ -217,6 +217,73 @@ def test_two_at_once_both_count(home):
     assert set(home.upstreams()) == {f"s{number}" for number in range(6)}
 
 
+@pytest.mark.covers("SEC-61")
+def test_what_would_be_changed_is_shown_without_secrets(home):
+    home.write(f"{DEMO}env = {{ API_KEY = '{SECRET}' }}\n")
+    before = home.file.read_text()
+    said = home.run("add", "x", "--dry-run", "--env", f"TOKEN={SECRET}", "--", "sh")
+    assert "+[upstreams.x]" in said
+    assert SECRET not in said
+    assert "-[upstreams.demo]" in home.run("remove", "demo", "--dry-run")
+    assert "+disabled = true" in home.run("disable", "demo", "--dry-run")
+    assert "nothing would be changed" in home.run("enable", "demo", "--dry-run")
+    assert home.run("remove", "x", "--dry-run", code=1)
+    assert home.file.read_text() == before
+    assert not home.backups.exists()
+
+
+# --- for programs -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.covers("SEC-61")
+def test_programs_are_told_what_was_done(home):
+    added = json.loads(home.run("add", "x", "--json", "--env", f"API_KEY={SECRET}", "--", "sh"))
+    assert (added["name"], added["did"], added["dry_run"], added["hub"]) == ("x", "added", False, "none")
+    (file,) = added["files"]
+    assert (file["file"], file["backup"]) == (str(home.file), None)
+    assert "+[upstreams.x]" in file["diff"]
+    assert "API_KEY" in added["warnings"][0]
+    assert SECRET not in json.dumps(added)
+    before = home.file.read_text()
+    tried = json.loads(home.run("disable", "x", "--dry-run", "--json"))
+    assert home.file.read_text() == before
+    done = json.loads(home.run("disable", "x", "--json"))
+    assert (tried["did"], tried["dry_run"], done["did"], done["dry_run"]) == ("disabled", True, "disabled", False)
+    assert tried["files"][0]["diff"] == done["files"][0]["diff"]
+    assert Path(done["files"][0]["backup"]).read_text() == before
+    again = json.loads(home.run("disable", "x", "--json"))
+    assert (again["did"], again["files"]) == ("unchanged", [])
+    assert json.loads(home.run("enable", "x", "--json"))["did"] == "enabled"
+    assert json.loads(home.run("remove", "x", "--json"))["did"] == "removed"
+
+
+def test_programs_are_told_what_was_wrong(home):
+    done = subprocess.run(
+        [HUBD, "add", "x", "--json", "--url", "nonsense"], env=home.env, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 78
+    found = json.loads(done.stdout)
+    assert found["error"]["code"] == 78
+    (problem,) = found["problems"]
+    assert (problem["file"], problem["key"]) == (str(home.file), ["upstreams", "x", "url"])
+    assert not home.file.exists()
+
+
+def test_programs_may_edit(home):
+    home.write(DEMO)
+    done = subprocess.run(
+        [HUBD, "edit", "--json"],
+        env=home.env | {"VISUAL": "", "EDITOR": "sh -c 'echo it talks; echo \"# more\" >> $0'"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stderr == "it talks\n", "standard output is the object's alone"
+    said = json.loads(done.stdout)
+    assert said["did"] == "edited"
+    assert "+# more" in said["files"][0]["diff"]
+
+
 # --- edit -------------------------------------------------------------------------------------------------------------
 
 

@@ -1,5 +1,6 @@
 """`hubd service`: units that systemd takes, and commands that leave this machine alone: `systemctl` is a stand-in."""
 
+import json
 import os
 import plistlib
 import re
@@ -153,6 +154,22 @@ def test_from_install_to_uninstall(place):
     assert list(place.units.iterdir()) == []
     assert place.run("uninstall") == "there is nothing to uninstall\n"
     assert place.asked() == []
+
+
+def test_programs_are_told(place):
+    shown = json.loads(place.run("install", "--print", "--json"))
+    assert [each["did"] for each in shown["files"]] == ["shown", "shown"]
+    done = json.loads(place.run("install", "--json"))
+    names = ["hubd.socket", "hubd.service"]
+    assert done["files"] == [{"file": str(place.units / name), "did": "written"} for name in names]
+    assert (done["enabled"], done["started"], done["undo"]) == (True, False, "hubd service uninstall")
+    assert {(place.units / name).read_text() for name in names} == {each["text"] for each in shown["files"]}
+    again = json.loads(place.run("install", "--now", "--json"))
+    assert [each["did"] for each in again["files"]] == ["unchanged", "unchanged"]
+    assert again["started"] is True
+    gone = json.loads(place.run("uninstall", "--json"))
+    assert [each["did"] for each in gone["files"]] == ["removed", "removed"]
+    assert json.loads(place.run("uninstall", "--json")) == {"files": []}
 
 
 def test_a_hub_that_runs_makes_way_and_no_shim_starts_another(place, tmp_path):
