@@ -19,7 +19,7 @@ from hub.link.exchange import Caller, Identity
 from hub.preamble import GOODBYE, UNDERSTOOD
 from hub.registry import Downstream, Downstreams, Router
 from hub.relay import HostExchange, keep_untold
-from hub.serving import answer, start
+from hub.serving import answer, at_once, start
 from hub.wire.jsonrpc import (
     EMPTY,
     Failure,
@@ -255,6 +255,11 @@ class LineHost(Downstream):
             return
         if caller is self.caller:
             self.open = True
+        if self._channel.outbox.queued_bytes < CONGESTED_BYTES and not self.is_running(request.id):
+            reply = at_once(self._router, request, caller, self.view)
+            if reply is not None:
+                self._reply(request.id, reply)
+                return
         started = start(self, self._router, request, caller)
         if not isinstance(started, trio.CancelScope):
             self._reply(request.id, started)

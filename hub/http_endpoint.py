@@ -39,7 +39,7 @@ from hub.link.exchange import Caller, Identity, Overloaded
 from hub.registry import Downstreams, Router
 from hub.relay import HostExchange
 from hub.revival import Revival
-from hub.serving import answer, overloaded
+from hub.serving import answer, at_once, overloaded
 from hub.switch import Switch
 from hub.whereabouts import Elsewhere
 from hub.wire.jsonrpc import (
@@ -263,6 +263,24 @@ class Endpoint:
     ) -> None:
         caller = Caller(identity, metadata.version, metadata.capabilities, metadata.log_level)
         reply_to = ModernAnswer(response, accept)
+        reply = at_once(self._router, request, caller, scope)
+        if reply is None:
+            reply = await self._take_on(request, caller, response, reply_to, accept, scope)
+        if reply is None:
+            reply_to.abandon()
+        else:
+            reply_to.finish(encode_response(request.id, reply), reply)
+
+    async def _take_on(
+        self,
+        request: Request,
+        caller: Caller,
+        response: HttpResponse,
+        reply_to: ModernAnswer,
+        accept: Accepted,
+        scope: str | None,
+    ) -> Reply | None:
+        """The answer to what has to be waited for; None: the host left."""
         exchange = HostExchange(caller, reply_to.send, progress_token=progress_token(request.params), scope=scope)
         listens = request.method == LISTEN
         if listens:
@@ -271,21 +289,17 @@ class Endpoint:
                 raise refused(406, text, id=request.id)
             self._soon = {reply_to: 0.0, **self._soon}
         else:
-            self._admit(identity, request)
+            self._admit(caller.identity, request)
             self._soon[reply_to] = trio.current_time() + SSE_AFTER_S
         cancel = trio.CancelScope()
         response.on_gone = cancel.cancel
         try:
-            reply = await answer(self._router, request, exchange, cancel)
+            return await answer(self._router, request, exchange, cancel)
         finally:
             response.on_gone = None
             self._soon.pop(reply_to, None)
             if not listens:
-                self._hosts.release(identity.principal)
-        if reply is None:
-            reply_to.abandon()
-        else:
-            reply_to.finish(encode_response(request.id, reply), reply)
+                self._hosts.release(caller.identity.principal)
 
     def _admit(self, identity: Identity, request: Request) -> None:
         try:
@@ -340,9 +354,12 @@ class Endpoint:
         if request.method != PING:
             session.open = True
         reply_to = LegacyAnswer(session, response, accept)
+        reply: Reply | None = None
         if request.method == SET_LEVEL:
-            reply: Reply | None = session.set_level(self._router, request.params)
-        else:
+            reply = session.set_level(self._router, request.params)
+        elif not session.is_running(request.id):
+            reply = at_once(self._router, request, caller, session.view)
+        if reply is None:
             cancel = begin(session, request.id)
             token = progress_token(request.params)
             exchange = HostExchange(caller, reply_to.send, progress_token=token, scope=session.view, host=reply_to)

@@ -65,6 +65,10 @@ class Router(Protocol):
 
     def initialize(self, params: dict[str, Raw], scope: str | None) -> tuple[Result, str, dict[str, Raw]]: ...
 
+    def at_once(self, request: Request, caller: Caller, scope: str | None) -> Reply | None:
+        """The answer, if nothing need be waited for; None: only `dispatch` can tell."""
+        ...
+
     async def dispatch(self, request: Request, exchange: HostExchange) -> Reply: ...
 
     def knows_scope(self, name: str) -> bool: ...
@@ -304,6 +308,9 @@ class Downstream:
 
     # --- requests
 
+    def is_running(self, id: RequestId) -> bool:
+        return id in self.calls or id in self.listens
+
     def begin(self, id: RequestId, method: str = "") -> trio.CancelScope:
         """Take a request on. Its scope ends it; `end` must follow. A subscription counts as none: it has no end.
 
@@ -311,7 +318,7 @@ class Downstream:
             RemoteProtocolError: a request with this id is running; it goes on unharmed (F-H-06).
             Overloaded: too many are.
         """
-        if id in self.calls or id in self.listens:
+        if self.is_running(id):
             raise RemoteProtocolError(INVALID_REQUEST, "A request with this id is still running", id=id)
         if method == LISTEN:
             scope = self.listens[id] = trio.CancelScope()

@@ -17,7 +17,7 @@ from hub.apps import Affinity
 from hub.bridge.carry import Carrier
 from hub.bridge.handles import View
 from hub.catalog import Catalog, Route, localise, untag_arguments
-from hub.link.exchange import HubError, Interim, Operation, Tenant, UpstreamProtocolError, failure_from
+from hub.link.exchange import Caller, HubError, Interim, Operation, Tenant, UpstreamProtocolError, failure_from
 from hub.listeners import Watched
 from hub.lists import Listed, Lists
 from hub.notify import LogLevels
@@ -168,6 +168,19 @@ class Router:
         result = initialize_result(version, catalog.instructions, catalog.behind)
         return Result(result), version, peek_object(params.get("capabilities"))
 
+    def at_once(self, request: Request, caller: Caller, scope: str | None) -> Result | None:
+        """What is kept of what `request` reads, if `caller` may have it; None: only `dispatch` can tell."""
+        if request.method != RESOURCES_READ or self._reading is None or not is_plain(request):
+            return None
+        uri, catalog = peek_str(request.params["uri"]), self._catalog(scope)
+        if uri is None or not (routes := catalog.resolve_uri(uri)):
+            return None
+        upstream = self.upstreams.get(routes[0].upstream)
+        if upstream is None or not (result := self._reading.find(upstream, routes[0].original, uri, caller, catalog)):
+            return None
+        self._note_view(routes[0], caller)
+        return result
+
     async def dispatch(self, request: Request, exchange: HostExchange) -> Reply:
         """Answer `request`. Raises nothing; errors are replies.
 
@@ -263,30 +276,21 @@ class Router:
         if uri is None:
             return Failure(INVALID_PARAMS, "resources/read needs a uri")
         routes = await self._routes_of(uri, exchange)
-        reply: Reply = _no_resource(uri, exchange)
-        plain = is_plain(request)
+        reply: Reply | None = None
         for route in routes:  # several only where local upstreams share files (naming.md 5.4)
             try:
-                kept = self._kept(route, uri, exchange) if plain else None
-                reply = kept or await self._forward(request, exchange, route, "uri", asked=uri)
+                reply = await self._forward(request, exchange, route, "uri", asked=uri)
             except HubError:
                 if route is routes[-1]:
                     raise
             if isinstance(reply, Result):
-                self._note_view(route, exchange)
+                self._note_view(route, exchange.caller)
                 break
-        return reply
+        return reply or _no_resource(uri, exchange)
 
-    def _kept(self, route: Route, asked: str, exchange: HostExchange) -> Result | None:
-        """What the host may be given of it at once."""
-        upstream = self.upstreams.get(route.upstream)
-        if self._reading is None or upstream is None:
-            return None
-        return self._reading.find(upstream, route.original, asked, exchange.caller, self._catalog(exchange.scope))
-
-    def _note_view(self, route: Route, exchange: HostExchange) -> None:
+    def _note_view(self, route: Route, caller: Caller) -> None:
         if route.original.startswith("ui://"):
-            self._affinity.note(exchange.caller.identity.principal, route.upstream, trio.current_time())
+            self._affinity.note(caller.identity.principal, route.upstream, trio.current_time())
 
     async def _complete(self, request: Request, exchange: HostExchange) -> Reply:
         ref = peek_object(request.params.get("ref"))

@@ -4,7 +4,6 @@ import logging
 from secrets import token_hex
 
 import trio
-from msgspec import Raw
 
 from hub.link.exchange import Caller, Overloaded
 from hub.registry import Downstream, Router
@@ -13,6 +12,17 @@ from hub.wire.jsonrpc import Failure, RemoteProtocolError, Reply, Request, raw
 from hub.wire.mcp import INTERNAL_ERROR, SET_LEVEL
 
 log = logging.getLogger("hubd.host")
+
+
+def at_once(router: Router, request: Request, caller: Caller, scope: str | None) -> Reply | None:
+    """The answer to `request`, if nothing need be waited for: it costs no cancel scope, and nobody need watch over it.
+
+    None: `answer` it. A wall, as that.
+    """
+    try:
+        return router.at_once(request, caller, scope)
+    except Exception as error:  # noqa: BLE001 - wall: answer one request (M-06)
+        return _failed(request, error)
 
 
 async def answer(router: Router, request: Request, exchange: HostExchange, scope: trio.CancelScope) -> Reply | None:
@@ -25,17 +35,18 @@ async def answer(router: Router, request: Request, exchange: HostExchange, scope
     try:
         with scope:
             return await router.dispatch(request, exchange)
-    except Exception:
-        ref = token_hex(4)
-        log.exception("cannot answer %s (ref %s)", request.method, ref)
-        return Failure(INTERNAL_ERROR, f"The hub failed to answer this request; its log says why at {ref}", _at(ref))
+    except Exception as error:  # noqa: BLE001 - wall: answer one request (M-06)
+        return _failed(request, error)
     finally:
         exchange.end()
     return None
 
 
-def _at(ref: str) -> Raw:
-    return raw({"ref": ref, "executed": "unknown", "retryable": False})
+def _failed(request: Request, error: Exception) -> Failure:
+    ref = token_hex(4)
+    log.error("cannot answer %s (ref %s)", request.method, ref, exc_info=error)
+    data = raw({"ref": ref, "executed": "unknown", "retryable": False})
+    return Failure(INTERNAL_ERROR, f"The hub failed to answer this request; its log says why at {ref}", data)
 
 
 def start(host: Downstream, router: Router, request: Request, caller: Caller) -> trio.CancelScope | Reply:

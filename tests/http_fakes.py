@@ -17,7 +17,7 @@ from config.state import Memory
 from hub.access import Denied
 from hub.http_endpoint import Endpoint
 from hub.http_server import HttpRequest
-from hub.link.exchange import Identity, Question, Tenant
+from hub.link.exchange import Caller, Identity, Question, Tenant
 from hub.registry import Downstreams
 from hub.relay import HostExchange
 from hub.revival import Revival
@@ -33,6 +33,7 @@ from hub.wire.mcp import (
     METHOD_NOT_FOUND,
     MODERN,
     NAMED_BY,
+    RESOURCES_READ,
     SUBSCRIBE,
     TOOLS_CALL,
     UNSUBSCRIBE,
@@ -61,6 +62,8 @@ class Scripted:
         self.questions: dict[str, Question] = {}
         """What tools ask, by name."""
         self.replies: dict[str, Reply] = {}
+        self.at_hand: dict[str, Reply | Exception] = {}
+        """What need not be waited for, by URI."""
         self.settled = trio.Event()
         self.settled.set()
         self.lists = {kind.value: "as ever" for kind in Kind}
@@ -94,6 +97,12 @@ class Scripted:
         version = negotiate(version)
         result = {"protocolVersion": version, "capabilities": {"tools": {}, "logging": {}}, "serverInfo": HUB_INFO}
         return Result(raw(result)), version, peek_object(params.get("capabilities"))
+
+    def at_once(self, request: Request, caller: Caller, scope: str | None) -> Reply | None:
+        reply = self.at_hand.get(peek_str(request.params.get("uri")) or "")
+        if isinstance(reply, Exception):
+            raise reply
+        return reply
 
     async def dispatch(self, request: Request, exchange: HostExchange) -> Reply:
         self.seen.append((exchange, request))
@@ -362,6 +371,10 @@ def call(name: str, id: int | str = 1, *, token: object = None) -> dict[str, Any
     if token is not None:
         params["_meta"] = {"progressToken": token}
     return {"jsonrpc": "2.0", "id": id, "method": TOOLS_CALL, "params": params}
+
+
+def read(uri: str, id: int | str = 1) -> dict[str, Any]:
+    return {"jsonrpc": "2.0", "id": id, "method": RESOURCES_READ, "params": {"uri": uri}}
 
 
 def make_endpoint(router: Scripted, revival: Revival | None = None) -> Endpoint:

@@ -251,6 +251,18 @@ async def test_too_much_at_once(host, router):
     assert len({(await host.receive())["id"] for _ in range(registry_module.SESSION_IN_FLIGHT)}) == 64
 
 
+async def test_what_is_at_hand_is_not_waited_for(host, router):
+    router.at_hand["note:a"] = Result(raw({"contents": []}))
+    await host.initialize()
+    await host.send(call("wait", 1))
+    assert (await host.ask("resources/read", {"uri": "note:a"}, 2))["result"] == {"contents": []}
+    assert (await host.ask("resources/read", {"uri": "note:a"}, 1))["error"]["code"] == -32600, "that one is running"
+    await host.send(modern("resources/read", {"uri": "note:a"}, 3))
+    assert (await host.receive())["id"] == 3
+    assert [request.method for _, request in router.seen] == [TOOLS_CALL]
+    router.release.set()
+
+
 @pytest.mark.covers("SEC-16")
 async def test_a_bug_fails_one_request(host, caplog):
     await host.initialize()

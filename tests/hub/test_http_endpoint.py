@@ -4,7 +4,7 @@ import msgspec
 import pytest
 import trio
 import trio.testing
-from http_fakes import ALICE, BOB, Answered, Host, Scripted, call, make_endpoint
+from http_fakes import ALICE, BOB, Answered, Host, Scripted, call, make_endpoint, read
 
 from hub.http_answer import accepted, is_json
 from hub.http_endpoint import Endpoint
@@ -12,7 +12,7 @@ from hub.http_server import HttpRequest
 from hub.http_session import MAX_SESSIONS_OF_PRINCIPAL, SESSION_IDLE_S
 from hub.link.exchange import Identity, Question
 from hub.registry import PRINCIPAL_IN_FLIGHT, SESSION_IN_FLIGHT
-from hub.wire.jsonrpc import encode, raw
+from hub.wire.jsonrpc import Result, encode, raw
 from hub.wire.mcp import CLIENT_CAPABILITIES_KEY, L1, L2, L3, L4, LOG_LEVEL_KEY, MODERN, VERSION_KEY, Kind
 
 
@@ -294,6 +294,37 @@ async def test_a_bug_fails_one_request(host, endpoint, caplog):
     answered = await host.modern_call("crash")
     assert (answered.status, answered.code) == (200, -32603)
     assert "ZeroDivisionError" in caplog.text
+    baseline(endpoint)
+
+
+KEPT = Result(raw({"contents": [], "resultType": "complete", "ttlMs": 1, "cacheScope": "private"}))
+
+
+async def test_what_is_at_hand_is_not_waited_for(host, session, router):
+    router.at_hand["note:a"] = KEPT
+    assert (await host.modern("resources/read", {"uri": "note:a"})).last["result"]["ttlMs"] == 1
+    assert (await session.post(read("note:a"))).last["result"]["ttlMs"] == 1
+    assert not router.seen
+    assert (await session.post(read("note:b"))).code == -32601
+    assert [request.method for _, request in router.seen] == ["resources/read"]
+
+
+async def test_what_is_at_hand_has_no_id_of_a_request_that_is_running(session, router, nursery):
+    router.at_hand["note:a"] = KEPT
+    nursery.start_soon(session.call, "wait", 1)
+    await router.started.wait()
+    assert (await session.post(read("note:a", 1))).code == -32600
+    assert (await session.post(read("note:a", 2))).last["result"]
+    router.release.set()
+
+
+@pytest.mark.covers("SEC-16")
+async def test_a_bug_at_hand_fails_one_request(host, session, endpoint, router, caplog):
+    router.at_hand["note:a"] = ZeroDivisionError()
+    answered = await host.modern("resources/read", {"uri": "note:a"})
+    assert (answered.status, answered.code) == (200, -32603)
+    assert (await session.post(read("note:a"))).code == -32603
+    assert caplog.text.count("ZeroDivisionError") == 2
     baseline(endpoint)
 
 

@@ -6,7 +6,7 @@ import pytest
 import trio
 import trio.testing
 from fakes import FakeHost
-from msgspec import Raw
+from msgspec import Raw, structs
 
 from config.schema import UpstreamConfig
 from hub.bridge.carry import Carrier
@@ -188,6 +188,36 @@ async def test_the_level_of_a_modern_request_is_wanted_before_it_is_sent():
     assert bench.applied == []
     await bench.ask("tools/call", FakeHost(version=MODERN, level="debug"), name="files__echo")
     assert bench.applied == ["debug"]
+
+
+class Kept:
+    """A cache that has one resource."""
+
+    def find(self, upstream, original, asked, caller, catalog):
+        return Result(raw({"contents": [caller.version]})) if original == "note:a" else None
+
+
+@pytest.mark.covers("K-2")
+async def test_at_once_is_what_is_kept_of_what_is_asked_for_plainly():
+    bench = Bench()
+    note = Entry("note:a", {"uri": raw("note:a"), "name": raw("a")})
+    lists = {**bench.files.snapshot.lists, Kind.RESOURCE: (note, Entry("note:b", {"uri": raw("note:b")}))}
+    bench.files.snapshot = structs.replace(bench.files.snapshot, lists=lists)
+    bench.router.catalog = bench.merged()
+    caller = FakeHost().caller
+
+    def at_once(method="resources/read", scope=None, **params):
+        members = {name: raw(value) for name, value in params.items()}
+        return bench.router.at_once(Request(1, method, members), caller, scope)
+
+    assert at_once(uri="note:a") is None, "nothing is kept"
+    bench.router._reading = Kept()
+    assert json.loads(bytes(at_once(uri="note:a").value)) == {"contents": [L4]}
+    assert at_once(uri="note:a", scope="files")
+    assert at_once(uri="note:a", _meta={"traceparent": "x"})
+    for params in ({"uri": "note:b"}, {"uri": "note:c"}, {"uri": 7}, {}, {"uri": "note:a", "_meta": {"more": 1}}):
+        assert at_once(**params) is None, params
+    assert at_once("resources/subscribe", uri="note:a") is None
 
 
 async def test_parameters_are_passed_on_without_being_changed_in_the_request():
