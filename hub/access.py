@@ -19,6 +19,7 @@ from msgspec import Struct
 
 from config.check_sharing import TOKEN
 from config.errors import ConfigError
+from config.schema import HubConfig
 from hub.link.exchange import OWNER, Identity
 
 LOOPBACK_NAMES: Final = ("localhost", "127.0.0.1", "[::1]")
@@ -109,6 +110,26 @@ def _with_port(name: str, port: int) -> str:
     if found is None:
         raise ConfigError(f"allowed_hosts: {name!r} is not NAME or NAME:PORT")
     return name if found[2] else f"{name}:{port}"
+
+
+class WaysIn(Struct, frozen=True):
+    """The URLs by which hosts reach a hub, as far as its own settings tell; each is let in by `Access`."""
+
+    here: str | None
+    """For programs of this machine; None: there is none but by a proxy."""
+    proxied: tuple[str, ...]
+    """By the proxy that ends TLS before it."""
+
+
+def ways_in(config: HubConfig, host: str, port: int) -> WaysIn:
+    """The ways in to a hub that listens at `host` and `port`."""
+    local = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
+    own = f"[{local}]:{port}" if ":" in local else f"{local}:{port}"
+    names = [_with_port(name.lower(), port) for name in config.allowed_hosts]
+    here = f"http://{own}/mcp" if own in (*names, *(_with_port(name, port) for name in LOOPBACK_NAMES)) else None
+    if not config.behind_tls_proxy:
+        return WaysIn(here, ())
+    return WaysIn(here, tuple(f"https://{name.removesuffix(':443')}/mcp" for name in names if name != own))
 
 
 def checked_token(text: str) -> str:

@@ -14,7 +14,7 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -30,6 +30,7 @@ from config.paths import control_path, key_path, lock_path, sessions_path, socke
 from config.schema import HubConfig
 from config.state import Memory
 from hub import logs, systemd
+from hub.access import ways_in
 from hub.control import serve_control
 from hub.equipment import keys_for, last_known, projects_of, store_for, wall
 from hub.foreground import serve_stdio
@@ -298,22 +299,41 @@ def announce(host: str, port: int, config: HubConfig) -> None:
     """Say on standard output where the hub listens, with entries to paste into a host."""
     shown = f"[{host}]" if ":" in host else host
     url = f"http://{shown}:{port}/mcp"
-    entry: dict[str, object] = {"url": url}
-    if config.auth == "token":
-        entry["headers"] = {"Authorization": "Bearer TOKEN"}
     lines = [
         f"hubd listens on {url} and {socket_path()}",
         "",
         "A host that starts commands (stdio):",
         json.dumps({"mcpServers": {"hub": {"command": _own_command(), "args": ["connect"]}}}, indent=2),
-        "A host that opens URLs" + (" (TOKEN stands for what `hubd token` prints):" if config.auth == "token" else ":"),
-        json.dumps({"mcpServers": {"hub": entry}}, indent=2),
     ]
+    ways = ways_in(config, host, port)
+    if config.behind_tls_proxy:
+        lines += _entry_by_url(config, "beyond the proxy", ways.proxied or ("https://NAME/mcp",))
+        if not ways.proxied:
+            lines.append('NAME is what hosts call the proxy; write it into allowed_hosts, such as "NAME:443"')
+    if ways.here or not config.behind_tls_proxy:
+        whose = "of this machine" if config.behind_tls_proxy else ""
+        lines += _entry_by_url(config, whose, (ways.here or url,))
     with suppress(OSError, AttributeError):  # nobody reads it: the log says so too
         print("\n".join(lines), flush=True)  # noqa: T201
     log.info("listening on %s and %s", url, socket_path())
+    if ways.proxied:
+        log.info("reached through the proxy by %s", ", ".join(ways.proxied))
     if config.auth == "none":
         log.warning(OPEN_DOOR)
+
+
+def _entry_by_url(config: HubConfig, whose: str, urls: Sequence[str]) -> list[str]:
+    """What to paste into a host that opens URLs: the first of `urls`; the others are named."""
+    notes = ["TOKEN stands for what `hubd token` prints"] if config.auth == "token" else []
+    notes += [f"{url} leads here, too" for url in urls[1:]]
+    entry: dict[str, object] = {"url": urls[0]}
+    if config.auth == "token":
+        entry["headers"] = {"Authorization": "Bearer TOKEN"}
+    title = f"A host {whose} that opens URLs" if whose else "A host that opens URLs"
+    return [
+        f"{title} ({'; '.join(notes)}):" if notes else f"{title}:",
+        json.dumps({"mcpServers": {"hub": entry}}, indent=2),
+    ]
 
 
 def _own_command() -> str:

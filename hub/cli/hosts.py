@@ -293,20 +293,25 @@ def _address(named: Path | None) -> tuple[str, str | None]:
     """The URL of the hub and its token, by its configuration; None: it asks for none.
 
     Raises:
-        UsageError: the configuration leaves the port to the kernel.
+        UsageError: the configuration leaves the port to the kernel, or does not name the proxy.
         ConfigError: the configuration cannot be used.
     """
     from config.check import split_listen
     from config.layers import load_all
     from config.paths import token_path
-    from hub.access import checked_token, read_or_make_token
+    from hub.access import checked_token, read_or_make_token, ways_in
 
     config = load_all(named, os.environ).config
     host, port = split_listen(config.listen)
     if port == 0:
         raise UsageError('--http needs a fixed port: write listen = "127.0.0.1:8765" in hubd.toml')
-    name = f"[{host}]" if ":" in host else host
-    url = f"http://{name}:{port}/mcp"
+    ways = ways_in(config, host, port)
+    if ways.here is None and not ways.proxied:
+        raise UsageError(
+            f"--http: hosts of this machine cannot reach {config.listen} itself, and the proxy has no name yet: write "
+            'allowed_hosts = ["NAME:443"] in hubd.toml'
+        )
+    url = ways.here or ways.proxied[0]
     if config.auth == "none":
         return url, None
     return url, read_or_make_token(token_path()) if config.token is None else checked_token(config.token.reveal())

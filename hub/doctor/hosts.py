@@ -5,11 +5,13 @@ import shutil
 from collections.abc import Iterator
 from urllib.parse import urlsplit
 
+from config.check import split_listen
 from config.hosts.directories import carried
 from config.hosts.entry import KEY, command_of, url_of, variables_of
 from config.hosts.installed import is_ours
 from config.hosts.survey import identities
 from config.schema import HubConfig
+from hub.access import ways_in
 from hub.doctor.examined import GUI_PATH, Examined, Finding, HostFile
 
 
@@ -79,14 +81,13 @@ def _entry_by_command(file: HostFile, examined: Examined) -> Iterator[Finding]:
 
 
 def _entry_by_url(file: HostFile, examined: Examined) -> Iterator[Finding]:
-    url, title = url_of(file.entry) or "", file.place.title
+    url, title, config = url_of(file.entry) or "", file.place.title, examined.config
     fix = f"run `hubd install --http {file.place.host.id}`"
-    if (
-        examined.loaded is not None
-        and urlsplit(url).netloc.rpartition(":")[2] != examined.config.listen.rpartition(":")[2]
-    ):
-        what = f"{title}: its entry goes to another port than the hub listens on ({examined.config.listen})"
+    host, port = split_listen(config.listen)
+    proxied = ways_in(config, host, port).proxied
+    if examined.loaded is not None and url not in proxied and urlsplit(url).netloc.rpartition(":")[2] != str(port):
+        what = f"{title}: its entry goes to another port than the hub listens on ({config.listen})"
         yield Finding("entry", "problem", what, "the host does not reach the hub", fix)
-    elif examined.config.auth == "token" and (not (token := examined.wanted) or token not in str(file.entry)):
+    elif config.auth == "token" and (not (token := examined.wanted) or token not in str(file.entry)):
         what = f"{title}: its entry does not have the hub's token"
         yield Finding("entry", "problem", what, "the hub refuses the host", fix)

@@ -2,11 +2,13 @@
 
 import os
 from concurrent.futures import ThreadPoolExecutor
+from urllib.parse import urlsplit
 
 import pytest
 
 from config.errors import ConfigError
-from hub.access import FORBIDDEN, NO_TOKEN, WRONG_TOKEN, Access, read_or_make_token
+from config.schema import HubConfig
+from hub.access import FORBIDDEN, NO_TOKEN, WRONG_TOKEN, Access, read_or_make_token, ways_in
 from hub.http_server import HttpRequest
 from hub.link.exchange import Identity
 
@@ -17,6 +19,30 @@ OWNER = Identity("local", "http")
 def ask(access: Access, **headers: str):
     headers.setdefault("host", "localhost:8765")
     return access.check(HttpRequest("POST", "/mcp", headers))
+
+
+@pytest.mark.parametrize(
+    ("listen", "proxy", "allowed", "here", "proxied"),
+    [
+        ("127.0.0.1", False, [], "http://127.0.0.1:8765/mcp", []),
+        ("::1", False, ["hub.lan"], "http://[::1]:8765/mcp", []),
+        ("127.0.0.1", True, ["Hub.example.com:443"], "http://127.0.0.1:8765/mcp", ["https://hub.example.com/mcp"]),
+        ("0.0.0.0", True, ["a:443", "b:8443"], "http://127.0.0.1:8765/mcp", ["https://a/mcp", "https://b:8443/mcp"]),
+        ("::", True, [], "http://[::1]:8765/mcp", []),
+        ("10.0.0.5", True, ["hub.lan"], None, ["https://hub.lan:8765/mcp"]),
+        ("10.0.0.5", True, ["10.0.0.5", "a:443"], "http://10.0.0.5:8765/mcp", ["https://a/mcp"]),
+        ("10.0.0.5", True, [], None, []),
+        ("127.0.0.2", False, [], None, []),
+    ],
+)
+def test_every_way_in_is_let_in(listen, proxy, allowed, here, proxied):
+    config = HubConfig(behind_tls_proxy=proxy, allowed_hosts=tuple(allowed))
+    found = ways_in(config, listen, 8765)
+    assert (found.here, list(found.proxied)) == (here, proxied)
+    access = Access(port=8765, hosts=allowed)
+    for url in (found.here, *found.proxied):
+        if url is not None:
+            assert ask(access, host=urlsplit(url).netloc) == OWNER
 
 
 @pytest.fixture

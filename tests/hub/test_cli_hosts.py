@@ -90,6 +90,26 @@ def test_with_the_url_and_the_token(home):
     assert contents(home)["cursor"].decode() == HOMES["cursor"].text
 
 
+@pytest.mark.parametrize(
+    ("settings", "url"),
+    [
+        ('listen = "0.0.0.0:9000"\nbehind_tls_proxy = true\n', "http://127.0.0.1:9000/mcp"),
+        (
+            'listen = "10.0.0.5:9000"\nbehind_tls_proxy = true\nallowed_hosts = ["hub.example.com:443"]\n',
+            "https://hub.example.com/mcp",
+        ),
+    ],
+)
+def test_the_url_is_one_that_the_host_can_use(home, tmp_path, settings, url):
+    (config := tmp_path / "hubd.toml").write_text(settings)
+    hubd(home, "install", "--http", "cursor", "--config", config)
+    entry = json.loads((home[0] / HOMES["cursor"].path).read_text())["mcpServers"]["hub"]
+    assert entry["url"] == url
+    config.write_text('listen = "10.0.0.5:9000"\nbehind_tls_proxy = true\n')
+    said = hubd(home, "install", "--http", "cursor", "--config", config, code=2)
+    assert 'write allowed_hosts = ["NAME:443"]' in said
+
+
 def test_claude_code_s_own_program_changes_its_file(home, tmp_path):
     programs = tmp_path / "bin"
     programs.mkdir()

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -95,6 +96,40 @@ def test_who_may_reach_the_hub_is_no_accident(tmp_path, listen, auth, proxy, com
             assert it.exit_code() == 78
             assert complaint in it.tail()
             assert not it.said
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ('listen = "127.0.0.1:0"\n', ["A host that opens URLs (TOKEN", "http://127.0.0.1:PORT/mcp"]),
+        (
+            'listen = "0.0.0.0:0"\nbehind_tls_proxy = true\nallowed_hosts = ["hub.example.com:443", "two:8443"]\n',
+            [
+                "A host beyond the proxy that opens URLs (TOKEN stands for what `hubd token` prints; "
+                "https://two:8443/mcp leads here, too):",
+                '"url": "https://hub.example.com/mcp"',
+                "A host of this machine that opens URLs",
+                '"url": "http://127.0.0.1:PORT/mcp"',
+            ],
+        ),
+        (
+            'listen = "127.0.0.1:0"\nbehind_tls_proxy = true\nauth = "none"\n',
+            [
+                "A host beyond the proxy that opens URLs:",
+                '"url": "https://NAME/mcp"',
+                "NAME is what hosts call the proxy",
+            ],
+        ),
+    ],
+)
+def test_a_host_is_told_the_url_that_it_can_use(tmp_path, settings, said):
+    (config := tmp_path / "hubd.toml").write_text(settings)
+    env = own_directories(tmp_path)
+    with running([HUBD, "serve", "--config", config], tmp_path / "log", env=env) as process:
+        port = process.wait_for(r"hubd listens on http://[^:]+:(\d+)/mcp")[1]
+        for text in said:
+            process.wait_for(re.escape(text.replace("PORT", port)))
+        assert process.stop() == 0
 
 
 def test_the_shim_passes_on_why_it_is_refused(tmp_path):

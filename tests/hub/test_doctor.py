@@ -287,6 +287,11 @@ def test_an_entry_by_url(case):
     assert case.found(hosts.entries) == []
     with_url("http://127.0.0.1:8765/mcp", "tttttttttttttttt")
     assert "another port" in case.one(hosts.entries).what
+    case.toml('listen = "10.0.0.5:9999"\nbehind_tls_proxy = true\nallowed_hosts = ["hub.example.com:443"]\n')
+    with_url("https://hub.example.com/mcp", "tttttttttttttttt")
+    assert case.found(hosts.entries) == []
+    with_url("https://example.com/mcp", "tttttttttttttttt")
+    assert "another port" in case.one(hosts.entries).what
     with_url("http://127.0.0.1:9999/mcp", "old")
     assert "does not have the hub's token" in case.one(hosts.entries).what
 
