@@ -43,7 +43,7 @@ from hub.wire.mcp import (
     Kind,
 )
 from hub.wire.modern import split_meta
-from upstreams.watches import Holder
+from upstreams.watch import Holder
 
 ACK_TIMEOUT_S: Final = 3.0
 """How long owners of resources may take until a host is answered without theirs."""

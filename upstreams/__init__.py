@@ -13,8 +13,9 @@ Then, as needed:
   servers of both), `finder` (how a call comes by one);
 - what upstreams ask: `attribution` (whose question, pure), `running` (the operation it belongs to), `questions` (from
   arrival to answer), `elicited` (visits to pages that are done), `task_tokens` (progress of tasks);
-- what hosts watch: `watches` (over one session), `holdings` (over which), `subscribing` and `listening` (how upstreams
-  of either era are told), `onlooker` (who hears of changes first).
+- what hosts watch: `watch` (one resource), `watches` (over one session), `concern` (whose business a change is, pure),
+  `hearing` (whether changes are heard, pure), `holdings` (over which session), `subscribing` and `listening` (how
+  upstreams of either era are told), `onlooker` (who hears of changes first).
 
 And the transports:
 

@@ -23,7 +23,8 @@ from hub.link.flag import Flag
 from hub.link.pauses import Pauses
 from hub.wire.jsonrpc import Failure
 from upstreams.place import Place
-from upstreams.watches import ANSWER_S, Holder
+from upstreams.watch import Holder
+from upstreams.watches import ANSWER_S
 
 log = logging.getLogger(__name__)
 

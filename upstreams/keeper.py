@@ -126,7 +126,7 @@ class Tenure:
         nursery.start_soon(self._keep_lists)
         nursery.start_soon(self._keep_fresh)
         nursery.start_soon(self._stop_when_unused)
-        nursery.start_soon(keep_watching, self._place.session, self._place.watches, self._upstream.heard)
+        nursery.start_soon(keep_watching, self._place, self._upstream.heard)
 
     def _is_loop(self, behind: Behind) -> bool:
         """Whether the upstream leads back to this hub; then the session ends for that reason (F-D-17)."""

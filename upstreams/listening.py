@@ -21,9 +21,11 @@ from hub.link.exchange import DeadlineExceeded, HubError
 from hub.link.pauses import Pauses
 from hub.wire.jsonrpc import Failure, Notification, peek_array, peek_object, peek_str, raw
 from hub.wire.mcp import ACKNOWLEDGED, CAPABILITY, LIST_CHANGED, LIST_FLAGS, METHOD_NOT_FOUND, UPDATED, Era, Kind
-from upstreams.session import Session, capability
+from upstreams.place import Place
+from upstreams.session import capability
 from upstreams.subscribing import Subscribing
-from upstreams.watches import ANSWER_S, MAX_PART_CHARS, Stand, Watches, not_offered
+from upstreams.watch import Stand, not_offered
+from upstreams.watches import ANSWER_S, MAX_PART_CHARS
 
 log = logging.getLogger(__name__)
 
@@ -42,12 +44,12 @@ class Changes(Protocol):
     def changed(self, kinds: tuple[Kind, ...]) -> None: ...
 
 
-async def keep_watching(session: Session, watches: Watches, events: Changes) -> None:
-    """Have the upstream of `session` tell what is watched, in the way of its era, for ever."""
-    if session.era is Era.LEGACY:
-        await Subscribing(session, watches).run()
+async def keep_watching(place: Place, events: Changes) -> None:
+    """Have the upstream tell what is watched over a session that is open, in the way of its era, for ever."""
+    if place.session.era is Era.LEGACY:
+        await Subscribing(place.session, place.watches).run()
     else:
-        await Listening(session, watches, events).run()
+        await Listening(place, events).run()
 
 
 class Stream:
@@ -80,9 +82,10 @@ class Stream:
 class Listening:
     """Keeps the streams of one session."""
 
-    def __init__(self, session: Session, watches: Watches, events: Changes) -> None:
-        self._session = session
-        self._watches = watches
+    def __init__(self, place: Place, events: Changes) -> None:
+        self._place = place
+        self._session = place.session
+        self._watches = place.watches
         self._events = events
         self._current: Stream | None = None
         self._pauses = Pauses()
@@ -124,8 +127,8 @@ class Listening:
                 log.info("%s has no subscriptions: its lists are read again from time to time", self._watches.upstream)
                 return
             log.debug("%s no longer tells of its lists: %r", self._watches.upstream, reply)
-            self._watches.lists_told = {}
-            self._watches.missed()
+            self._place.hearing.lists_since = {}
+            self._place.missed()
             await trio.sleep(pauses.next_s(trio.current_time()))
             again = True
 
@@ -135,7 +138,7 @@ class Listening:
         elif notification.method == ACKNOWLEDGED:
             honoured, now = peek_object(notification.params.get("notifications")), trio.current_time()
             flags = [method for flag, method in LIST_FLAGS.items() if honoured.get(flag) == Raw(b"true")]
-            self._watches.lists_told = {kind: now for method in flags for kind in LIST_CHANGED[method]}
+            self._place.hearing.lists_since = {kind: now for method in flags for kind in LIST_CHANGED[method]}
             if again:  # nobody listened for a while (N-17)
                 self._events.changed(tuple(Kind))
 
@@ -236,7 +239,7 @@ class Listening:
         now = trio.current_time()
         self._not_before = now + self._pauses.next_s(now)
         self._watches.reset()
-        self._watches.missed()
+        self._place.missed()
 
     def _hear(self, stream: Stream, notification: Notification) -> None:
         if notification.method == UPDATED:

@@ -46,7 +46,7 @@ class _Events:
         self.note = upstream.note
         self.updated = place.watches.updated
         self.forgotten = place.forgotten
-        self.hears = place.watches.hears
+        self.hears = place.hears
         self.asked = upstream.asked
         self.unattributed = upstream.unattributed
         self.elicited = upstream.elicited
@@ -202,7 +202,7 @@ class Openings:
         self._pacing.opened()
         self.pool.opened(place)
         nursery.start_soon(self._expire, place)
-        nursery.start_soon(keep_watching, place.session, place.watches, self._events)
+        nursery.start_soon(keep_watching, place, self._events)
         if not is_welcoming(place.terms):
             self.pool.ready(place)
         log.info("%s: one more session is open, %d in all", self._name, len(self.pool))

@@ -18,6 +18,7 @@ from hub.link.exchange import Caller, HubError, Tenant, UpstreamProtocolError, U
 from hub.link.flag import Flag
 from hub.wire.jsonrpc import Reply, Result, peek_object, raw
 from hub.wire.mcp import HUB_SESSION, SET_LEVEL, Era
+from upstreams.hearing import Hearing
 from upstreams.onlooker import NOBODY, Onlooker
 from upstreams.session import Session, Terms
 from upstreams.watches import Watches
@@ -84,7 +85,8 @@ class Place:
         self.id = secrets.token_hex(8)
         """That no other has, in this run of the hub or another."""
         self.level = Level(name, timeouts.list)
-        self.watches = Watches(name, onlooker, self.missed)
+        self.hearing = Hearing()
+        self.watches = Watches(name, onlooker, self.hearing)
         """What hosts watch over it, and the hub."""
         self.not_before = float("-inf")
         """When it may be opened."""
@@ -145,6 +147,13 @@ class Place:
         """Changes may not have been heard, or will not be."""
         if self.is_open:
             self._onlooker.lost(self.tenant)
+
+    def hears(self, on: bool) -> None:
+        """As `SessionEvents.hears`."""
+        if self.hearing.turn(trio.current_time(), on=on):
+            self.missed()
+            if on:
+                self.watches.heard_again()
 
     def forgotten(self) -> None:
         """As `SessionEvents.forgotten`."""

@@ -10,7 +10,8 @@ from hub.link.exchange import DeadlineExceeded, HubError
 from hub.wire.jsonrpc import Failure, raw
 from hub.wire.mcp import SUBSCRIBE, UNSUBSCRIBE
 from upstreams.session import Session, capability
-from upstreams.watches import ANSWER_S, Stand, Watch, Watches, not_offered
+from upstreams.watch import Stand, Watch, not_offered
+from upstreams.watches import ANSWER_S, Watches
 
 log = logging.getLogger(__name__)
 

@@ -53,7 +53,7 @@ from upstreams.rereading import Reading
 from upstreams.session import CallTimeouts
 from upstreams.standing import Standing
 from upstreams.status import Counts, UpstreamStatus, configured_transport, health, is_local
-from upstreams.watches import Holder
+from upstreams.watch import Holder
 
 
 class Upstream:
@@ -226,9 +226,9 @@ class Upstream:
         main = self.pool.main
         if main is None:
             return False
-        since = main.watches.lists_told.get(kind, inf)
+        since = main.hearing.lists_since.get(kind, inf)
         if main.session.era is Era.LEGACY:
-            since = main.watches.heard_since if declares_changes(self.snapshot, kind) else inf
+            since = main.hearing.since if declares_changes(self.snapshot, kind) else inf
         return self.offered.begun_at[kind] >= since
 
     def reread(self, kind: Kind) -> Reading | None:

@@ -14,7 +14,7 @@ from hub.listeners import ACK_TIMEOUT_S
 from hub.subscriptions import MAX_LISTENS, MAX_WATCHED
 from hub.wire.jsonrpc import Failure
 from hub.wire.mcp import L4, MODERN
-from upstreams.watches import LINGER_S
+from upstreams.watch import LINGER_S
 
 A, B = "note://a", "note://b"
 DESK = Identity(ALICE.principal, "other desk")

@@ -7,7 +7,7 @@ from house import ALICE, BOB
 
 from hub.link.exchange import Identity
 from hub.wire.mcp import MODERN
-from upstreams.watches import LINGER_S
+from upstreams.watch import LINGER_S
 
 A, B = "note://a", "note://b"
 DESK = Identity(ALICE.principal, "other desk")

@@ -14,7 +14,7 @@ from hub.wire.mcp import L4, MODERN
 from upstreams.lifecycle import State
 from upstreams.pool import MAX_SESSIONS
 from upstreams.supervisor import Supervisor
-from upstreams.watches import LINGER_S
+from upstreams.watch import LINGER_S
 
 A, B, PART = "a://x/y", "a://x/z", "a://x/y/part"
 ECHO = Operation("tools/call", {"name": raw("echo")})

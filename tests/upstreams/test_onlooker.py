@@ -16,7 +16,7 @@ from hub.wire.mcp import L4, MODERN
 from upstreams.lifecycle import State
 from upstreams.listening import OVERLAP_S
 from upstreams.supervisor import Supervisor
-from upstreams.watches import LINGER_S
+from upstreams.watch import LINGER_S
 
 A, B, PART, STRANGE = "a://x/y", "a://x/z", "a://x/y/part", "b://else"
 CHANGED = "notifications/resources/list_changed"

@@ -12,7 +12,7 @@ from hub.wire.jsonrpc import Failure
 from hub.wire.mcp import L4, MODERN
 from hub.wire.parts import wholes
 from upstreams.supervisor import Supervisor
-from upstreams.watches import LINGER_S, Stand
+from upstreams.watch import LINGER_S, Stand
 
 A, B, PART = "a://x/y", "a://x/z", "a://x/y/part"
 

@@ -1,0 +1,86 @@
+"""Whose business a change is: the rule alone, without sessions. With them it is in `test_watches`, `test_onlooker`."""
+
+import pytest
+
+from upstreams.concern import MAX_LET_GO, MAX_STRAYS, Concern
+from upstreams.watch import LINGER_S, Watch
+
+WHOLE, PART, OTHER = "a://x/y", "a://x/y/part", "b://z"
+
+
+class Reader:
+    """A holder, of whom nothing is asked."""
+
+
+def watches(*uris, holder=None, observed=False):
+    found = {}
+    for uri in uris:
+        watch = found[uri] = Watch(uri)
+        watch.observed = observed
+        if holder is not None:
+            watch.holders[holder] = True
+    return found
+
+
+def whose(concern, uri, found, hosts=1, now=0.0):
+    return concern.whose(uri, found, hosts=hosts, now=now)
+
+
+@pytest.mark.covers("N-11")
+@pytest.mark.parametrize("hosts", [1, 2])
+def test_it_concerns_those_who_watch_it_else_those_who_watch_what_it_is_a_part_of(hosts):
+    of_whole, of_part = Reader(), Reader()
+    found = watches(WHOLE, holder=of_whole) | watches(PART, holder=of_part)
+    assert whose(Concern(), PART, found, hosts) == [of_part]
+    del found[PART]
+    assert whose(Concern(), PART, found, hosts) == [of_whole]
+
+
+@pytest.mark.covers("N-11")
+def test_what_nobody_asked_for_by_that_name_concerns_the_only_host_there_is():
+    reader = Reader()
+    found = watches(WHOLE, "a://x/z", holder=reader)
+    assert whose(Concern(), OTHER, found, hosts=1) == [reader]
+    assert whose(Concern(), OTHER, found, hosts=2) == []
+    assert whose(Concern(), OTHER, {}, hosts=0) == []
+
+
+def test_what_is_only_observed_concerns_nobody_unless_the_host_has_heard_of_it_before():
+    reader, concern = Reader(), Concern()
+    held = watches(WHOLE, holder=reader)
+    both = held | watches(OTHER, observed=True)
+    assert whose(concern, OTHER, both) == []
+    assert whose(concern, OTHER, held) == [reader]
+    assert whose(concern, OTHER, both) == [reader]
+    for number in range(MAX_STRAYS):
+        whose(concern, f"c://{number}", held)
+    assert whose(concern, OTHER, both) == []
+
+
+def test_what_was_observed_till_lately_concerns_nobody_for_a_while():
+    reader, concern = Reader(), Concern()
+    held = watches(WHOLE, holder=reader)
+    concern.let_go(OTHER, 100.0)
+    assert whose(concern, OTHER, held, now=100.0 + LINGER_S - 1) == []
+    assert whose(concern, OTHER, held, now=100.0 + LINGER_S) == [reader]
+
+
+def test_of_what_was_let_go_only_so_much_is_remembered():
+    reader, concern = Reader(), Concern()
+    held = watches(WHOLE, holder=reader)
+    for number in range(MAX_LET_GO + 1):
+        concern.let_go(f"c://{number}", 0.0)
+    assert repr(concern) == f"<Concern [0 strays, {MAX_LET_GO} let go]>"
+    assert whose(concern, "c://0", held) == [reader]
+    assert whose(concern, f"c://{MAX_LET_GO}", held) == []
+
+
+@pytest.mark.parametrize("observed", [False, True])
+def test_what_a_host_has_just_left_concerns_nobody_else(observed):
+    reader, concern = Reader(), Concern()
+    found = watches(WHOLE, holder=reader) | watches(OTHER, observed=observed)
+    found[OTHER].until = LINGER_S
+    assert whose(concern, OTHER, found) == []
+    whose(concern, OTHER, watches(WHOLE, holder=reader))  # a stray from now on
+    assert whose(concern, OTHER, found) == []
+    assert whose(concern, OTHER, found, now=LINGER_S) == ([reader] if observed else [])
