@@ -5,6 +5,7 @@ A move binds the new address first. The old one takes no more connections; those
 
 import logging
 import os
+import secrets
 import socket
 from functools import partial
 from typing import Final
@@ -50,7 +51,13 @@ class Front:
         """`directory` is what this hub has in common with others; None: it is alone."""
         self._listen = config.listen
         self._movable = movable
-        self._token = token_of(config)
+        self._stopgap: str | None = None
+        """A token that nobody knows, if none can be kept: then nobody is let in here, others are served (F-D-06)."""
+        try:
+            self._token = token_of(config)
+        except OSError as error:
+            log.warning("cannot keep a token in %s (%s); nobody is let in by HTTP", token_path(), error.strerror)
+            self._token = self._stopgap = secrets.token_urlsafe()
         self._site = _Site(tcp)
         self._leaving: list[_Site] = []
         self._config = config
@@ -106,9 +113,14 @@ class Front:
 
         Raises:
             CannotListen: somebody else has it.
-            ConfigError: there is no token to be had.
+            ConfigError, OSError: there is no token to be had.
         """
-        self._token = token_of(config)
+        try:
+            self._token = token_of(config)
+        except OSError:
+            if self._stopgap is None:
+                raise
+            self._token = self._stopgap
         if config.listen == self._listen or not self._movable:
             return None
         try:
@@ -191,6 +203,7 @@ def token_of(config: HubConfig) -> str | None:
 
     Raises:
         ConfigError: there is no token to be had.
+        OSError: the one in the file can be neither read nor made.
     """
     if config.auth == "none":
         return None
