@@ -45,6 +45,7 @@ class Bus:
 
     def __init__(self, vault: Vault) -> None:
         self.channel = ""
+        """Where it hears others, and says that it is there."""
         self.foreign = 0
         """Messages that no hub of this key has written."""
         self._me = secrets.token_hex(8)
@@ -75,10 +76,14 @@ class Bus:
         """How many were heard lately, this one included."""
         return sum(now - heard_at < ABSENT_S for heard_at in self._hubs.values())
 
-    def say(self, source: str | None = None, uris: tuple[str, ...] | None = None) -> bytes:
-        """A message, sealed."""
+    def say(self) -> bytes:
+        """That it is there, sealed."""
+        return self._vault.seal(self.channel, self.word())
+
+    def word(self, source: str | None = None, uris: tuple[str, ...] | None = None) -> bytes:
+        """A message, to be sealed for whoever is to hear it."""
         self._said += 1
-        return self._vault.seal(self.channel, msgspec.msgpack.encode(Message(self._me, self._said, source, uris)))
+        return msgspec.msgpack.encode(Message(self._me, self._said, source, uris))
 
     def hear(self, heard: bytes, now: float) -> News | None:
         """What another hub says is stale; None: nothing, or nothing new. Behind each message is the store's time."""

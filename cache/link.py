@@ -90,10 +90,19 @@ class Link:
         Raises: Refused; Unreachable.
         Cancellation: the command may or may not have been carried out.
         """
-        (answer,) = await self.ask_all([command])
-        if isinstance(answer, Refused):
-            raise answer
+        (answer,) = await self.ask_each([command])
         return answer
+
+    async def ask_each(self, commands: Iterable[Sequence[bytes | str | int]]) -> list[Any]:
+        """As `ask`, for commands that are sent in one piece.
+
+        Raises: Refused, if the server refuses any of them; Unreachable.
+        """
+        answers = await self.ask_all(commands)
+        for answer in answers:
+            if isinstance(answer, Refused):
+                raise answer
+        return answers
 
     async def ask_all(self, commands: Iterable[Sequence[bytes | str | int]]) -> list[Any]:
         """The answers to commands that are sent in one piece; what the server refuses is a `Refused` there.

@@ -7,7 +7,7 @@ Nothing here is mended in place: whatever goes wrong ends the link, and the next
 """
 
 import importlib
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -41,11 +41,15 @@ STEADY_S: Final = 10.0
 class Membership:
     """It lives through any number of links. `run` it once."""
 
-    def __init__(self, address: Address, vault: Vault, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, address: Address, vault: Vault, clock: Callable[[], float], others: Collection[Vault] = ()
+    ) -> None:
+        """`others`: of hubs that go by another key meanwhile, because it is being replaced. They are told, too."""
         self.standing = Standing(str(address), clock())
         self.link: Link | None = None
         """None: there is none that can be used."""
-        self.layout = Layout(vault, "")
+        self.layouts = [Layout(each, "") for each in (vault, *others)]
+        """Its own first."""
         self.unwritten = Unwritten()
         self.on_stale: Callable[[str, str | None], None] = lambda source, uri: None
         self.on_unvouched: Callable[[], None] = lambda: None
@@ -53,7 +57,6 @@ class Membership:
         self.changes = Changes()
         """What others may put back, and this hub knows to be stale."""
         self._address = address
-        self._vault = vault
         self._clock = clock
         self._vouched = False
         self._ahead_us = 0
@@ -67,6 +70,11 @@ class Membership:
     def vouched(self) -> bool:
         """Whether what hubs invalidate reaches this one now, and what it invalidates reaches them."""
         return self._vouched and not self.bus.is_deaf(self._clock())
+
+    @property
+    def layout(self) -> Layout:
+        """Where it keeps what it keeps."""
+        return self.layouts[0]
 
     def store_us(self) -> int:
         """What the store's clock says now, in microseconds, or a moment later; only while there is a link."""
@@ -106,7 +114,7 @@ class Membership:
             await trio.sleep(max(0.0, began + HURRY_S - self._clock()))
 
     async def _serve(self, link: "Link") -> None:
-        self.layout = Layout(self._vault, link.run_id)
+        self.layouts = [Layout(layout.vault, link.run_id) for layout in self.layouts]
         self.bus.begin(self.layout.channel, self._clock())
         try:
             with trio.fail_after(GREETING_S):
@@ -203,13 +211,16 @@ class Membership:
         """Raises: Unreachable; then it may have been written or not."""
         commands, voided = [], []
         for source, uris in taken.items():
-            fields = dict.fromkeys(field for uri in uris or () for field in self.layout.voids(uri))
-            if len(fields) > MAX_VOIDED:
-                fields, uris = {}, None
-            said = self.bus.say(source, None if uris is None else tuple(sorted(uris)))
-            commands.append(voiding(self.layout.tokens(source), fields, self.bus.channel, said))
-            voided.append((source, fields))
-        for (source, fields), answer in zip(voided, await link.ask_all(commands), strict=True):
+            all_fields = [layout.fields(uris or ()) for layout in self.layouts]
+            if len(all_fields[0]) > MAX_VOIDED:
+                all_fields, uris = [{} for _ in self.layouts], None
+            word = self.bus.word(source, None if uris is None else tuple(sorted(uris)))
+            for layout, fields in zip(self.layouts, all_fields, strict=True):
+                said = layout.vault.seal(layout.channel, word)
+                commands.append(voiding(layout.tokens(source), fields, layout.channel, said))
+                voided.append((source, fields if layout is self.layout else None))
+        for (source, mine), answer in zip(voided, await link.ask_all(commands), strict=True):
             if isinstance(answer, Exception):
                 raise Unreachable(f"what became stale cannot be written: {answer}")
-            self.changes.add(source, fields, time_of(answer))
+            if mine is not None:
+                self.changes.add(source, mine, time_of(answer))

@@ -56,16 +56,9 @@ class Hit(msgspec.Struct, frozen=True):
 
 
 class Reads:
-    """The cache of one hub. `run` must be running; `key` is what names in the store are made with."""
+    """The cache of one hub. `run` must be running."""
 
-    def __init__(
-        self,
-        config: CacheConfig,
-        *,
-        key: bytes,
-        clock: Callable[[], float] = trio.current_time,
-    ) -> None:
-        self._key = key
+    def __init__(self, config: CacheConfig, *, clock: Callable[[], float] = trio.current_time) -> None:
         self._clock = clock
         self._observing = Observing(clock)
         self._keeping = Keeping(config, self._observing, clock)
@@ -190,7 +183,7 @@ class Reads:
     def onlooker(self, server: Server) -> Onlooker:
         """Who must be told what `server` says from now on. What was kept of another one of its name is dropped."""
         self.invalidate(server.name, Cause.CONFIG)
-        source = source_of(self._key, server.config)
+        source = source_of(server.config)
         self._keeping.know(server, source)
         return Onlooker(self._keeping, server.name, source)
 

@@ -9,7 +9,7 @@ decides whether the server is fast enough to be asked.
 """
 
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from math import inf
 from typing import Any, Final
@@ -63,9 +63,16 @@ class RedisStore:
     """A `cache.shared.Shared`, and a `Directory` beside it. Whoever makes it runs `run`."""
 
     def __init__(
-        self, config: CacheConfig, key: bytes, clock: Callable[[], float], *, budget_s: float = BUDGET_S
+        self,
+        config: CacheConfig,
+        key: bytes,
+        clock: Callable[[], float],
+        *,
+        others: Collection[bytes] = (),
+        budget_s: float = BUDGET_S,
     ) -> None:
-        """`key`: what the hubs have in common and nobody else knows, 32 bytes.
+        """`key`: what the hubs have in common and nobody else knows, 32 bytes. `others`: the keys of hubs that do not
+        have this one as their first yet, or any more: they share no entries, but tell each other all the rest.
 
         Raises: ConfigError, for a URL that cannot be used, and when the client library is not installed.
         """
@@ -79,12 +86,12 @@ class RedisStore:
         self._budget_s = budget_s
         self._clock = clock
         self._vault = Vault(key)
-        self._member = Membership(address, self._vault, clock)
+        self._member = Membership(address, self._vault, clock, [Vault(other) for other in others])
         self._member.on_stale = self._told_stale
         self._member.on_unvouched = self._told_unvouched
         self._standing = self._member.standing
         self._looks: dict[str, set[_Look]] = {}
-        self.directory = RedisDirectory(self._member, self._vault, clock)
+        self.directory = RedisDirectory(self._member, clock)
 
     def __repr__(self) -> str:
         return f"<RedisStore: {self._member!r}>"

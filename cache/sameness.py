@@ -1,7 +1,6 @@
 """Which reads come to the same: of one server, and depending on nothing but the URI (K-2, K-13). Pure."""
 
-import hashlib
-import hmac
+from hashlib import sha256
 from typing import Final
 
 import msgspec
@@ -36,11 +35,11 @@ def abilities_of(caller: Caller, config: UpstreamConfig) -> str:
     return encode(told).decode()
 
 
-def source_of(key: bytes, config: UpstreamConfig) -> str:
-    """A name for what server an upstream is and what it is asked with, that tells nothing of it (K-13)."""
+def source_of(config: UpstreamConfig) -> str:
+    """A name for what server an upstream is and what it is asked with (K-13). For hubs only: secrets are in it."""
     said = {name: getattr(config, name) for name in IDENTITY}
     text = msgspec.json.encode(said, enc_hook=_reveal, order="deterministic")
-    return hmac.digest(key, text, hashlib.sha256).hex()[:32]
+    return sha256(text).hexdigest()[:32]
 
 
 def _reveal(value: object) -> object:

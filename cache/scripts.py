@@ -141,7 +141,7 @@ class Layout:
     """The names that hubs of one key use in one run of a server."""
 
     def __init__(self, vault: Vault, run_id: str) -> None:
-        self._vault = vault
+        self.vault = vault
         self._prefix = f"hubd:{{{vault.namespace}}}:{run_id[:16]}:"
 
     @property
@@ -151,15 +151,15 @@ class Layout:
 
     def tokens(self, source: str) -> str:
         """The hash of a source."""
-        return f"{self._prefix}t:{self._vault.digest(source)}"
+        return f"{self._prefix}t:{self.vault.digest(source)}"
 
     def entry(self, source: str, uri: str, owner: str, abilities: str) -> str:
         """What is kept of a resource, to be followed by the stamp."""
-        return f"{self._prefix}e:{self._vault.digest(source, uri, owner, abilities)}:"
+        return f"{self._prefix}e:{self.vault.digest(source, uri, owner, abilities)}:"
 
     def fact(self, name: str) -> str:
         """One name of the directory."""
-        return f"{self._prefix}d:{self._vault.digest(name)}"
+        return f"{self._prefix}d:{self.vault.digest(name)}"
 
     def depends(self, uri: str) -> list[str] | None:
         """The fields whose tokens name what is kept of `uri`; None: it cannot be shared."""
@@ -167,12 +167,16 @@ class Layout:
         above = list(dict.fromkeys(wholes(plain or "")))
         if plain is None or len(above) > MAX_WHOLES:
             return None
-        return ["*", "s" + self._vault.digest(plain), *("d" + self._vault.digest(whole) for whole in above)]
+        return ["*", "s" + self.vault.digest(plain), *("d" + self.vault.digest(whole) for whole in above)]
 
     def voids(self, uri: str) -> list[str]:
         """The fields to delete when `uri` changed, whose parts and wholes are known (`cache.index.is_followed`): its
         own, and those of all that it is a part of."""
         plain = plainly(uri) or uri
-        own = self._vault.digest(plain)
+        own = self.vault.digest(plain)
         above = dict.fromkeys(wholes(plain))
-        return ["s" + own, "d" + own, *("s" + self._vault.digest(whole) for whole in above)]
+        return ["s" + own, "d" + own, *("s" + self.vault.digest(whole) for whole in above)]
+
+    def fields(self, uris: Iterable[str]) -> dict[str, None]:
+        """The same of many, each once."""
+        return dict.fromkeys(field for uri in uris for field in self.voids(uri))

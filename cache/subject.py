@@ -35,7 +35,7 @@ class Subject(Struct, frozen=True):
     upstream: str
     """The name of the upstream in this hub."""
     source: str
-    """What server that is, and what it is asked with: a keyed digest of its configuration, secrets included."""
+    """What server that is, and what it is asked with: a digest of its configuration, secrets included."""
     uri: str
     """As the upstream writes it."""
     owner: str

@@ -13,7 +13,7 @@ from config.paths import catalogue_dir, trust_path
 from config.schema import HubConfig
 from config.trust import Trust
 from hub.projects import Projects, Running
-from hub.seal import Keys, Sealer, keys_of, load_keys
+from hub.seal import Keys, derived, keys_of, load_keys
 from hub.workplaces import Allowed
 from upstreams.last_known import LastKnown
 
@@ -42,7 +42,8 @@ def store_for(config: HubConfig, keys: Keys) -> "RedisStore | None":
         return None
     from cache.redis import RedisStore  # only who has one pays for it
 
-    return RedisStore(config.cache, Sealer(keys).derive("store"), trio.current_time)
+    key, *others = derived(keys, "store")
+    return RedisStore(config.cache, key, trio.current_time, others=others)
 
 
 def last_known() -> LastKnown:

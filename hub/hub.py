@@ -68,7 +68,7 @@ class Hub:
         self.claims = Claims.load(memory.get("claims", "all"))
         self.downstreams = Downstreams(config.park_ttl_s)
         self.last_known = last_known or LastKnown(None)
-        self.reads = Reads(config.cache, key=sealer.derive("reads"))
+        self.reads = Reads(config.cache)
         self.supervisor = self._make_supervisor(open_session)
         self.settled = False
         self._started_with = config

@@ -1,7 +1,8 @@
 """Sealed values: text that hosts carry for the hub and can neither read nor change (cursors, task ids, request states).
 
 `v1.<kid>.<base64url(nonce || AES-256-GCM ciphertext)>`, the purpose as associated data, so that a value sealed for one
-use opens for no other (bridging.md 2). The previous key is still accepted after a rotation.
+use opens for no other (bridging.md 2). There may be two keys: the first one seals, both open. So a hub goes on opening
+what it sealed before it got another key, and hubs that share one can be given another one by one.
 
 What is no secret of the hub's is signed instead (`Signer`), which takes nothing but the standard library.
 """
@@ -31,25 +32,20 @@ class SealBroken(Exception):
 
 
 class Keys(NamedTuple):
-    """The key to seal with, and the one before it, which still opens."""
+    """The key to seal with, and another one that opens, too: the one before it, or the next one."""
 
     current: bytes
-    previous: bytes | None = None
+    other: bytes | None = None
 
 
 class Sealer:
     """Seals and opens. `cryptography` is loaded at the first use: it costs memory."""
 
     def __init__(self, keys: Keys | bytes) -> None:
-        current, previous = keys if isinstance(keys, Keys) else Keys(keys)
-        self._keys = {_kid(key): key for key in (previous, current) if key is not None}
+        current, other = keys if isinstance(keys, Keys) else Keys(keys)
+        self._keys = {_kid(key): key for key in (other, current) if key is not None}
         self._kid = _kid(current)
         self._ciphers: dict[str, AESGCM] = {}
-        self._current = current
-
-    def derive(self, purpose: str) -> bytes:
-        """A key for another use, which tells nothing of this one; it is another after a rotation."""
-        return hmac.digest(self._current, f"hubd-derived\0{purpose}".encode(), "sha256")
 
     def seal(self, purpose: str, value: bytes) -> str:
         """`value` as ASCII text that is safe in headers and URLs."""
@@ -93,8 +89,8 @@ class Signer:
     """Signs what hosts carry for the hub and may read, but not change: `v1.<kid>.<base64url(value)>.<HMAC-SHA256>`."""
 
     def __init__(self, keys: Keys | bytes) -> None:
-        current, previous = keys if isinstance(keys, Keys) else Keys(keys)
-        self._keys = {_kid(key): hmac.digest(key, b"hubd-sign", "sha256") for key in (previous, current) if key}
+        current, other = keys if isinstance(keys, Keys) else Keys(keys)
+        self._keys = {_kid(key): hmac.digest(key, b"hubd-sign", "sha256") for key in (other, current) if key}
         self._kid = _kid(current)
 
     def __repr__(self) -> str:
@@ -124,6 +120,11 @@ class Signer:
     def _mac(self, kid: str, purpose: str, text: str, bound: bytes) -> str:
         signed = f"{purpose}\0{text}\0".encode() + bound
         return urlsafe_b64encode(hmac.digest(self._keys[kid], signed, "sha256")).rstrip(b"=").decode()
+
+
+def derived(keys: Keys, purpose: str) -> list[bytes]:
+    """Keys for another use, which tell nothing of these; in the same order."""
+    return [hmac.digest(key, f"hubd-derived\0{purpose}".encode(), "sha256") for key in keys if key is not None]
 
 
 def keys_of(text: Secret) -> Keys:

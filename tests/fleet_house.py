@@ -28,7 +28,7 @@ from hub.link.exchange import Identity
 from hub.registry import Downstreams
 from hub.replicas import Peer, Replicas
 from hub.revival import Revival
-from hub.seal import Sealer, Signer
+from hub.seal import Keys, Sealer, Signer
 from hub.switch import Switch
 from hub.wire.mcp import L4
 
@@ -98,9 +98,10 @@ class Replica:
     router: Any
     hub: Hub | None = None
 
-    def __init__(self, fleet: "Fleet", name: str) -> None:
+    def __init__(self, fleet: "Fleet", name: str, keys: Keys | bytes) -> None:
         self.fleet = fleet
         self.name = name
+        self.keys = keys
         self.seen: list[HttpRequest] = []
         """What came over its own HTTP."""
         self._scope = trio.CancelScope()
@@ -145,7 +146,7 @@ class Replica:
         port = listener.socket.getsockname()[1]
         self.url = f"http://127.0.0.1:{port}"
         journal = Memory(self.fleet.path and self.fleet.path / f"{self.name}.json")
-        self.revival = Revival(Signer(KEY), journal, lambda: self.fleet.now, self.name)
+        self.revival = Revival(Signer(self.keys), journal, lambda: self.fleet.now, self.name)
         me = Peer(self.revival.run_id, self.name, self.url)
         self.replicas = Replicas(me, self.fleet.facts, self.revival.was_mine)
         try:
@@ -171,7 +172,7 @@ class Replica:
         self.fakes: dict[str, FakeUpstream] = fakes
         config = HubConfig(upstreams={name: UpstreamConfig(command=name) for name in fakes})
         run = self.revival.run_id
-        self.hub = hub = Hub(config, Memory(None), Sealer(KEY), open_session=opener(fakes), run=run)
+        self.hub = hub = Hub(config, Memory(None), Sealer(self.keys), open_session=opener(fakes), run=run)
         hub.carrier.parking.is_elsewhere = hub.carrier.tasks.handles.is_elsewhere = self.replicas.is_elsewhere
         await nursery.start(hub.run)
         self.router = hub.router
@@ -201,9 +202,9 @@ class Fleet:
         self.facts = Facts()
         self.now = 1_800_000_000.0
 
-    async def start(self, name: str) -> Replica:
+    async def start(self, name: str, keys: Keys | bytes = KEY) -> Replica:
         """One more."""
-        replica = Replica(self, name)
+        replica = Replica(self, name, keys)
         await self.nursery.start(replica.run)
         return replica
 

@@ -10,7 +10,7 @@ import os
 import signal
 import socket
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -152,8 +152,11 @@ class Told(logging.Handler):
 class Store(RedisStore):
     """A store that remembers what it told."""
 
-    def __init__(self, url: str, *, key: bytes = KEY, budget_s: float = 1.0, **settings: object):
-        super().__init__(CacheConfig(url=Secret(url), **settings), key, trio.current_time, budget_s=budget_s)
+    def __init__(
+        self, url: str, *, key: bytes = KEY, others: Sequence[bytes] = (), budget_s: float = 1.0, **settings: object
+    ):
+        config = CacheConfig(url=Secret(url), **settings)
+        super().__init__(config, key, trio.current_time, others=others, budget_s=budget_s)
         self.told = Told()
         self.on_stale = lambda source, uri: self.told.tell("stale", source, uri)
         self.on_unvouched = lambda: self.told.tell("gap")

@@ -134,7 +134,7 @@ def read_of(uri: str = "note://a", **more: object) -> Operation:
 
 async def reads_of(nursery: trio.Nursery, *servers: Served, shared: Any = None, **config: Any) -> Reads:
     """A cache that runs."""
-    reads = Reads(CacheConfig(**config), key=b"k" * 32)
+    reads = Reads(CacheConfig(**config))
     if shared is not None:
         reads.use(shared)
     for server in servers:

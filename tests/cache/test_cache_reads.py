@@ -267,8 +267,8 @@ async def test_a_part_that_changed_is_a_change(nursery, autojump_clock):
         (lambda reads, server: server.says.lost(None), Cause.SESSION),
         (lambda reads, server: reads.invalidate("files", Cause.CLEARED), Cause.CLEARED),
         (lambda reads, server: reads.invalidate(None, Cause.CLEARED), Cause.CLEARED),
-        (lambda reads, server: reads.elsewhere(source_of(b"k" * 32, server.config), None), Cause.ELSEWHERE),
-        (lambda reads, server: reads.elsewhere(source_of(b"k" * 32, server.config), A), Cause.ELSEWHERE),
+        (lambda reads, server: reads.elsewhere(source_of(server.config), None), Cause.ELSEWHERE),
+        (lambda reads, server: reads.elsewhere(source_of(server.config), A), Cause.ELSEWHERE),
         (lambda reads, server: setattr(server, "says", reads.onlooker(server)), Cause.CONFIG),
     ],
 )
@@ -299,11 +299,11 @@ async def test_another_configuration_has_other_entries(nursery, autojump_clock):
 
 def test_a_source_is_what_server_it_is_and_what_it_is_asked_with():
     def source(**more):
-        return source_of(b"k", UpstreamConfig(**{"url": "https://a", **more}))
+        return source_of(UpstreamConfig(**{"url": "https://a", **more}))
 
     assert source() == source(prefix="x") == source(aliases=("y",)) == source(ping_s=1.0)
     others = [source(headers={"Authorization": Secret(secret)}) for secret in ("one", "two")]
-    assert len({source(), *others, source(url="https://b"), source_of(b"l", UpstreamConfig(url="https://a"))}) == 5
+    assert len({source(), *others, source(url="https://b")}) == 4
     assert "one" not in others[0]
 
 

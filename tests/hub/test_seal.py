@@ -93,9 +93,9 @@ def test_rotation_keeps_one_previous_key(tmp_path):
     path = tmp_path / "key"
     first, second = load_keys(path), load_keys(path, rotate=True)
     third = load_keys(path, rotate=True)
-    assert (second.previous, third.previous) == (first.current, second.current)
+    assert (second.other, third.other) == (first.current, second.current)
     assert load_keys(path) == third
-    assert load_keys(tmp_path / "new", rotate=True).previous is None
+    assert load_keys(tmp_path / "new", rotate=True).other is None
 
 
 def test_a_key_file_open_to_others_is_refused(tmp_path):

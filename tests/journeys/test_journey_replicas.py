@@ -6,15 +6,17 @@ import pytest
 import trio
 import trio.testing
 from fakes import FakeUpstream
-from fleet_house import Fleet, FleetHost, Replica
+from fleet_house import KEY, Fleet, FleetHost, Replica
 from http_fakes import ALICE, BOB, Answered
 from test_journey_tasks import EXTENSION, TaskServer, text
 from test_journey_visits import Linked
 
 from hub.bridge.handles import PURPOSE as TASK
 from hub.bridge.states import ELSEWHERE, LOST
+from hub.seal import Keys
 from hub.wire.mcp import CLIENT_CAPABILITIES_KEY, L4, MODERN
 
+NEXT = b"n" * 32
 FORM = {"mode": "form", "message": "Name?", "requestedSchema": {"type": "object", "properties": {}}}
 YES = {"action": "accept", "content": {"name": "Ann"}}
 ELICITS = {"elicitation": {"form": {}, "url": {}}}
@@ -50,9 +52,9 @@ class Working(TaskServer):
 def start(nursery):
     """Two hubs, each with an upstream of its own."""
 
-    async def begin(make):
+    async def begin(make, *keys):
         fleet = Fleet(nursery, fakes={"files": make})
-        a, b = await fleet.start("a"), await fleet.start("b")
+        a, b = [await fleet.start(name, each) for name, each in zip("ab", keys or (KEY, KEY), strict=True)]
         for each in (a, b):
             await each.hub.router.settled.wait()
         return a, b
@@ -91,6 +93,22 @@ async def test_the_answer_to_a_parked_call_finds_it(start):
     fresh = await parked(host)
     assert said(await ask(host, "tools/call", fresh)) == YES
     assert b.switch.forwarder.forwarded == 2, "its own calls are its own affair"
+
+
+@pytest.mark.covers("SEC-87")
+@pytest.mark.parametrize("back", [False, True])
+async def test_while_the_key_is_replaced_each_opens_what_the_other_sealed(start, back):
+    """Parked calls and sessions alike: one hub has the next key in the second place still, the other in the first."""
+    keys = [Keys(KEY, NEXT), Keys(NEXT, KEY)]
+    a, b = await start(asking, *(reversed(keys) if back else keys))
+    host = modern(a)
+    retry = await parked(host)
+    assert said(await ask(b.turn(host), "tools/call", retry)) == YES
+    session = await a.host()
+    listed = await b.turn(session).post({"jsonrpc": "2.0", "id": 1, "method": "tools/list"})
+    assert [tool["name"] for tool in listed.last["result"]["tools"]] == ["files__echo"]
+    assert b.switch.forwarder.forwarded == 2
+    assert (len(a.endpoint.sessions), len(b.endpoint.sessions)) == (1, 0)
 
 
 async def test_a_call_that_was_parked_at_a_hub_that_ended(start):

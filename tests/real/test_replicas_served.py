@@ -2,6 +2,7 @@
 
 import http.client
 import json
+import secrets
 import signal
 from contextlib import ExitStack, contextmanager
 
@@ -23,6 +24,7 @@ class Fleet:
         self._directory = directory
         self.store = stack.enter_context(redis_server(directory, tcp=True))
         self._config = hubs_config(directory / "secrets", DEMO, self.store, TOKEN, [1], "token")
+        self.keys = directory / "secrets" / "key"
         self.ports = {name: free_port() for name in NAMES}
         self.hubs = {}
         for name in NAMES:
@@ -33,6 +35,9 @@ class Fleet:
 
     def kill(self, name):
         assert self.hubs[name].process.signalled(signal.SIGKILL, patience_s=LEAST_S) == -signal.SIGKILL
+
+    def stop(self, name):
+        assert self.hubs[name].process.signalled(signal.SIGTERM, patience_s=LEAST_S) == 0
 
     def status(self, name):
         return json.loads(hubd(self.hubs[name], "status", "--json").stdout)
@@ -143,8 +148,27 @@ def test_two_hubs_are_as_one(fleet):
 def test_a_hub_that_stops_in_order_hands_its_sessions_over(fleet):
     fleet.until_they_know_each_other()
     host = Session(fleet, "a")
-    assert fleet.hubs["a"].process.signalled(signal.SIGTERM, patience_s=LEAST_S) == 0
+    fleet.stop("a")
     host.goes_on("b")
+
+
+@pytest.mark.real
+@pytest.mark.covers("SEC-87")
+def test_the_sealing_key_is_replaced_hub_by_hub(fleet):
+    """Hubs find each other and sessions go on, whichever of them is a step further."""
+    old, new = fleet.keys.read_text(), secrets.token_hex(32)
+    fleet.until_they_know_each_other()
+    host = Session(fleet, "a")
+    for keys in (f"{old} {new}", f"{new} {old}", new):
+        fleet.keys.write_text(keys)
+        for name, other in zip(NAMES, reversed(NAMES), strict=True):
+            fleet.stop(name)
+            host.goes_on(other, "while it is away")
+            fleet.start(name)
+            fleet.until_they_know_each_other()
+            host.goes_on(name, "at the wrong hub")
+            assert fleet.status(name)["hosts"] == [], (keys, name)
+        host = Session(fleet, "a")
 
 
 @pytest.mark.real
