@@ -39,7 +39,7 @@ from hub.hub import OPEN_DOOR, Hub
 from hub.lines import LineServer
 from hub.operator import Operator
 from hub.options import ServeOptions, checked, configuration
-from hub.process import Faults, Watch, keep_to_itself, sweep
+from hub.process import Faults, Watch, keep_to_itself, sweep, take_descriptors
 from hub.reload import Reloader
 from hub.revival import Revival
 from hub.seal import Sealer, Signer
@@ -67,6 +67,7 @@ def run_serve(options: ServeOptions) -> int:
     """Run the hub until it is told to stop; the exit code."""
     logs.configure()
     keep_to_itself()
+    take_descriptors()
     if depth(os.environ.get(MARKER, "")) > MAX_DEPTH:
         return _failed(
             EX_CONFIG, ConfigError("this hub is the child of hubs upon hubs: does one of them start itself?")

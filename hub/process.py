@@ -18,6 +18,7 @@ from typing import Final
 
 import trio
 
+from upstreams.child import MOST_DESCRIPTORS
 from upstreams.orphans import kill_orphans
 
 log = logging.getLogger("hubd")
@@ -46,6 +47,15 @@ def keep_to_itself() -> None:
         import ctypes  # trio has imported it, too
 
         ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
+
+
+def take_descriptors() -> None:
+    """Be allowed to open more files than a login shell is, as far as the system lets us: an upstream takes four."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = MOST_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, MOST_DESCRIPTORS)
+    if soft != resource.RLIM_INFINITY and soft < most:
+        with suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
 
 
 async def sweep() -> None:

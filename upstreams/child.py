@@ -43,6 +43,12 @@ F_SETPIPE_SZ: Final = 1031
 PASSED_VARIABLES: Final = frozenset({"HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER", "LANG", "TZ", "TMPDIR"})
 MOST_DESCRIPTORS: Final = 1 << 16
 """That a child may open. Some systems allow a thousand million, and some programs close them all when they start."""
+GIVEN_DESCRIPTORS: Final = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+"""That this process could open when it began. The hub takes more, a child gets no more: some can use no others."""
+KEPT_DESCRIPTORS: Final = 64
+"""That no child is started with, since they are for hosts, logs and files (F-D-07); or an eighth, if that is less."""
+DESCRIPTORS_OF_CHILD: Final = 12
+"""What starting one takes for a moment."""
 OOM_SCORE: Final = 200
 """How much more likely than the hub a child is killed when memory runs out (F-P-24, F-D-08)."""
 UMASK: Final = 0o077
@@ -79,6 +85,7 @@ class Child:
         mark = mark_of(number, os.environ.get(MARKER, ""))
         env = child_environment(config, environ) | {MARKER: mark}
         try:
+            _refuse_last_descriptors()
             self._popen = spawn(
                 [config.command, *config.args],
                 stdin=subprocess.PIPE,
@@ -288,10 +295,26 @@ def _limit(pid: int) -> None:
             MOST_DESCRIPTORS if limit == resource.RLIM_INFINITY else min(limit, MOST_DESCRIPTORS)
             for limit in resource.prlimit(pid, resource.RLIMIT_NOFILE)
         )
-        resource.prlimit(pid, resource.RLIMIT_NOFILE, (soft, hard))
+        given = soft if GIVEN_DESCRIPTORS == resource.RLIM_INFINITY else min(soft, GIVEN_DESCRIPTORS)
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, (given, hard))
     with contextlib.suppress(OSError, ValueError):
         score = min(1000, int(Path("/proc/self/oom_score_adj").read_text()) + OOM_SCORE)
         Path(f"/proc/{pid}/oom_score_adj").write_text(str(score))
+
+
+def _refuse_last_descriptors() -> None:
+    """Leave the last ones to others.
+
+    Raises:
+        OSError: there are no more but those.
+    """
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    if limit == resource.RLIM_INFINITY:
+        return
+    lowest = os.open("/", os.O_RDONLY | os.O_CLOEXEC)  # all below it are in use
+    os.close(lowest)
+    if lowest + DESCRIPTORS_OF_CHILD > limit - min(KEPT_DESCRIPTORS, limit // 8):
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
 
 
 def _descriptors(popen: subprocess.Popen[bytes]) -> tuple[int, list[int]]:

@@ -1,5 +1,6 @@
 """The hub as a process: what others of the same user can see of it, and that it notices when it stands still."""
 
+import json
 import re
 import select
 import subprocess
@@ -34,6 +35,24 @@ def test_the_hub_keeps_to_itself(tmp_path, open_to_debuggers):
     assert rest.endswith("(0, 0)")
     assert dumpable == str(int(open_to_debuggers))
     assert (tmp_path / "file").stat().st_mode & 0o777 == 0o600
+
+
+TAKING = """if True:
+    import json, resource
+    from hub.process import take_descriptors
+    take_descriptors()
+    from upstreams.child import GIVEN_DESCRIPTORS
+    print(json.dumps([*resource.getrlimit(resource.RLIMIT_NOFILE), GIVEN_DESCRIPTORS]))
+"""
+
+
+@pytest.mark.covers("F-D-07")
+@pytest.mark.parametrize(("limits", "taken"), [("-Hn 300 -Sn 100", [300, 300, 100]), ("-Hn 200 -Sn 200", [200] * 3)])
+def test_the_hub_takes_the_descriptors_it_may_have_and_its_children_get_what_it_was_given(limits, taken):
+    hard, soft = limits.split(" -S")
+    script = f'ulimit -S{soft} && ulimit {hard} && exec {sys.executable} -I -c "$1"'
+    done = subprocess.run(["sh", "-c", script, "sh", TAKING], capture_output=True, text=True, timeout=30, check=True)
+    assert json.loads(done.stdout) == taken
 
 
 @pytest.mark.covers("F-D-12")

@@ -15,6 +15,8 @@ from config.schema import Secret, UpstreamConfig
 from hub.link.exchange import UpstreamUnavailable
 from upstreams.child import (
     CLOSE_GRACE_S,
+    DESCRIPTORS_OF_CHILD,
+    KEPT_DESCRIPTORS,
     LAST_OUTPUT_S,
     MOST_DESCRIPTORS,
     OOM_SCORE,
@@ -127,6 +129,22 @@ async def test_a_child_has_limits_and_goes_before_the_hub_when_memory_runs_out()
     assert soft == min(ours[0], MOST_DESCRIPTORS)
     assert hard == min(ours[1], MOST_DESCRIPTORS)
     assert said == {"core": [0, 0], "oom": min(1000, own + OOM_SCORE), "umask": 0o077, "death": 0}
+
+
+@pytest.mark.covers("F-D-07")
+async def test_the_last_descriptors_are_for_others():
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    os.close(lowest := os.open("/", os.O_RDONLY))
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (lowest + DESCRIPTORS_OF_CHILD, hard))
+        with pytest.raises(UpstreamUnavailable, match="too many open files"):
+            Child(python("print('well')"), "c", os.environ)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (lowest + DESCRIPTORS_OF_CHILD + KEPT_DESCRIPTORS, hard))
+        child = Child(python("print('well')"), "c", os.environ)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert await read_all(child.stdout) == b"well\n"
+    await child.stop()
 
 
 @pytest.mark.covers("F-P-24")
