@@ -26,7 +26,8 @@ EX_OK, EX_USAGE, EX_UNAVAILABLE, EX_CONFIG, EX_INTERRUPTED = 0, 2, 69, 78, 130
 
 USAGE = """usage: hubd connect [--host NAME] [--profile NAME] [--upstream NAME] [--project DIR]
 
-Speak MCP on standard input and output with the hub, which is started if it is not running.
+Speak MCP on standard input and output with the hub, which is started if it is not running. Hosts start this;
+`hubd install` puts it into their configuration.
 
   --host NAME      what this host is called in `hubd status` and logs
   --profile NAME   the set of upstreams and rules to use
@@ -34,7 +35,7 @@ Speak MCP on standard input and output with the hub, which is started if it is n
   --project DIR    the project that the host works on, if it is not the working directory
 
 exit codes: 0 the host has finished, 2 wrong usage, 69 the hub cannot be reached or refuses this host,
-75 the hub goes away again and again, 78 bad configuration
+75 the hub goes away again and again, 78 bad configuration, 130 interrupted
 """
 
 
@@ -76,7 +77,8 @@ def _options(arguments: list[str]) -> dict[str, str]:
         if name in ("-h", "--help"):
             return {"help": ""}
         if name not in OPTIONS:
-            raise ValueError(f"there is no option {name}{_meant(name)}")
+            what = f"there is no option {name}" if name.startswith("-") else f"{name} is one argument too many"
+            raise ValueError(f"{what}{_meant(name)}")
         if not equals:
             if not rest:
                 raise ValueError(f"{name} needs a value")

@@ -19,6 +19,9 @@ EX_UNAVAILABLE: Final = 69
 EX_CONFIG: Final = 78
 EX_INTERRUPTED: Final = 130
 
+CLOSE: Final = 0.7
+"""How like a known name one must be to be taken for it mistyped."""
+
 Command = Callable[[argparse.Namespace], int]
 """Carries out a command; the exit code."""
 
@@ -90,6 +93,9 @@ class Told:
 class Parser(argparse.ArgumentParser):
     """One that raises its errors, and knows what was probably meant."""
 
+    hint = ""
+    """What to do with an argument too many."""
+
     def error(self, message: str) -> NoReturn:
         raise UsageError(message, self.format_usage())
 
@@ -112,7 +118,7 @@ class Parser(argparse.ArgumentParser):
         """
         option = next((word for word in words if word.startswith("-")), None)
         if option is None:
-            self.error(f"it takes no further argument, and there is {words[0]}")
+            self.error(f"{words[0]} is one argument too many{self.hint and f'; {self.hint}'}")
         name = option.partition("=")[0]
         meant = nearest(name, [name for action in self._actions for name in action.option_strings])
         self.error(f"there is no option {name}; {meant or f'`{self.prog} --help` lists them'}")
@@ -122,7 +128,7 @@ def nearest(name: str, known: Iterable[str]) -> str:
     """The question whether another of `known` was meant; "" if none is like it."""
     from difflib import get_close_matches
 
-    found = get_close_matches(name, list(known), 1)
+    found = get_close_matches(name, list(known), 1, CLOSE)
     return f'did you mean "{found[0]}"?' if found else ""
 
 
@@ -148,11 +154,11 @@ def agreed(question: str, *, default: bool) -> bool:
     return answer in ("y", "yes") or (default and not answer)
 
 
-def add(commands: Any, name: str, command: Command, text: str, *, json: bool | str = False) -> argparse.ArgumentParser:
+def add(commands: Any, name: str, command: Command, text: str, *, json: bool | str = False) -> Parser:
     """A command of this name; `text` says what it does or shows, `json` gives it the option `--json`, and may say what
     that prints."""
     members = f"--json prints one object:\n{json}\n\n" if isinstance(json, str) else ""
-    parser: argparse.ArgumentParser = commands.add_parser(
+    parser: Parser = commands.add_parser(
         name,
         help=text,
         description=text[0].upper() + text[1:] + ".",

@@ -37,7 +37,7 @@ _MEMBERS: Final = """\
   name, did  the server, and added, removed, enabled, disabled, edited or unchanged
   dry_run    whether it was only tried
   files      of each that changes: file, backup (null: it is new) and diff, without secrets
-  hub        what a hub makes of it: "running" (it takes it up), "reads other files", "none"
+  hub        whether one takes it up: "running"; "elsewhere", it reads other files; "none"
   problems   why it was refused: file, line, key and text of each
   warnings   what works, and probably not as meant"""
 
@@ -54,6 +54,7 @@ def add_commands(commands: Any) -> None:
     """`add`, `remove`, `enable`, `disable`, `edit`."""
     new = add(commands, "add", _add, "add a server to the configuration", json=_MEMBERS)
     new.usage = "hubd add NAME [options] -- COMMAND [ARGUMENT ...]\n       hubd add NAME [options] --url URL"
+    new.hint = "the command to run goes behind `--`"
     new.epilog = f"{_EPILOG}\n{new.epilog}"
     new.add_argument("name", metavar="NAME", help="lower-case words joined by single dashes")
     new.add_argument("--url", metavar="URL", help="a server to open, in place of a command to run")
@@ -291,5 +292,5 @@ def _taken_up(changed: Sequence[Path]) -> tuple[str, str]:
         return "none", "no hub is running; the next one reads it"
     read = config.get("files") or []
     if read and not any(os.path.samefile(one, other) for one in changed for other in read if os.path.exists(other)):
-        return "reads other files", f"the hub that runs reads other files: {', '.join(read)}"
+        return "elsewhere", f"the hub that runs reads other files: {', '.join(read)}"
     return "running", "the hub that runs takes it up by itself; `hubd status` shows it"

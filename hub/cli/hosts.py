@@ -218,7 +218,9 @@ def _list(machine: "Machine", told: Told) -> int:
     ]
     told.set(hosts=found)
     if not found:
-        told.say("No hosts are found on this machine. These are known: " + ", ".join(all_hosts()))
+        told.say(
+            f"No hosts are found on this machine. `hubd install NAME` installs anyway for: {', '.join(all_hosts())}"
+        )
         return EX_OK
     rows = [tuple(each[name] for name in ("host", "title", "hub", "file")) for each in found]
     told.say("\n".join(table(("NAME", "HOST", "HUB", "FILE"), rows)))

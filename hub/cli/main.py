@@ -28,7 +28,11 @@ FAMILIES: Final = {
 }
 """Modules that `add_commands`, below the titles that the help has them under."""
 
-DESCRIPTION: Final = "One MCP server for every AI host on this machine, and the client of all their MCP servers."
+DESCRIPTION: Final = """One MCP server for every AI host on this machine, and the client of all their MCP servers.
+
+A host is a program that uses MCP servers, such as Claude or Cursor; an upstream is one of the servers behind the hub.
+To begin: `hubd import` takes over what hosts have, `hubd install --all` puts the hub into them, and `hubd doctor` finds
+what is wrong."""
 LISTED_CHARS: Final = 12
 EPILOG: Final = """`hubd COMMAND --help` says more about each.
 
@@ -43,7 +47,7 @@ exit codes:
   2    wrong usage
   69   no hub is running, or its address is taken
   70   a fault of the hub's own
-  75   another hub of this user is running
+  75   another hub of this user is running; of `connect`: the hub goes away again and again
   78   the configuration cannot be used
   130  interrupted
 
@@ -123,9 +127,9 @@ class _Family:
         self._title = title
         self._listed: list[tuple[str, str]] = []
 
-    def add_parser(self, name: str, *, help: str, **settings: Any) -> argparse.ArgumentParser:
+    def add_parser(self, name: str, *, help: str, **settings: Any) -> Parser:
         self._listed.append((name, help))
-        parser: argparse.ArgumentParser = self._commands.add_parser(name, **settings)
+        parser: Parser = self._commands.add_parser(name, **settings)
         return parser
 
     def __str__(self) -> str:
@@ -133,7 +137,7 @@ class _Family:
         return "\n".join([f"{self._title}:", *lines])
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser() -> Parser:
     parser = Parser(
         prog="hubd",
         usage="hubd COMMAND ...",

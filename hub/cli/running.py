@@ -17,8 +17,14 @@ def add_commands(commands: Any) -> None:
     """`serve`, `connect`, `status` and their like."""
     _add_serve(commands)
     add(commands, "connect", _connect, "standard input and output to the hub, for hosts; see `hubd connect --help`")
-    add(commands, "status", _status, "upstreams and attached hosts", json=True)
-    add(commands, "tools", _tools, "the merged tools", json=True)
+    add(
+        commands,
+        "status",
+        _status,
+        "how upstreams, hosts and the configuration are doing, and what is wrong",
+        json=True,
+    )
+    add(commands, "tools", _tools, "the tools of all upstreams, as hosts see them", json=True)
     _add_call(commands)
     restart = add(commands, "restart", _restart, "start one upstream anew and find out again what it speaks", json=True)
     restart.add_argument("name", metavar="NAME", help="the upstream's name as `hubd status` shows it")
@@ -27,16 +33,21 @@ def add_commands(commands: Any) -> None:
     logs.add_argument("-f", "--follow", action="store_true", help="go on with what comes, until interrupted")
     logs.add_argument("-n", "--lines", type=_count, default=100, metavar="N", help="how many of the last lines (100)")
     add(commands, "reload", _reload, "read the configuration again and say what changed", json=True)
-    add_config(add(commands, "token", _token, "the bearer token of the HTTP listener", json=True))
+    add_config(add(commands, "token", _token, "the bearer token that hosts need over HTTP", json=True))
     add(commands, "stop", _stop, "stop the hub and wait until it has ended", json=True)
-    add(commands, "version", version, "the version", json=True)
+    add(commands, "version", version, "the version, and the protocol versions that are spoken", json=True)
 
 
 def _add_serve(commands: Any) -> None:
     serve = add(commands, "serve", _serve, "run the hub in the foreground")
+    serve.description = (
+        "Run the hub in the foreground, until Ctrl-C or `hubd stop`. Without a configuration it serves a small demo."
+    )
     serve.add_argument("--config", type=Path, metavar="FILE", help="a hubd.toml, or any host's .json of MCP servers")
-    serve.add_argument("--listen", metavar="HOST:PORT", help="where to serve HTTP; port 0 takes any free one")
-    serve.add_argument("--auth", choices=("token", "none"), help="whether HTTP needs the bearer token")
+    text = "where to serve HTTP, whatever the configuration says (127.0.0.1:8765); port 0 takes any free one"
+    serve.add_argument("--listen", metavar="HOST:PORT", help=text)
+    text = "whether HTTP needs the bearer token, whatever the configuration says (token)"
+    serve.add_argument("--auth", choices=("token", "none"), help=text)
     serve.add_argument("--stdio", action="store_true", help="be one stdio server for the program that started this")
 
 
@@ -47,6 +58,7 @@ def _add_call(commands: Any) -> None:
         "arguments",
         metavar="KEY=VALUE",
         nargs="*",
+        default=[],
         help="an argument; JSON if it is JSON and the tool does not want text there",
     )
     call.add_argument(

@@ -23,6 +23,9 @@ _MEMBERS: Final = """\
   notes    what is worth knowing"""
 
 
+ABSENT: Final = "not installed"
+
+
 def add_commands(commands: Any) -> None:
     """`service install`, `service uninstall`, `service status`."""
     service = add(commands, "service", lambda options: _help(service), "keep the hub running: systemd, or launchd")
@@ -211,6 +214,8 @@ def _status(options: argparse.Namespace) -> int:
         told.say(f"{unit}  {', '.join(word for word in words if word)}")
     if reason and not told.json:
         told.note(reason)
+    if set(files.values()) == {ABSENT} and not told.json:
+        told.note(f"`hubd service install{' --system' if options.system else ''}` installs it")
     return EX_OK if active else EX_FAILED
 
 
@@ -218,7 +223,7 @@ def _condition(path: Path, text: str) -> str:
     try:
         found = path.read_text(encoding="utf-8")
     except FileNotFoundError:
-        return "not installed"
+        return ABSENT
     except (OSError, UnicodeDecodeError) as error:
         return f"cannot be read: {error}"
     return "installed" if found == text else "differs from what `hubd service install` would write"
