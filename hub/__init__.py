@@ -2,6 +2,7 @@
 
     relay           the host's end of one operation: progress and logs back to exactly the request they belong to
     router          one table from method to handler; the only way from a host's request to an upstream
+    lookup          whose is what a request names, if the catalogue does not say it at once
     bridge          what an upstream may want in place of a result: input, a visit to a page, time (a package)
     reading         what hosts see of resources that are kept (`cache`), and how other reads come by the cache
     asking          what legacy hosts are asked, from question to answer
@@ -39,5 +40,5 @@ What always holds:
   watch goes by `upstream.watch`, and changes come to whoever holds the watch;
 - an id, token, cursor or session of one hop is never seen on another;
 - shared state (catalogue, sessions, claims) changes only in functions without `await`, so nothing needs a lock;
-- everything about the hub itself is answered without asking an upstream.
+- everything about the hub itself is answered without asking an upstream, and no list waits for one for long.
 """

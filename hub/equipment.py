@@ -2,6 +2,7 @@
 and which projects the user allows.
 """
 
+import logging
 import os
 import time
 from pathlib import Path
@@ -20,16 +21,24 @@ from upstreams.last_known import LastKnown
 if TYPE_CHECKING:
     from cache.redis import RedisStore
 
+log = logging.getLogger("hubd")
 wall = time.time  # noqa: TID251  # for what is kept, or shown to people
 
 
 def keys_for(config: HubConfig, path: Path | None) -> Keys:
-    """Those that are configured, or else those in the file `path`; None: new ones, for this run.
+    """Those that are configured, or else those in the file `path`; new ones, for this run, if it is None or no file can
+    be had (F-D-06).
 
     Raises:
         ConfigError: as `load_keys`.
     """
-    return load_keys(path) if config.sealing_key is None else keys_of(config.sealing_key)
+    if config.sealing_key is not None:
+        return keys_of(config.sealing_key)
+    try:
+        return load_keys(path)
+    except OSError as error:
+        log.warning("cannot keep keys in %s (%s); what they seal is lost with this run", path, error.strerror)
+        return load_keys(None)
 
 
 def store_for(config: HubConfig, keys: Keys) -> "RedisStore | None":

@@ -5,7 +5,8 @@ requests are running, what it is to be told unasked. Modern requests over HTTP c
 they have none; they only count toward what their principal may have in flight.
 
 What always holds: ids of hosts are looked up in the `Downstream` they came from and nowhere else, so that no host can
-reach a request of another (F-H-02, F-H-06); `begin` and `end` come in pairs.
+reach a request of another (F-H-02, F-H-06); `begin` and `end` come in pairs. The two classes are in one module, since
+each needs the other: what a host begins counts for its principal as well, and what concerns all is told to each.
 """
 
 import secrets
@@ -133,9 +134,11 @@ class Downstreams:
         return sum(self._in_flight.values())
 
     def add(self, host: "Downstream") -> None:
+        """A host has come. `remove` must follow."""
         self._attached[host.id] = host
 
     def remove(self, host: "Downstream") -> None:
+        """It has left; it may have before."""
         if self._attached.pop(host.id, None) and self.workplaces is not None:
             self.workplaces.left(host)
 
@@ -154,6 +157,7 @@ class Downstreams:
         self._in_flight[principal] = running + 1
 
     def release(self, principal: str) -> None:
+        """One that `admit` has counted has ended."""
         left = self._in_flight[principal] - 1
         if left:
             self._in_flight[principal] = left
@@ -204,7 +208,7 @@ class Downstream:
         self.identity = identity
         self.conversation = new_conversation()
         self.scope = scope
-        """The one upstream its endpoint is bound to, None for all."""
+        """The one upstream, or project, its endpoint is bound to, None for all."""
         self.workplace: Path | None = None
         """A directory it works in, if it is known; it may be that of a project."""
         self.is_bound = False
@@ -232,10 +236,12 @@ class Downstream:
 
     @property
     def log_level(self) -> str | None:
+        """From which level on it wants log messages that belong to no request; None: it wants none."""
         return self.caller.log_level if self.caller else None
 
     @property
     def tenant(self) -> Tenant:
+        """This conversation, for those below that keep something for it."""
         return Tenant(self.identity, self.conversation)
 
     @property
@@ -309,6 +315,7 @@ class Downstream:
     # --- requests
 
     def is_running(self, id: RequestId) -> bool:
+        """Whether it has a request of this id, which must not begin once more."""
         return id in self.calls or id in self.listens
 
     def begin(self, id: RequestId, method: str = "") -> trio.CancelScope:
@@ -330,6 +337,7 @@ class Downstream:
         return scope
 
     def end(self, id: RequestId) -> None:
+        """A request that `begin` took on is over. With the last one of a host that has left, so is the conversation."""
         if self.listens.pop(id, None) is not None:
             return
         del self.calls[id]
@@ -377,10 +385,12 @@ class Downstream:
         self.asking.withdraw(send)
 
     def cancel_all(self) -> None:
+        """End all its requests."""
         for scope in (*self.calls.values(), *self.listens.values()):
             scope.cancel()
 
     def status(self, now: float) -> dict[str, Any]:
+        """Its row in `hubd status`."""
         info = peek_object(self.client_info)
         name = peek_str(info.get("title")) or peek_str(info.get("name")) or self.identity.host
         return {

@@ -1,8 +1,9 @@
 """Where a host's request goes: one table from method to handler.
 
-Everything about the hub itself (`initialize`, `server/discover`, `ping`, the lists) is answered from the current
-catalogue, never by asking upstreams (G-1, I-11). Operations go to the one upstream that the catalogue names, across the
-seam `Upstream.call`. What comes back is translated once, for the revision of the host that asked.
+Everything about the hub itself (`initialize`, `server/discover`, `ping`) is answered here, and so are the lists, from
+the current catalogue; a part of it that may be another by now is read again first, within reason (`hub.lists`; G-1,
+I-11). Operations go to the one upstream that has what they name (`hub.lookup`), across the seam `Upstream.call`. What
+comes back is translated once, for the revision of the host that asked.
 
 The catalogue is a snapshot: `notify` builds a new one and swaps `Router.catalog`; no request sees half of a change.
 """
@@ -13,13 +14,13 @@ from typing import Final, Protocol
 import trio
 from msgspec import Raw
 
-from hub.apps import Affinity
 from hub.bridge.carry import Carrier
 from hub.bridge.handles import View
 from hub.catalog import Catalog, Route, localise, untag_arguments
 from hub.link.exchange import Caller, HubError, Interim, Operation, Tenant, UpstreamProtocolError, failure_from
 from hub.listeners import Watched
 from hub.lists import Listed, Lists
+from hub.lookup import Lookup
 from hub.notify import LogLevels
 from hub.reading import Readable, Reading, is_plain
 from hub.relay import HostExchange
@@ -51,7 +52,6 @@ from hub.wire.mcp import (
 from hub.wire.modern import split_meta
 from hub.wire.translate import UnknownResultType, failure_for_host, params_for_upstream, result_for_host
 
-MAX_REMOVED: Final = 256
 NO_COMPLETION: Final = Result(raw({"completion": {"values": [], "total": 0, "hasMore": False}}))
 
 
@@ -91,14 +91,10 @@ class Router:
         self.reporting: Mapping[str | None, trio.Event] = {}
         """By endpoint: what its lists wait for, beside `settled`."""
         self._levels = levels
-        self._refresh = refresh
         self._carrier = carrier
         self._reading = reading
         self.lists = Lists(upstreams)
-        self._affinity = Affinity()
-        self._removed: dict[tuple[str | None, str], str] = {}
-        """Upstreams that were removed lately, by the endpoint of their project, None for all, and the server ids that
-        their names begin with."""
+        self._lookup = Lookup(self, refresh)
         self.subscriptions = Subscriptions(self)
         self._handlers: dict[str, Callable[[Request, HostExchange], Awaitable[Reply]]] = {
             PING: self._ping,
@@ -143,9 +139,7 @@ class Router:
         had only those at work there."""
         self.subscriptions.removed(name)
         self._carrier.tasks.forget(name)
-        self._removed[scope, sid] = name
-        if len(self._removed) > MAX_REMOVED:
-            del self._removed[next(iter(self._removed))]
+        self._lookup.removed(name, sid, scope)
 
     def left(self, tenant: Tenant) -> None:
         """A conversation of a host is over."""
@@ -178,7 +172,7 @@ class Router:
         upstream = self.upstreams.get(routes[0].upstream)
         if upstream is None or not (result := self._reading.find(upstream, routes[0].original, uri, caller, catalog)):
             return None
-        self._note_view(routes[0], caller)
+        self._lookup.showed(routes[0], caller)
         return result
 
     async def dispatch(self, request: Request, exchange: HostExchange) -> Reply:
@@ -251,31 +245,16 @@ class Router:
         name = peek_str(request.params.get("name"))
         if name is None:
             return Failure(INVALID_PARAMS, f"{request.method} needs the name of a {noun}")
-        route = self._catalog(exchange.scope).route(kind, name) or await self._look_again(kind, name, exchange)
+        route = self._catalog(exchange.scope).route(kind, name) or await self._lookup.name_again(kind, name, exchange)
         if route is None:
             return Failure(INVALID_PARAMS, f"Unknown {noun}: {name}; {kind.value}/list names those there are")
         return await self._forward(request, exchange, route, "name", kind=kind)
-
-    async def _look_again(self, kind: Kind, name: str, exchange: HostExchange) -> Route | None:
-        """The route of a name the catalogue does not have: perhaps not yet, perhaps not any more (naming.md 3.3)."""
-        await self.settled.wait()
-        catalog = self._catalog(exchange.scope)
-        if (route := catalog.route(kind, name)) is None and (owner := self._suspect(name, exchange.scope)):
-            await self._refresh(owner, kind)
-            route = self._catalog(exchange.scope).route(kind, name)
-        return route
-
-    def _suspect(self, name: str, scope: str | None) -> str | None:
-        """The upstream that an unknown name would belong to, or did: whoever looks for that one will find out."""
-        catalog, sid = self._catalog(scope), name.partition("__")[0]
-        removed = self._removed.get((scope, sid)) or self._removed.get((None, sid))
-        return catalog.scope or catalog.suspect(name) or removed
 
     async def _read_resource(self, request: Request, exchange: HostExchange) -> Reply:
         uri = peek_str(request.params.get("uri"))
         if uri is None:
             return Failure(INVALID_PARAMS, "resources/read needs a uri")
-        routes = await self._routes_of(uri, exchange)
+        routes = await self._lookup.resource(uri, exchange)
         reply: Reply | None = None
         for route in routes:  # several only where local upstreams share files (naming.md 5.4)
             try:
@@ -284,17 +263,13 @@ class Router:
                 if route is routes[-1]:
                     raise
             if isinstance(reply, Result):
-                self._note_view(route, exchange.caller)
+                self._lookup.showed(route, exchange.caller)
                 break
         return reply or _no_resource(uri, exchange)
 
-    def _note_view(self, route: Route, caller: Caller) -> None:
-        if route.original.startswith("ui://"):
-            self._affinity.note(caller.identity.principal, route.upstream, trio.current_time())
-
     async def _complete(self, request: Request, exchange: HostExchange) -> Reply:
         ref = peek_object(request.params.get("ref"))
-        route, member = await self._referenced(ref, exchange)
+        route, member = await self._lookup.reference(ref, exchange)
         if route is None:
             return Failure(INVALID_PARAMS, "ref names no prompt, resource or template that is listed")
         snapshot = self.upstreams[route.upstream].snapshot
@@ -305,29 +280,6 @@ class Router:
         if isinstance(reply, Failure) and reply.code in (METHOD_NOT_FOUND, INTERNAL_ERROR) and _said_unknown(reply):
             return self._finish(NO_COMPLETION, COMPLETE, route.upstream, "", exchange)
         return reply
-
-    async def _referenced(self, ref: dict[str, Raw], exchange: HostExchange) -> tuple[Route | None, str]:
-        name, uri = peek_str(ref.get("name")), peek_str(ref.get("uri"))
-        match peek_str(ref.get("type")):
-            case "ref/prompt" if name is not None:
-                await self.settled.wait()
-                return self._catalog(exchange.scope).route(Kind.PROMPT, name), "name"
-            case "ref/resource" if uri is not None:
-                template = self._catalog(exchange.scope).route(Kind.TEMPLATE, uri)
-                routes = [template] if template else await self._routes_of(uri, exchange)
-                return (routes[0] if routes else None), "uri"
-        return None, ""
-
-    async def _routes_of(self, uri: str, exchange: HostExchange) -> list[Route]:
-        routes = self._catalog(exchange.scope).resolve_uri(uri)
-        if not routes and not self.settled.is_set():
-            await self.settled.wait()
-            routes = self._catalog(exchange.scope).resolve_uri(uri)
-        if not routes and uri.startswith("ui://"):  # a view knows only its own server's URIs (naming.md 6, rule 6)
-            views = self._catalog(exchange.scope).with_views()
-            owner = self._affinity.choose(exchange.caller.identity.principal, views, trio.current_time())
-            routes = [Route(owner, uri)] if owner is not None else []
-        return routes
 
     async def _forward(
         self,
