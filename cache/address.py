@@ -2,15 +2,15 @@
 
 import importlib.util
 from typing import Final
-from urllib.parse import parse_qs, unquote, urlsplit
+from urllib.parse import unquote, urlsplit
 
 from msgspec import Struct
 
+from config.check_sharing import problems_of_store
 from config.errors import ConfigError
 from config.schema import CacheConfig, Secret
 
 PORT: Final = 6379
-FORMS: Final = "redis://HOST:PORT/DB, rediss://HOST:PORT/DB or unix:///PATH?db=DB"
 
 
 class Address(Struct, frozen=True, kw_only=True):
@@ -38,36 +38,25 @@ class Address(Struct, frozen=True, kw_only=True):
 
 
 def address_of(config: CacheConfig) -> Address:
-    """What `[cache]` says; `username` and `password` there go before those in the URL.
+    """What `[cache]` says.
 
     Raises: ConfigError, which never shows the URL, since that may hold a password.
     """
+    for problem in problems_of_store(config):
+        raise ConfigError(f"{'.'.join(map(str, problem.keys))}: {problem}")
     if config.url is None:
         raise ConfigError("cache.url: there is none")
-    try:
-        url = urlsplit(config.url.reveal())
-        port = url.port or PORT
-        queried = {name: values[-1] for name, values in parse_qs(url.query).items()}
-        db = int(queried.pop("db", "") or (url.path.strip("/") if url.scheme != "unix" else "") or "0")
-    except ValueError:
-        raise ConfigError(f"cache.url: it cannot be read; write {FORMS}") from None
+    url = urlsplit(config.url.reveal())
     unix = url.scheme == "unix"
-    if url.scheme not in ("redis", "rediss", "unix") or not (url.path if unix else url.hostname) or db < 0:
-        raise ConfigError(f"cache.url: write {FORMS}")
-    if queried or url.fragment:
-        raise ConfigError("cache.url: nothing but `db` can be said after `?`; see the other settings of [cache]")
-    if config.tls_ca and url.scheme != "rediss":
-        raise ConfigError("cache.tls_ca: cache.url does not say TLS; write rediss://HOST:PORT/DB there")
-    password = config.password or (Secret(unquote(url.password)) if url.password else None)
     return Address(
-        host="" if unix else unquote(url.hostname or ""),
-        port=port,
+        host="" if unix else url.hostname or "",
+        port=url.port or PORT,
         path=unquote(url.path) if unix else "",
-        db=db,
+        db=int((url.query.removeprefix("db=") if unix else url.path.strip("/")) or 0),
         tls=url.scheme == "rediss",
         ca=config.tls_ca,
-        username=config.username or (unquote(url.username) if url.username else None),
-        password=password,
+        username=config.username,
+        password=config.password,
     )
 
 

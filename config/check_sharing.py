@@ -1,5 +1,7 @@
 """What the types of `schema` cannot say about the cache, and about what hubs have in common. Pure.
 
+Nobody else judges these settings: who uses them asks here (`cache.address`, `hub.seal`, `hub.access`).
+
 Nothing of `cache.url`, `cache.password`, `token` or `sealing_key` is shown, as in `check`.
 """
 
@@ -17,7 +19,11 @@ REPLICA_NAME: Final = rf"[A-Za-z0-9]{{0,{MAX_REPLICA}}}"
 MIN_TOKEN: Final = 16
 TOKEN: Final = rf"[A-Za-z0-9._~+/-]{{{MIN_TOKEN},1024}}=*"
 """What a bearer token may be (RFC 6750)."""
-_KEY = re.compile(r"[0-9A-Fa-f]{64}")
+KEY_BYTES: Final = 32
+KEYS: Final = (
+    "must be 64 hexadecimal digits, and after a space the key before it or after it, if any; "
+    "`openssl rand -hex 32` makes one"
+)
 _FORMS: Final = '"redis://HOST:PORT/DB", "rediss://HOST:PORT/DB" for TLS, or "unix:///path?db=0"'
 _SIZES: Final = ("max_bytes", "max_entries", "max_entry_bytes")
 _WILDCARDS: Final = ("0.0.0.0:", "[::]:")
@@ -26,7 +32,7 @@ _WILDCARDS: Final = ("0.0.0.0:", "[::]:")
 def problems_of_sharing(config: HubConfig) -> Iterator[Problem]:
     """What is wrong with `[cache]`, `[replica]`, `token` and `sealing_key`."""
     yield from _problems_of_size(config.cache)
-    yield from _problems_of_store(config.cache)
+    yield from problems_of_store(config.cache)
     if not re.fullmatch(REPLICA_NAME, config.replica.name):
         yield Problem(("replica", "name"), f"must be letters and digits, at most {MAX_REPLICA} of them")
     if config.replica.url and not _is_base(config.replica.url):
@@ -36,10 +42,18 @@ def problems_of_sharing(config: HubConfig) -> Iterator[Problem]:
         text = f"must be {MIN_TOKEN} or more letters, digits or characters of ._~+/- without spaces;"
         yield Problem(("token",), f"{text} `openssl rand -hex 32` makes one")
     if config.sealing_key is not None:
-        keys = config.sealing_key.reveal().split()
-        if len(keys) not in (1, 2) or not all(map(_KEY.fullmatch, keys)):
-            text = "must be 64 hexadecimal digits, and after a space the key before it, if any;"
-            yield Problem(("sealing_key",), f"{text} `openssl rand -hex 32` makes one")
+        try:
+            keys_in(config.sealing_key.reveal())
+        except ValueError:
+            yield Problem(("sealing_key",), KEYS)
+
+
+def keys_in(text: str) -> list[bytes]:
+    """The keys of `sealing_key`, or of a key file: one or two. Raises: ValueError."""
+    keys = [bytes.fromhex(each) for each in text.split()]
+    if len(keys) not in (1, 2) or any(len(key) != KEY_BYTES for key in keys):
+        raise ValueError("no keys")
+    return keys
 
 
 def _problems_of_size(cache: CacheConfig) -> Iterator[Problem]:
@@ -54,7 +68,8 @@ def _problems_of_size(cache: CacheConfig) -> Iterator[Problem]:
         yield Problem(("cache", "stale_if_error_s"), "must be a number of seconds, 0 for not at all")
 
 
-def _problems_of_store(cache: CacheConfig) -> Iterator[Problem]:
+def problems_of_store(cache: CacheConfig) -> Iterator[Problem]:
+    """What is wrong with how the store is to be reached."""
     for name in ("username", "tls_ca"):
         if getattr(cache, name) == "":
             yield Problem(("cache", name), "is empty; leave it out")

@@ -16,6 +16,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from config.check_sharing import KEY_BYTES, KEYS, keys_in
 from config.errors import ConfigError
 from config.files import replace_private
 from config.schema import Secret
@@ -23,7 +24,6 @@ from config.schema import Secret
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-KEY_BYTES: Final = 32
 NONCE_BYTES: Final = 12
 
 
@@ -128,18 +128,15 @@ def derived(keys: Keys, purpose: str) -> list[bytes]:
 
 
 def keys_of(text: Secret) -> Keys:
-    """The keys of the setting `sealing_key`: one or two of 64 hexadecimal digits each, the current one first.
+    """The keys of the setting `sealing_key`, the current one first.
 
     Raises:
         ConfigError: it is something else; the text does not repeat it.
     """
     try:
-        return _keys(text.reveal().split())
+        return Keys(*keys_in(text.reveal()))
     except ValueError:
-        raise ConfigError(
-            "sealing_key: must be 64 hexadecimal digits, and after a space the key before it, if any; "
-            "`openssl rand -hex 32` makes one"
-        ) from None
+        raise ConfigError(f"sealing_key: {KEYS}") from None
 
 
 def load_keys(path: Path | None, *, rotate: bool = False) -> Keys:
@@ -166,20 +163,11 @@ def _read(path: Path) -> Keys | None:
         with path.open("rb") as file:
             if os.fstat(file.fileno()).st_mode & 0o077:
                 raise ConfigError(f"Others may read the key file {path}: run chmod 600 on it, or delete it")
-            lines = file.read(4096).decode("ascii").split()
-        return _keys(lines)
+            return Keys(*keys_in(file.read(4096).decode("ascii")))
     except FileNotFoundError:
         return None
     except ValueError:
         raise ConfigError(f"The key file {path} is damaged: delete it, a new one is made at the next start") from None
-
-
-def _keys(texts: list[str]) -> Keys:
-    """Raises: ValueError."""
-    keys = [bytes.fromhex(text) for text in texts]
-    if len(keys) not in (1, 2) or any(len(key) != KEY_BYTES for key in keys):
-        raise ValueError
-    return Keys(*keys)
 
 
 def _kid(key: bytes) -> str:
