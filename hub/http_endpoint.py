@@ -20,7 +20,8 @@ import trio
 from hub.access import Denied
 from hub.batch import read_batch, run_batch, wants_answer
 from hub.forward import FORWARDED
-from hub.http_answer import SSE_AFTER_S, Accepted, Answer, BatchAnswer, LegacyAnswer, ModernAnswer, accepted, is_json
+from hub.http_answer import SSE_AFTER_S, Accepted, Answer, BatchAnswer, LegacyAnswer, ModernAnswer, accepted
+from hub.http_post import Posts
 from hub.http_refusal import (
     NEITHER,
     RETRY_AFTER,
@@ -28,7 +29,6 @@ from hub.http_refusal import (
     begin,
     check_arguments,
     is_modern_notification,
-    metadata_of,
     no_session,
     not_allowed,
     refused,
@@ -48,7 +48,6 @@ from hub.wire.jsonrpc import (
     RemoteProtocolError,
     Reply,
     Request,
-    decode,
     encode_response,
     is_batch,
 )
@@ -94,6 +93,7 @@ class Endpoint:
         self._away = None if switch is None else switch.away
         if switch is not None:
             switch.serve(self.sessions)
+        self._posts = Posts()
         self._soon: dict[Answer, float] = {}
         """Answers that are not streams yet, and when they become some; the first first."""
 
@@ -211,27 +211,23 @@ class Endpoint:
     async def _post(self, request: HttpRequest, response: HttpResponse, identity: Identity, scope: str | None) -> None:
         """Sort a POSTed message; the tests in this order, as bridging.md 1.1 numbers them."""
         headers = request.headers
-        if not is_json(headers.get("content-type")):
-            raise refused(415, "The Content-Type of a message is application/json")
-        accept = accepted(headers.get("accept"))
-        if not (accept.json or accept.events):
-            raise refused(406, "Accept must allow application/json and text/event-stream")
         try:
-            message = decode(request.body)  # 1
+            post = self._posts.read(headers, request.body)  # 1
         except RemoteProtocolError as error:
             if is_batch(request.body):  # 2
-                await self._batch(request, response, accept, identity, scope)
+                await self._batch(request, response, identity, scope)
                 return
             raise Refused(400, error.failure, id=error.id) from None
+        message = post.message
         if isinstance(message, Request):
             if message.method == INITIALIZE and "protocolVersion" in message.params:  # 3
                 self._initialize(message, response, identity, scope)
                 return
-            if "_meta" in message.params and (metadata := metadata_of(message, headers)):  # 4
+            if post.metadata is not None:  # 4
                 check_arguments(message, headers, self._router, scope)
                 if self._switch is not None:
                     self._switch.check(message, request)
-                await self._modern(message, metadata, response, accept, identity, scope)
+                await self._modern(message, post.metadata, response, post.accept, identity, scope)
                 return
             if message.method == INITIALIZE:  # neither era's: the handshake says what it lacks
                 self._initialize(message, response, identity, scope)
@@ -242,7 +238,7 @@ class Endpoint:
         session = self._session(request, identity, scope, message)  # 5 to 7
         session.seen = trio.current_time()
         if isinstance(message, Request):
-            await self._legacy(message, session, response, accept)
+            await self._legacy(message, session, response, post.accept)
             return
         if isinstance(message, Notification):
             session.notified(self._router, message)
@@ -375,7 +371,6 @@ class Endpoint:
         self,
         request: HttpRequest,
         response: HttpResponse,
-        accept: Accepted,
         identity: Identity,
         scope: str | None,
     ) -> None:
@@ -387,7 +382,7 @@ class Endpoint:
         except RemoteProtocolError as error:
             raise Refused(400, error.failure) from None
         session.seen = trio.current_time()
-        reply_to = BatchAnswer(session, response, accept)
+        reply_to = BatchAnswer(session, response, accepted(request.headers.get("accept")))
         self._soon[reply_to] = session.seen + SSE_AFTER_S
         try:
             await run_batch(session, self._router, messages, notify=reply_to.send, asked=reply_to, reply=reply_to.add)

@@ -21,7 +21,6 @@ from hub.wire.jsonrpc import (
     peek_str,
 )
 from hub.wire.mcp import ALL_VERSIONS, HEADER_MISMATCH, INVALID_REQUEST, MODERN_VERSIONS, TOOLS_CALL, VERSION_KEY
-from hub.wire.modern import Metadata, Refusal, check_headers, read_metadata
 
 RETRY_AFTER: Final = (("Retry-After", "1"),)
 ALLOW: Final = (("Allow", "GET, POST, DELETE"),)
@@ -38,21 +37,6 @@ class Refused(Exception):
         self.failure = failure
         self.id = id
         self.headers = headers
-
-
-def metadata_of(request: Request, headers: dict[str, str]) -> Metadata | None:
-    """What a modern request says about itself, if it is one.
-
-    Raises:
-        Refused: it is one, and a bad one.
-    """
-    try:
-        metadata = read_metadata(request.params, headers)
-        if metadata is not None:
-            check_headers(headers, request.method, request.params, metadata.version)
-    except Refusal as refusal:
-        raise Refused(refusal.status, refusal.failure, id=request.id) from None
-    return metadata
 
 
 def check_arguments(request: Request, headers: dict[str, str], router: Router, scope: str | None) -> None:
