@@ -185,8 +185,8 @@ class HubConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """What HTTP asks for, in place of the token that the hub made: 16 or more characters; for hubs behind one
     balancer."""
     sealing_key: Secret | None = None
-    """What seals all that hosts carry for the hub, in place of the key that it made: 64 hexadecimal digits, the same for
-    all hubs behind one balancer. After a space another key that opens, too: the one before it, or the next one."""
+    """What seals all that hosts carry for the hub, in place of the key that it made: 64 hexadecimal digits, the same
+    for all hubs behind one balancer. After a space another key that opens, too: the one before it, or the next one."""
     cache: CacheConfig = CacheConfig()
     """What is kept of resources that were read."""
     replica: ReplicaConfig = ReplicaConfig()

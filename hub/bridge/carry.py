@@ -154,9 +154,9 @@ class Carrier:
             return reply
         may = offered(upstream.config, caller.capabilities)
         requests = input_requests(asked.questions, caller, may)
-        kept = {} if asked.state is None else {"s": asked.state}
+        kept = {"k": kinds_of(asked.questions)} | ({} if asked.state is None else {"s": asked.state})
         binding = bind(upstream.name, caller.identity.principal, request)
-        sealed = self._states.seal(RELAY, binding, ttl_s=RELAY_TTL_S, k=kinds_of(asked.questions), **kept)
+        sealed = self._states.seal(RELAY, binding, kept, ttl_s=RELAY_TTL_S)
         return input_required(requests or None, sealed)
 
     # --- when there is nothing to go on from --------------------------------------------------------------------------

@@ -254,7 +254,8 @@ class Parking:
         assert call.binding is not None, "it has asked"
         left_s = record.deadline - trio.current_time()
         return input_required(
-            record.requests(), self._states.seal_here(PARK, call.binding, ttl_s=left_s, i=call.id, n=record.round)
+            record.requests(),
+            self._states.seal(PARK, call.binding, {"i": call.id, "n": record.round}, ttl_s=left_s, here=True),
         )
 
     # --- questions of upstreams ---------------------------------------------------------------------------------------

@@ -117,15 +117,8 @@ class States:
         self._sealer = sealer
         self._wall = wall
 
-    def seal(self, mode: str, binding: Binding, *, ttl_s: float, **members: Any) -> str:
-        """A state that is good for `ttl_s`. `members` may hold `Raw`."""
-        return self._seal(mode, binding, ttl_s, members, "")
-
-    def seal_here(self, mode: str, binding: Binding, *, ttl_s: float, **members: Any) -> str:
-        """As `seal`; the rest of what the state stands for is in this hub's memory."""
-        return self._seal(mode, binding, ttl_s, members, self.run)
-
-    def _seal(self, mode: str, binding: Binding, ttl_s: float, members: Mapping[str, Any], run: str) -> str:
+    def seal(self, mode: str, binding: Binding, members: Mapping[str, Any], *, ttl_s: float, here: bool = False) -> str:
+        """A state that is good for `ttl_s`. `members` may hold `Raw`; `here`: the rest is in this hub's memory."""
         sealed = _Sealed(
             VERSION,
             mode,
@@ -135,7 +128,7 @@ class States:
             binding.digest,
             self._wall() + ttl_s,
             {name: raw(value) for name, value in members.items()},
-            run,
+            self.run if here else "",
         )
         return self._sealer.seal(PURPOSE, encode(sealed))
 
@@ -145,10 +138,7 @@ class States:
         Raises:
             BadState: `request_state_invalid`, which says nothing else; `request_state_expired`, to its owner only.
         """
-        try:
-            found = _decode(self._sealer.open(PURPOSE, text))
-        except (SealBroken, msgspec.DecodeError):
-            raise BadState(INVALID) from None
+        found = self._unsealed(text)
         binding = bind(found.u, principal, request)
         if (found.v, found.p, found.q, found.d) != (VERSION, principal, binding.method, binding.digest):
             raise BadState(INVALID)
@@ -159,9 +149,16 @@ class States:
     def run_of(self, text: str) -> str:
         """The run in whose memory the rest of a state is; "": there is no rest, or `open` will say what is wrong."""
         try:
-            return _decode(self._sealer.open(PURPOSE, text)).r
-        except (SealBroken, msgspec.DecodeError):
+            return self._unsealed(text).r
+        except BadState:
             return ""
+
+    def _unsealed(self, text: str) -> _Sealed:
+        """Raises: BadState."""
+        try:
+            return _decode(self._sealer.open(PURPOSE, text))
+        except (SealBroken, msgspec.DecodeError):
+            raise BadState(INVALID) from None
 
 
 def input_required(requests: Mapping[str, Raw] | None, state: str | None) -> Interim:

@@ -151,7 +151,7 @@ class Tasks:
         def show(questions: Mapping[str, Question], answered: list[str], round: int) -> Interim:
             requests = input_requests(questions, caller, offered(remote.upstream.config, caller.capabilities))
             kept = {"t": remote.id, "k": kinds_of(questions), "a": answered, "n": round}
-            return input_required(requests, self._states.seal(ABSORBED, binding, ttl_s=INPUT_TTL_S, **kept))
+            return input_required(requests, self._states.seal(ABSORBED, binding, kept, ttl_s=INPUT_TTL_S))
 
         return show
 

@@ -185,7 +185,7 @@ class Urls:
         return None
 
     def _ask(self, binding: Binding, requests: Mapping[str, Raw], ids: Mapping[str, str], round: int) -> Reply:
-        state = self._states.seal_here(AGAIN, binding, ttl_s=AGAIN_TTL_S, r=requests, i=ids, n=round)
+        state = self._states.seal(AGAIN, binding, {"r": requests, "i": ids, "n": round}, ttl_s=AGAIN_TTL_S, here=True)
         return input_required(requests, state)
 
 

@@ -165,7 +165,7 @@ class Lot:
 class Jammed(States):
     """Seals nothing."""
 
-    def seal_here(self, mode: str, binding: Any, *, ttl_s: float, **members: Any) -> str:
+    def seal(self, *what: Any, **how: Any) -> str:
         raise ValueError("jammed")
 
 

@@ -47,7 +47,7 @@ def reason(states, text, principal="me", request=None) -> str:
 
 @pytest.mark.covers("R-6", "R-7")
 def test_a_state_comes_back_with_what_was_put_into_it(states):
-    text = states.seal("park", bind("up", "me", call()), ttl_s=10, i="abc", n=3)
+    text = states.seal("park", bind("up", "me", call()), {"i": "abc", "n": 3}, ttl_s=10)
     state = states.open(text, "me", call(requestState=text, inputResponses={"q1": {}}))
     assert (state.mode, state.binding.upstream) == ("park", "up")
     assert state.members == {"i": raw("abc"), "n": raw(3)}
@@ -55,7 +55,7 @@ def test_a_state_comes_back_with_what_was_put_into_it(states):
 
 @pytest.mark.covers("F-H-15", "R-19")
 def test_a_state_is_no_good_for_another_request(states):
-    text = states.seal("relay", bind("up", "me", call()), ttl_s=10)
+    text = states.seal("relay", bind("up", "me", call()), {}, ttl_s=10)
     assert reason(states, text, principal="you") == INVALID
     assert reason(states, text, request=call("other")) == INVALID
     assert reason(states, text, request=call(arguments={"a": 1})) == INVALID
@@ -65,7 +65,7 @@ def test_a_state_is_no_good_for_another_request(states):
 
 @pytest.mark.covers("F-H-15")
 def test_a_state_with_any_byte_changed_is_no_good(states):
-    text = states.seal("relay", bind("up", "me", call()), ttl_s=10)
+    text = states.seal("relay", bind("up", "me", call()), {}, ttl_s=10)
     for at in range(len(text)):
         changed = text[:at] + ("A" if text[at] != "A" else "B") + text[at + 1 :]
         assert reason(states, changed) == INVALID
@@ -75,7 +75,7 @@ def test_a_state_with_any_byte_changed_is_no_good(states):
 
 @pytest.mark.covers("F-H-15")
 def test_that_a_state_is_old_is_told_to_its_owner_only(states, clock):
-    text = states.seal("relay", bind("up", "me", call()), ttl_s=10)
+    text = states.seal("relay", bind("up", "me", call()), {}, ttl_s=10)
     clock.now += 11
     assert reason(states, text) == EXPIRED
     assert reason(states, text, principal="you") == INVALID
