@@ -10,7 +10,7 @@ Then, as needed:
   `freshness` (how long that is good, pure), `last_known` (in an earlier run);
 - whose session: `sharing` (what is configured, pure), `place` (one session, open to end), `pool` (which serves which
   host), `openings` (how they come about), `pacing` (how soon after the last), `elders` (those in the handshake era with
-  servers of both), `finder` (how a call comes by one);
+  servers of both), `finder` (how a call comes by one), `calls` (what it does there);
 - what upstreams ask: `attribution` (whose question, pure), `running` (the operation it belongs to), `questions` (from
   arrival to answer), `elicited` (visits to pages that are done), `task_tokens` (progress of tasks);
 - what hosts watch: `watch` (one resource), `watches` (over one session), `concern` (whose business a change is, pure),

@@ -15,9 +15,10 @@ from hub.link.flag import Flag
 from hub.wire.legacy import ServerFacts
 from hub.wire.loops import all_behind, with_behind
 from hub.wire.mcp import Freshness, Kind, Snapshot
+from upstreams.freshness import has_expired, ttl_ms
 from upstreams.lists import Listing
 from upstreams.onlooker import NOBODY, Onlooker
-from upstreams.rereading import REFRESH_WAIT_S, Rereading
+from upstreams.rereading import REFRESH_WAIT_S, Reading, Rereading
 from upstreams.status import empty_snapshot
 
 log = logging.getLogger(__name__)
@@ -82,6 +83,22 @@ class Offered:
         self.changed((kind,))
         with trio.move_on_after(REFRESH_WAIT_S):
             await self.stale[kind].wait()
+
+    def ttl_ms(self, kind: Kind, told_since: float) -> int:
+        """How long hosts may go without asking again for a list of whose changes the hub has heard since then."""
+        told = self.begun_at[kind] >= told_since
+        return ttl_ms(self.snapshot, kind, self.freshness.get(kind), age_ms=self._age_ms(kind), told=told)
+
+    def reread(self, kind: Kind, told_since: float) -> Reading | None:
+        """Have that list read anew if it may be another by now; what to wait for, None: nothing."""
+        told = self.begun_at[kind] >= told_since
+        if not has_expired(self.snapshot, kind, self.freshness.get(kind), age_ms=self._age_ms(kind), told=told):
+            return None
+        return self.rereading.ask(kind)
+
+    def _age_ms(self, kind: Kind) -> int:
+        """How long ago a list was read; of one that is known from an earlier run, how long this one lasts."""
+        return int((trio.current_time() - self.read_at[kind]) * 1000)
 
     def take(self, facts: ServerFacts, found: Mapping[Kind, Listing], degraded: Iterable[str]) -> bool:
         """Replace the snapshot by one with these lists, the others staying; whether that changed anything. Those that

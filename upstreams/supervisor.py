@@ -302,7 +302,7 @@ class Supervisor:
             await upstream.drained()
         if scope.cancelled_caught:
             log.warning("%s is stopped although %d calls are with it", upstream.name, upstream.in_flight)
-        upstream.stopped = True
+        upstream.calls.stopped = True
         life.scope.cancel()
         await life.over.wait()
         upstream.gone()

@@ -7,7 +7,7 @@
     heard           what its sessions say that belongs to no call
     pool, openings  its sessions, whose they are, and how they come about
     elders          those of another era than its main one
-    finder          how a call comes by one
+    finder, calls   how a call comes by one, and what it does there
     holdings        what hosts watch
 
 State is changed by sync methods only, which the supervisor's task of this upstream calls; everybody else reads.
@@ -24,22 +24,21 @@ from msgspec import structs
 from config.schema import UpstreamConfig
 from hub.link.exchange import (
     Caller,
-    Draining,
     Exchange,
     HubError,
     Operation,
     Tenant,
     UpstreamLoop,
-    UpstreamLost,
     UpstreamUnavailable,
 )
 from hub.link.flag import Flag
-from hub.wire.jsonrpc import Failure, Reply, peek_str
-from hub.wire.mcp import TOOLS_CALL, Era, Kind, Snapshot, era_of
+from hub.wire.jsonrpc import Failure, Reply
+from hub.wire.mcp import Era, Kind, Snapshot, era_of
+from upstreams.calls import Calls
 from upstreams.elders import Elders
 from upstreams.elicited import Elicitations
 from upstreams.finder import Finder
-from upstreams.freshness import declares_changes, has_expired, ttl_ms
+from upstreams.freshness import declares_changes
 from upstreams.heard import Heard
 from upstreams.holdings import Holdings
 from upstreams.journal import Journal
@@ -50,7 +49,6 @@ from upstreams.openings import Opener, Openings
 from upstreams.place import Place
 from upstreams.pool import Memory, Pool
 from upstreams.rereading import Reading
-from upstreams.session import CallTimeouts
 from upstreams.standing import Standing
 from upstreams.status import Counts, UpstreamStatus, configured_transport, health, is_local
 from upstreams.watch import Holder
@@ -91,15 +89,12 @@ class Upstream:
         self.holdings = Holdings(name, self.finder)
         for pool in self.pools:
             pool.moved = self.holdings.settle
-        self.in_flight = 0
+        self.calls = Calls(name, config, self.standing)
         self.adjusted = Flag()
         """It may have to be stopped earlier or later than it seemed: settings changed, or what it offers is known."""
-        self.stopped = False
-        """It is `retired`, and the calls that it still has end now."""
         self.successor: Upstream | None = None
         self.predecessor: Upstream | None = None
         """One that is being stopped, while it is."""
-        self._timeouts = CallTimeouts(config.timeouts.call, config.timeouts.call_total)
         self._needed_at = trio.current_time()
         """When a main session that is over was used last."""
 
@@ -110,6 +105,11 @@ class Upstream:
     def state(self) -> State:
         """What it is doing."""
         return self.standing.state
+
+    @property
+    def in_flight(self) -> int:
+        """How many calls are with it."""
+        return self.calls.in_flight
 
     @property
     def snapshot(self) -> Snapshot:
@@ -143,7 +143,7 @@ class Upstream:
         if operation.session and (named := self._named(operation.session)):
             holder, place = named
             with suppress(UpstreamUnavailable):  # nothing was sent; if that session is over, the next one may have it
-                return await holder._call(place, operation, exchange)
+                return await holder.calls.carry(place, operation, exchange)
         try:
             return await self._call_here(operation, exchange)
         except UpstreamUnavailable:  # nothing was sent
@@ -158,48 +158,11 @@ class Upstream:
         place = self.elders.serve(caller) and await self.elders.find(exchange)
         place = place or self.pool.find(caller) or await self.finder.wait(exchange)
         try:
-            return await self._call(place, operation, exchange)
+            return await self.calls.carry(place, operation, exchange)
         except UpstreamUnavailable:  # if that session is over, the next one may have it
             if place in (self.pool.find(caller), self.elders.pool.find(caller)):
                 raise
-        return await self._call(await self.finder.wait(exchange), operation, exchange)
-
-    async def _call(self, place: Place, operation: Operation, exchange: Exchange) -> Reply:
-        self.in_flight += 1
-        place.hold(exchange.caller)
-        try:
-            if exchange.caller.log_level is not None and not place.level.told.is_set():
-                await self._wait_for_level(place)
-            reply = await place.session.call(operation, exchange, self._timeouts_of(operation))
-            return reply if "task" not in operation.params else place.sign(reply)
-        except UpstreamLost:
-            if self.stopped:
-                text = f"{self.name} was stopped by a change of the hub's configuration while the call was with it;"
-                raise Draining(f"{text} whether it acted is unknown", upstream=self.name) from None
-            raise
-        finally:
-            self.in_flight -= 1
-            place.release()
-            if self.standing.retired:
-                self.standing.tell()
-
-    async def _wait_for_level(self, place: Place) -> None:
-        """Wait until the upstream knows how much its hosts want to hear.
-
-        Raises:
-            UpstreamUnavailable: it has been `retired` meanwhile.
-        """
-        retired = self.standing.retired
-        await place.level.told.wait()
-        if self.standing.retired and not retired:
-            text = f"The configuration of {self.name} has changed, and the call was not sent; try it again"
-            raise UpstreamUnavailable(text, upstream=self.name)
-
-    def _timeouts_of(self, operation: Operation) -> CallTimeouts:
-        if not self.config.tool_timeouts or operation.method != TOOLS_CALL:
-            return self._timeouts
-        idle_s = self.config.tool_timeouts.get(peek_str(operation.params.get("name")) or "")
-        return self._timeouts if idle_s is None else CallTimeouts(idle_s, self._timeouts.total_s)
+        return await self.calls.carry(await self.finder.wait(exchange), operation, exchange)
 
     def place_of(self, caller: Caller) -> Place | None:
         """The open session that a call of `caller` would go to now; None: there is none yet, or never will be."""
@@ -214,35 +177,25 @@ class Upstream:
 
     def ttl_ms(self, kind: Kind) -> int:
         """How long hosts may go without asking again what it lists."""
-        told = self._is_told(kind)
-        return ttl_ms(self.snapshot, kind, self.offered.freshness.get(kind), age_ms=self._age_ms(kind), told=told)
-
-    def _age_ms(self, kind: Kind) -> int:
-        """How long ago a list was read; of one that is known from an earlier run, how long this one lasts."""
-        return int((trio.current_time() - self.offered.read_at[kind]) * 1000)
-
-    def _is_told(self, kind: Kind) -> bool:
-        """Whether the hub would have heard if a list were another by now than when it was read."""
-        main = self.pool.main
-        if main is None:
-            return False
-        since = main.hearing.lists_since.get(kind, inf)
-        if main.session.era is Era.LEGACY:
-            since = main.hearing.since if declares_changes(self.snapshot, kind) else inf
-        return self.offered.begun_at[kind] >= since
+        return self.offered.ttl_ms(kind, self._told_since(kind))
 
     def reread(self, kind: Kind) -> Reading | None:
         """Have a list read anew that may be another by now; what to wait for, None: nothing.
 
         Nobody waits for an upstream that is not there, nor for one that has not said what it offers.
         """
-        offered = self.offered
-        if self.state is not State.CONNECTED or not offered.listed:
+        if self.state is not State.CONNECTED or not self.offered.listed:
             return None
-        fresh, told = offered.freshness.get(kind), self._is_told(kind)
-        if not has_expired(self.snapshot, kind, fresh, age_ms=self._age_ms(kind), told=told):
-            return None
-        return offered.rereading.ask(kind)
+        return self.offered.reread(kind, self._told_since(kind))
+
+    def _told_since(self, kind: Kind) -> float:
+        """Since when the hub has heard whenever a list changes; `inf`: it may not have."""
+        main = self.pool.main
+        if main is None:
+            return inf
+        if main.session.era is Era.MODERN:
+            return main.hearing.lists_since.get(kind, inf)
+        return main.hearing.since if declares_changes(self.snapshot, kind) else inf
 
     def nudge(self) -> None:
         """As `Standing.nudge`."""
@@ -390,7 +343,7 @@ class Upstream:
     def adjust(self, config: UpstreamConfig) -> None:
         """Take over settings that need no other session (`config.diff.SHOWN`, `LIMITS`)."""
         self.config = config
-        self._timeouts = CallTimeouts(config.timeouts.call, config.timeouts.call_total)
+        self.calls.adjust(config)
         self.finder.start_s = config.timeouts.start
         self.standing.backoff.attempts = config.restart.attempts
         self.adjusted.set()
