@@ -13,8 +13,8 @@ from pathlib import Path
 
 import psutil
 import pytest
-from attached import DEMO, INITIALIZE, SCRIPTED, children, ended, hubd, ready, upstream
-from processes import HUBD, own_directories, running, running_hub
+from attached import DEMO, INITIALIZE, SCRIPTED, Post, children, ended, hubd, ready, upstream
+from processes import HUBD, Hub, own_directories, running, running_hub
 
 
 def pid_in(file):
@@ -207,6 +207,29 @@ def test_what_a_newer_hub_remembers_is_left_alone(tmp_path):
     assert hub.process.tail().count("written by a") == 2
     for file, text in files.items():
         assert file.read_text() == text
+
+
+@pytest.mark.covers("F-D-05", "F-D-06")
+def test_a_hub_that_can_keep_nothing_serves_hosts_all_the_same(tmp_path):
+    env = own_directories(tmp_path)
+    (tmp_path / "xdg_state_home").rmdir()
+    (tmp_path / "xdg_state_home").write_text("in the way")
+    (config := tmp_path / "hubd.toml").write_text(DEMO)
+    argv = [HUBD, "serve", "--config", config, "--listen", "127.0.0.1:0"]
+    with running(argv, tmp_path / "log", env=env, cwd=tmp_path) as process:
+        hub = Hub(process.wait_for(r"https?://[^\s\"]+/mcp")[0], None, env, config, process)
+        with ready(hub) as host:
+            for id, change in ((5, ""), (6, "page_size = 9\n")):
+                config.write_text(change + DEMO)
+                assert hubd(hub, "reload").returncode == 0
+                host.ask(id, "tools/call", {"name": "demo__add", "arguments": {"a": 2, "b": 40}})
+                while (answer := host.receive()).get("id") != id:
+                    pass
+                assert "42" in json.dumps(answer)
+                status, _ = Post(hub, "demo__add", {"a": 2, "b": 40}, token="guessed-and-guessed").answer()
+                assert status == 401
+
+        assert "nobody is let in by HTTP" in process.tail()
 
 
 # --- of many there is one ---------------------------------------------------------------------------------------------
