@@ -27,7 +27,8 @@
     reload          what becomes of all that when configuration files change; options: what is read then, and at first
     process         the hub as a process: it keeps to itself, and notices when it stands still; sockets, logs beside
     systemd         what a service manager hands over and is told; service: how the hub is installed as one
-    cli, shim       what people and hosts start; control, control_client between the CLI and the daemon
+    cli, shim       what people and hosts start, by way of command or __main__; control, control_client between the CLI
+                    and the daemon
     show            what the CLI shows, as text; doctor: what is wrong, and what to do; arguments: of calls, from words
     pump            the shim's loop; recall, envelope, pipes, starter beside it, all without trio
 
@@ -39,6 +40,6 @@ What always holds:
 - operations cross in one place: `await upstream.call(operation, exchange)`, down by call and up by return; what hosts
   watch goes by `upstream.watch`, and changes come to whoever holds the watch;
 - an id, token, cursor or session of one hop is never seen on another;
-- shared state (catalogue, sessions, claims) changes only in functions without `await`, so nothing needs a lock;
+- shared state (catalogue, sessions, claims) changes only in functions without `await`, so none of it needs a lock;
 - everything about the hub itself is answered without asking an upstream, and no list waits for one for long.
 """
