@@ -8,7 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from hub.cli.base import EX_FAILED, EX_OK, Told, UsageError, add, add_config, nearest, now, own_command
+from hub.cli.base import EX_FAILED, EX_OK, Told, UsageError, add, add_config, now, own_command
+from hub.cli.choosing import chosen_places
 from hub.cli.diffs import of_host
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ def _install(options: argparse.Namespace) -> int:
         program = None if place.project else own_program(place.host, machine.environ)
         return plan_install(place, entry, records, program)
 
-    places = _chosen(options, machine)
+    places = chosen_places(options, machine)
     code = _carry_out(options, machine, places, plan, lambda host: stdio_entry(host, hubd, variables))
     for title in without_urls:
         told.note(f"{title} takes no URLs, so it starts `hubd connect`")
@@ -91,7 +92,7 @@ def _uninstall(options: argparse.Namespace) -> int:
     def plan(place: "Place", records: "Records") -> "Plan":
         return plan_uninstall(place, records, None if place.project else own_program(place.host, machine.environ))
 
-    return _carry_out(options, machine, _chosen(options, machine), plan)
+    return _carry_out(options, machine, chosen_places(options, machine), plan)
 
 
 def _carry_out(
@@ -242,53 +243,7 @@ def _state(place: "Place", records: "Records") -> str:
     return "no" if entry is None else "yes" if is_ours(entry, records.get(place.path)) else "another one"
 
 
-# --- what is meant ----------------------------------------------------------------------------------------------------
-
-
-def _chosen(options: argparse.Namespace, machine: "Machine") -> list["Place"]:
-    """The files of the hosts that were named, or that are here; each file once.
-
-    Raises:
-        UsageError: there is no such host, or nothing of it here.
-    """
-    from config.hosts.facts import project_place, user_places
-
-    places: list[Place] = []
-    for host in chosen_hosts(options, machine):
-        if options.project is not None:
-            project = options.project.expanduser().absolute()
-            if not project.is_dir():
-                raise UsageError(f"--project: there is no directory {project}")
-            place = project_place(host, project)
-            if place is None and options.hosts:
-                raise UsageError(f"{host.title} has no file for projects")
-            found = [] if place is None else [place]
-        else:
-            found = user_places(host, machine)
-            if not found and options.hosts:
-                raise UsageError(f"{host.title} is an extension, and is found in no editor of this machine")
-        places += [each for each in found if each.path not in {place.path for place in places}]
-    if not places:
-        raise UsageError("no hosts are found on this machine; name one to install the hub for it anyway")
-    return places
-
-
-def chosen_hosts(options: argparse.Namespace, machine: "Machine") -> list["Host"]:
-    """The hosts that were named, else those that are here.
-
-    Raises:
-        UsageError: there is no such host.
-    """
-    from config.hosts.facts import all_hosts, is_found
-
-    known = all_hosts()
-    for name in options.hosts:
-        if name not in known:
-            hint = nearest(name, known) or f"known are: {', '.join(known)}"
-            raise UsageError(f"there is no host {name}; {hint}")
-    if options.hosts:
-        return [known[name] for name in dict.fromkeys(options.hosts)]
-    return [host for host in known.values() if is_found(host, machine)]
+# --- by URL -----------------------------------------------------------------------------------------------------------
 
 
 def _address(named: Path | None) -> tuple[str, str | None]:

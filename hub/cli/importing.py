@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from hub.cli.base import EX_FAILED, EX_OK, Told, UsageError, add, add_config, agreed, ask, now
+from hub.cli.choosing import chosen_hosts
 from hub.cli.diffs import of_host, of_texts
-from hub.cli.hosts import chosen_hosts
 
 if TYPE_CHECKING:
     from config.hosts.facts import Machine, Place
