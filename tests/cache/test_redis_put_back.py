@@ -5,8 +5,10 @@ from math import inf
 import pytest
 import trio
 from redis_server import RedisServer, Store, entry, stores
+from served import Host, Served, read_of, reads_of
 
 from cache.changes import MAX_FIELDS, MAX_SOURCES, Changes
+from hub.wire.mcp import MODERN
 
 pytestmark = pytest.mark.covers("F-X-04")
 
@@ -161,6 +163,29 @@ async def test_a_fact_that_is_put_back_is_good_for_no_longer_than_it_was(one, ot
     assert not await other.directory.swap("replica/1", b"http://10.0.0.5:8765", b"x", 60)
     assert await other.directory.swap("replica/1", None, b"http://10.0.0.6:8765", 60)
     assert await one.directory.get("replica/1") == b"http://10.0.0.6:8765"
+
+
+@pytest.mark.real
+async def test_a_host_is_never_given_what_was_put_back(one, other, server, nursery):
+    """With all of the cache around the store."""
+    here, there = Served(MODERN), Served(MODERN)
+    for served in (here, there):
+        served.more = {"ttlMs": 60_000, "cacheScope": "private"}
+    near, far = await reads_of(nursery, here, shared=one), await reads_of(nursery, there, shared=other)
+    await near.call(here, read_of(), Host())
+    with trio.fail_after(5):
+        while not server.keys("*:e:*"):  # it is put there after the host was answered
+            await trio.lowlevel.checkpoint()
+    await far.call(there, read_of(), Host())
+    assert (here.reads, there.reads) == (["note://a"], []), "it was found"
+    before = Snapshot(server)
+    here.says.updated("note://a")
+    with trio.fail_after(5):
+        while far.facts().invalidations["another hub"] == 0:
+            await trio.lowlevel.checkpoint()
+    before.put_back()
+    await far.call(there, read_of(), Host())
+    assert there.reads == ["note://a"]
 
 
 # --- what a hub remembers ---------------------------------------------------------------------------------------------
