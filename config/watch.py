@@ -141,10 +141,11 @@ def _entries(directory: Path) -> list[Path]:
 
 
 def _below(directory: Path) -> list[bytes]:
-    """The directories in a directory: with a new one a pattern may lead to more files."""
+    """A directory, if it is one, and those in it: with a new one a pattern may lead to more files."""
     try:
         with os.scandir(os.fsencode(directory)) as entries:
-            return sorted(entry.name for entry in entries if entry.is_dir() and not entry.name.startswith(b"."))
+            found = [entry.name for entry in entries if entry.is_dir() and not entry.name.startswith(b".")]
+        return [b".", *sorted(found)]
     except OSError:
         return []
 

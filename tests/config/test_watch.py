@@ -126,6 +126,14 @@ async def test_new_files_of_every_kind_and_new_directories_count(place):
         await eye.sees_nothing()
 
 
+@pytest.mark.covers("F-C-03")
+async def test_that_a_directory_is_there_counts_though_it_is_empty(place):
+    async with watching(directories=[place / "upstreams.d"]) as eye:
+        for change in (os.mkdir, os.rmdir, os.mkdir):
+            change(place / "upstreams.d")
+            await eye.sees()
+
+
 @pytest.mark.covers("F-C-04")
 async def test_a_directory_whose_name_is_not_utf_8_is_looked_at_now_and_then(tmp_path):
     place = tmp_path / "caf\udce9"
