@@ -21,6 +21,7 @@ from typing import Final
 import trio
 from msgspec import Raw
 
+from hub.link.bucket import Bucket
 from hub.link.exchange import Caller, Question
 from hub.relay import Send
 from hub.wire.jsonrpc import (
@@ -39,7 +40,7 @@ from hub.wire.jsonrpc import (
 )
 from hub.wire.mcp import CANCELLED, ELICIT, INTERNAL_ERROR, INVALID_PARAMS, LIST_ROOTS, PROGRESS_TOKEN
 from hub.wire.progress import number
-from hub.wire.questions import Quota, Refused, check, declined, for_host, for_upstream
+from hub.wire.questions import PER_MINUTE, Refused, check, declined, for_host, for_upstream, too_many
 
 MAX_OPEN: Final = 32
 """Questions that one host has before it (`max_parked`, faults.md 3.2)."""
@@ -93,7 +94,7 @@ class Asking:
         self._name = name
         self._numbers = count(1)
         self._open: dict[RequestId, _Open] = {}
-        self._quotas: dict[str, Quota] = {}
+        self._quotas: dict[str, Bucket] = {}
         """What each upstream may still ask."""
         self._roots = _Roots()
         self._left = False
@@ -242,11 +243,11 @@ class Asking:
             raise Refused(INVALID_PARAMS, f"{MAX_OPEN} questions wait for this host already")
         if sum(each.size for each in self._open.values()) + size > MAX_OPEN_BYTES:
             raise Refused(INVALID_PARAMS, "The questions that wait for this host are too large")
-        now = trio.current_time()
         quota = self._quotas.get(upstream)
         if quota is None:
-            quota = self._quotas[upstream] = Quota(now)
-        quota.take(upstream, now)
+            quota = self._quotas[upstream] = Bucket(PER_MINUTE, PER_MINUTE / 60)
+        if not quota.take(trio.current_time()):
+            raise too_many(upstream)
 
 
 class _Roots:

@@ -12,6 +12,7 @@ from typing import Final, Protocol
 import trio
 from msgspec import Raw
 
+from hub.link.bucket import Bucket
 from hub.link.exchange import Caller, Question
 from hub.wire.jsonrpc import Failure, Reply, encode_notification, peek_str, raw
 from hub.wire.mcp import (
@@ -91,8 +92,7 @@ class HostExchange:
     """
 
     __slots__ = (
-        "_credit",
-        "_credit_at",
+        "_allowed",
         "_has_asked",
         "_held",
         "_last_progress",
@@ -121,8 +121,7 @@ class HostExchange:
         self._token = progress_token
         self._last_progress = float("-inf")
         self._held: dict[str, Raw] | None = None
-        self._credit = PROGRESS_PER_S
-        self._credit_at = 0.0
+        self._allowed = Bucket(PROGRESS_PER_S, PROGRESS_PER_S) if progress_token is not None else None
         self._reported_at = 0.0
         self._has_asked = False
         self._session: Told | None = None
@@ -137,18 +136,14 @@ class HostExchange:
 
         Beyond `PROGRESS_PER_S` only the newest is kept (P-3): it goes out when its time has come, or with `finish`.
         """
-        if self._token is None:
+        if self._allowed is None:
             return
         value = number(params.get("progress"))
         if value is None or value <= self._last_progress:
             return
         self._last_progress = value
-        now = trio.current_time()
-        self._credit = min(PROGRESS_PER_S, self._credit + (now - self._credit_at) * PROGRESS_PER_S)
-        self._credit_at = now
         self._held = params
-        if self._credit > 1 - 1e-9:
-            self._credit -= 1
+        if self._allowed.take(trio.current_time()):
             self.finish()
         else:
             _holding.add(self)

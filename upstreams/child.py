@@ -24,6 +24,7 @@ from typing import Final
 import trio
 
 from config.schema import UpstreamConfig
+from hub.link.bucket import Bucket
 from hub.link.exchange import UpstreamUnavailable
 from hub.wire.printable import printable
 from upstreams.mask import Mask
@@ -57,6 +58,7 @@ STDERR_LINES: Final = 200
 STDERR_LINE_CHARS: Final = 4_000
 STDERR_RATE: Final = 256 << 10
 STDERR_BURST: Final = 1 << 20
+"""Bytes of it that are logged in a second, and at once."""
 
 _numbers = itertools.count(1)
 spawn = subprocess.Popen
@@ -215,26 +217,21 @@ class Said:
         self._hear = hear
         self._partial = b""
         self._lines: deque[str] = deque(maxlen=STDERR_LINES)
-        self._budget = float(STDERR_BURST)
-        self._at = 0.0
+        self._loggable = Bucket(STDERR_BURST, STDERR_RATE)
         self.dropped_lines = 0
 
     def feed(self, data: bytes, now: float) -> None:
         """Take the next bytes."""
-        self._budget = min(STDERR_BURST, self._budget + max(0.0, now - self._at) * STDERR_RATE)
-        self._at = now
         *lines, rest = (self._partial + data).split(b"\n")
         self._partial = rest[:STDERR_LINE_CHARS]
         for line in lines:
             if line := line.strip(b"\r"):
-                self._take(line)
+                self._take(line, now)
 
-    def _take(self, line: bytes) -> None:
+    def _take(self, line: bytes, now: float) -> None:
         text = printable(self._mask(line[:STDERR_LINE_CHARS].decode(errors="replace")))
         self._lines.append(text)
-        self._budget -= len(line)
-        if self._budget < 0:
-            self._budget += len(line)
+        if not self._loggable.take(now, len(line)):
             self.dropped_lines += 1
             return
         if self.dropped_lines:

@@ -20,6 +20,7 @@ from typing import Any, Final
 import trio
 from msgspec import Raw, structs
 
+from hub.link.bucket import Bucket
 from hub.link.exchange import NOTHING, Exchange
 from hub.wire.jsonrpc import Failure, Reply, Request, Result, peek_object, raw
 from hub.wire.mcp import (
@@ -34,7 +35,7 @@ from hub.wire.mcp import (
     ROOTS_CHANGED,
 )
 from hub.wire.progress import hardly_above, number
-from hub.wire.questions import Question, Quota, Refused, check
+from hub.wire.questions import PER_MINUTE, Question, Refused, check, too_many
 from upstreams.attribution import may_ask, owner
 from upstreams.running import Running
 from upstreams.session import SessionEvents, Terms
@@ -101,7 +102,7 @@ class Questions:
         self._version = version
         self._open: dict[Open, None] = {}
         self._asked = False
-        self._quota = Quota(0.0)
+        self._quota = Bucket(PER_MINUTE, PER_MINUTE / 60)
         self._suspect, self._suspect_until = _NOBODY, float("-inf")
         self._host: Exchange | None = None
         """Whose session it is, as it was when welcomed."""
@@ -216,7 +217,8 @@ class Questions:
         """
         if len(self._open) >= MAX_OPEN or (running and running.questions and len(running.questions) >= MAX_OPEN_EACH):
             raise Refused(INVALID_PARAMS, "Too many questions wait for an answer already")
-        self._quota.take(self.name, trio.current_time())
+        if not self._quota.take(trio.current_time()):
+            raise too_many(self.name)
 
     # --- it is answered -----------------------------------------------------------------------------------------------
 

@@ -78,26 +78,9 @@ PER_MINUTE: Final = 60.0
 """Questions of one upstream; as many at once after a pause (`relay_rate`, faults.md 3.2)."""
 
 
-class Quota:
-    """How much one upstream may still ask, from `now` on (seconds)."""
-
-    __slots__ = ("_credit", "_since")
-
-    def __init__(self, now: float) -> None:
-        self._credit = PER_MINUTE
-        self._since = now
-
-    def take(self, upstream: str, now: float) -> None:
-        """Count one more question of `upstream`.
-
-        Raises:
-            Refused: -32602, there were too many.
-        """
-        self._credit = min(PER_MINUTE, self._credit + (now - self._since) * PER_MINUTE / 60)
-        self._since = now
-        if self._credit < 1:
-            raise Refused(INVALID_PARAMS, f"{upstream} asks more than {PER_MINUTE:.0f} questions a minute")
-        self._credit -= 1
+def too_many(upstream: str) -> Refused:
+    """What `upstream` is told that asks more than that."""
+    return Refused(INVALID_PARAMS, f"{upstream} asks more than {PER_MINUTE:.0f} questions a minute")
 
 
 # --- questions --------------------------------------------------------------------------------------------------------
