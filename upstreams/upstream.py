@@ -175,6 +175,12 @@ class Upstream:
         """The revision that calls of `caller` are likely made in; "" while nothing is known."""
         return self.elders.version() if self.elders.serve(caller) else self.snapshot.version
 
+    def nudge(self) -> None:
+        """As `Standing.nudge`."""
+        self.standing.nudge()
+
+    # --- what it offers -----------------------------------------------------------------------------------------------
+
     def ttl_ms(self, kind: Kind) -> int:
         """How long hosts may go without asking again what it lists."""
         return self.offered.ttl_ms(kind, self._told_since(kind))
@@ -197,9 +203,22 @@ class Upstream:
             return main.hearing.lists_since.get(kind, inf)
         return main.hearing.since if declares_changes(self.snapshot, kind) else inf
 
-    def nudge(self) -> None:
-        """As `Standing.nudge`."""
-        self.standing.nudge()
+    def changed(self, kinds: tuple[Kind, ...]) -> None:
+        """Have these lists read again: there is reason to believe that they changed."""
+        self.offered.changed(kinds)
+
+    async def refresh(self, kind: Kind) -> None:
+        """Have a list read from now on, and wait for that within reason, if the upstream is there or tried.
+
+        Raises:
+            UpstreamUnavailable: it is disabled.
+        """
+        self.standing.refuse_if_disabled()
+        if self.state is State.CONNECTED and self.offered.listed:
+            if reading := self.offered.rereading.ask(kind, anew=True):
+                await reading.wait()
+        elif self.state in (State.CONNECTED, State.CONNECTING, State.RECONNECTING):
+            await self.offered.refresh(kind)
 
     # --- what hosts watch ---------------------------------------------------------------------------------------------
 
@@ -300,23 +319,6 @@ class Upstream:
             self.pool.main_lost()
         self.elders.rest()
         self.standing.rests(self.config.idle_stop_s)
-
-    def changed(self, kinds: tuple[Kind, ...]) -> None:
-        """Have these lists read again: there is reason to believe that they changed."""
-        self.offered.changed(kinds)
-
-    async def refresh(self, kind: Kind) -> None:
-        """Have a list read from now on, and wait for that within reason, if the upstream is there or tried.
-
-        Raises:
-            UpstreamUnavailable: it is disabled.
-        """
-        self.standing.refuse_if_disabled()
-        if self.state is State.CONNECTED and self.offered.listed:
-            if reading := self.offered.rereading.ask(kind, anew=True):
-                await reading.wait()
-        elif self.state in (State.CONNECTED, State.CONNECTING, State.RECONNECTING):
-            await self.offered.refresh(kind)
 
     def _asked(self) -> None:
         """As `UpstreamEvents.asked`."""
