@@ -14,7 +14,7 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -44,7 +44,7 @@ from hub.reload import Reloader
 from hub.revival import Revival
 from hub.seal import Sealer, Signer
 from hub.signals import obey, received
-from hub.sockets import AlreadyRunning, bind_unix, take_lock
+from hub.sockets import AlreadyRunning, bind_unix, take_lock, which
 from hub.starter import log_path
 from upstreams.lifecycle import State
 from upstreams.orphans import MARKER, MAX_DEPTH, THIS_HUB, adopt, depth, kill_adopted, kill_marked
@@ -59,6 +59,8 @@ EX_UNAVAILABLE: Final = 69
 EX_SOFTWARE: Final = 70
 EX_TEMPFAIL: Final = 75
 EX_CONFIG: Final = 78
+MIND_S: Final = 10.0
+"""How often a hub looks whether its sockets are still where hosts look for them."""
 STOP_S: Final = 30.0
 """How long, at most, upstreams take to stop once the calls have ended."""
 
@@ -129,7 +131,9 @@ async def serve_daemon(loaded: Loaded, read: Callable[[], Loaded]) -> None:
             directory = None if store is None else store.directory
             front = Front(hub, config, tcp, revival, movable=movable, directory=directory)
             daemon = _Daemon(hub, front, loaded, read, store)
-            await daemon.run(signals, lines, control)
+            own = [lock_path()]
+            own += [path for path, it in ((socket_path(), given), (control_path(), given_control)) if it is None]
+            await daemon.run(signals, lines, control, own)
     log.info("stopped")
 
 
@@ -165,14 +169,16 @@ class _Daemon:
         signals: AsyncIterator[int],
         lines: trio.SocketListener,
         control: trio.SocketListener,
+        own: Iterable[Path],
     ) -> None:
-        """Serve until the first signal; then drain, stop everything in order, return."""
+        """Serve until the first signal, or until one of its `own` files is gone; then drain, stop in order, return."""
         others: dict[int, Callable[[], None]] = {signal.SIGHUP: self._reloader.request, signal.SIGUSR1: _reopen_log}
         async with trio.open_nursery() as life:
             await life.start(adopt)
             life.start_soon(self._watch.run)
             life.start_soon(obey, signals, self._asked.set, self._patience.cancel, others)
             life.start_soon(systemd.pulse, self._summary)
+            life.start_soon(mind, own, self._asked.set)
             async with trio.open_nursery() as nursery:
                 if self._store is not None:
                     nursery.start_soon(self._store.run)
@@ -242,6 +248,22 @@ def _reopen_log() -> None:
     log.info("log reopened" if logs.reopen(log_path()) else "SIGUSR1: the log is no file of this hub's")
 
 
+async def mind(own: Iterable[Path], gone: Callable[[], None]) -> None:
+    """Look now and then whether these files are what they were; `gone` is called once one is not.
+
+    Then nobody finds this hub any more, and hosts start another one: /tmp is cleaned up, for instance, and what is in
+    /run/user is removed when its user logs out, though the hub lives on.
+    """
+    before = {path: which(path) for path in own}
+    while True:
+        await trio.sleep(MIND_S)
+        for path, found in before.items():
+            if which(path) != found:
+                log.warning("%s was removed, so that hosts do not find this hub: it makes way for another one", path)
+                gone()
+                return
+
+
 def _address(tcp: socket.socket) -> str:
     host, port = tcp.getsockname()[:2]
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
@@ -254,11 +276,13 @@ async def _unix_listener(path: Path, given: socket.socket | None) -> AsyncIterat
     Needs the daemon's lock to be held.
     """
     listener = given or bind_unix(path)
+    ours = which(path)
     try:
         yield trio.SocketListener(trio.socket.from_stdlib_socket(listener))
     finally:
+        is_ours = given is None and which(path) == ours  # not that of a hub that has come after us
         listener.close()
-        if given is None:
+        if is_ours:
             path.unlink(missing_ok=True)  # noqa: ASYNC240 - a directory entry in memory
 
 

@@ -111,6 +111,15 @@ def _refuse_unless_stale(path: Path) -> None:
     raise AlreadyRunning(f"something already listens on {path}; stop it first")
 
 
+def which(path: Path) -> tuple[int, int] | None:
+    """Which file lies at `path`; None: none. As long as one is open it stays the only one of its number."""
+    try:
+        found = path.lstat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
 class Options(Protocol):
     """A socket of the standard library or of trio."""
 

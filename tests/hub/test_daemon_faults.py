@@ -13,8 +13,11 @@ from pathlib import Path
 
 import psutil
 import pytest
+import trio
 from attached import DEMO, INITIALIZE, SCRIPTED, Post, children, ended, hubd, ready, upstream
 from processes import HUBD, Hub, own_directories, running, running_hub
+
+from hub.daemon import mind
 
 
 def pid_in(file):
@@ -230,6 +233,36 @@ def test_a_hub_that_can_keep_nothing_serves_hosts_all_the_same(tmp_path):
                 assert status == 401
 
         assert "nobody is let in by HTTP" in process.tail()
+
+
+@pytest.mark.covers("F-D-03")
+@pytest.mark.parametrize("how", [Path.unlink, lambda path: path.with_name("new").replace(path)], ids=["gone", "other"])
+async def test_a_hub_whose_files_are_removed_makes_way(autojump_clock, tmp_path, caplog, how):
+    own = [tmp_path / name for name in ("hubd.lock", "hubd.sock", "new")]
+    for path in own:
+        path.touch()
+    gone = trio.Event()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(mind, own[:2], gone.set)
+        await trio.sleep(1000)
+        assert not gone.is_set()
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(own[1].open())
+            how(own[1])
+            with trio.fail_after(20):
+                await gone.wait()
+    assert "hubd.sock was removed" in caplog.text
+
+
+def test_a_hub_that_makes_way_leaves_the_sockets_of_the_next_one(tmp_path):
+    with running_hub(tmp_path, DEMO) as hub:
+        sock = tmp_path / "xdg_runtime_dir/hubd/hubd.sock"
+        sock.unlink()
+        sock.write_text("of the next one")
+        hub.process._popen.terminate()
+        hub.process._popen.wait(30)
+        assert sock.read_text() == "of the next one"
+        assert not sock.with_name("control.sock").exists()
 
 
 # --- of many there is one ---------------------------------------------------------------------------------------------
