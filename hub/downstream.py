@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 import trio
+from trio.lowlevel import checkpoint
 
 from hub.batch import read_batch, run_batch, wants_answer
 from hub.link.channel import ChannelClosed, LineChannel, LineReader, LineTooLong, Outbox, OutboxFull, descriptor
@@ -61,6 +62,9 @@ MAX_UNREAD_BYTES: Final = 256 << 20
 """Answers are not dropped while the host reads at all (F-H-04); it is given up when it stalls, or beyond this."""
 CONGESTED_BYTES: Final = 1 << 20
 """Beyond this much unread, progress and logs are dropped and list changes merge (F-H-04)."""
+
+TURN: Final = 32
+"""How many messages of one host are taken, and perhaps answered, before others have their turn."""
 
 
 async def serve_lines(
@@ -197,6 +201,7 @@ class LineHost(Downstream):
 
     async def read(self) -> bool:
         """Take messages until there are no more; False: the framing is lost, so nothing is worth waiting for."""
+        taken = 0
         while True:
             try:
                 line = await self._channel.receive()
@@ -207,6 +212,9 @@ class LineHost(Downstream):
                 return False
             self.seen = trio.current_time()
             self._take(line)
+            taken += 1
+            if taken % TURN == 0:
+                await checkpoint()
 
     async def finish(self, is_read: Callable[[], bool]) -> None:
         """Wait for the running requests while the host waits for them, at most `EOF_GRACE_S`. It answers no more."""

@@ -8,11 +8,11 @@ import msgspec
 import pytest
 import trio
 import trio.testing
-from http_fakes import ALICE, BOB, Scripted, call
+from http_fakes import ALICE, BOB, Scripted, call, read
 from schemas import validate
 
 from hub import registry as registry_module
-from hub.downstream import EOF_GRACE_S, MAX_MESSAGE_BYTES, MAX_UNREAD_BYTES, Downstreams, serve_lines
+from hub.downstream import EOF_GRACE_S, MAX_MESSAGE_BYTES, MAX_UNREAD_BYTES, TURN, Downstreams, serve_lines
 from hub.link.exchange import Question
 from hub.wire.jsonrpc import Failure, Result, encode, raw
 from hub.wire.mcp import (
@@ -261,6 +261,26 @@ async def test_what_is_at_hand_is_not_waited_for(host, router):
     assert (await host.receive())["id"] == 3
     assert [request.method for _, request in router.seen] == [TOOLS_CALL]
     router.release.set()
+
+
+async def test_a_host_that_asks_much_at_once_lets_others_have_their_turn(router, hosts):
+    answered, many = [], 3 * TURN
+    async with connected(router, hosts) as busy, connected(router, hosts, BOB) as other:
+        await busy.initialize()
+        await other.initialize()
+
+        def at_once(request, caller, scope):
+            answered.append(caller.identity)
+            if len(answered) == 1:
+                os.write(other.stream.socket.fileno(), encode(read("note:a")) + b"\n")
+            return Result(raw({"contents": []}))
+
+        router.at_once = at_once
+        await busy.send(b"\n".join(encode(read("note:a", id)) for id in range(many)))
+        assert (await other.receive())["id"] == 1
+        for id in range(many):
+            assert (await busy.receive())["id"] == id
+    assert answered.index(BOB) < 2 * TURN
 
 
 @pytest.mark.covers("SEC-16")
