@@ -13,7 +13,8 @@ On top of that:
   - what is shown: `effective` (which setting holds, and who says so), `describe` (the JSON Schema), `secrecy` (what
     looks like a secret)
   - what is written: `files` (one file replaced, with a backup), `text` (texts edited so that everything around a change
-    stays), `edit` (changes of our own files), `hosts` (files of hosts: install and import)
+    stays), `edit` (changes of our own files), `imported` (the files an import writes), `hosts` (files of hosts:
+    install and import)
   - what is remembered between runs: `state`
 
 What always holds: a `HubConfig` has been checked as a whole or does not exist; what is wrong with files is one

@@ -21,6 +21,7 @@ from config.document import JSON_SUFFIXES, YAML_SUFFIXES
 from config.errors import ConfigError, EditError, Remark
 from config.files import read_file, replace_file
 from config.gather import gather
+from config.imported import without
 from config.layers import Entry, Stack, load_all, stacks
 from config.load import Layer, Source
 from config.names import is_usable, suggest_id
@@ -92,7 +93,8 @@ class Draft:
         """
         stack = self._stack(name)
         for entry in reversed(stack.used):  # what remains in between is refused by a hub that watches, not misread
-            self._edit(entry.source.path, partial(_removed, *_shape(entry)), name)
+            is_imported = entry.source.layer is Layer.IMPORTED
+            self._edit(entry.source.path, partial(_removed, *_shape(entry), is_imported=is_imported), name)
         return stack.shadowed[0] if stack.shadowed else None
 
     def switch(self, name: str, *, disabled: bool) -> bool:
@@ -261,7 +263,10 @@ def _shape(entry: Entry) -> tuple[Shape, str]:
     return Shape("json" if suffix in JSON_SUFFIXES else "yaml" if is_yaml else "toml", tuple(root)), key
 
 
-def _removed(shape: Shape, key: str, text: str) -> Edit:
+def _removed(shape: Shape, key: str, text: str, *, is_imported: bool) -> Edit:
+    if is_imported:
+        with suppress(Refused):
+            return without(text, key)
     return serverfile.remove(shape, text, key)
 
 

@@ -34,6 +34,19 @@ def suggest_id(name: str) -> str:
     return words[:MAX_ID].rstrip("-")
 
 
+def short_id(name: str, length: int = MAX_ID) -> str:
+    """A legal server id that resembles `name`, of whole words if there can be: "Everything Server" -> "everything".
+
+    For names that are given once and kept: what is written down elsewhere goes by `suggest_id`.
+    """
+    words = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-").split("-")
+    if len("-".join(words)) > length:
+        words = [word for word in words if word not in ("mcp", "server")] or words
+    while len(words) > 1 and len("-".join(words)) > length:
+        words.pop()
+    return suggest_id("-".join(words))[:length].rstrip("-")
+
+
 def derive_ids(names: Iterable[str]) -> dict[str, str]:
     """Name -> legal id, all different even after `-` became `_`. Legal names stay; of others that meet, hashes tell."""
     names = list(names)

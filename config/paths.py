@@ -97,6 +97,11 @@ def installed_path() -> Path:
     return state_dir() / "installed.json"
 
 
+def originals_path() -> Path:
+    """What `config.hosts.originals` turned off or took out in files of hosts."""
+    return state_dir() / "originals.json"
+
+
 def trust_path() -> Path:
     """Which project files the user allowed."""
     return state_dir() / "trust.json"

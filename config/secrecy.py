@@ -31,6 +31,8 @@ _NAMED = re.compile(
     r"(?P<name>(?:-{1,2}[A-Za-z][\w.-]*|[A-Z_][A-Z0-9_]*)=|[A-Za-z][\w-]*:(?!//)\s*)(?P<value>.*)", re.S
 )
 """`--token=x`, `TOKEN=x`, and a header such as `Authorization: x`."""
+_NAMES = re.compile(r".*_env_var|env_vars|env_http_headers")
+_VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*")
 _OUR_REFERENCE = re.compile(r"\$\{(?:env:)?[A-Za-z_][A-Za-z0-9_]*\}|\$\{file:[^{}]*\}")
 _SCHEME = re.compile(r"(?i:(?:bearer|basic|token|apikey)\s*)?")
 
@@ -73,7 +75,8 @@ def secrets_in(document: Any, name: str = "") -> Iterator[str]:
     """All texts in a document that look like secrets; in lists of words, those behind an option, too."""
     if isinstance(document, dict):
         for key, value in document.items():
-            yield from secrets_in(value, str(key))
+            if not _holds_names(str(key), value):
+                yield from secrets_in(value, str(key))
     elif isinstance(document, list):
         words = [word if isinstance(word, str) else "" for word in document]
         yield from (words[at][start:] for at, start in secret_arguments(words))
@@ -81,6 +84,15 @@ def secrets_in(document: Any, name: str = "") -> Iterator[str]:
             yield from secrets_in(value, "" if isinstance(value, str) else name)
     elif isinstance(document, str) and looks_secret(name, document):
         yield document
+
+
+def _holds_names(key: str, value: Any) -> bool:
+    """Whether these are the names of variables, as Codex has them: `bearer_token_env_var`, `env_http_headers`."""
+    texts = list(value.values()) if isinstance(value, dict) else value if isinstance(value, list) else [value]
+    named = _NAMES.fullmatch(key) is not None
+    return named and all(
+        isinstance(text, str) and _VARIABLE.fullmatch(text) and not _KNOWN.search(text) for text in texts
+    )
 
 
 def masked(text: str, secrets: Iterator[str] | Sequence[str]) -> str:

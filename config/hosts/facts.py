@@ -154,10 +154,14 @@ def project_files(host: Host, project: Path, machine: Machine) -> list[Place]:
         path for text in host.project for path in (sorted(project.glob(text)) if "*" in text else [project / text])
     ]
     places = [Place(host, path, title, project) for path in dict.fromkeys(found) if path.is_file()]
-    if host.local:
-        shape = Shape(host.format, tuple(name.replace("{project}", str(project)) for name in host.local))
-        places += [Place(host, each.path, title, project, shape) for each in every_user_file(host, machine)]
-    return places
+    return [*places, *(local_place(each, project) for each in every_user_file(host, machine) if host.local)]
+
+
+def local_place(place: Place, project: Path) -> Place:
+    """The servers of one project in a user's file."""
+    host = place.host
+    shape = Shape(host.format, tuple(name.replace("{project}", str(project)) for name in host.local))
+    return Place(host, place.path, f"{host.title} in {project}", project, shape)
 
 
 def is_found(host: Host, machine: Machine) -> bool:

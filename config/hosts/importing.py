@@ -1,49 +1,61 @@
 """Servers of hosts become upstreams: which are taken, under which names, and the files they are kept in.
 
-`Import` decides, and `imported_text` is what goes to `imported/HOST.toml` beside the main file, the lowest of all
-layers. That file says where each server came from, and carries a checksum: as long as it is right nobody has edited the
-file, and a later import may add to it. What was taken once stays, whatever the host drops.
+`Import` decides, and `block` is what goes to `imported/HOST.toml` beside the main file, the lowest of all layers; what
+that file is as a whole is for `config.imported` to say.
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
 from msgspec import structs
 
 from config.document import parse
 from config.hosts.survey import TEXTS, Identity, Server, Skipped, identity
-from config.names import MAX_ID, suggest_id
+from config.imported import digest_of
+from config.names import MAX_ID, is_server_id, short_id
 from config.secrecy import secret_arguments
 from config.text import toml
-from config.text.change import Refused
 from config.variables import Variables
 
 Secrets = Literal["keep", "reference", "skip"]
 """What becomes of them: copied, replaced by references to variables, or their servers are left out."""
-_CHECKSUM: Final = re.compile(r"# Checksum of what follows: ([0-9a-f]{64})\n")
 
 
 class Import:
     """Decides about one server after the other, in the order of the hosts."""
 
-    def __init__(self, known: Mapping[Identity, str], names: Iterable[str], secrets: Secrets) -> None:
+    def __init__(
+        self, known: Mapping[Identity, str], names: Iterable[str], secrets: Secrets, removed: Collection[str] = ()
+    ) -> None:
         self._known = dict(known)
         self._names = {_folded(name) for name in names}
         self._secrets = secrets
+        self._removed = removed
         self.taken: list[tuple[str, Server]] = []
         """With the names they have from now on."""
         self.known: list[tuple[str, Server]] = []
         """Those that hubd has already, or that another host brought along."""
         self.skipped: list[Skipped] = []
+        self.unlike: list[tuple[str, Server]] = []
+        """Those of `known` that the hub reaches at their URL, but the host by a program that signs in."""
 
     def add(self, server: Server) -> None:
         """Take it, unless it is there already or holds secrets that are not to be taken."""
         name = self._known.get(server.identity) or self._known.get(server.original)
         if name is not None:
             self.known.append((name, server))
+            return
+        name = self._known.get(server.remote) if server.remote is not None else None
+        if name is not None:
+            self.known.append((name, server))
+            self.unlike.append((name, server))
+            return
+        if {_origin(server), digest_of(server.values)} & set(self._removed):
+            why = f"you removed it; `hubd import {server.place.host.id} --again` takes it all the same"
+            self.skipped.append(Skipped(server.place, server.key, why))
             return
         spots = server.spots()
         if spots and self._secrets == "skip":
@@ -55,6 +67,8 @@ class Import:
             server = _with_references(server, name, spots)
         self._names.add(_folded(name))
         self._known[server.identity] = name
+        if server.remote is not None:
+            self._known.setdefault(server.remote, name)
         self.taken.append((name, server))
 
     def refuse(self, name: str, why: str) -> None:
@@ -65,7 +79,10 @@ class Import:
 
     def _free(self, server: Server) -> str:
         host = server.place.host.id
-        candidates = [server.name, suggest_id(f"{server.name[: MAX_ID - len(host) - 1].rstrip('-')}-{host}")]
+        candidates = [server.name]
+        candidates += [f"{server.name}-{word}" for word in (host, host.split("-")[0])]
+        candidates += [f"{short_id(server.name, MAX_ID - len(host) - 1)}-{host}"]
+        candidates = [name for name in candidates if is_server_id(name)]
         digest = sha256(f"{server.place.path}\0{server.key}".encode()).hexdigest()
         candidates += [f"{server.name[:11].rstrip('-')}-{digest[at : at + 4]}" for at in range(32)]
         return next(name for name in candidates if _folded(name) not in self._names)
@@ -118,8 +135,7 @@ def _copied(value: Any) -> Any:
 
 def block(name: str, server: Server) -> str:
     """One server's lines."""
-    keys = ".".join((*server.place.kept.root, server.key))
-    lines = [f"# From {server.place.path}, {keys}".replace("\n", " ")]
+    lines = [_origin(server)]
     lines += [f"# {note}".replace("\n", " ") for note in server.notes]
     values = {setting: value for setting, value in server.values.items() if value not in ({}, [], None)}
     if server.off:
@@ -131,27 +147,10 @@ def block(name: str, server: Server) -> str:
     return "\n".join([*lines, toml.render(("upstreams",), name, {**ordered, **values})])
 
 
-def imported_text(title: str, id: str, blocks: Iterable[str]) -> str:
-    """The whole file of one host."""
-    body = "\n\n".join(blocks) + "\n"
-    return (
-        f"# MCP servers of {title}. `hubd import {id}` wrote this file, and adds to it as long as nobody edits it.\n"
-        "# To change one, write [upstreams.NAME] with the settings that differ into hubd.toml: they win.\n"
-        f"# Checksum of what follows: {sha256(body.encode()).hexdigest()}\n\n{body}"
-    )
-
-
-def blocks_of(text: str) -> list[str]:
-    """The servers in a file that an import wrote.
-
-    Raises:
-        Refused: someone else wrote it, or edited it since.
-    """
-    found = _CHECKSUM.search(text)
-    body = text[found.end() + 1 :] if found else ""
-    if found is None or sha256(body.encode()).hexdigest() != found[1]:
-        raise Refused("was not written by `hubd import`, or was edited since")
-    return body.rstrip("\n").split("\n\n")
+def _origin(server: Server) -> str:
+    """The comment that says where it came from."""
+    keys = ".".join((*server.place.kept.root, server.key))
+    return f"# From {server.place.path}, {keys}".replace("\n", " ")
 
 
 def identities_in(text: str, variables: Variables) -> dict[Identity, str]:

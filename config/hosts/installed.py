@@ -9,26 +9,26 @@ import json
 import os
 import shutil
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final, Literal
 
-import msgspec
 from msgspec import Struct
 
 from config.errors import EditError
 from config.files import read_file, remove_file, replace_file
 from config.hosts.entry import KEY, starts_hubd, url_of
 from config.hosts.facts import Host, Place
+from config.hosts.originals import Original, put_back, put_back_verbatim
+from config.hosts.records import Remembered
 from config.text import jsonc, serverfile
 from config.text.change import Edit, Refused
 
-FORMAT: Final = 1
 PROGRAM_PATIENCE_S: Final = 60
 
-Did = Literal["added", "updated", "unchanged", "removed", "absent", "refused"]
+Did = Literal["added", "updated", "unchanged", "removed", "restored", "absent", "refused"]
 
 
 class Record(Struct, frozen=True):
@@ -57,48 +57,21 @@ class Plan(Struct, frozen=True):
     record: Record | None = None
     program: tuple[tuple[str, ...], ...] = ()
     """Commands to run instead of writing the file."""
+    restored: tuple[Original, ...] = ()
+    """Servers of the host that are back then."""
+    still_out: Mapping[str, str] = {}
+    """Those that cannot be put back, and why."""
 
     @property
     def changes(self) -> bool:
-        return self.did in ("added", "updated", "removed")
+        return self.did in ("added", "updated", "removed", "restored")
 
 
-class Records:
-    """What is remembered of all files: one small file (0600), by path. Entries may hold the token."""
+class Records(Remembered[Record]):
+    """What was put into all files."""
 
     def __init__(self, path: Path) -> None:
-        self._path = path
-        self._records: dict[str, Record] = {}
-        data = read_file(path)
-        if data is not None:
-            with suppress(
-                msgspec.DecodeError, UnicodeDecodeError
-            ):  # forgotten: entries are still found by what they are
-                self._records = msgspec.json.decode(data, type=_File).files
-
-    def get(self, path: Path) -> Record | None:
-        """What was put into the file at `path`."""
-        return self._records.get(str(path))
-
-    def put(self, path: Path, record: Record | None) -> None:
-        """Remember it at once; None forgets.
-
-        Raises:
-            EditError: that cannot be written.
-        """
-        was = read_file(self._path)
-        if record is None:
-            self._records.pop(str(path), None)
-        else:
-            self._records[str(path)] = record
-        data = msgspec.json.format(msgspec.json.encode(_File(FORMAT, self._records)), indent=1)
-        if data != was:
-            replace_file(self._path, data, was=was)
-
-
-class _File(Struct, frozen=True):
-    format: int
-    files: dict[str, Record]
+        super().__init__(path, Record)
 
 
 # --- decisions --------------------------------------------------------------------------------------------------------
@@ -138,31 +111,63 @@ def plan_install(place: Place, entry: dict[str, Any], records: Records, program:
         return Plan(place, "refused", why=str(refused), before=before, after=before, record=record)
 
 
-def plan_uninstall(place: Place, records: Records, program: str | None = None) -> Plan:
-    """One file without our entry, and without what else came with it.
+def plan_uninstall(
+    place: Place, records: Records, program: str | None = None, originals: Sequence[Original] = ()
+) -> Plan:
+    """One file without our entry, and without what else came with it; with what an import took out, if that is named.
+
+    If the host's program takes our entry out, the originals are not put back: `plan_restore` does it then.
 
     Raises:
         EditError: the file cannot be read.
     """
     before, record = read_file(place.path), records.get(place.path)
     if before is None:
-        return Plan(place, "absent")
+        return Plan(place, "absent", still_out={each.key: "the file is gone" for each in originals})
     try:
         text = _decoded(before)
         existing = serverfile.entries(place.kept, text).get(KEY)
         if existing is None:
-            return Plan(place, "absent", before=before, after=before)
+            return plan_restore(place, originals)
         if not is_ours(existing, record):
             raise Refused(f'its entry "{KEY}" does not start hubd, so it is left alone')
         if program is not None and (record is None or not record.new):
             command = (program, "mcp", "remove", "-s", "user", KEY)
             return Plan(place, "removed", before=before, after=before, program=(command,), record=record)
-        after = _undone(place, text, record)
+        text, left = put_back_verbatim(text, originals)  # what was changed last is taken back first
+        after, still_out = put_back(_undone(place, text, record), left)
+        restored = tuple(each for each in originals if each.key not in still_out)
         if record is not None and record.made_file and after.strip() in ("", "{}", place.host.skeleton.strip()):
-            return Plan(place, "removed", before=before, record=record)
-        return Plan(place, "removed", before=before, after=after.encode(), record=record)
+            return Plan(place, "removed", before=before, record=record, restored=restored)
+        return Plan(
+            place,
+            "removed",
+            before=before,
+            after=after.encode(),
+            record=record,
+            restored=restored,
+            still_out=still_out,
+        )
     except Refused as refused:
         return Plan(place, "refused", why=str(refused), before=before, after=before, record=record)
+
+
+def plan_restore(place: Place, originals: Sequence[Original]) -> Plan:
+    """One file in which servers that an import took out are back, whether the hub is there or not.
+
+    Raises:
+        EditError: the file cannot be read.
+    """
+    before = read_file(place.path)
+    if before is None:
+        return Plan(place, "absent", still_out={each.key: "the file is gone" for each in originals})
+    try:
+        after, still_out = put_back(_decoded(before), originals)
+    except Refused as refused:
+        return Plan(place, "refused", why=str(refused), before=before, after=before)
+    restored = tuple(each for each in originals if each.key not in still_out)
+    did: Did = "absent" if after.encode() == before else "restored"
+    return Plan(place, did, before=before, after=after.encode(), restored=restored, still_out=still_out)
 
 
 def text_at(path: Path) -> str:
@@ -262,7 +267,8 @@ def carry_out(plan: Plan, records: Records, *, now: datetime, backups: Path, env
                 os.rmdir(directory)
     else:
         backup = replace_file(path, plan.after, was=plan.before, now=now, backups=backups)
-    records.put(path, None if plan.did == "removed" else plan.record)
+    if plan.did != "restored":  # our entry is none of its business
+        records.put(path, None if plan.did == "removed" else plan.record)
     return backup
 
 

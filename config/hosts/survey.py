@@ -13,8 +13,9 @@ from msgspec import Struct
 
 from config.hosts.entry import starts_hubd
 from config.hosts.facts import Place
-from config.hosts.unwrap import unwrapped
+from config.hosts.unwrap import is_as_good, unwrapped
 from config.mcpservers import Table, servers
+from config.names import is_server_id, short_id
 from config.schema import HubConfig
 from config.secrecy import looks_secret, secret_arguments
 from config.source import Findings, Problem
@@ -39,6 +40,8 @@ class Server(Struct, frozen=True, kw_only=True):
     identity: Identity
     original: Identity
     """Of the entry as the host has it: what it starts may be a program that passes on what the server says."""
+    remote: Identity | None = None
+    """Of the server behind such a program."""
     notes: tuple[str, ...] = ()
     off: str = ""
     """Why it cannot be started as it is; "" if it can."""
@@ -76,6 +79,20 @@ def survey(place: Place, text: str, environ: Mapping[str, str], home: Path) -> t
     return [one for one in all if isinstance(one, Server)], [one for one in all if isinstance(one, Skipped)]
 
 
+def folders(place: Place, text: str) -> list[Path]:
+    """The folders that have servers of their own in a user's file.
+
+    Raises:
+        Refused: it cannot be read.
+    """
+    document = serverfile.read(place.host.shape, text) if place.host.local else {}
+    for name in place.host.local:
+        if name == "{project}":
+            return [Path(folder) for folder in document or () if folder.startswith("/")]
+        document = document.get(name) if isinstance(document, dict) else None
+    return []
+
+
 def _server(place: Place, key: str, entry: Any, environ: Mapping[str, str], home: Path) -> Server | Skipped:
     findings = Findings(place.path)
     tree: Any = {place.host.root[-1]: [entry] if place.host.listed else {key: entry}}
@@ -95,20 +112,25 @@ def _server(place: Place, key: str, entry: Any, environ: Mapping[str, str], home
     off = _with_variables_of(table, values, variables)
     original = identity(values, variables)
     behind = unwrapped(values)
-    if behind is not None and _is_signed_in(behind, home):
-        notes.append("stays behind mcp-remote, which is signed in there")
-    elif behind is not None:
-        notes.append(f"is reached at its URL, without {bare_command(values)}")
-        values = behind
+    if behind is not None:
+        program = bare_command(values)
+        if program == "mcp-remote" and _is_signed_in(behind, home):
+            notes.append("stays behind mcp-remote, which is signed in there")
+        elif program == "mcp-remote" and not is_as_good(behind):
+            notes.append("stays behind mcp-remote, which can sign in to it; the hub cannot do that yet")
+        else:
+            notes.append(f"is reached at its URL, without {program}")
+            values = behind
     if "command" in values and "cwd" not in values:
         values["cwd"] = str(place.project or "~")
     return Server(
         place=place,
         key=key,
-        name=table.name,
+        name=table.name if is_server_id(key) else short_id(key),
         values=values,
         identity=identity(values, variables),
         original=original,
+        remote=None if behind is None else identity(behind, variables),
         notes=tuple(notes),
         off=off or _unresolved(values, variables) or ("the host has it disabled" if values.get("disabled") else ""),
     )

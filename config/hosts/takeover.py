@@ -11,19 +11,22 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from config.errors import ConfigError
+from config.errors import ConfigError, EditError
 from config.files import read_file, replace_file
 from config.gather import IMPORTED
-from config.hosts.facts import Host, Place
-from config.hosts.importing import Import, block, blocks_of, identities_in, imported_text
-from config.hosts.installed import own_program, text_at
-from config.hosts.survey import Identity, identities
+from config.hosts.entry import KEY
+from config.hosts.facts import Host, Machine, Place, every_user_file
+from config.hosts.importing import Import, block, identities_in
+from config.hosts.installed import Records, is_ours, own_program, text_at
+from config.hosts.originals import Original, taken_out, taken_out_by_program
+from config.hosts.survey import Identity, Server, identities
+from config.imported import blocks_of, imported_text, removed_in
 from config.layers import load_all
 from config.paths import backup_dir, config_file
 from config.schema import HubConfig
 from config.source import Problem
+from config.text import serverfile
 from config.text.change import Refused
-from config.text.serverfile import assign, remove
 from config.variables import Variables
 
 
@@ -35,14 +38,24 @@ class Write(Struct, frozen=True):
     after: str
     place: Place | None = None
     """If it is a host's own file."""
+    originals: tuple[Original, ...] = ()
+    """The servers that it no longer starts then."""
 
 
-class Originals(Struct, frozen=True):
+class Call(Struct, frozen=True):
+    """A command of a host that takes a server out of its file."""
+
+    command: tuple[str, ...]
+    path: Path
+    original: Original
+
+
+class Leaving(Struct, frozen=True):
     """How hosts stop starting what the hub has."""
 
     writes: list[Write]
-    programs: list[tuple[str, ...]]
-    """Commands of hosts that change their files themselves."""
+    programs: list[Call]
+    """For hosts that change their files themselves."""
     refused: list[str]
     """What stays on, and why."""
 
@@ -59,6 +72,15 @@ def known(config: HubConfig, directory: Path, environ: Mapping[str, str]) -> dic
         with suppress(Problem, OSError, UnicodeDecodeError):
             found |= identities_in(path.read_text(), Variables(environ, path.parent))
     return found | identities(config)
+
+
+def removed(directory: Path) -> set[str]:
+    """What `hubd remove` took out of the imported files, as `config.imported` marks it."""
+    found: set[str] = set()
+    for path in directory.glob("*.toml"):
+        with suppress(OSError, UnicodeDecodeError):
+            found |= removed_in(path.read_text())
+    return found
 
 
 # --- what would be written --------------------------------------------------------------------------------------------
@@ -114,36 +136,77 @@ def _problems(path: Path, text: str, environ: Mapping[str, str]) -> dict[str, st
     return {}
 
 
-def originals(result: Import, environ: Mapping[str, str]) -> Originals:
-    """How the hosts stop starting what the hub has then.
+def leaving(
+    result: Import, config: HubConfig, machine: Machine, records: Records, *, without_hub: bool = False
+) -> Leaving:
+    """How the hosts stop starting what the hub has then. `config`: what it has now; `records`: what was installed.
+
+    A host that does not have the hub would be left without servers, so it keeps its own; unless `without_hub`.
 
     Raises:
         EditError: a file cannot be read.
     """
-    writes: dict[Path, Write] = {}
-    programs: list[tuple[str, ...]] = []
-    refused = []
+    found = Leaving([], [], [])
     for name, server in (*result.taken, *result.known):
-        place, host = server.place, server.place.host
+        place = server.place
         if server.off:
             continue
-        program = None if place.project else own_program(host, environ)
-        if program is not None:
-            programs.append((program, "mcp", "remove", "-s", "user", server.key))
+        why = _why_it_stays(name, server, result, config)
+        if not why and not without_hub and not has_hub(place, machine, records):
+            id = place.host.id
+            text = (
+                f"{place.title} does not have the hub, so its servers stay on: run `hubd install {id}`, then this again"
+            )
+            if text not in found.refused:
+                found.refused.append(text)
+            continue
+        if why:
+            found.refused.append(f'{place.title}: "{server.key}" stays on: {why}')
             continue
         try:
-            was = writes.get(place.path)
-            text = was.after if was else text_at(place.path)
-            if host.off:
-                ((setting, value),) = host.off.items()
-                edit = assign(place.kept, text, server.key, setting, value)
-            else:
-                edit = remove(place.kept, text, server.key)
+            _leave(found, place, server.key, machine)
         except Refused as reason:
-            refused.append(f'{place.title}: "{server.key}" stays on: {reason}; turn it off there, hubd has {name}')
-            continue
-        writes[place.path] = Write(place.path, was.before if was else text, edit.apply(text), place)
-    return Originals(list(writes.values()), programs, refused)
+            found.refused.append(
+                f'{place.title}: "{server.key}" stays on: {reason}; turn it off there, hubd has {name}'
+            )
+    return found
+
+
+def _leave(found: Leaving, place: Place, key: str, machine: Machine) -> None:
+    program = None if place.project else own_program(place.host, machine.environ)
+    if program is not None:
+        command = (program, "mcp", "remove", "-s", "user", key)
+        found.programs.append(Call(command, place.path, taken_out_by_program(place, text_at(place.path), key)))
+        return
+    at, was = next(((at, each) for at, each in enumerate(found.writes) if each.path == place.path), (None, None))
+    text = was.after if was else text_at(place.path)
+    after, original = taken_out(place, text, key)
+    write = Write(place.path, was.before if was else text, after, place, (*(was.originals if was else ()), original))
+    if at is None:
+        found.writes.append(write)
+    else:
+        found.writes[at] = write
+
+
+def _why_it_stays(name: str, server: Server, result: Import, config: HubConfig) -> str:
+    """What is in the way of the host's doing without it; "" for nothing."""
+    upstream = config.upstreams.get(name)
+    if (name, server) in result.known and upstream is not None and upstream.disabled:
+        return f"the hub has it as {name}, which is disabled; run `hubd enable {name}` first"
+    if (name, server) in result.unlike and (upstream is None or not upstream.headers):
+        return f"it is signed in to by mcp-remote there, and the hub has {name} at its URL"
+    return ""
+
+
+def has_hub(place: Place, machine: Machine, records: Records) -> bool:
+    """Whether the host to which this file belongs has our entry: there, or in another file that it reads, too."""
+    others = [] if place.host.editors else every_user_file(place.host, machine)
+    for each in (place, *others):
+        with suppress(Refused, EditError):
+            entry = serverfile.entries(each.kept, text_at(each.path)).get(KEY)
+            if entry is not None and is_ours(entry, records.get(each.path)):
+                return True
+    return False
 
 
 # --- and writing it ---------------------------------------------------------------------------------------------------

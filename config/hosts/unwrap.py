@@ -5,8 +5,11 @@ command is taken apart only if every word of it is understood.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
+from urllib.parse import urlsplit
+
+from config.check import is_loopback
 
 RUNNERS: Final = {
     "npx": ((), ("-y", "--yes", "-q", "--quiet", "--prefer-online", "--prefer-offline")),
@@ -41,6 +44,16 @@ def unwrapped(values: dict[str, Any]) -> dict[str, Any] | None:
         found["headers"] = {name: _filled(value, env) for name, value in found["headers"].items()}
     kept = {name: value for name, value in values.items() if name not in ("command", "args", "env", "cwd")}
     return {**kept, **found}
+
+
+def is_as_good(values: Mapping[str, Any]) -> bool:
+    """Whether the hub can use, at its URL, the server that `unwrapped` found behind mcp-remote.
+
+    mcp-remote signs in to servers that ask for OAuth, and the hub cannot: it would be refused where mcp-remote is not.
+    So only what needs no signing in is taken out of it: what has headers of its own, and what listens on this machine.
+    This rule goes when the hub has OAuth.
+    """
+    return bool(values.get("headers")) or is_loopback(urlsplit(str(values.get("url"))).hostname or "")
 
 
 def package_of(words: Sequence[str]) -> tuple[str, list[str]] | None:

@@ -1,6 +1,8 @@
 """Which hosts, and which of their files, a command line means."""
 
 import argparse
+import os
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hub.cli.base import UsageError, nearest
@@ -18,11 +20,9 @@ def chosen_places(options: argparse.Namespace, machine: "Machine") -> list["Plac
     from config.hosts.facts import project_place, user_places
 
     places: list[Place] = []
+    project = project_of(options)
     for host in chosen_hosts(options, machine):
-        if options.project is not None:
-            project = options.project.expanduser().absolute()
-            if not project.is_dir():
-                raise UsageError(f"--project: there is no directory {project}")
+        if project is not None:
             place = project_place(host, project)
             if place is None and options.hosts:
                 raise UsageError(f"{host.title} has no file for projects")
@@ -35,6 +35,20 @@ def chosen_places(options: argparse.Namespace, machine: "Machine") -> list["Plac
     if not places:
         raise UsageError("no hosts are found on this machine; name one to install the hub for it anyway")
     return places
+
+
+def project_of(options: argparse.Namespace) -> Path | None:
+    """The folder that --project names, as an absolute path; None: it names none.
+
+    Raises:
+        UsageError: there is no such folder.
+    """
+    if options.project is None:
+        return None
+    project = Path(os.path.abspath(options.project.expanduser()))
+    if not project.is_dir():
+        raise UsageError(f"--project: there is no directory {project}")
+    return project
 
 
 def chosen_hosts(options: argparse.Namespace, machine: "Machine") -> list["Host"]:

@@ -5,11 +5,12 @@ import os
 import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from hub.cli.base import EX_FAILED, EX_OK, Told, UsageError, add, add_config, now, own_command
-from hub.cli.choosing import chosen_places
+from hub.cli.choosing import chosen_hosts, chosen_places, project_of
 from hub.cli.diffs import of_host
 
 if TYPE_CHECKING:
@@ -19,9 +20,10 @@ if TYPE_CHECKING:
 
 _MEMBERS: Final = """\
   dry_run  whether it was only tried
-  hosts    of each file: host (as it is named here), title and file; did (added, updated, removed, unchanged, absent,
-           refused, failed) and why; backup and diff (without secrets); commands of the host that change the file in
-           place of hubd; note, what is left to do; by_hand, what to put there if it was refused
+  hosts    of each file: host (as it is named here), title and file; did (added, updated, removed, restored, unchanged,
+           absent, refused, failed) and why; restored, the servers that are back; backup and diff (without secrets);
+           commands of the host that change the file in place of hubd; note, what is left to do; by_hand, what to put
+           there if it was refused
   notes    what is worth knowing"""
 _LISTED: Final = """
            Without a name: host, title, file and hub of each (yes, no, another one, unreadable)"""
@@ -36,6 +38,11 @@ def add_commands(commands: Any) -> None:
     install.add_argument("--http", action="store_true", help="with the hub's URL and token, for hosts that take URLs")
     uninstall = add(commands, "uninstall", _uninstall, "take the hub out of the configuration of hosts", json=_MEMBERS)
     _add_choice(uninstall)
+    uninstall.add_argument(
+        "--restore-originals",
+        action="store_true",
+        help="put back the servers that `hubd import --disable-originals` turned off or took out",
+    )
 
 
 def _add_choice(parser: argparse.ArgumentParser) -> None:
@@ -56,7 +63,7 @@ def _install(options: argparse.Namespace) -> int:
 
     machine, told = Machine.this(), options.told
     if not options.hosts and not options.all:
-        return _list(machine, told)
+        return _list(options, machine, told)
     hubd, url = own_command(), _address(options.config) if options.http else None
     variables, without_urls = carried(machine.environ, machine.home), []
 
@@ -71,6 +78,7 @@ def _install(options: argparse.Namespace) -> int:
         return plan_install(place, entry, records, program)
 
     places = chosen_places(options, machine)
+    told.set(dry_run=options.dry_run, hosts=[], notes=[])
     code = _carry_out(options, machine, places, plan, lambda host: stdio_entry(host, hubd, variables))
     for title in without_urls:
         told.note(f"{title} takes no URLs, so it starts `hubd connect`")
@@ -83,16 +91,73 @@ def _install(options: argparse.Namespace) -> int:
 
 def _uninstall(options: argparse.Namespace) -> int:
     from config.hosts.facts import Machine
-    from config.hosts.installed import own_program, plan_uninstall
+    from config.hosts.installed import own_program, plan_restore, plan_uninstall
+    from config.hosts.originals import Originals
+    from config.paths import originals_path
 
     machine = Machine.this()
     if not options.hosts and not options.all:
         raise UsageError("name hosts, or write --all; `hubd install` lists them")
+    options.told.set(dry_run=options.dry_run, hosts=[], notes=[])
+    tried: set[Path] = set()
 
     def plan(place: "Place", records: "Records") -> "Plan":
-        return plan_uninstall(place, records, None if place.project else own_program(place.host, machine.environ))
+        program = None if place.project else own_program(place.host, machine.environ)
+        if not options.restore_originals:
+            return plan_uninstall(place, records, program)
+        out = Originals(originals_path()).of(place.path, place.host.id, place.project)
+        planned = plan_uninstall(place, records, program, out)
+        if not planned.program:
+            tried.add(place.path)
+        return planned
 
-    return _carry_out(options, machine, chosen_places(options, machine), plan)
+    def rest(place: "Place", records: "Records") -> "Plan":
+        return plan_restore(place, Originals(originals_path()).of(place.path, place.host.id, place.project))
+
+    code = _carry_out(options, machine, chosen_places(options, machine), plan)
+    if not options.restore_originals:
+        _remind(options, machine)
+        return code
+    left = [place for place in _with_originals(options, machine) if place.path not in tried]
+    return max(code, _carry_out(options, machine, left, rest))
+
+
+def _with_originals(options: argparse.Namespace, machine: "Machine") -> list["Place"]:
+    """The files of the chosen hosts that an import took servers out of."""
+    from config.hosts.facts import Place
+    from config.hosts.originals import Originals
+    from config.paths import originals_path
+
+    project, out = project_of(options), Originals(originals_path())
+    return [
+        Place(host, path, f"{host.title} in {project}" if project else host.title, project)
+        for host in chosen_hosts(options, machine)
+        for path in out.all()
+        if out.of(path, host.id, project)
+    ]
+
+
+def _remind(options: argparse.Namespace, machine: "Machine") -> None:
+    """Say which hosts are left without servers that they had before the hub."""
+    from config.errors import EditError
+    from config.hosts.installed import text_at
+    from config.hosts.originals import Originals
+    from config.paths import originals_path
+    from config.text.change import Refused
+
+    out = Originals(originals_path())
+    for place in _with_originals(options, machine):
+        with suppress(EditError, Refused):
+            text = text_at(place.path)
+            originals = out.of(place.path, place.host.id, place.project)
+            if count := sum(each.is_out(text) for each in originals):
+                where = f" --project {shlex.quote(str(place.project))}" if place.project else ""
+                several = count != 1
+                options.told.note(
+                    f"{count} server{'s' * several} that `hubd import --disable-originals` took out of {place.title} "
+                    f"{'are' if several else 'is'} still out; put {'them' if several else 'it'} back with "
+                    f"`hubd uninstall {place.host.id}{where} --restore-originals`"
+                )
 
 
 def _carry_out(
@@ -109,10 +174,10 @@ def _carry_out(
     from config.errors import EditError
     from config.files import locked
     from config.hosts.installed import Records, carry_out
-    from config.paths import backup_dir, installed_path, state_dir
+    from config.hosts.originals import Originals
+    from config.paths import backup_dir, installed_path, originals_path, state_dir
 
     told: Told = options.told
-    told.set(dry_run=options.dry_run, hosts=[], notes=[])
     code = EX_OK
     with locked(state_dir()):
         records = Records(installed_path())
@@ -127,8 +192,11 @@ def _carry_out(
                     _show(planned, told)
                 else:
                     backup = carry_out(planned, records, now=now(), backups=backup_dir(), environ=machine.environ)
+                    Originals(originals_path()).forget(place.path, planned.restored)
                     told.say(_said(planned, backup))
                 told.append("hosts", _as_object(planned, backup))
+                for key, why in planned.still_out.items():
+                    code = told.fail(EX_FAILED, f'{place.title}: "{key}" is not put back into {place.path}: {why}')
             except EditError as error:
                 code = told.fail(EX_FAILED, f"{place.title}: {error}")
                 told.append("hosts", {**_of_place(place), "did": "failed", "why": str(error)})
@@ -147,6 +215,7 @@ def _as_object(planned: "Plan", backup: Path | None) -> dict[str, Any]:
         "backup": backup and str(backup),
         "diff": of_host(planned.place, planned.before or b"", planned.after or b"") if by_us else None,
         "commands": [_masked_words(command) for command in planned.program],
+        "restored": [each.key for each in planned.restored],
         "note": (planned.changes and planned.place.host.note) or None,
     }
 
@@ -173,11 +242,14 @@ def _said(planned: "Plan", backup: Path | None) -> str:
         "updated": "updated in",
         "unchanged": "is already in",
         "removed": "removed from",
+        "restored": "its servers are back in",
         "absent": "is not in",
     }
     text = f"{place.title}: {words[planned.did]} {place.path}"
     if backup is not None:
         text += f" (the old file is {backup})"
+    if planned.restored:
+        text += f"; back: {', '.join(each.key for each in planned.restored)}"
     return f"{text}; {place.host.note}" if planned.changes and place.host.note else text
 
 
@@ -203,20 +275,21 @@ def _masked_words(command: Sequence[str]) -> str:
     return text
 
 
-def _list(machine: "Machine", told: Told) -> int:
+def _list(options: argparse.Namespace, machine: "Machine", told: Told) -> int:
     """The hosts that are here, and whether they have the hub."""
     from config.hosts.facts import all_hosts, is_found, user_places
     from config.hosts.installed import Records
     from config.paths import installed_path
     from hub.show.tables import table
 
-    records = Records(installed_path())
-    found = [
-        {**_of_place(place), "hub": _state(place, records)}
+    records, project = Records(installed_path()), project_of(options)
+    places = [
+        place
         for host in all_hosts().values()
         if is_found(host, machine)
-        for place in user_places(host, machine)
+        for place in (user_places(host, machine) if project is None else _of_project(host, project))
     ]
+    found = [{**_of_place(place), "hub": _state(place, records)} for place in places]
     told.set(hosts=found)
     if not found:
         told.say(
@@ -225,8 +298,16 @@ def _list(machine: "Machine", told: Told) -> int:
         return EX_OK
     rows = [tuple(each[name] for name in ("host", "title", "hub", "file")) for each in found]
     told.say("\n".join(table(("NAME", "HOST", "HUB", "FILE"), rows)))
-    told.say("\nRun `hubd install NAME...` or `hubd install --all`; --dry-run shows the changes first.")
+    where = f" --project {shlex.quote(str(options.project))}" if project is not None else ""
+    told.say(f"\nRun `hubd install{where} NAME...` or `hubd install{where} --all`; --dry-run shows the changes first.")
     return EX_OK
+
+
+def _of_project(host: "Host", project: Path) -> list["Place"]:
+    from config.hosts.facts import project_place
+
+    place = project_place(host, project)
+    return [] if place is None else [place]
 
 
 def _state(place: "Place", records: "Records") -> str:

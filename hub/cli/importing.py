@@ -4,25 +4,29 @@ import argparse
 import os
 import shlex
 import sys
-from collections.abc import Iterator
+import textwrap
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from hub.cli.base import EX_FAILED, EX_OK, Told, UsageError, add, add_config, agreed, ask, now
-from hub.cli.choosing import chosen_hosts
+from hub.cli.choosing import chosen_hosts, project_of
 from hub.cli.diffs import of_host, of_texts
 
 if TYPE_CHECKING:
     from config.hosts.facts import Machine, Place
     from config.hosts.importing import Import, Secrets
-    from config.hosts.survey import Server, Skipped
-    from config.hosts.takeover import Originals, Write
+    from config.hosts.installed import Records
+    from config.hosts.survey import Identity, Server, Skipped
+    from config.hosts.takeover import Leaving, Write
 
-
+WIDTH: Final = 100
+"""Of sentences below a table."""
 _MEMBERS: Final = """\
   dry_run   whether it was only tried
   servers   of each server of a host: host, title, server (its name there), did (taken, skipped, or known, if the hub or
-            this import has it already), name (the hub's) and why
+            this import has it already), name (the hub's), whether it is disabled there, and why
   files     of each that changes: file, backup (null: it is new) and diff, without secrets
   commands  of hosts that change their files themselves
   notes     what is worth knowing"""
@@ -44,6 +48,10 @@ def add_commands(commands: Any) -> None:
         action="store_true",
         help="turn off in the hosts what the hub has then; taken out, with a backup, where they cannot turn off",
     )
+    parser.add_argument(
+        "--without-hub", action="store_true", help="turn them off also in hosts that do not have the hub itself"
+    )
+    parser.add_argument("--again", action="store_true", help="take what `hubd remove` took out of the hub, too")
     add_config(parser)
     parser.add_argument("--yes", action="store_true", help="do not ask whether to go on")
 
@@ -51,32 +59,44 @@ def add_commands(commands: Any) -> None:
 def _import(options: argparse.Namespace) -> int:
     from config.hosts.facts import Machine
     from config.hosts.importing import Import
-    from config.hosts.takeover import Originals, imported_dir, imported_files, known, originals
+    from config.hosts.installed import Records
+    from config.hosts.takeover import Leaving, imported_dir, imported_files, known, leaving, removed
     from config.layers import load_all
+    from config.paths import installed_path
 
     told: Told = options.told
     machine, directory = Machine.this(), imported_dir(options.config)
     config = load_all(options.config, os.environ).config
     servers, skipped, code = _survey(options, machine)
     ours = known(config, directory, os.environ)
+    dropped = set() if options.again else removed(directory)
 
     def decided(secrets: "Secrets") -> "Import":
-        result = Import(ours, config.upstreams, secrets)
+        result = Import(ours, config.upstreams, secrets, dropped)
         for server in servers:
             result.add(server)
         return result
 
     result = decided("keep")
+    unsaid = ""
     if any(server.spots() for _, server in result.taken):
+        unsaid = _held(result) if options.dry_run and options.secrets is None else ""
         result = decided(_secrets(options, result, directory))
     writes = imported_files(result, directory, os.environ)
-    left = originals(result, machine.environ) if options.disable_originals else Originals([], [], [])
-    _summarise(result, skipped, told)
+    records = Records(installed_path())
+    left = Leaving([], [], [])
+    if options.disable_originals:
+        left = leaving(result, config, machine, records, without_hub=options.without_hub)
+    asleep = {name for name, upstream in config.upstreams.items() if upstream.disabled}
+    _summarise(result, skipped, asleep, told)
+    if unsaid:
+        told.note(f"{unsaid}\nIt is shown as if they were kept; an import without --secrets asks what becomes of them.")
+    _say_elsewhere(options, machine, ours, told)
     for refused in left.refused:
         code = told.fail(EX_FAILED, refused)
     diffs = _diffs(result, writes, left)
     files = [{"file": str(path), "backup": None, "diff": diff} for path, diff in diffs]
-    commands = [shlex.join(command) for command in left.programs]
+    commands = [shlex.join(call.command) for call in left.programs]
     if options.dry_run:
         told.set(dry_run=True, files=files, commands=commands)
         for _, diff in diffs:
@@ -88,10 +108,8 @@ def _import(options: argparse.Namespace) -> int:
         if told.is_attended() and not options.yes and not agreed(f"Write {names}?", default=True):
             return told.fail(EX_FAILED, "nothing was changed")
         _write(writes, left, machine, files, told)
-        if writes and not options.disable_originals:
-            told.note(
-                "the hosts still start these servers, too, until `hubd import --disable-originals` turns them off there"
-            )
+    if not options.dry_run:
+        _say_next(options, result, machine, records, told)
     return code
 
 
@@ -121,10 +139,7 @@ def _survey(options: argparse.Namespace, machine: "Machine") -> tuple[list["Serv
 def _places(options: argparse.Namespace, machine: "Machine") -> Iterator["Place"]:
     from config.hosts.facts import all_hosts, every_user_file, project_files
 
-    chosen = chosen_hosts(options, machine)
-    project = options.project and options.project.expanduser().absolute()
-    if project is not None and not project.is_dir():
-        raise UsageError(f"--project: there is no directory {project}")
+    chosen, project = chosen_hosts(options, machine), project_of(options)
     if not chosen and project is None:
         raise UsageError(f"no hosts are found on this machine; known are: {', '.join(all_hosts())}")
     for host in chosen:
@@ -155,12 +170,7 @@ def _secrets(options: argparse.Namespace, result: "Import", directory: Path) -> 
         return chosen
     if options.dry_run:
         return "keep"
-    lines = [
-        f"  {name} ({server.place.title}): {', '.join(f'{setting}.{at}' if at else setting for setting, at in spots)}"
-        for name, server in result.taken
-        if (spots := server.spots())
-    ]
-    text = "These servers hold what looks like secrets:\n" + "\n".join(lines)
+    text = _held(result)
     if not options.told.is_attended():
         raise UsageError(f"{text}\nsay what becomes of them: --secrets keep, reference or skip")
     print(text, file=sys.stderr)
@@ -173,13 +183,25 @@ def _secrets(options: argparse.Namespace, result: "Import", directory: Path) -> 
             return answers[answer]
 
 
+def _held(result: "Import") -> str:
+    """The servers that hold what looks like secrets, and where."""
+    lines = [
+        f"  {name} ({server.place.title}): {', '.join(f'{setting}.{at}' if at else setting for setting, at in spots)}"
+        for name, server in result.taken
+        if (spots := server.spots())
+    ]
+    return "These servers hold what looks like secrets:\n" + "\n".join(lines)
+
+
 # --- saying and doing -------------------------------------------------------------------------------------------------
 
 
-def _summarise(result: "Import", skipped: list["Skipped"], told: Told) -> None:
+def _summarise(result: "Import", skipped: list["Skipped"], asleep: set[str], told: Told) -> None:
+    """What becomes of each server, in a table; below it, why. `asleep`: what the hub has disabled."""
     from hub.show.tables import table
     from hub.wire.printable import printable
 
+    off = {name for name, server in result.taken if server.off or server.values.get("disabled")}
     new = {name for name, _ in result.taken}
     rows = [
         *((s.place, s.key, "taken", f"taken as {name}", name, _remarks(s)) for name, s in result.taken),
@@ -189,9 +211,9 @@ def _summarise(result: "Import", skipped: list["Skipped"], told: Told) -> None:
         ),
         *((s.place, s.key, "skipped", "skipped", None, s.why) for s in (*result.skipped, *skipped)),
     ]
-    members = ("host", "title", "server", "did", "name", "why")
+    members = ("host", "title", "server", "did", "name", "disabled", "why")
     servers = [
-        dict(zip(members, (place.host.id, place.title, key, did, name, why), strict=True))
+        dict(zip(members, (place.host.id, place.title, key, did, name, name in off | asleep, why), strict=True))
         for place, key, did, _, name, why in rows
     ]
     told.set(dry_run=False, servers=servers, files=[], commands=[], notes=[])
@@ -199,17 +221,73 @@ def _summarise(result: "Import", skipped: list["Skipped"], told: Told) -> None:
         told.say("there are no servers to take over")
         return
     printed = [
-        [printable(str(cell)).replace("\n", " ") for cell in (place.title, key, what, why)]
-        for place, key, _, what, _, why in rows
+        [printable(str(cell)).replace("\n", " ") for cell in (place.title, key, what)]
+        for place, key, what in (
+            (place, key, what + ", disabled" * (name in off | asleep)) for place, key, _, what, name, _ in rows
+        )
     ]
-    told.say("\n".join(table(("HOST", "SERVER", "WHAT", "WHY"), printed)))
+    told.say("\n".join(table(("HOST", "SERVER", "WHAT"), printed)))
+    reasons = [f"{row[1]} of {row[0]}: {why}" for row, (*_, why) in zip(printed, rows, strict=True) if why]
+    if reasons:
+        told.say("")
+    for reason in reasons:
+        text = printable(reason.replace("\n", " "))
+        told.say(textwrap.fill(text, WIDTH, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False))
 
 
 def _remarks(server: "Server") -> str:
     return "; ".join((*((f"disabled: {server.off}",) if server.off else ()), *server.notes))
 
 
-def _diffs(result: "Import", writes: "list[Write]", left: "Originals") -> list[tuple[Path, str]]:
+def _say_elsewhere(
+    options: argparse.Namespace, machine: "Machine", known: "Mapping[Identity, str]", told: Told
+) -> None:
+    """The servers of single folders in the users' files, where a host puts them unasked; only --project takes those."""
+    from config.errors import EditError
+    from config.hosts.facts import every_user_file, local_place
+    from config.hosts.installed import text_at
+    from config.hosts.survey import folders, survey
+    from config.text.change import Refused
+
+    if options.project is not None:
+        return
+    for file in (each for host in chosen_hosts(options, machine) for each in every_user_file(host, machine)):
+        with suppress(EditError, Refused):
+            text = text_at(file.path)
+            for folder in (each for each in folders(file, text) if each.is_dir()):
+                with suppress(Refused):
+                    servers, _ = survey(local_place(file, folder), text, machine.environ, machine.home)
+                    count = sum(each.identity not in known and each.original not in known for each in servers)
+                    if count:
+                        where = _below_home(folder, machine.home)
+                        command = f"hubd import {file.host.id} --project {where}"
+                        told.note(f"{count} server{'s' * (count != 1)} of {where}: `{command}`")
+
+
+def _below_home(path: Path, home: Path) -> str:
+    """A path as people write it in a shell."""
+    if path.is_relative_to(home) and path != home:
+        return f"~/{shlex.quote(str(path.relative_to(home)))}"
+    return shlex.quote(str(path))
+
+
+def _say_next(
+    options: argparse.Namespace, result: "Import", machine: "Machine", records: "Records", told: Told
+) -> None:
+    """What is left to do after an import: the hub belongs into hosts, and the servers out of them."""
+    from config.hosts.takeover import has_hub
+
+    places = [server.place for _, server in (*result.taken, *result.known)]
+    without = dict.fromkeys(place.host.id for place in places if not has_hub(place, machine, records))
+    if without and not options.disable_originals:  # else it was said already
+        told.note(f"{', '.join(without)} cannot reach the hub yet: `hubd install {' '.join(without)}` puts it there")
+    if result.taken and not options.disable_originals:
+        told.note(
+            "the hosts still start these servers, too, until `hubd import --disable-originals` turns them off there"
+        )
+
+
+def _diffs(result: "Import", writes: "list[Write]", left: "Leaving") -> list[tuple[Path, str]]:
     """What changes in each file, in the order in which they are written, without secrets."""
     from config.secrecy import secrets_in
 
@@ -221,21 +299,24 @@ def _diffs(result: "Import", writes: "list[Write]", left: "Originals") -> list[t
     return found
 
 
-def _write(
-    writes: "list[Write]", left: "Originals", machine: "Machine", files: list[dict[str, Any]], told: Told
-) -> None:
+def _write(writes: "list[Write]", left: "Leaving", machine: "Machine", files: list[dict[str, Any]], told: Told) -> None:
     """First what the hub will have, then what hosts no longer start. `files`: of each, what programs are told."""
     from config.files import locked
     from config.hosts.installed import run_program
+    from config.hosts.originals import Originals
     from config.hosts.takeover import carry_out
-    from config.paths import state_dir
+    from config.paths import originals_path, state_dir
 
     with locked(state_dir()):
+        remembered = Originals(originals_path())
         for write, file in zip((*writes, *left.writes), files, strict=True):
+            if write.originals:  # before it is done: what is not out is never put back
+                remembered.add(write.path, write.originals)
             backup = carry_out(write, now())
             told.append("files", file | {"backup": backup and str(backup)})
             told.say(f"wrote {write.path}" + (f" (the old file is {backup})" if backup else ""))
-        for command in left.programs:
-            run_program(command, machine.environ)
-            told.append("commands", shlex.join(command))
-            told.say(f"ran {shlex.join(command)}")
+        for call in left.programs:
+            remembered.add(call.path, [call.original])
+            run_program(call.command, machine.environ)
+            told.append("commands", shlex.join(call.command))
+            told.say(f"ran {shlex.join(call.command)}")

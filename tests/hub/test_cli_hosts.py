@@ -252,7 +252,7 @@ def test_programs_are_told_what_was_imported(home):
     assert all(each["backup"] is None and "\n+[upstreams." in each["diff"] for each in done["files"])
     assert "ghp_" not in json.dumps(done)
     assert any("--disable-originals" in note for note in done["notes"])
-    again = told(home, "import", "copilot", "--disable-originals")
+    again = told(home, "import", "copilot", "--disable-originals", "--without-hub")
     assert [each["did"] for each in again["servers"]] == ["known"]
     (copilot,) = again["files"]
     assert Path(copilot["backup"]).read_text() == HOMES["copilot"].text
@@ -295,7 +295,8 @@ def test_a_server_of_two_hosts_is_taken_once(home):
 
 
 def test_originals_are_turned_off_or_taken_out(home):
-    hubd(home, "import", "--secrets", "keep", "--disable-originals", "cline", "claude-desktop", "codex", "goose")
+    hosts = ("cline", "claude-desktop", "codex", "goose")
+    hubd(home, "import", "--secrets", "keep", "--disable-originals", "--without-hub", *hosts)
     cline = json.loads((home[0] / HOMES["cline"].path).read_text())["mcpServers"]
     assert cline["fetch"]["disabled"] is True
     assert json.loads((home[0] / HOMES["claude-desktop"].path).read_text())["mcpServers"] == {}
@@ -307,6 +308,219 @@ def test_originals_are_turned_off_or_taken_out(home):
     assert "hubd has it as fetch" in hubd(home, "import", "cline")
     config = home[0] / ".config" / "hubd" / "imported" / "cline.toml"
     assert "mcp-server-fetch" in config.read_text()
+
+
+@pytest.mark.parametrize("hub_first", [True, False])
+def test_a_home_is_as_it_was_once_originals_are_restored(home, hub_first):
+    before = contents(home)
+    disabling = ("import", "--secrets", "keep", "--disable-originals")
+    if hub_first:
+        hubd(home, "install", "--all")
+        hubd(home, *disabling)
+    else:
+        hubd(home, *disabling, "--without-hub")
+        hubd(home, "install", "--all")
+    taken = contents(home)
+    assert b"server-filesystem" not in taken["claude-desktop"]
+    records = Path(home[1]["XDG_STATE_HOME"], "hubd", "originals.json")
+    assert "ghp_" in records.read_text()
+    assert stat.S_IMODE(records.stat().st_mode) == 0o600
+    shown = hubd(home, "uninstall", "--all", "--restore-originals", "--dry-run")
+    assert "ghp_" not in shown
+    assert contents(home) == taken
+    hubd(home, "uninstall", "--all", "--restore-originals")
+    assert contents(home) == before
+    assert "ghp_" not in records.read_text()
+
+
+def test_uninstall_says_what_is_still_out(home):
+    before = contents(home)
+    hubd(home, "install", "claude-desktop", "cline")
+    hubd(home, "import", "claude-desktop", "cline", "--disable-originals")
+    said = hubd(home, "uninstall", "claude-desktop", "cline")
+    assert "2 servers that `hubd import --disable-originals` took out of Claude Desktop are still out; put them" in said
+    assert "1 server that `hubd import --disable-originals` took out of Cline is still out; put it back with" in said
+    assert "`hubd uninstall claude-desktop --restore-originals`" in said
+    said = hubd(home, "uninstall", "claude-desktop", "--restore-originals")
+    assert "back: filesystem, Linear" in said
+    assert contents(home)["claude-desktop"] == before["claude-desktop"]
+    assert contents(home)["cline"] != before["cline"]
+    assert "Claude Desktop" not in hubd(home, "uninstall", "--all").replace("Claude Desktop: is not in", "")
+    (done,) = told(home, "uninstall", "cline", "--restore-originals")["hosts"]
+    assert (done["did"], done["restored"]) == ("restored", ["fetch"])
+    assert contents(home) == before
+
+
+def test_what_was_edited_by_hand_meanwhile_stays(home):
+    path = home[0] / HOMES["claude-desktop"].path
+    hubd(home, "install", "claude-desktop")
+    hubd(home, "import", "claude-desktop", "--disable-originals")
+    mine = json.loads(path.read_text())
+    mine["mcpServers"]["Linear"] = {"command": "mine"}
+    mine["globalShortcut"] = "Alt+X"
+    path.write_text(json.dumps(mine, indent=4))
+    hubd(home, "uninstall", "claude-desktop", "--restore-originals")
+    servers = json.loads(HOMES["claude-desktop"].text)["mcpServers"]
+    found = json.loads(path.read_text())
+    assert found == {
+        "globalShortcut": "Alt+X",
+        "mcpServers": {"Linear": {"command": "mine"}, "filesystem": servers["filesystem"]},
+    }
+    path.unlink()
+    assert "absent" in json.dumps(told(home, "uninstall", "claude-desktop", "--restore-originals"))
+
+
+def test_a_file_that_is_gone_is_not_made_anew(home):
+    path = home[0] / HOMES["copilot"].path
+    hubd(home, "install", "copilot")
+    hubd(home, "import", "copilot", "--disable-originals")
+    path.unlink()
+    assert '"time" is not put back' in hubd(home, "uninstall", "copilot", "--restore-originals", code=1)
+    assert not path.exists()
+
+
+def test_a_host_without_the_hub_keeps_its_servers(home):
+    before = contents(home)
+    hubd(home, "install", "cursor")
+    said = hubd(home, "import", "cursor", "zed", "--secrets", "keep", "--disable-originals", code=1)
+    assert "Zed does not have the hub, so its servers stay on: run `hubd install zed`, then this again" in said
+    assert contents(home)["zed"] == before["zed"]
+    assert "docker" not in (home[0] / HOMES["cursor"].path).read_text()
+    assert "taken as sqlite" in said
+
+
+def test_what_the_hub_does_not_start_stays_on_in_the_host(home):
+    before = contents(home)
+    hubd(home, "install", "cursor")
+    hubd(home, "import", "cursor", "--secrets", "reference")
+    said = hubd(home, "import", "cursor", "--disable-originals", code=1)
+    assert "hubd has it as github, disabled" in said
+    assert 'Cursor: "github" stays on: the hub has it as github, which is disabled; run `hubd enable github`' in said
+    found = json.loads((home[0] / HOMES["cursor"].path).read_text())["mcpServers"]
+    assert found["github"] == json.loads(before["cursor"])["mcpServers"]["github"]
+    assert "notes" not in found
+
+
+def test_what_the_host_s_own_program_took_out_comes_back(home, tmp_path):
+    path = home[0] / HOMES["claude-code"].path
+    (programs := tmp_path / "bin").mkdir()
+    (program := programs / "claude").write_text(
+        "#!/usr/bin/env python3\n"
+        "import json, sys\n"
+        f"path = {str(path)!r}\n"
+        "document = json.load(open(path))\n"
+        "servers = document['mcpServers']\n"
+        "if sys.argv[2] == 'remove':\n"
+        "    del servers[sys.argv[5]]\n"
+        "else:\n"
+        "    servers[sys.argv[5]] = json.loads(sys.argv[6])\n"
+        "json.dump(document, open(path, 'w'), indent=2)\n"
+    )
+    program.chmod(0o755)
+    home[1]["PATH"] = f"{programs}:/usr/bin:/bin"
+    hubd(home, "install", "claude-code")
+    hubd(home, "import", "claude-code", "--disable-originals")
+    assert set(json.loads(path.read_text())["mcpServers"]) == {"hub"}
+    said = hubd(home, "uninstall", "claude-code", "--restore-originals")
+    assert "back: sentry" in said
+    assert json.loads(path.read_text()) == json.loads(HOMES["claude-code"].text)
+
+
+def test_what_was_removed_does_not_come_back_by_itself(home):
+    hubd(home, "import", "claude-desktop")
+    path = home[0] / ".config" / "hubd" / "imported" / "claude-desktop.toml"
+    hubd(home, "remove", "linear")
+    assert "mcp-remote" not in path.read_text()
+    said = hubd(home, "import", "claude-desktop")
+    assert "edited since" not in said
+    assert "hubd has it as filesystem" in said
+    assert "you removed it; `hubd import claude-desktop --again` takes it all the same" in " ".join(said.split())
+    assert "[upstreams.linear]" not in path.read_text()
+    other = json.dumps({"mcpServers": {"tickets": json.loads(HOMES["claude-desktop"].text)["mcpServers"]["Linear"]}})
+    (home[0] / HOMES["kiro"].path).write_text(other)
+    assert "you removed it" in hubd(home, "import", "kiro"), "it is the same server, whatever another host calls it"
+    hubd(home, "import", "claude-desktop", "--again")
+    assert "[upstreams.linear]" in path.read_text()
+    assert "hubd has it as linear" in hubd(home, "import", "claude-desktop", "kiro")
+    for name in ("linear", "filesystem"):
+        hubd(home, "remove", name)
+    hubd(home, "validate")
+    assert "taken as" not in hubd(home, "import", "claude-desktop")
+
+
+def test_what_signs_in_stays_as_it_is(home):
+    said = " ".join(hubd(home, "import", "claude-desktop").split())
+    assert "Linear of Claude Desktop: stays behind mcp-remote, which can sign in to it; the hub cannot do that" in said
+    text = (home[0] / ".config" / "hubd" / "imported" / "claude-desktop.toml").read_text()
+    assert 'args = ["-y", "mcp-remote@latest", "https://mcp.linear.app/mcp"]' in text
+
+
+def test_the_servers_of_single_folders_are_named(home):
+    shop = home[0] / "shop"
+    shop.mkdir()
+    path = home[0] / HOMES["claude-code"].path
+    path.write_text(path.read_text().replace("/home/me/shop", str(shop)))
+    before = path.read_text()
+    said = hubd(home, "import", "claude-code")
+    assert "note: 1 server of ~/shop: `hubd import claude-code --project ~/shop`\n" in said
+    hubd(home, "import", "claude-code", "--project", shop)
+    assert "~/shop" not in hubd(home, "import", "claude-code")
+    hubd(home, "install", "claude-code")
+    installed = path.read_text()
+    hubd(home, "import", "claude-code", "--project", shop, "--disable-originals")
+    assert "--ro" not in path.read_text()
+    assert "--project " in hubd(home, "uninstall", "claude-code", "--project", shop)
+    hubd(home, "uninstall", "claude-code", "--project", shop, "--restore-originals")
+    hubd(home, "uninstall", "claude-code", "--restore-originals")
+    assert path.read_text() == before != installed
+
+
+def test_a_trial_says_that_secrets_will_be_asked_for(home):
+    said = hubd(home, "import", "cursor", "--dry-run")
+    assert "github (Cursor): env.GITHUB_PERSONAL_ACCESS_TOKEN" in said
+    assert "It is shown as if they were kept; an import without --secrets asks" in said
+    assert "It is shown as if" not in hubd(home, "import", "cursor", "--dry-run", "--secrets", "skip")
+
+
+def test_why_a_server_is_disabled_stands_below_the_table(home):
+    said = hubd(home, "import", "codex")
+    assert "Codex  figma     taken as figma, disabled\n" in said
+    assert "\nfigma of Codex: disabled: the variable FIGMA_OAUTH_TOKEN is not set" in said
+    assert max(map(len, said.partition("wrote ")[0].splitlines())) <= 100
+    assert "hubd has it as figma, disabled" in hubd(home, "import", "codex")
+    again = {each["server"]: each["disabled"] for each in told(home, "import", "codex")["servers"]}
+    assert again == {"context7": False, "figma": True}
+
+
+def test_after_an_import_the_hub_belongs_into_the_hosts(home):
+    assert "cannot reach the hub yet: `hubd install copilot zed` puts it" in hubd(home, "import", "copilot", "zed")
+    hubd(home, "install", "copilot", "zed")
+    assert "cannot reach" not in hubd(home, "import", "copilot", "zed")
+
+
+def test_diffs_are_shown_as_the_files_are(home):
+    said = hubd(home, "install", "vscode", "codex", "--dry-run")
+    assert '+\t\t"hub": {\n' in said
+    hubd(home, "uninstall", "codex")
+    (home[0] / HOMES["codex"].path).write_text(
+        '[mcp_servers.a]\nurl = "https://x"\nbearer_token_env_var = "MY_TOKEN"\n'
+    )
+    assert 'bearer_token_env_var = "MY_TOKEN"' in hubd(home, "install", "codex", "--dry-run")
+
+
+def test_every_host_says_what_it_needs_to_see_the_hub(home):
+    said = hubd(home, "install", "--all")
+    lines = [line for line in said.splitlines() if ": added to " in line]
+    assert len(lines) == len(HOMES)
+    assert all("restart" in line or "reload" in line or "start" in line.rpartition(";")[2] for line in lines), lines
+
+
+def test_the_files_of_a_project_are_listed(home):
+    (project := home[0] / "shop").mkdir()
+    said = hubd(home, "install", "--project", project)
+    assert str(project / ".mcp.json") in said
+    assert ".codeium" not in said
+    assert f"hubd install --project {project} NAME" in said
 
 
 def test_a_file_that_was_edited_is_not_written_again(home):
@@ -382,7 +596,8 @@ def test_no_secret_is_shown_of_what_would_be_taken_out(home):
         json.dumps({"mcpServers": {"a": {"command": "sh", "args": ["-e", "API_TOKEN=hunter2"]}}}, indent=2)
     )
     for secrets in ("keep", "reference"):
-        said = hubd(home, "import", "cursor", "--dry-run", "--disable-originals", "--secrets", secrets)
+        flags = ("--dry-run", "--disable-originals", "--without-hub", "--secrets", secrets)
+        said = hubd(home, "import", "cursor", *flags)
         assert "-e" in said
         assert "hunter2" not in said
 

@@ -11,9 +11,12 @@ from host_homes import HOMES
 
 from config.hosts.entry import KEY, stdio_entry
 from config.hosts.facts import Machine, all_hosts, every_user_file, project_files
-from config.hosts.importing import Import, block, blocks_of, identities_in, imported_text
+from config.hosts.importing import Import, block, identities_in
+from config.hosts.installed import Records
 from config.hosts.survey import identities, survey
+from config.hosts.takeover import leaving
 from config.hosts.unwrap import package_of, unwrapped
+from config.imported import blocks_of, imported_text, removed_in, without
 from config.layers import load_all
 from config.text.change import Refused
 from config.variables import Variables
@@ -71,7 +74,7 @@ def test_what_entries_mean_here(machine):
     host_homes.write(machine.home)
     everything = [server for id in HOMES for server in surveyed(machine, id)[0]]
     found = written(taken(everything))
-    assert found["linear"] == {"url": "https://mcp.linear.app/mcp"}
+    assert found["linear"]["args"] == ["-y", "mcp-remote@latest", "https://mcp.linear.app/mcp"]
     assert found["everything"]["command"] == "npx"
     assert found["everything"]["args"] == ["-y", "@modelcontextprotocol/server-everything"]
     assert found["everything"]["env"] == {"LEVEL": "${env:LEVEL}"}
@@ -195,6 +198,24 @@ def test_the_file_says_whether_it_was_edited(machine):
             blocks_of(edited)
 
 
+def test_what_was_removed_leaves_a_mark(machine):
+    host_homes.write(machine.home, "continue")
+    servers = surveyed(machine, "continue")[0]
+    text = imported_text("Continue", "continue", [block(server.name, server) for server in servers])
+    assert removed_in(text) == set()
+    gone = without(text, "browser").apply(text)
+    assert len(blocks_of(gone)) == 2
+    assert "DEBUG" not in gone
+    assert list(tomllib.loads(gone)["upstreams"]) == ["remote"]
+    result = Import({}, [], "keep", removed_in(gone))
+    for server in servers:
+        result.add(server)
+    assert [name for name, _ in result.taken] == ["remote"]
+    for text, name in ((gone, "browser"), (gone + "\n# mine\n", "remote")):
+        with pytest.raises(Refused):
+            without(text, name)
+
+
 # --- secrets ----------------------------------------------------------------------------------------------------------
 
 HELD = """{"mcpServers": {
@@ -269,6 +290,75 @@ def test_programs_in_between(words, expected):
     command, *args = words.split()
     found = unwrapped({"command": command, "args": args, "env": {"T": "secret"}})
     assert found == expected
+
+
+@pytest.mark.parametrize(
+    ("words", "url"),
+    [
+        ("mcp-remote https://x/mcp", None),
+        ("mcp-remote https://127.0.0.1.example/mcp", None),
+        ("mcp-remote https://x/mcp --header Authorization:${T}", "https://x/mcp"),
+        ("mcp-remote http://localhost:4100/mcp", "http://localhost:4100/mcp"),
+        ("mcp-remote http://127.0.0.1:4100/mcp", "http://127.0.0.1:4100/mcp"),
+        ("mcp-remote http://[::1]:4100/mcp", "http://[::1]:4100/mcp"),
+        ("supergateway --sse https://x/sse", "https://x/sse"),
+    ],
+)
+def test_only_what_needs_no_signing_in_is_taken_out_of_mcp_remote(machine, words, url):
+    entry = {"command": "npx", "args": ["-y", *words.split()], "env": {"T": "secret"}}
+    (server,) = surveyed(machine, "cursor", json.dumps({"mcpServers": {"a": entry}}))[0]
+    assert server.values.get("url") == url
+    (note,) = server.notes
+    assert note.startswith(
+        "is reached at its URL" if url else "stays behind mcp-remote, which can sign in to it; the hub"
+    )
+    if "Authorization" in words:
+        assert server.values["headers"] == {"Authorization": "secret"}
+    if url is None:
+        assert server.values["command"] == "npx"
+        assert taken([server], known={server.original: "mine"}).taken == []
+
+
+def test_what_the_hub_has_by_url_is_known_but_not_the_same(machine):
+    entry = '{"mcpServers": {"a": {"command": "npx", "args": ["mcp-remote", "https://x/mcp"]}}}'
+    result = taken(surveyed(machine, "cursor", entry)[0], known={("url", "https://x/mcp"): "mine"})
+    assert [name for name, _ in result.known] == ["mine"]
+    place = result.known[0][1].place
+
+    def left(text):
+        config = load_all(machine.home / "hubd.toml", {}, texts={machine.home / "hubd.toml": text}).config
+        found = leaving(result, config, machine, Records(machine.home / "none"), without_hub=True)
+        return [write.path for write in found.writes], found.refused
+
+    writes, refused = left('[upstreams.mine]\nurl = "https://x/mcp"\n')
+    assert writes == []
+    assert refused == ['Cursor: "a" stays on: it is signed in to by mcp-remote there, and the hub has mine at its URL']
+    assert left('[upstreams.mine]\nurl = "https://x/mcp"\nheaders = { A = "b" }\n') == ([place.path], [])
+
+
+@pytest.mark.parametrize(
+    ("key", "name"),
+    [
+        ("Everything Server", "everything"),
+        ("everything", "everything"),
+        ("My Time", "my-time"),
+        ("mcp-server-context7", "context7"),
+        ("mcp-server-mcp-server", "mcp-server-mcp"),
+        ("google-workspace-calendar-mcp", "google-workspace"),
+        ("averyveryverylongname", "averyveryverylon"),
+        ("a_quite-long.name of words", "a-quite-long"),
+        ("2nd", "s2nd"),
+    ],
+)
+def test_names_are_cut_between_words(machine, key, name):
+    (server,) = surveyed(machine, "cursor", json.dumps({"mcpServers": {key: {"command": "x"}}}))[0]
+    assert server.name == name
+
+
+def test_a_name_that_is_taken_gets_the_host_s(machine):
+    text = '{"mcpServers": {"filesystem": {"command": "x"}, "db": {"command": "y"}}}'
+    servers = surveyed(machine, "claude-desktop", text)[0]
+    assert [name for name, _ in taken(servers, names=["filesystem", "db"]).taken][1] == "db-claude"
 
 
 def test_a_package_and_its_version():

@@ -1,0 +1,207 @@
+"""Servers of hosts that `hubd import --disable-originals` turned off or took out, and putting them back.
+
+Each is remembered with the text that was changed and what stands around it. As long as that is still there it is put
+back verbatim, comments, order and all, the newest first. If it is not, the entry alone is turned on again, or put where
+new entries go. What people did themselves meanwhile, they keep: an entry that is back, or on, is left as it is.
+"""
+
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from itertools import takewhile
+from pathlib import Path
+from typing import Any, Final
+
+from msgspec import Struct
+
+from config.hosts.facts import Place, all_hosts
+from config.hosts.records import Remembered
+from config.text import serverfile
+from config.text.change import Edit, Refused
+from config.text.serverfile import Shape
+
+CONTEXTS: Final = (400, 100, 25)
+"""How many characters before and after a change have to be as they were; fewer, if more was edited around it."""
+
+
+class Original(Struct, frozen=True, kw_only=True):
+    """One server of a host that it no longer starts."""
+
+    host: str
+    project: str | None
+    root: tuple[str, ...]
+    key: str
+    entry: dict[str, Any]
+    """As it was."""
+    off: dict[str, bool] = {}
+    """The setting that turns it off; {}: it was taken out."""
+    old: str = ""
+    new: str = ""
+    """The text that took the place of `old`; both are "" if a program of the host did it."""
+    before: str = ""
+    after: str = ""
+    """What stood around it then."""
+
+    @property
+    def shape(self) -> Shape:
+        host = all_hosts()[self.host]
+        return Shape(host.format, self.root, host.listed)
+
+    def is_out(self, text: str) -> bool:
+        """Whether the host still does not start it.
+
+        Raises:
+            Refused: `text` cannot be read.
+        """
+        entry = serverfile.entries(self.shape, text).get(self.key)
+        if not self.off:
+            return entry is None
+        return entry is None or (isinstance(entry, dict) and entry.items() >= self.off.items())
+
+
+class Originals(Remembered[list[Original]]):
+    """What was turned off or taken out in all files, in that order."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path, list[Original])
+
+    def of(self, path: Path, host: str, project: Path | None) -> list[Original]:
+        """Those of one host in one file; of the user's own entries, or of those of a project."""
+        known = project and str(project)
+        return [each for each in self.get(path) or () if each.host == host and each.project == known]
+
+    def add(self, path: Path, more: Iterable[Original]) -> None:
+        """Remember more, at once.
+
+        Raises:
+            EditError: that cannot be written.
+        """
+        more = list(more)
+        names = {(each.root, each.key) for each in more}
+        kept = [each for each in self.get(path) or () if (each.root, each.key) not in names]
+        self.put(path, [*kept, *more])
+
+    def forget(self, path: Path, back: Sequence[Original]) -> None:
+        """Forget those that are back, at once.
+
+        Raises:
+            EditError: that cannot be written.
+        """
+        if back:
+            self.put(path, [each for each in self.get(path) or () if each not in back] or None)
+
+
+# --- out --------------------------------------------------------------------------------------------------------------
+
+
+def taken_out(place: Place, text: str, key: str) -> tuple[str, Original]:
+    """`text` without the server `key`, or with it turned off where the host has a setting for that.
+
+    Raises:
+        Refused: that cannot be done for certain.
+    """
+    host, shape = place.host, place.kept
+    entry = serverfile.entries(shape, text).get(key)
+    if host.off:
+        ((setting, value),) = host.off.items()
+        edit = _narrow(serverfile.assign(shape, text, key, setting, value))
+    else:
+        edit = _narrow(serverfile.remove(shape, text, key))
+    end, most = edit.start + len(edit.old), CONTEXTS[0]
+    remembered = Original(
+        host=host.id,
+        project=None if place.project is None else str(place.project),
+        root=shape.root,
+        key=key,
+        entry=entry if isinstance(entry, dict) else {},
+        off=host.off,
+        old=edit.old,
+        new=edit.new,
+        before=text[max(0, edit.start - most) : edit.start],
+        after=text[end : end + most],
+    )
+    return edit.apply(text), remembered
+
+
+def taken_out_by_program(place: Place, text: str, key: str) -> Original:
+    """The same, where a program of the host takes it out.
+
+    Raises:
+        Refused: `text` cannot be read.
+    """
+    entry = serverfile.entries(place.kept, text).get(key)
+    host, root = place.host.id, place.kept.root
+    return Original(host=host, project=None, root=root, key=key, entry=entry if isinstance(entry, dict) else {})
+
+
+def _narrow(edit: Edit) -> Edit:
+    """The same change without what is equal at both ends."""
+    first = _alike(edit.old, edit.new)
+    old, new = edit.old[first:], edit.new[first:]
+    last = _alike(reversed(old), reversed(new))
+    return Edit(edit.start + first, old[: len(old) - last], new[: len(new) - last])
+
+
+def _alike(one: Iterable[str], other: Iterable[str]) -> int:
+    """How many characters both begin with."""
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
+
+
+# --- and back ---------------------------------------------------------------------------------------------------------
+
+
+def put_back_verbatim(text: str, originals: Sequence[Original]) -> tuple[str, list[Original]]:
+    """As many as there can be, the newest first, until one finds something else around it; those that are left.
+
+    Raises:
+        Refused: `text` cannot be read.
+    """
+    left = list(originals)
+    while left and (found := _verbatim(text, left[-1], CONTEXTS[0])) is not None:
+        text = found
+        left.pop()
+    return text, left
+
+
+def put_back(text: str, originals: Sequence[Original]) -> tuple[str, dict[str, str]]:
+    """All, the newest first; why some could not be.
+
+    Raises:
+        Refused: `text` cannot be read.
+    """
+    refused = {}
+    for original in reversed(originals):
+        try:
+            text = _put_back(text, original)
+        except Refused as reason:
+            refused[original.key] = str(reason)
+    return text, refused
+
+
+def _put_back(text: str, original: Original) -> str:
+    if not original.is_out(text):
+        return text
+    for size in CONTEXTS:
+        if (found := _verbatim(text, original, size)) is not None:
+            return found
+    shape, key = original.shape, original.key
+    if key not in serverfile.entries(shape, text):
+        return serverfile.insert(shape, text, key, original.entry).apply(text)
+    ((setting, value),) = original.off.items()
+    return serverfile.assign(shape, text, key, setting, original.entry.get(setting, not value)).apply(text)
+
+
+def _verbatim(text: str, original: Original, size: int) -> str | None:
+    """`text` with the server as it was, if just one place looks as this one did, and nothing else is meant then."""
+    if not original.old and not original.new:
+        return None
+    before, after = original.before[-size:], original.after[:size]
+    around = f"{before}{original.new}{after}"
+    at = text.find(around)
+    if at < 0 or text.find(around, at + 1) >= 0:
+        return None
+    found = Edit(at + len(before), original.new, original.old).apply(text)
+    with suppress(Refused):
+        was = serverfile.entries(original.shape, text)
+        if serverfile.entries(original.shape, found) == was | {original.key: original.entry}:
+            return found
+    return None

@@ -1,0 +1,53 @@
+"""What is remembered of files of hosts, by path: one small file (0600) since entries may hold secrets."""
+
+from contextlib import suppress
+from pathlib import Path
+from typing import Final, Generic, TypeVar
+
+import msgspec
+from msgspec import Struct
+
+from config.files import read_file, replace_file
+
+FORMAT: Final = 1
+T = TypeVar("T")
+
+
+class _File(Struct, Generic[T], frozen=True):
+    format: int
+    files: dict[str, T]
+
+
+class Remembered(Generic[T]):
+    """One such file. `locked` is the caller's."""
+
+    def __init__(self, path: Path, type: type[T]) -> None:
+        self._path = path
+        self._records: dict[str, T] = {}
+        data = read_file(path)
+        if data is not None:
+            with suppress(msgspec.DecodeError, UnicodeDecodeError):  # forgotten: entries still say what they are
+                self._records = msgspec.json.decode(data, type=_File[type]).files  # type: ignore[valid-type]
+
+    def get(self, path: Path) -> T | None:
+        """What is remembered of the file at `path`."""
+        return self._records.get(str(path))
+
+    def all(self) -> dict[Path, T]:
+        """What is remembered of each file."""
+        return {Path(path): record for path, record in self._records.items()}
+
+    def put(self, path: Path, record: T | None) -> None:
+        """Remember it at once; None forgets.
+
+        Raises:
+            EditError: that cannot be written.
+        """
+        was = read_file(self._path)
+        if record is None:
+            self._records.pop(str(path), None)
+        else:
+            self._records[str(path)] = record
+        data = msgspec.json.format(msgspec.json.encode(_File(FORMAT, self._records)), indent=1)
+        if data != was and (was is not None or self._records):
+            replace_file(self._path, data, was=was)
