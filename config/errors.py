@@ -18,6 +18,8 @@ class Remark(NamedTuple):
     keys: tuple[str, ...]
     """As the file spells them; empty: about the file as a whole."""
     text: str
+    lacking: str = ""
+    """The upstream that has a reference here to what is not there; all others can be used without it."""
 
     def __str__(self) -> str:
         where = str(self.file) if self.line is None else f"{self.file}, line {self.line}"

@@ -8,7 +8,7 @@ that `[upstreams.NAME] disabled = true` is enough to turn off what was imported.
 only the main file may add to an entry of its own layer.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -57,20 +57,31 @@ class Loaded(Struct, frozen=True, kw_only=True):
     """What works, and probably not as meant; as text they name file, line and key."""
     sources: tuple[Path, ...] = ()
     """Those of `files` that were there. None: nothing is configured."""
+    lacking: tuple[Remark, ...] = ()
+    """Why upstreams that the files name are not in `config`: references of theirs to what is not there."""
+
+    def error(self, problems: Sequence[Remark]) -> ConfigError:
+        """That it cannot be used because of these."""
+        error = ConfigError.of(problems)
+        error.files, error.directories, error.warnings = self.files, self.directories, self.warnings
+        return error
 
 
-def load_all(named: Path | None, environ: Mapping[str, str], *, texts: Mapping[Path, str] = {}) -> Loaded:
+def load_all(
+    named: Path | None, environ: Mapping[str, str], *, texts: Mapping[Path, str] = {}, partly: bool = False
+) -> Loaded:
     """Read the file that was named, or the user's own `hubd.toml`, and everything that belongs to it (see `gather`).
 
     Blocks, so call it in a thread where that matters. `texts` stand in for what those files hold (see `edit`).
+    `partly`: an upstream with references to what is not there is left out, and is no reason to raise.
 
     Raises:
         ConfigError: with all problems, each with file, line and key, and what to write instead.
     """
-    return loaded(gather(named, environ, texts))
+    return loaded(gather(named, environ, texts), partly=partly)
 
 
-def loaded(gathered: Gathered) -> Loaded:
+def loaded(gathered: Gathered, *, partly: bool = False) -> Loaded:
     """What the files make.
 
     Raises:
@@ -84,19 +95,22 @@ def loaded(gathered: Gathered) -> Loaded:
     files = (*gathered.files, *(path for source in gathered.sources for path in source.variables.files))
     files = tuple(dict.fromkeys(files))
     warnings = tuple(doubt for source in gathered.sources for doubt in source.findings.doubts)
-    if problems:
-        error = ConfigError.of(problems)
-        error.files, error.directories, error.warnings = files, gathered.directories, warnings
-        raise error
-    return Loaded(
-        config=config,
+    lacking = tuple(problem for problem in problems if problem.lacking)
+    without = {problem.lacking for problem in lacking}
+    upstreams = {name: upstream for name, upstream in config.upstreams.items() if name not in without}
+    found = Loaded(
+        config=msgspec.structs.replace(config, upstreams=upstreams),
         files=files,
         directories=gathered.directories,
         places=gathered.places,
         origins=origins,
         warnings=warnings,
         sources=tuple(source.path for source in gathered.sources),
+        lacking=lacking,
     )
+    if len(problems) > (len(lacking) if partly else 0):
+        raise found.error(problems)
+    return found
 
 
 # --- one name in several files ----------------------------------------------------------------------------------------
@@ -140,6 +154,12 @@ class Stack(Struct, frozen=True):
                 if _is_there(entry.table.values, path[:length]):
                     return entry
         return self.used[-1]
+
+    def lacks(self, path: Keys) -> bool:
+        """Whether a setting holds a reference to what is not there."""
+        entry = self.holder(path)
+        keys = entry.table.place(path)
+        return any(problem.lacking and problem.keys == keys for problem in entry.source.findings.problems)
 
     def wrong(self, path: Keys, text: str) -> None:
         """Something is wrong with a setting, whoever says it."""
@@ -241,6 +261,8 @@ def upstream_of(stack: Stack, below: UpstreamConfig | None = None) -> UpstreamCo
         upstream = convert(merged, UpstreamConfig)
     mistaken = None if upstream.command or upstream.url else _mistaken(stack)
     for problem in problems_of_upstream(upstream):
+        if stack.lacks(problem.keys):
+            continue  # the value is not known yet
         if mistaken and not problem.keys:
             problem = Problem((mistaken[0],), f'{problem}; is this meant to be "{mistaken[1]}"?')
         stack.wrong(problem.keys, str(problem))

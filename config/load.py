@@ -17,7 +17,7 @@ from config.document import parse
 from config.mcpservers import Table
 from config.paths import config_file
 from config.source import Findings, Keys, Problem, read
-from config.variables import Unresolved, Variables
+from config.variables import Missing, Unresolved, Variables
 
 EXPANDED: Final = ("command", "args", "env", "cwd", "url", "headers")
 """The settings of an upstream in which variables are replaced."""
@@ -174,8 +174,13 @@ def _expanded(value: Any, path: Keys, source: Source, table: Table) -> Any:
     try:
         return source.variables.expand(value)
     except Unresolved as error:
-        source.findings.wrong(table.place(path), str(error))
+        source.findings.wrong(table.place(path), str(error), lacking=_lacking(error, table))
         return value
+
+
+def _lacking(error: Unresolved, table: Table) -> str:
+    """Who can be left out until there is what a reference names; "": a file has to be mended."""
+    return table.name if isinstance(error, Missing) else ""
 
 
 def _add_variables(values: dict[str, Any], source: Source, table: Table) -> None:
@@ -189,7 +194,7 @@ def _add_variables(values: dict[str, Any], source: Source, table: Table) -> None
         try:
             added |= source.variables.env_file(table.env_file)
         except Unresolved as error:
-            source.findings.wrong(table.place(("env",)), str(error))
+            source.findings.wrong(table.place(("env",)), str(error), lacking=_lacking(error, table))
     values["env"] = {**added, **env}
 
 

@@ -38,9 +38,9 @@ class Findings:
         self.problems: list[Remark] = []
         self.doubts: list[Remark] = []
 
-    def wrong(self, keys: Keys, text: str, *, line: int | None = None) -> None:
-        """The file cannot be used, since this is wrong."""
-        self.problems.append(Remark(self.path, line or self.line(keys), keys, text))
+    def wrong(self, keys: Keys, text: str, *, line: int | None = None, lacking: str = "") -> None:
+        """The file cannot be used, since this is wrong. `lacking`: as `Remark.lacking`."""
+        self.problems.append(Remark(self.path, line or self.line(keys), keys, text, lacking))
 
     def doubt(self, keys: Keys, text: str) -> None:
         """It works, and probably not as meant."""

@@ -29,6 +29,10 @@ class Unresolved(Exception):
     """A reference that leads nowhere. The text says which, and what to do."""
 
 
+class Missing(Unresolved):
+    """It may lead somewhere later, with the same file: what it names is not there, or cannot be read."""
+
+
 class Variables:
     """What references may refer to, and which files they led to."""
 
@@ -46,7 +50,8 @@ class Variables:
         """`text` with every reference replaced; what comes in is not looked at again.
 
         Raises:
-            Unresolved: a variable is not set, a file cannot be read, or a reference is malformed.
+            Missing: a variable is not set, or a file cannot be read.
+            Unresolved: a reference is malformed.
         """
         if "${" not in text:
             return text
@@ -71,7 +76,7 @@ class Variables:
             return value or default
         if value is None:
             name = found["name"]
-            raise Unresolved(
+            raise Missing(
                 f"the variable {name} is not set: set it in the environment of hubd, or in hubd.env beside hubd.toml, "
                 f"or give it a default as in ${{{name}:-default}}"
             )
@@ -85,7 +90,8 @@ class Variables:
         """The variables of a file of KEY=VALUE lines; `name` may hold references itself.
 
         Raises:
-            Unresolved: it cannot be read, or a line is not of that form.
+            Missing: it cannot be read.
+            Unresolved: a line is not of that form.
         """
         name = self.expand(name)
         found: dict[str, str] = {}
@@ -109,14 +115,14 @@ class Variables:
             data, _ = read_plain(path, MAX_FILE_BYTES + 1)
         except (OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) else error
-            raise Unresolved(f"cannot read {path} for {shown}: {reason}") from None
+            raise Missing(f"cannot read {path} for {shown}: {reason}") from None
         self.files[path] = data
         if len(data) > MAX_FILE_BYTES:
-            raise Unresolved(f"{shown} is larger than {MAX_FILE_BYTES // 1024} KB: {path}")
+            raise Missing(f"{shown} is larger than {MAX_FILE_BYTES // 1024} KB: {path}")
         try:
             return data.decode()
         except UnicodeDecodeError:
-            raise Unresolved(f"{shown} is not UTF-8 text: {path}") from None
+            raise Missing(f"{shown} is not UTF-8 text: {path}") from None
 
 
 def _meaningless(inner: str) -> str:

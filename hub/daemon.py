@@ -14,7 +14,7 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -30,7 +30,7 @@ from config.paths import control_path, key_path, lock_path, sessions_path, socke
 from config.schema import HubConfig
 from config.state import Memory
 from hub import logs, systemd
-from hub.access import ways_in
+from hub.access import WaysIn, ways_in
 from hub.control import serve_control
 from hub.equipment import keys_for, last_known, projects_of, store_for, wall
 from hub.foreground import serve_stdio
@@ -67,6 +67,14 @@ STOP_S: Final = 30.0
 
 def run_serve(options: ServeOptions) -> int:
     """Run the hub until it is told to stop; the exit code."""
+    code = _run(options)
+    if options.detached and code != EX_OK:
+        with suppress(OSError):
+            os.write(0, str(code).encode())
+    return code
+
+
+def _run(options: ServeOptions) -> int:
     logs.configure()
     keep_to_itself()
     take_descriptors()
@@ -78,9 +86,11 @@ def run_serve(options: ServeOptions) -> int:
         loaded = configuration(options)
         for warning in loaded.warnings:
             log.warning("%s", warning)
+        for remark in loaded.lacking:
+            log.warning("%s is not started until there is what it needs: %s", remark.lacking, remark)
         if not loaded.sources:
-            log.info("no configuration found: serving the demo; `hubd --help` says where a hubd.toml is looked for")
-        serve = serve_stdio if options.stdio else serve_daemon
+            log.info("no configuration found: serving the demo until there is %s", loaded.files[0])
+        serve = serve_stdio if options.stdio else partial(serve_daemon, shown=not options.detached)
         trio.run(serve, loaded, partial(configuration, options))
     except ConfigError as error:
         return _failed(EX_CONFIG, error)
@@ -97,8 +107,10 @@ def run_serve(options: ServeOptions) -> int:
     return EX_OK
 
 
-async def serve_daemon(loaded: Loaded, read: Callable[[], Loaded]) -> None:
+async def serve_daemon(loaded: Loaded, read: Callable[[], Loaded], *, shown: bool = True) -> None:
     """Listen on the unix sockets and on `config.listen` until a signal comes, then drain and stop.
+
+    `shown`: say on standard output where, with entries to paste into a host.
 
     Raises:
         AlreadyRunning: another daemon of this user holds the lock.
@@ -130,7 +142,7 @@ async def serve_daemon(loaded: Loaded, read: Callable[[], Loaded]) -> None:
                 hub.reads.use(store)
             directory = None if store is None else store.directory
             front = Front(hub, config, tcp, revival, movable=movable, directory=directory)
-            daemon = _Daemon(hub, front, loaded, read, store)
+            daemon = _Daemon(hub, front, loaded, read, store, shown=shown)
             own = [lock_path()]
             own += [path for path, it in ((socket_path(), given), (control_path(), given_control)) if it is None]
             await daemon.run(signals, lines, control, own)
@@ -147,8 +159,11 @@ class _Daemon:
         loaded: Loaded,
         read: Callable[[], Loaded],
         store: "RedisStore | None",
+        *,
+        shown: bool,
     ) -> None:
         self._hub = hub
+        self._shown = shown
         self._front = front
         self._store = store
         self._reloader = Reloader(
@@ -187,7 +202,7 @@ class _Daemon:
                 await nursery.start(self._lines.serve, lines)
                 controls = _Controls(self._hub, self._front, self._watch, self._reloader)
                 await nursery.start(serve_control, control, controls)
-                announce(*self._front.address, self._hub.config)
+                self._announce()
                 systemd.notify("READY=1", f"STATUS={self._summary()}")
                 await self._reload_until_asked()
                 drain_s = self._hub.config.drain_s
@@ -221,7 +236,11 @@ class _Daemon:
         self._hub.apply(config)
         await self._front.apply(config, tcp)
         if tcp is not None:
-            announce(*self._front.address, config)
+            self._announce()
+
+    def _announce(self) -> None:
+        """Say where it listens now."""
+        announce(self._front, self._hub.config, shown=self._shown)
 
     @asynccontextmanager
     async def _reloading(self) -> AsyncIterator[None]:
@@ -290,7 +309,7 @@ class _Controls:
     """What the control socket may ask of this daemon."""
 
     def __init__(self, hub: Hub, front: Front, watch: Watch, reloader: Reloader) -> None:
-        self._operator = Operator(hub)
+        self._operator = Operator(hub, reloader.left_out)
         self._front = front
         self._watch = watch
         self._reloader = reloader
@@ -305,6 +324,8 @@ class _Controls:
 
     async def status(self) -> dict[str, object]:
         more: dict[str, object] = {
+            "listen": {"url": self._front.url, "socket": str(socket_path())},
+            "warnings": [*self._displaced(), *self._operator.warnings()],
             "config": self._reloader.status(),
             "loop": self._watch.facts(),
             "faults": self._faults.count,
@@ -313,6 +334,12 @@ class _Controls:
             more["replica"] = self._front.replicas.facts()
         return {**await self._operator.status(), **more}
 
+    def _displaced(self) -> Iterator[str]:
+        if wanted := self._front.displaced:
+            text = f"{wanted} was taken when the hub started, so it listens on {self._front.url}: hosts that have the"
+            text += " usual URL do not reach it. Stop what uses that port and run `hubd stop`, or name another port"
+            yield f"{text} with `listen` in hubd.toml"
+
     async def reload(self) -> dict[str, object]:
         return (await self._reloader.reload()).to_dict()
 
@@ -320,17 +347,27 @@ class _Controls:
         os.kill(os.getpid(), signal.SIGTERM)
 
 
-def announce(host: str, port: int, config: HubConfig) -> None:
-    """Say on standard output where the hub listens, with entries to paste into a host."""
-    shown = f"[{host}]" if ":" in host else host
-    url = f"http://{shown}:{port}/mcp"
+def announce(front: Front, config: HubConfig, *, shown: bool) -> None:
+    """Log where the hub listens; if that is to be `shown`, say it on standard output, too."""
+    ways = ways_in(config, *front.address)
+    if shown:
+        with suppress(OSError, AttributeError):  # nobody reads it: the log says so too
+            print("\n".join(_entries(config, front.url, ways)), flush=True)  # noqa: T201
+    log.info("listening on %s and %s", front.url, socket_path())
+    if ways.proxied:
+        log.info("reached through the proxy by %s", ", ".join(ways.proxied))
+    if config.auth == "none":
+        log.warning(OPEN_DOOR)
+
+
+def _entries(config: HubConfig, url: str, ways: WaysIn) -> list[str]:
+    """Where the hub listens, with entries to paste into a host."""
     lines = [
         f"hubd listens on {url} and {socket_path()}",
         "",
         "A host that starts commands (stdio):",
         json.dumps({"mcpServers": {"hub": {"command": _own_command(), "args": ["connect"]}}}, indent=2),
     ]
-    ways = ways_in(config, host, port)
     if config.behind_tls_proxy:
         lines += _entry_by_url(config, "beyond the proxy", ways.proxied or ("https://NAME/mcp",))
         if not ways.proxied:
@@ -338,13 +375,7 @@ def announce(host: str, port: int, config: HubConfig) -> None:
     if ways.here or not config.behind_tls_proxy:
         whose = "of this machine" if config.behind_tls_proxy else ""
         lines += _entry_by_url(config, whose, (ways.here or url,))
-    with suppress(OSError, AttributeError):  # nobody reads it: the log says so too
-        print("\n".join(lines), flush=True)  # noqa: T201
-    log.info("listening on %s and %s", url, socket_path())
-    if ways.proxied:
-        log.info("reached through the proxy by %s", ", ".join(ways.proxied))
-    if config.auth == "none":
-        log.warning(OPEN_DOOR)
+    return lines
 
 
 def _entry_by_url(config: HubConfig, whose: str, urls: Sequence[str]) -> list[str]:

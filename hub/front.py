@@ -81,6 +81,18 @@ class Front:
         return self._site.host, self._site.port
 
     @property
+    def url(self) -> str:
+        """The endpoint for all upstreams, as programs of this machine reach it."""
+        host, port = self.address
+        return f"http://[{host}]:{port}/mcp" if ":" in host else f"http://{host}:{port}/mcp"
+
+    @property
+    def displaced(self) -> str | None:
+        """Where it should listen and does not, since somebody else did at its start (`listen`); None: it is there."""
+        wanted = split_listen(self._listen)[1]
+        return self._listen if self._movable and wanted not in (0, self._site.port) else None
+
+    @property
     def replicas(self) -> Replicas | None:
         """This hub among others; None: it is alone."""
         return None if self._switch is None else self._switch.replicas

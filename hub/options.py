@@ -20,15 +20,19 @@ class ServeOptions(Struct, frozen=True, kw_only=True):
     listen: str | None = None
     auth: str | None = None
     stdio: bool = False
+    detached: bool = False
+    """`hubd connect` started it: nobody reads its output, and its standard input takes its exit code."""
 
 
 def configuration(options: ServeOptions) -> Loaded:
     """The configuration to serve: that of the files, else the demo's; the command line wins over both. Blocks.
 
+    Upstreams with references to what is not there are left out (`Loaded.lacking`).
+
     Raises:
         ConfigError: the file cannot be used.
     """
-    loaded = load_all(options.config, os.environ)
+    loaded = load_all(options.config, os.environ, partly=True)
     config = loaded.config if loaded.sources else demo_config()
     changes = {"listen": options.listen, "auth": options.auth}
     config = structs.replace(config, **{name: value for name, value in changes.items() if value is not None})

@@ -270,7 +270,10 @@ class Pump:
                 self._ignore(attempt.child.fileno())
             try:
                 hub = attempt.step()
-            except (Unavailable, OSError) as error:
+            except Unavailable as error:
+                self._end(error.code, str(error))
+                return
+            except OSError as error:
                 self._end(EX_UNAVAILABLE, str(error))
                 return
             self._seek_at = monotonic() + attempt.pause_s

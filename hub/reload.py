@@ -5,6 +5,9 @@
 One reload at a time; what asks during one leads to another one after it, so the last contents always win (F-C-08). A
 configuration that cannot be used changes nothing, is said once, and shown in `hubd status` until there is one that can
 (F-C-02). Files that are gone say nothing: they never mean that there is to be nothing (F-C-03).
+
+There is nothing before the start: an upstream is left out then whose references lead to what is not there, so that the
+others run. It comes as soon as they lead somewhere, and until then it is no reason to refuse anything.
 """
 
 import logging
@@ -20,6 +23,7 @@ from msgspec import Struct
 
 from config.diff import Difference, difference
 from config.errors import ConfigError
+from config.gather import OWN_VARIABLES
 from config.layers import Loaded
 from config.watch import Watcher
 from hub.link.flag import Flag
@@ -124,7 +128,7 @@ class Reloader:
             self._watcher.aim(self._loaded.files, self._loaded.directories)
             nursery.start_soon(self._watcher.run)
             while True:
-                with trio.move_on_after(RETRY_S if self.problem else inf):
+                with trio.move_on_after(RETRY_S if self.problem or self._loaded.lacking else inf):
                     await self._wanted.take()
                 waiting, self._waiting = self._waiting, []
                 outcome = await self._reload()
@@ -141,6 +145,16 @@ class Reloader:
             "pending": list(self._pending()),
             "warnings": [str(warning) for warning in self._loaded.warnings],
         }
+
+    def left_out(self) -> dict[str, str]:
+        """The upstreams that the files name and the hub does without, and why."""
+        remarks = self._loaded.lacking
+        own = self._loaded.files[0].with_name(OWN_VARIABLES) if self._loaded.files else OWN_VARIABLES
+        then = f"Once it is there, in {own} for instance, the upstream is started within seconds."
+        reasons: dict[str, list[str]] = {}
+        for remark in remarks:
+            reasons.setdefault(remark.lacking, []).append(str(remark))
+        return {name: f"{'; '.join(texts)}. {then}" for name, texts in reasons.items()}
 
     # --- one reload ---------------------------------------------------------------------------------------------------
 
@@ -169,8 +183,12 @@ class Reloader:
 
     def _read_all(self) -> Loaded:
         loaded = self._read()
+        before = {remark.lacking for remark in self._loaded.lacking}
+        if lacking := [remark for remark in loaded.lacking if remark.lacking not in before]:
+            raise loaded.error(lacking)
         if gone := self._gone(loaded):
-            text = f"{gone}: is gone; what it said still holds. Put it back, or restart the hub to do without it"
+            text = f"{gone}: is gone; what it said still holds. Put it back; or, to do without it, run `hubd stop`, and"
+            text += " the next host or `hubd serve` starts the hub anew"
             raise ConfigError(text)
         return loaded
 

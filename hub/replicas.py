@@ -31,6 +31,8 @@ RETRY_S: Final = 0.5
 """How often to try to register while that fails."""
 START_S: Final = 3.0
 """How long after the start of a hub the directory is waited for, if a request depends on it."""
+ROUNDS: Final = 2
+"""How often a hub looks until it has seen all that are there: one that starts at the same time may come after it."""
 YOUNG_S: Final = 8.0
 TEND_S: Final = 60.0
 """How often what else was said is looked after: a full store may drop it."""
@@ -88,6 +90,8 @@ class Replicas:
         self._wait_until: float | None = None
         self._leaving = False
         self._reached = False
+        self._rounds = 0
+        """How often it has seen who is there, up to `ROUNDS`."""
 
     def __repr__(self) -> str:
         state = "leaving" if self._leaving else "registered" if self._reached else "alone"
@@ -97,7 +101,12 @@ class Replicas:
         """For `hubd status`."""
         others = [{"name": peer.name, "run": peer.run, "url": peer.url} for peer in self._peers()]
         mine = {"name": self.me.name, "run": self.me.run, "url": self.me.url}
-        return {**mine, "registered": self._reached and not self._leaving, "peers": others}
+        return {
+            **mine,
+            "registered": self._reached and not self._leaving,
+            "peers": others,
+            "looking": self._rounds < ROUNDS,
+        }
 
     def _peers(self) -> list[Peer]:
         return [self._known[run][0] for run in self._roster if run != self.me.run and run in self._known]
@@ -151,6 +160,7 @@ class Replicas:
                 if await self._sign_roster():
                     break
             self._reached = True
+            self._rounds = min(self._rounds + 1, ROUNDS)
             self._ready.set()
             if lapsed or began != self._began or now >= self._tend_at:
                 await self.tend(lapsed)

@@ -35,7 +35,7 @@ Speak MCP on standard input and output with the hub, which is started if it is n
   --project DIR    the project that the host works on, if it is not the working directory
 
 exit codes: 0 the host has finished, 2 wrong usage, 69 the hub cannot be reached or refuses this host,
-75 the hub goes away again and again, 78 bad configuration, 130 interrupted
+75 the hub goes away again and again, 78 the configuration cannot be used, 130 interrupted
 """
 
 

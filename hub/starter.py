@@ -13,7 +13,8 @@ from time import monotonic  # noqa: TID251 - nothing here runs under trio
 
 from config import places
 
-DAEMON = (sys.executable, "-I", "-m", "hub", "serve")
+DAEMON = (sys.executable, "-I", "-m", "hub", "serve", "--detached")
+EX_UNAVAILABLE, EX_CONFIG = 69, 78
 START_LIMIT_S = 15.0
 """From the first look until a daemon that does not listen is given up, if none is alive."""
 ALIVE_LIMIT_S = 45.0
@@ -24,7 +25,11 @@ LOG_BYTES = 4 << 20
 
 
 class Unavailable(Exception):
-    """There is no hub to talk to. The text says why, and what to do."""
+    """There is no hub to talk to. The text says why, and what to do; `code` is what to exit with."""
+
+    def __init__(self, text: str, code: int = EX_UNAVAILABLE) -> None:
+        super().__init__(text)
+        self.code = code
 
 
 class Attempt:
@@ -45,7 +50,7 @@ class Attempt:
         self._mine = False
         self._began_at = monotonic()
         self.child: _socket.socket | None = None
-        """Ends with the daemon we have started."""
+        """Ends with the daemon we have started, and then says its exit code."""
         self.pause_s = FIRST_PAUSE_S
 
     def step(self) -> _socket.socket | None:
@@ -64,10 +69,12 @@ class Attempt:
                 return hub
         alive = is_alive(self._life)
         if self.child is not None and _has_ended(self.child):
+            code = _exit_code(self.child)
             self.child.close()
             self.child = None
             if not alive:  # else someone else's daemon was first
-                raise Unavailable(f"the hub did not start: {_last_words()}")
+                text = f"the hub did not start: {_last_words()}"
+                raise Unavailable(text, EX_CONFIG if code == EX_CONFIG else EX_UNAVAILABLE)
         elif self._mine and self.child is None and not alive:
             self.child = _spawn()
         limit_s = ALIVE_LIMIT_S if alive else START_LIMIT_S
@@ -147,6 +154,15 @@ def _has_ended(child: _socket.socket) -> bool:
     poll = select.poll()
     poll.register(child.fileno(), select.POLLIN)
     return bool(poll.poll(0))
+
+
+def _exit_code(child: _socket.socket) -> int:
+    """Of a daemon that has ended; -1: it has not said."""
+    try:
+        said = child.recv(16)
+    except OSError:
+        return -1
+    return int(said) if said.isdigit() else -1
 
 
 def _spawn() -> _socket.socket:

@@ -48,6 +48,7 @@ def _add_serve(commands: Any) -> None:
     serve.add_argument("--listen", metavar="HOST:PORT", help=text)
     text = "whether HTTP needs the bearer token, whatever the configuration says (token)"
     serve.add_argument("--auth", choices=("token", "none"), help=text)
+    serve.add_argument("--detached", action="store_true", help=argparse.SUPPRESS)  # as `hubd connect` starts it
     serve.add_argument("--stdio", action="store_true", help="be one stdio server for the program that started this")
 
 
@@ -82,7 +83,8 @@ def _serve(options: argparse.Namespace) -> int:
     from hub.daemon import run_serve
     from hub.options import ServeOptions
 
-    return run_serve(ServeOptions(config=options.config, listen=options.listen, auth=options.auth, stdio=options.stdio))
+    named = ("config", "listen", "auth", "stdio", "detached")
+    return run_serve(ServeOptions(**{name: getattr(options, name) for name in named}))
 
 
 def _connect(options: argparse.Namespace) -> int:

@@ -1,7 +1,7 @@
 """`hubd status` as text. Pure."""
 
 from collections.abc import Mapping, Sequence
-from textwrap import wrap
+from textwrap import TextWrapper
 from typing import Any, Final
 
 from hub.show.cache import brief
@@ -12,11 +12,14 @@ from hub.wire.printable import printable
 def status(data: Mapping[str, Any]) -> str:
     """`hubd status`: what is wrong with the configuration, then upstreams, attached hosts, projects, warnings."""
     upstreams, hosts, config = data.get("upstreams") or [], data.get("hosts") or [], data.get("config") or {}
-    lines = [f"hubd {data.get('version', '?')}, up {duration(data.get('uptime_s') or 0)}", ""]
+    lines = [f"hubd {data.get('version', '?')}, up {duration(data.get('uptime_s') or 0)}"]
+    if listen := data.get("listen"):
+        lines.append(f"listens on {printable(str(listen.get('url')))} and {printable(str(listen.get('socket')))}")
+    lines.append("")
     lines += _configuration(config)
     lines += _upstreams(upstreams) if upstreams else ["no upstreams"]
     lines.append("")
-    host_heads = ("HOST", "TRANSPORT", "VERSION", "ENDPOINT", "ATTACHED", "IDLE", "CALLS", "ASKED")
+    host_heads = ("HOST", "TRANSPORT", "VERSION", "ENDPOINT", "ATTACHED", "IDLE", "RUNNING", "ASKED")
     lines += table(host_heads, [_host(host) for host in hosts]) if hosts else ["no hosts attached"]
     if projects := data.get("projects"):
         rows = [(project.get("root"), project.get("endpoint"), project.get("hosts")) for project in projects]
@@ -42,7 +45,8 @@ def _in_common(data: Mapping[str, Any]) -> list[str]:
 def _replica(replica: Mapping[str, Any], store: Mapping[str, Any]) -> str:
     peers = [str(peer.get("name") or peer.get("run")) for peer in replica.get("peers") or ()]
     url = f" at {replica['url']}" if replica.get("url") else ", which others cannot reach"
-    others = f"with {', '.join(sorted(peers))}" if peers else "no other hub is there"
+    alone = "looking for other hubs" if replica.get("looking") else "no other hub is there"
+    others = f"with {', '.join(sorted(peers))}" if peers else alone
     if replica.get("name") in peers:
         others += "; TWO HUBS HAVE THIS NAME (see `hubd doctor`)"
     if replica.get("registered") is False:
@@ -67,6 +71,10 @@ SAID_LINES: Final = 4
 """Of the last words of a process."""
 NOTE_CHARS: Final = 100
 """How wide the lines below an upstream may be."""
+_WRAPPER: Final = TextWrapper(
+    NOTE_CHARS, initial_indent="    ", subsequent_indent="      ", break_long_words=False, break_on_hyphens=False
+)
+"""Paths stay in one piece."""
 
 
 def _upstreams(upstreams: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -76,7 +84,7 @@ def _upstreams(upstreams: Sequence[Mapping[str, Any]]) -> list[str]:
     for row, upstream in zip(rows, upstreams, strict=True):
         lines.append(row)
         for note in _notes(upstream):
-            lines += wrap(printable(note), NOTE_CHARS, initial_indent="    ", subsequent_indent="      ")
+            lines += _WRAPPER.wrap(printable(note))
     return lines
 
 

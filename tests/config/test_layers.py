@@ -408,3 +408,51 @@ def test_the_user_s_word_counts_before_what_was_imported(tmp_path_factory, user,
     for name, upstream in upstreams.items():
         assert upstream.command == ("user" if kinds[name][0] == "define" else "imported")
         assert upstream.prefix == f"{name}-{'user' if kinds[name][0] in ('define', 'add') else 'imported'}"
+
+
+# --- references to what is not there ----------------------------------------------------------------------------------
+
+LACKING = "[upstreams.a]\ncommand = 'sh'\n[upstreams.b]\nurl = '${NOT_SET}'\nheaders = { X = '${file:none}' }\n"
+
+
+@pytest.mark.covers("F-C-11")
+def test_who_lacks_something_can_be_left_out(tmp_path, write):
+    write("hubd.toml", LACKING)
+    with pytest.raises(ConfigError) as caught:
+        read(tmp_path)
+    assert [(each.lacking, each.line, each.keys[2:]) for each in caught.value.remarks] == [
+        ("b", 4, ("url",)),
+        ("b", 5, ("headers", "X")),
+    ]
+    found = load_all(tmp_path / "hubd.toml", {}, partly=True)
+    assert list(found.config.upstreams) == ["a"]
+    assert found.lacking == caught.value.remarks
+    assert tmp_path / "none" in found.files
+    write("none", "x")
+    found = load_all(tmp_path / "hubd.toml", {"NOT_SET": "https://example.com/mcp"}, partly=True)
+    assert (list(found.config.upstreams), found.lacking) == (["a", "b"], ())
+
+
+@pytest.mark.covers("F-C-11")
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        ("era = 'x'\n", "era: must be one of"),
+        ("aliases = ['${']\n[upstreams.c]\ncommand = '${'\n", "has no `}`"),
+        ("[cache]\nurl = '${NOT_SET}'\n", "cache.url: the variable NOT_SET"),
+        ("[replica]\nname = '${NOT_SET}'\n", "replica.name: the variable NOT_SET"),
+    ],
+)
+def test_what_no_variable_mends_is_refused_as_ever(tmp_path, write, more, says):
+    write("hubd.toml", LACKING + more)
+    with pytest.raises(ConfigError) as caught:
+        load_all(tmp_path / "hubd.toml", {}, partly=True)
+    assert says in str([str(each) for each in caught.value.remarks if not each.lacking])
+
+
+def test_what_is_imported_and_added_to_is_left_out_as_a_whole(tmp_path, write):
+    write("hubd.toml", "[upstreams.a]\nenv = { T = '${NOT_SET}' }\n")
+    write("imported/host.json", '{"mcpServers": {"a": {"command": "sh"}, "b": {"command": "sh"}}}')
+    found = load_all(tmp_path / "hubd.toml", {}, partly=True)
+    assert list(found.config.upstreams) == ["b"]
+    assert [(each.file.name, each.lacking) for each in found.lacking] == [("hubd.toml", "a")]

@@ -42,7 +42,10 @@ def test_the_demo_from_start_to_stop(tmp_path):
         assert "42" in json.loads(done.stdout)["content"][0]["text"]
         done = hubd(hub, "call", "demo__nothing")
         assert done.returncode == 1
-        assert "demo__nothing" in done.stderr
+        assert done.stderr == "hubd: there is no tool demo__nothing; `hubd tools` lists all\n"
+        done = hubd(hub, "call", "demo__ad", "--raw")
+        meant = "there is no tool demo__ad; did you mean demo__add? `hubd tools` lists all"
+        assert json.loads(done.stdout)["error"]["message"] == meant
 
         for wrong in ({}, {"token": "x"}, {"token": ""}, {"token": hub.token + "x"}, {"query": f"?token={hub.token}"}):
             assert Post(hub, "demo__add", {"a": 2, "b": 40}, **wrong).answer()[0] == 401
@@ -321,6 +324,11 @@ def test_a_taken_port_that_nobody_chose_is_no_reason_not_to_start(tmp_path):
             url = process.wait_for(r"hubd listens on (\S+)")[1]
             assert DEFAULT_LISTEN not in url
             assert DEFAULT_LISTEN in process.tail()
+            shown = subprocess.run([HUBD, "status"], env=env, capture_output=True, text=True, timeout=30, check=False)
+            socket_path = Path(env["XDG_RUNTIME_DIR"], "hubd", "hubd.sock")
+            assert shown.stdout.split("\n")[1] == f"listens on {url} and {socket_path}"
+            warning = f"warning: {DEFAULT_LISTEN} was taken when the hub started, so it listens on {url}"
+            assert warning in shown.stdout
 
 
 def test_a_hub_starts_though_nobody_reads_what_it_says(tmp_path):

@@ -58,6 +58,16 @@ async def test_the_command_line_lists_and_calls_tools(autojump_clock):
         assert json.loads(result["content"][0]["text"])["arguments"] == {"a": 1}
         failure = json.loads(bytes(await house.operator.call("nothing", Raw(b"{}"))))
         assert failure["error"]["code"] == -32602
+        failure = json.loads(bytes(await house.operator.call("fles__echo", Raw(b"{}"))))
+        assert "did you mean files__echo?" in failure["error"]["message"]
+
+
+async def test_the_command_line_is_told_why_a_tool_is_not_there(autojump_clock):
+    fakes = {"gone": FakeUpstream(), "off": FakeUpstream()}
+    fakes["gone"].refuses = True
+    async with a_house(fakes, upstreams={"off": {"disabled": True}}) as house:
+        for name, why in (("gone__echo", "since gone is reconnecting: "), ("off__echo", "run `hubd enable off`")):
+            assert why in bytes(await house.operator.call(name, Raw(b"{}"))).decode()
 
 
 async def test_what_was_learned_is_kept(autojump_clock, tmp_path):

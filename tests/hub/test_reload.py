@@ -5,6 +5,7 @@ import json
 import os
 import signal
 import socket
+import subprocess
 import threading
 
 import psutil
@@ -369,3 +370,69 @@ def test_the_log_goes_on_in_a_new_file(tmp_path):
         assert process.stop() == 0
         assert "added b" in log.read_text()
         assert "added b" not in (state / "hubd.log.1").read_text()
+
+
+# --- what is not there at the start -----------------------------------------------------------------------------------
+
+
+def states(hub):
+    return {each["name"]: each["state"] for each in status(hub)["upstreams"]}
+
+
+LACKING = "env = { TOKEN = '${NOT_SET_ANYWHERE}' }\n"
+
+
+@pytest.mark.covers("F-C-02", "F-C-11", "I-2")
+def test_an_upstream_whose_variable_is_missing_at_the_start_is_left_out_until_it_is_there(tmp_path):
+    text = upstream("a", ECHO) + upstream("b", ECHO) + LACKING
+    own = tmp_path / "hubd.env"
+    with running_hub(tmp_path, text) as hub, Attached(hub) as host:
+        assert host.names() == ["a__echo"]
+        assert states(hub)["b"] == "unresolved"
+        shown = " ".join(hubd(hub, "status").stdout.split())
+        assert f"{hub.config}, line 9: upstreams.b.env.TOKEN: the variable NOT_SET_ANYWHERE is not set" in shown
+        assert f"in {own} for instance, the upstream is started within seconds" in shown
+        assert "NOT_SET_ANYWHERE is not set" in hubd(hub, "call", "b__echo").stderr
+        assert "NOT_SET_ANYWHERE is not set" in hubd(hub, "restart", "b").stderr
+        before = pids(hub)["a"]
+        own.write_text("NOT_SET_ANYWHERE=1\n")
+        host.hear_lists()
+        assert host.names() == ["a__echo", "b__echo"]
+        assert pids(hub)["a"] == before
+        assert reload(hub)["problem"] is None
+        own.write_text("OTHER=1\n")  # now there is something to keep
+        assert "NOT_SET_ANYWHERE" in reload(hub)["problem"]
+        assert is_fine(host.call("b__echo"))
+
+
+@pytest.mark.covers("F-C-02")
+def test_what_is_left_out_since_the_start_keeps_nothing_else_from_being_changed(tmp_path):
+    text = upstream("b", ECHO) + LACKING
+    with running_hub(tmp_path, text) as hub:
+        hub.config.write_text(text + upstream("a", ECHO))
+        assert reload(hub)["added"] == ["a"]
+        assert states(hub)["b"] == "unresolved"
+        hub.config.write_text(text + upstream("a", ECHO) + LACKING)
+        assert "upstreams.a.env.TOKEN" in reload(hub)["problem"]
+        hub.config.write_text(upstream("a", ECHO))
+        assert reload(hub)["problem"] is None
+        assert list(states(hub)) == ["a"]
+
+
+@pytest.mark.covers("F-C-01", "F-H-23")
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("token = '${NOT_SET_ANYWHERE}'\n", "token: the variable NOT_SET_ANYWHERE is not set"),
+        ("[upstreams.a]\ncommand = 'sh'\nargs = ['${']\n", "write `$${` for a plain `${`"),
+        ("[upstreams.a]\ncommand = 'sh'\nargs = ['${NOT_SET_ANYWHERE}']\nera = 'x'\n", "1 more problem"),
+    ],
+)
+def test_a_host_is_told_which_configuration_the_hub_refuses_to_start_with(tmp_path, text, says):
+    env = own_directories(tmp_path)
+    (config := tmp_path / "xdg_config_home" / "hubd" / "hubd.toml").parent.mkdir(mode=0o700)
+    config.write_text(text)
+    done = subprocess.run([HUBD, "connect"], env=env, capture_output=True, text=True, timeout=60, stdin=subprocess.PIPE)
+    assert done.returncode == 78
+    assert f"hubd connect: the hub did not start: hubd: {config}, line" in done.stderr
+    assert says in done.stderr

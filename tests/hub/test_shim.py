@@ -263,7 +263,7 @@ def test_a_project_is_told_in_full(place):
 
 
 def test_the_daemon_is_isolated():
-    assert " ".join(starter.DAEMON) == f"{sys.executable} -I -m hub serve"
+    assert " ".join(starter.DAEMON) == f"{sys.executable} -I -m hub serve --detached"
 
 
 def test_it_imports_nothing_heavy():

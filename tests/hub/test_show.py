@@ -164,8 +164,8 @@ def test_status():
         "    degraded: too many tools\n"
         "    restarted 5 times\n"
         "\n"
-        "HOST                  TRANSPORT  VERSION     ENDPOINT  ATTACHED  IDLE  CALLS  ASKED\n"
-        "Claude (claude-code)  unix       2025-06-18  /mcp      2 h       0 s       3      1\n"
+        "HOST                  TRANSPORT  VERSION     ENDPOINT  ATTACHED  IDLE  RUNNING  ASKED\n"
+        "Claude (claude-code)  unix       2025-06-18  /mcp      2 h       0 s         3      1\n"
         "\n"
         "warning: two tools share a name"
     )
