@@ -18,6 +18,7 @@ from msgspec import Struct
 
 from config import places
 from config.files import locked, read_file, remove_file, replace_file
+from config.hosts.directories import carried
 from config.paths import backup_dir, state_dir
 
 MARK: Final = "hubd service install"
@@ -125,10 +126,10 @@ def template(name: str) -> str:
 
 def _filled(name: str, command: str, environ: Mapping[str, str]) -> str:
     """A unit of this user, with what the shell knows and a service would not."""
-    passed = {key: environ[key] for key in PASSED if environ.get(key, "").startswith("/")}
+    passed = carried(environ, Path.home())
     text = template(name).replace("@HUBD@", _word(command))
     if "HUBD_RUNTIME_DIR" in passed:
-        text = text.replace("%t/hubd", _specified(passed["HUBD_RUNTIME_DIR"].rstrip("/")))
+        text = text.replace("%t/hubd", _specified(passed["HUBD_RUNTIME_DIR"]))
     if "XDG_CONFIG_HOME" in passed:
         text = text.replace("%E/hubd", _specified(places.config_dir()))
     if "PATH" in environ:  # servers are found where this shell finds them

@@ -15,14 +15,15 @@ from config.errors import ConfigError, EditError
 from config.files import read_file, replace_file
 from config.gather import IMPORTED
 from config.hosts.entry import KEY
-from config.hosts.facts import Host, Machine, Place, every_user_file
+from config.hosts.facts import Host, Machine, Place, all_hosts, every_user_file, is_found
 from config.hosts.importing import Import, block, identities_in
 from config.hosts.installed import Records, is_ours, own_program, text_at
 from config.hosts.originals import Original, taken_out, taken_out_by_program
-from config.hosts.survey import Identity, Server, identities
+from config.hosts.survey import Identity, Server, identities, survey
 from config.imported import blocks_of, imported_text, removed_in
 from config.layers import load_all
 from config.paths import backup_dir, config_file
+from config.projects import PROJECT_FILES
 from config.schema import HubConfig
 from config.source import Problem
 from config.text import serverfile
@@ -207,6 +208,21 @@ def has_hub(place: Place, machine: Machine, records: Records) -> bool:
             if entry is not None and is_ours(entry, records.get(each.path)):
                 return True
     return False
+
+
+def started_anyway(root: Path, machine: Machine) -> tuple[list[str], list[str]]:
+    """Of a project whose `.mcp.json` the hub may use, too: the hosts here that start its servers themselves, by title;
+    and these servers. Both are empty if there is nothing of the kind.
+    """
+    titles, keys = [], []
+    for host in all_hosts().values():
+        place = Place(host, root / PROJECT_FILES[-1], host.title, root)
+        if place.path.name in host.project and is_found(host, machine):
+            with suppress(Refused, EditError):
+                servers, _ = survey(place, text_at(place.path), machine.environ, machine.home)
+                titles.append(host.title)
+                keys = [server.key for server in servers]
+    return (titles, keys) if keys else ([], [])
 
 
 # --- and writing it ---------------------------------------------------------------------------------------------------

@@ -224,6 +224,7 @@ def _trust(options: argparse.Namespace) -> int:
     for line in (*lines((), starts), ""):
         told.say(line)
     _say(project.warnings, told)
+    _say_who_else_starts(root, told)
     if not options.yes and not told.is_attended():
         raise UsageError("nobody can be asked here: look at what it starts, and say --yes")
     if not options.yes and not agreed(f"Allow this for hosts that work in {root}?", default=False):
@@ -232,6 +233,18 @@ def _trust(options: argparse.Namespace) -> int:
     told.set(did="allowed")
     told.say(f"allowed; a change of {' or '.join(path.name for path in project.files[:2])} needs to be allowed anew")
     return EX_OK
+
+
+def _say_who_else_starts(root: Path, told: Told) -> None:
+    from config.hosts.facts import Machine
+    from config.hosts.takeover import started_anyway
+
+    titles, _ = started_anyway(root, Machine.this())
+    if titles:
+        told.note(
+            f"{' and '.join(titles)} start{'s' * (len(titles) == 1)} what .mcp.json names by themselves, "
+            "so it runs twice there: .hubd.toml is for hubd alone"
+        )
 
 
 def _starts(sources: Any) -> "list[Shown]":

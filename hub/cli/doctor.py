@@ -1,9 +1,12 @@
 """`hubd doctor`: what is wrong on this machine, why that matters, and what to do."""
 
 import argparse
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from hub.cli.base import EX_FAILED, EX_OK, add, add_config, as_json, client
+from hub.cli.base import EX_FAILED, EX_OK, add, add_config, as_json
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def add_commands(commands: Any) -> None:
@@ -30,7 +33,10 @@ def _doctor(options: argparse.Namespace) -> int:
         status=_status(),
         records=Path(places.state_dir(), "installed.json"),
         token=Path(places.state_dir(), "token"),
+        trust=Path(places.state_dir(), "trust.json"),
+        directory=Path.cwd(),
         config=options.config,
+        ask=_asked,
     )
     found = findings(examined)
     if options.json:
@@ -46,16 +52,26 @@ def _doctor(options: argparse.Namespace) -> int:
     return EX_FAILED if any(finding.level != "note" for finding in found) else EX_OK
 
 
-def _status() -> dict[str, Any] | None:
-    """What the running hub says; None: there is none, and none is started for this."""
-    from config import places
-    from hub.control_client import ControlFailed, HubNotRunning
-    from hub.starter import is_alive
+def _asked(path: "Path") -> dict[str, Any] | None:
+    """What the hub behind a control socket says; None: nothing."""
+    from hub.control_client import ControlClient, ControlFailed, HubNotRunning
 
     try:
-        if not is_alive(f"{places.runtime_dir()}/hubd.lock"):
-            return None
-        with client() as hub:
+        with ControlClient(path) as hub:
             return hub.status()
     except (OSError, HubNotRunning, ControlFailed):
+        return None
+
+
+def _status() -> dict[str, Any] | None:
+    """What the running hub says; None: there is none, and none is started for this."""
+    from pathlib import Path
+
+    from config import places
+    from hub.starter import is_alive
+
+    directory = places.runtime_dir()
+    try:
+        return _asked(Path(directory, "control.sock")) if is_alive(f"{directory}/hubd.lock") else None
+    except OSError:
         return None

@@ -33,7 +33,7 @@ def add_commands(commands: Any) -> None:
     text = "write the service's files and enable it, from the next login on"
     install = add(actions, "install", _install, text, json=_MEMBERS)
     install.add_argument("--now", action="store_true", help="start it as well; a hub that runs is replaced")
-    install.add_argument("--print", action="store_true", dest="show", help="only print the files")
+    install.add_argument("--print", "--dry-run", action="store_true", dest="show", help="only print the files")
     uninstall = add(actions, "uninstall", _uninstall, "stop the service and remove its files", json=_MEMBERS)
     status = add(actions, "status", _status, "whether the service is installed and runs", json=True)
     for each in (install, uninstall, status):

@@ -26,11 +26,24 @@ def daemon(examined: Examined) -> Iterator[Finding]:
     if pending := config.get("pending"):
         what = f"the hub that runs does not use yet: {', '.join(pending)}"
         yield Finding("daemon", "warning", what, "such settings count from its start on", "run `hubd stop`")
-    for upstream in status.get("upstreams") or ():
-        if upstream.get("state") == "failed":
-            what = f"{upstream.get('name')}: it has failed"
-            why = str(upstream.get("last_error") or "nobody knows why").partition("\n")[0]
-            yield Finding("upstream", "problem", what, why, f"see `hubd logs {upstream.get('name')}`")
+
+
+def upstreams(examined: Examined) -> Iterator[Finding]:
+    """The servers that the hub that runs has given up, with what it knows of why."""
+    for upstream in (examined.status or {}).get("upstreams") or ():
+        name, error = str(upstream.get("name")), str(upstream.get("last_error") or "")
+        reason, *said = [line.strip() for line in error.splitlines() if line.strip()] or ["the hub does not know why"]
+        again = f"then run `hubd restart {name}`"
+        if upstream.get("state") == "unauthorized":
+            fix = (
+                f'write headers = {{ Authorization = "Bearer ${{VAR}}" }} below [upstreams.{name}]; or if one has to '
+                f"sign in there, which hubd cannot do yet, run it by `npx -y mcp-remote URL`; {again}"
+            )
+            yield Finding("upstream", "problem", f"{name}: it does not let the hub in", reason, fix, name)
+        elif upstream.get("state") == "failed":
+            why = "; ".join((reason, *(f'it said "{line}"' for line in said[-1:])))
+            fix = f"see `hubd logs {name}`, put that right, {again}"
+            yield Finding("upstream", "problem", f"{name}: it has failed", why, fix, name)
 
 
 def other_daemons(examined: Examined) -> Iterator[Finding]:
@@ -40,9 +53,16 @@ def other_daemons(examined: Examined) -> Iterator[Finding]:
     ours = places.runtime_dir()
     for pid, directory in _daemons():
         if directory != ours:
-            what = f"another hub runs (process {pid}) with its sockets in {directory}, and not in {ours}"
-            why = "HUBD_RUNTIME_DIR or XDG_RUNTIME_DIR differ, so hosts reach different hubs and servers run twice"
-            yield Finding("daemon", "warning", what, why, f"use one value everywhere, and run `kill {pid}`")
+            what = f"another hub of yours runs (process {pid}), with its sockets in {directory} and not in {ours}"
+            known = examined.ask(Path(directory, "control.sock"))
+            if known is not None:
+                files = (known.get("config") or {}).get("files") or ["no configuration"]
+                count = len(known.get("hosts") or ())
+                what += f": version {known.get('version')} with {files[0]}, {count} host{'s' * (count != 1)} attached"
+            why = "HUBD_RUNTIME_DIR or XDG_RUNTIME_DIR differ, so hosts may reach different hubs, and servers run twice"
+            fix = f"none, if it is meant to be apart (`HUBD_RUNTIME_DIR={directory} hubd status` shows it); else run "
+            fix += "`hubd install` for its hosts in the shell whose hub is meant"
+            yield Finding("daemon", "note", what, why, fix)
 
 
 def _daemons() -> Iterator[tuple[int, str]]:

@@ -1,6 +1,6 @@
 """What the checks look at, and what they find."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -29,6 +29,8 @@ class Finding(Struct, frozen=True):
     what: str
     why: str
     fix: str
+    server: str = ""
+    """The upstream that it is about; "" if it is about none."""
 
 
 class HostFile(Struct, frozen=True):
@@ -55,6 +57,12 @@ class Examined(Struct, frozen=True, kw_only=True):
     files: tuple[HostFile, ...]
     token: str | None
     """The one that the hub made."""
+    trust: Path
+    """Which projects the user allowed."""
+    directory: Path
+    """Where the user is at work."""
+    ask: Callable[[Path], Mapping[str, Any] | None]
+    """What the hub says of itself whose control socket is there; None: it does not."""
 
     @property
     def config(self) -> HubConfig:
@@ -77,7 +85,10 @@ def examine(
     status: Mapping[str, Any] | None,
     records: Path,
     token: Path,
+    trust: Path,
+    directory: Path,
     config: Path | None = None,
+    ask: Callable[[Path], Mapping[str, Any] | None] = lambda path: None,
 ) -> Examined:
     """Read the configuration (`config`, or the user's own) and the files of all hosts that are here."""
     loaded, error = None, None
@@ -103,6 +114,9 @@ def examine(
         error=error,
         files=tuple(files),
         token=secret,
+        trust=trust,
+        directory=directory,
+        ask=ask,
     )
 
 

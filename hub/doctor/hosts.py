@@ -1,16 +1,22 @@
 """What is wrong with the files of hosts: where the hub is missing, and where servers run twice."""
 
 import os
+import shlex
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from urllib.parse import urlsplit
 
 from config.check import split_listen
+from config.errors import ConfigError
 from config.hosts.directories import carried
 from config.hosts.entry import KEY, command_of, url_of, variables_of
 from config.hosts.installed import is_ours
 from config.hosts.survey import identities
+from config.hosts.takeover import started_anyway
+from config.projects import find_project, load_project
 from config.schema import HubConfig
+from config.trust import Trust
 from hub.access import ways_in
 from hub.doctor.examined import GUI_PATH, Examined, Finding, HostFile
 
@@ -32,6 +38,28 @@ def double_imports(examined: Examined) -> Iterator[Finding]:
                 yield Finding("double", "warning", what, why, f"run {fix}")
 
 
+def double_projects(examined: Examined) -> Iterator[Finding]:
+    """Servers of the project one is at work in that hosts start themselves, and that the hub may start, too."""
+    root = find_project(examined.directory, examined.machine.home)
+    titles, keys = ([], []) if root is None else started_anyway(root, examined.machine)
+    if root is None or not titles:
+        return
+    with suppress(ConfigError, OSError):
+        if Trust(examined.trust).is_allowed(load_project(root, examined.machine.environ, examined.config)):
+            who = f"{_listed(titles)} start{'s' * (len(titles) == 1)}"
+            what = f"{who} {_listed(keys)} of {root}/.mcp.json, and so may the hub"
+            why = "what both start runs twice, and such a host sees each of its tools twice"
+            fix = (
+                f"move it to {root}/.hubd.toml, which is for hubd alone, or run `hubd untrust {shlex.quote(str(root))}`"
+            )
+            yield Finding("double", "warning", what, why, fix)
+
+
+def _listed(names: Sequence[str]) -> str:
+    *first, last = names
+    return f"{', '.join(first)} and {last}" if first else last
+
+
 def _having(examined: Examined) -> set[str]:
     """The hosts that have the hub."""
     return {file.place.host.id for file in examined.files if file.entry is not None}
@@ -40,6 +68,7 @@ def _having(examined: Examined) -> set[str]:
 def entries(examined: Examined) -> Iterator[Finding]:
     """Hosts that do not have the hub, or in a way that does not work."""
     having = _having(examined)
+    without: dict[str, str] = {}
     for file in examined.files:
         title, id, path = file.place.title, file.place.host.id, file.place.path
         if file.error:
@@ -47,8 +76,7 @@ def entries(examined: Examined) -> Iterator[Finding]:
             yield Finding("host", "warning", f"{title}: {path} cannot be read", why, "correct it")
         elif file.entry is None:
             if id not in having or file.place.host.editors:
-                why = "it does not reach any server of the hub"
-                yield Finding("entry", "warning", f"{title} does not have the hub", why, f"run `hubd install {id}`")
+                without[title] = id
         elif not is_ours(file.entry, file.record) and url_of(file.entry) is None:
             why = "so the host does not reach the hub by it"
             fix = f"give it another name in {path}, then run `hubd install {id}`"
@@ -57,6 +85,11 @@ def entries(examined: Examined) -> Iterator[Finding]:
             yield from _entry_by_command(file, examined)
         else:
             yield from _entry_by_url(file, examined)
+    if without:
+        one = len(without) == 1
+        what = f"{_listed(list(without))} {'does' if one else 'do'} not have the hub"
+        why = f"{'it does' if one else 'they do'} not reach any server of the hub"
+        yield Finding("entry", "warning", what, why, f"run `hubd install {' '.join(dict.fromkeys(without.values()))}`")
 
 
 def _entry_by_command(file: HostFile, examined: Examined) -> Iterator[Finding]:

@@ -70,17 +70,17 @@ def commands(examined: Examined) -> Iterator[Finding]:
         if found is None and os.path.exists(upstream.command) and "/" in upstream.command:
             is_file = os.path.isfile(upstream.command)
             fix = f"run `chmod +x {shlex.quote(upstream.command)}`" if is_file else "name the program in it"
-            yield Finding("command", "problem", f"{what} cannot be executed", "the server cannot start", fix)
+            yield Finding("command", "problem", f"{what} cannot be executed", "the server cannot start", fix, name)
         elif found is None:
             where = "" if "/" in upstream.command else f" (PATH is {own or path})"
             fix = "install it, or write the path of the program"
             if "/" not in upstream.command and len(words := upstream.command.split()) > 1:
                 fix = f'write command = "{words[0]}", and what follows as args = [...]'
-            yield Finding("command", "problem", f"{what} is not found{where}", "the server cannot start", fix)
+            yield Finding("command", "problem", f"{what} is not found{where}", "the server cannot start", fix, name)
         elif own is None and "/" not in upstream.command and shutil.which(upstream.command, path=GUI_PATH) is None:
             why = f"a hub that a desktop program starts has PATH={GUI_PATH} and does not find it there"
             fix = f'write command = "{found}", or run `hubd service install`, which keeps the PATH of this shell'
-            yield Finding("path", "warning", f"{what} is found in {os.path.dirname(found)} only", why, fix)
+            yield Finding("path", "warning", f"{what} is found in {os.path.dirname(found)} only", why, fix, name)
 
 
 def working_directories(examined: Examined) -> Iterator[Finding]:
@@ -88,7 +88,9 @@ def working_directories(examined: Examined) -> Iterator[Finding]:
     for name, upstream in examined.upstreams():
         if upstream.cwd is not None and not os.path.isdir(upstream.cwd):
             what = f"{name}: its cwd {upstream.cwd} is not a directory"
-            yield Finding("cwd", "problem", what, "the server cannot start", "make that directory, or correct cwd")
+            yield Finding(
+                "cwd", "problem", what, "the server cannot start", "make that directory, or correct cwd", name
+            )
 
 
 def unpinned_packages(examined: Examined) -> Iterator[Finding]:
@@ -99,7 +101,7 @@ def unpinned_packages(examined: Examined) -> Iterator[Finding]:
             what = f"{name}: {upstream.command} takes whatever version of {package} is the newest"
             why = "what its author, or whoever has the account, releases next runs here at the next start"
             sign = "==" if os.path.basename(upstream.command or "") == "pipx" else "@"
-            yield Finding("version", "warning", what, why, f"write {bare(package)}{sign}VERSION in its args")
+            yield Finding("version", "warning", what, why, f"write {bare(package)}{sign}VERSION in its args", name)
 
 
 def _unpinned(words: list[str]) -> str | None:
@@ -139,7 +141,7 @@ def addresses(examined: Examined) -> Iterator[Finding]:
                 f"{name}: {parts.scheme}://{parts.hostname}{f':{parts.port}' if parts.port else ''} cannot be reached"
             )
             fix = "start that server, or correct its url; behind a proxy only a request can tell"
-            yield Finding("url", "problem", what, reason, fix)
+            yield Finding("url", "problem", what, reason, fix, name)
 
 
 def _try(url: str, reason: "Future[str]") -> None:

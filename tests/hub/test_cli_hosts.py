@@ -475,6 +475,21 @@ def test_the_servers_of_single_folders_are_named(home):
     assert path.read_text() == before != installed
 
 
+def test_trust_says_which_hosts_start_a_project_s_servers_anyway(home):
+    (shop := home[0] / "shop").mkdir()
+    (shop / ".mcp.json").write_text('{"mcpServers": {"db": {"command": "sh"}}}')
+    said = hubd(home, "trust", shop, "--yes")
+    assert "Claude Code and Copilot CLI and Warp start what .mcp.json names by themselves, so it runs twice" in said
+    home[1]["PWD"] = str(shop)
+    found = json.loads(hubd((shop, home[1]), "doctor", "--json", code=1))
+    assert [each["fix"] for each in found if each["check"] == "double"] == [
+        f"move it to {shop}/.hubd.toml, which is for hubd alone, or run `hubd untrust {shop}`"
+    ]
+    (shop / ".mcp.json").rename(shop / ".hubd.toml")
+    (shop / ".hubd.toml").write_text('[upstreams.db]\ncommand = "sh"\n')
+    assert "runs twice" not in hubd(home, "trust", shop, "--yes")
+
+
 def test_a_trial_says_that_secrets_will_be_asked_for(home):
     said = hubd(home, "import", "cursor", "--dry-run")
     assert "github (Cursor): env.GITHUB_PERSONAL_ACCESS_TOKEN" in said

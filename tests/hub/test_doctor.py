@@ -14,7 +14,11 @@ from processes import HUBD, own_directories, running
 
 from config.hosts.entry import KEY, http_entry, stdio_entry
 from config.hosts.facts import Machine, all_hosts
+from config.projects import load_project
+from config.schema import HubConfig
 from config.text import serverfile
+from config.trust import Trust
+from hub.control_client import ControlClient
 from hub.doctor import checks, daemons, hosts, servers
 from hub.doctor.examined import Examined, Finding, examine
 from upstreams import orphans
@@ -30,6 +34,7 @@ class Case:
         self.config = home / ".config" / "hubd"
         self.config.mkdir(parents=True, mode=0o700)
         self.environ = {"PATH": f"{home}/bin:/usr/bin:/bin"}
+        self.directory = home
         self.status: dict[str, object] | None = {"version": "1", "upstreams": []}
         for name, directory in (("CONFIG", ".config"), ("STATE", "state"), ("RUNTIME", "run")):
             monkeypatch.setenv(f"XDG_{name}_{'DIR' if name == 'RUNTIME' else 'HOME'}", str(home / directory))
@@ -60,7 +65,14 @@ class Case:
             status=self.status,
             records=self.home / "installed.json",
             token=self.home / "token",
+            trust=self.home / "trust.json",
+            directory=self.directory,
+            ask=self.ask,
         )
+
+    def ask(self, path: Path) -> dict[str, object] | None:
+        with ControlClient(path) as hub:
+            return hub.status()
 
     def found(self, check):
         return list(check(self.examined()))
@@ -227,10 +239,39 @@ def test_servers_that_hosts_still_start(case):
     assert case.found(hosts.double_imports) == []
 
 
+def test_servers_of_a_project_that_hosts_start_too(case):
+    shop = case.home / "shop"
+    shop.mkdir()
+    (shop / ".mcp.json").write_text('{"mcpServers": {"db": {"command": "sh"}, "web": {"command": "sh"}}}')
+    case.host("claude-code")
+    case.host("warp")
+    case.directory = shop
+    assert case.found(hosts.double_projects) == [], "nobody allowed it"
+    Trust(case.home / "trust.json").allow(load_project(shop, case.environ, HubConfig()))
+    finding = case.one(hosts.double_projects)
+    assert finding.what == f"Claude Code and Warp start db and web of {shop}/.mcp.json, and so may the hub"
+    assert f"{shop}/.hubd.toml" in finding.fix
+    case.directory = case.home
+    assert case.found(hosts.double_projects) == []
+    (shop / ".mcp.json").rename(shop / ".hubd.toml")
+    case.directory = shop
+    assert case.found(hosts.double_projects) == []
+
+
 @pytest.mark.parametrize("id", HOMES)
 def test_a_host_without_the_hub(case, id):
     case.host(id)
-    assert f"run `hubd install {id}`" in [finding.fix for finding in case.found(hosts.entries)]
+    finding = case.one(hosts.entries)
+    assert all_hosts()[id].title in finding.what
+    assert id in finding.fix.strip("`").split()
+
+
+def test_hosts_without_the_hub_take_one_line(case):
+    for id in ("kiro", "cursor", "zed"):
+        case.host(id)
+    finding = case.one(hosts.entries)
+    assert finding.what == "Cursor, Zed and Kiro do not have the hub"
+    assert finding.fix == "run `hubd install cursor zed kiro`"
 
 
 @pytest.mark.parametrize("id", HOMES)
@@ -317,10 +358,39 @@ def test_a_daemon_of_another_version_and_what_it_says(case):
         "config": {"pending": ["listen"]},
         "upstreams": [{"name": "a", "state": "failed", "last_error": "no such file\nmore"}, {"name": "b"}],
     }
-    version, pending, failed = case.found(daemons.daemon)
+    version, pending = case.found(daemons.daemon)
     assert "is version 0, and this is 1" in version.what
     assert pending.what.endswith("listen")
-    assert (failed.what, failed.why, failed.fix) == ("a: it has failed", "no such file", "see `hubd logs a`")
+
+
+def test_servers_that_the_hub_has_given_up(case):
+    case.status = {
+        "version": "1",
+        "upstreams": [
+            {"name": "a", "state": "failed", "last_error": "It ended with exit code 1\nfirst words\nno module b\n"},
+            {"name": "b", "state": "connected", "last_error": "before"},
+            {"name": "c", "state": "unauthorized", "last_error": "c wants credentials (401); put them"},
+            {"name": "d", "state": "failed"},
+        ],
+    }
+    failed, refused, unknown = case.found(daemons.upstreams)
+    assert (failed.what, failed.why) == ("a: it has failed", 'It ended with exit code 1; it said "no module b"')
+    assert failed.fix == "see `hubd logs a`, put that right, then run `hubd restart a`"
+    assert (refused.what, refused.level) == ("c: it does not let the hub in", "problem")
+    assert refused.why == "c wants credentials (401); put them"
+    assert "Authorization" in refused.fix
+    assert "hubd restart c" in refused.fix
+    assert unknown.why == "the hub does not know why"
+
+
+def test_one_fault_is_found_once(case):
+    case.toml('[upstreams.a]\ncommand = "no-such-program"\n[upstreams.b]\ncommand = "sh"\n')
+    lost = [{"name": name, "state": "failed", "last_error": "x"} for name in ("a", "b")]
+    case.status = {"version": "1", "upstreams": lost}
+    found = [each.what for each in checks.findings(case.examined()) if each.level == "problem"]
+    assert len(found) == 2
+    assert "no-such-program is not found" in found[0]
+    assert found[1] == "b: it has failed"
 
 
 def test_a_daemon_with_its_sockets_elsewhere(case, tmp_path):
@@ -330,6 +400,9 @@ def test_a_daemon_with_its_sockets_elsewhere(case, tmp_path):
         process.wait_for("http://")
         (finding,) = [each for each in case.found(daemons.other_daemons) if f"process {process.pid})" in each.what]
     assert env["HUBD_RUNTIME_DIR"] in finding.what
+    assert "0 hosts attached" in finding.what
+    assert "kill" not in finding.fix
+    assert f"`HUBD_RUNTIME_DIR={env['HUBD_RUNTIME_DIR']} hubd status`" in finding.fix
 
 
 def test_a_socket_that_nobody_listens_on(case):

@@ -34,7 +34,18 @@ def examined(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
         path.write_text(text + '\n[upstreams.a]\ncommand = "sh"\n')
         loaded = load_all(path, {})
         machine = Machine(tmp_path, {})
-        return Examined(machine=machine, version="1", status=status, loaded=loaded, error=None, files=(), token=None)
+        return Examined(
+            machine=machine,
+            version="1",
+            status=status,
+            loaded=loaded,
+            error=None,
+            files=(),
+            token=None,
+            trust=tmp_path / "trust.json",
+            directory=tmp_path,
+            ask=lambda path: None,
+        )
 
     return examined
 

@@ -191,10 +191,20 @@ def test_a_hub_that_runs_makes_way_and_no_shim_starts_another(place, tmp_path):
 
 def test_print_touches_nothing(place):
     shown = place.run("install", "--print")
-    assert "ListenStream=%t/hubd/hubd.sock" in shown
+    assert place.run("install", "--dry-run") == shown
     assert f"ExecStart={HUBD} serve\n" in shown
     assert "DynamicUser=yes" in place.run("install", "--print", "--system")
     assert (place.asked(), place.units.exists()) == ([], False)
+
+
+def test_the_socket_is_where_this_shell_looks_for_it(place):
+    elsewhere = f"{place.env['XDG_RUNTIME_DIR']}/hubd"
+    shown = place.run("install", "--print")
+    assert f"ListenStream={elsewhere}/hubd.sock\n" in shown
+    assert f"Environment=HUBD_RUNTIME_DIR={elsewhere}\n" in shown
+    usual = place.run("install", "--print", XDG_RUNTIME_DIR=f"/run/user/{os.getuid()}")
+    assert "ListenStream=%t/hubd/hubd.sock\n" in usual
+    assert "HUBD_RUNTIME_DIR" not in usual
 
 
 def test_without_systemd_the_units_are_shown_with_what_to_do(place):
