@@ -140,6 +140,7 @@ class Reloader:
         """For `hubd status`."""
         return {
             "files": [str(path) for path in self._loaded.sources],
+            "watched": [str(path) for path in (*self._loaded.files, *self._loaded.directories)],
             "loaded_at": datetime.fromtimestamp(self._loaded_at, UTC).isoformat(timespec="seconds"),
             "problem": self.problem,
             "pending": list(self._pending()),

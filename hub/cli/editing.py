@@ -1,7 +1,7 @@
 """Commands that change the configuration: `add`, `remove`, `enable`, `disable`, `edit`.
 
-They work whether or not a hub runs, and tell it nothing: it watches its files. A change that would break the
-configuration is refused before anything is written.
+They work whether or not a hub runs. A change that would break the configuration is refused before anything is written.
+A hub that runs may still refuse what was written, since it has an environment of its own: it is asked.
 """
 
 import argparse
@@ -27,7 +27,7 @@ from hub.cli.base import (
 )
 from hub.cli.config import remark_object
 from hub.cli.diffs import of_configuration
-from hub.control_client import ControlFailed, HubNotRunning
+from hub.control_client import HubNotRunning
 
 if TYPE_CHECKING:
     from config.edit import Draft
@@ -37,7 +37,7 @@ _MEMBERS: Final = """\
   name, did  the server, and added, removed, enabled, disabled, edited or unchanged
   dry_run    whether it was only tried
   files      of each that changes: file, backup (null: it is new) and diff, without secrets
-  hub        whether one takes it up: "running"; "elsewhere", it reads other files; "none"
+  hub        whether one took it up: "running"; "refused"; "elsewhere", it reads other files; "none"
   problems   why it was refused: file, line, key and text of each
   warnings   what works, and probably not as meant"""
 
@@ -151,6 +151,7 @@ def _edit(options: argparse.Namespace) -> int:
     folder = Path(tempfile.mkdtemp(prefix="hubd-edit-"))
     copy = folder / draft.main.name
     copy.write_bytes(was.encode())
+    code = EX_OK
     try:
         while problems := _edited(editor, copy, draft, told):
             _say_problems(problems, told)
@@ -162,14 +163,14 @@ def _edit(options: argparse.Namespace) -> int:
         else:
             for doubt in draft.doubts_of_main():
                 told.warn(str(doubt))
-            _save(draft, "edited", "edited", told)
+            code = _told_hub(_save(draft, "edited", "edited", told), told)
     except EditError as error:
         if copy.exists() and copy.read_bytes() != was.encode():
             return told.fail(EX_FAILED, f"{error}. Your text is in {copy}")
         shutil.rmtree(folder)
         return told.fail(EX_FAILED, str(error))
     shutil.rmtree(folder)
-    return EX_OK
+    return code
 
 
 def _edited(editor: list[str], copy: Path, draft: "Draft", told: Told) -> "Sequence[Remark]":
@@ -244,9 +245,9 @@ def _changed(
             told.warn(str(warning))
         if options.dry_run:
             _show(draft, did, told)
-        else:
-            _save(draft, did, done, told)
-    return EX_OK
+            return EX_OK
+        saved = _save(draft, did, done, told)
+    return _told_hub(saved, told)
 
 
 def _show(draft: "Draft", did: str, told: Told) -> None:
@@ -258,8 +259,8 @@ def _show(draft: "Draft", did: str, told: Told) -> None:
     told.say("\n".join(diffs) if changes else "nothing would be changed")
 
 
-def _save(draft: "Draft", did: str, done: str, told: Told) -> None:
-    """Put a draft in place, and say what that means."""
+def _save(draft: "Draft", did: str, done: str, told: Told) -> list[Path]:
+    """Put a draft in place, and say so; the files that were changed."""
     from config.paths import backup_dir
 
     changes = draft.changes()
@@ -277,20 +278,41 @@ def _save(draft: "Draft", did: str, done: str, told: Told) -> None:
         told.say(f"{done}: {each.path}" + (f" (before: {each.backup})" if each.backup else " (new)"))
     if not saved:
         told.say(f"{done} already; nothing was changed")
-        return
-    word, text = _taken_up([each.path for each in saved])
-    told.set(hub=word)
-    told.say(text)
+    return [each.path for each in saved]
 
 
-def _taken_up(changed: Sequence[Path]) -> tuple[str, str]:
-    """What a hub that runs makes of it, in one word and in some."""
+def _told_hub(changed: Sequence[Path], told: Told) -> int:
+    """Have a hub that runs read what was changed, and say what it makes of that; the exit code."""
+    if not changed:
+        return EX_OK
     try:
         with client() as hub:
-            config = hub.status().get("config", {})
-    except (HubNotRunning, ControlFailed):
-        return "none", "no hub is running; the next one reads it"
-    read = config.get("files") or []
-    if read and not any(os.path.samefile(one, other) for one in changed for other in read if os.path.exists(other)):
-        return "elsewhere", f"the hub that runs reads other files: {', '.join(read)}"
-    return "running", "the hub that runs takes it up by itself; `hubd status` shows it"
+            config = hub.status().get("config") or {}
+            if not _is_watched(changed, config):
+                told.set(hub="elsewhere")
+                told.say(f"the hub that runs reads other files: {', '.join(config.get('files') or ())}")
+                return EX_OK
+            problem = hub.reload()["problem"]
+    except HubNotRunning:
+        told.set(hub="none")
+        told.say("no hub is running; the next one reads it")
+        return EX_OK
+    if problem is None:
+        told.set(hub="running")
+        told.say("the hub that runs has taken it up; `hubd status` shows it")
+        return EX_OK
+    told.set(hub="refused")
+    own = Path(_watched(config)[0]).with_name("hubd.env")
+    text = f"it is saved, but the hub that runs refuses it and goes on as before: {problem}. That hub does not have the"
+    return told.fail(EX_CONFIG, f"{text} variables of this shell: write those it needs into {own}")
+
+
+def _watched(config: dict[str, Any]) -> list[str]:
+    """What a hub reads that says this of its configuration, the main file first."""
+    return config.get("watched") or config.get("files") or []
+
+
+def _is_watched(changed: Sequence[Path], config: dict[str, Any]) -> bool:
+    """Whether a hub that says this of its configuration reads any of these files."""
+    watched = [path for path in _watched(config) if os.path.exists(path)]
+    return any(os.path.samefile(place, path) for each in changed for place in (each, each.parent) for path in watched)

@@ -1,5 +1,6 @@
 """`hubd add`, `remove`, `enable`, `disable` and `edit` as commands, in a home of their own."""
 
+import contextlib
 import json
 import os
 import pty
@@ -10,13 +11,11 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from processes import HUBD, own_directories, running_hub
+from processes import HUBD, own_directories, running, running_hub
 
 from config.describe import schema
 
 DEMO = "[upstreams.demo]\ncommand = 'true'\n"
-PATIENCE = 100
-"""How often a hub is asked until it has read its files."""
 SECRET = "ghp_0123456789abcdefghijABCDEFGHIJ"
 
 
@@ -190,22 +189,48 @@ def test_another_file_by_its_name(home, tmp_path):
     assert not home.file.exists()
 
 
-def test_the_hub_that_runs_is_mentioned(home, tmp_path):
-    with running_hub(tmp_path, DEMO) as hub:
-        assert "the hub that runs takes it up by itself" in home.run("disable", "demo", "--config", hub.config)
-        assert f"the hub that runs reads other files: {hub.config}" in home.run("add", "x", "--", "sh")
-
-
-def test_a_hub_takes_up_what_was_added_and_removed(home, tmp_path):
+def test_the_hub_that_runs_takes_up_what_was_added_and_removed(home, tmp_path):
     with running_hub(tmp_path, DEMO) as hub:
 
         def known():
-            return {each["name"] for each in json.loads(home.run("status", "--json"))["upstreams"]}
+            return {each["name"]: each["state"] for each in json.loads(home.run("status", "--json"))["upstreams"]}
 
-        home.run("add", "x", "--config", hub.config, "--disabled", "--", "sh")
-        assert any("x" in known() for _ in range(PATIENCE))
-        home.run("remove", "x", "--config", hub.config)
-        assert any("x" not in known() for _ in range(PATIENCE))
+        took = "the hub that runs has taken it up; `hubd status` shows it\n"
+        assert took in home.run("disable", "demo", "--config", hub.config)
+        assert known() == {"demo": "disabled"}
+        assert took in home.run("add", "x", "--config", hub.config, "--disabled", "--", "sh")
+        assert known() == {"demo": "disabled", "x": "disabled"}
+        assert took in home.run("remove", "x", "--config", hub.config)
+        assert known() == {"demo": "disabled"}
+        assert f"the hub that runs reads other files: {hub.config}" in home.run("add", "x", "--", "sh")
+
+
+@contextlib.contextmanager
+def serving(home, tmp_path):
+    """A hub that reads the user's own configuration."""
+    with running([HUBD, "serve", "--listen", "127.0.0.1:0"], tmp_path / "log", env=home.env) as process:
+        process.wait_for("hubd listens on")
+        yield
+
+
+def test_a_hub_that_has_only_read_what_was_imported_takes_up_the_first_file_of_the_user(home, tmp_path):
+    (imported := home.file.parent / "imported").mkdir(parents=True, mode=0o700)
+    (imported / "cursor.toml").write_text("[upstreams.one]\ncommand = 'true'\ndisabled = true\n")
+    with serving(home, tmp_path):
+        assert "has taken it up" in home.run("add", "two", "--disabled", "--", "sh")
+        assert "has taken it up" in home.run("remove", "two")
+
+
+def test_a_variable_that_only_the_shell_has_is_refused_by_the_hub(home, tmp_path):
+    home.write(DEMO)
+    with serving(home, tmp_path):
+        said = home.run("add", "x", "--json", "--env", "A=${ONLY_HERE}", "--", "sh", code=78, ONLY_HERE="1")
+        told = json.loads(said.partition("\nhubd: ")[0])
+        assert (told["did"], told["hub"], told["error"]["code"]) == ("added", "refused", 78)
+        assert "upstreams.x.env.A: the variable ONLY_HERE is not set" in told["error"]["message"]
+        assert told["error"]["message"].endswith(f"write those it needs into {home.file.with_name('hubd.env')}")
+        home.file.with_name("hubd.env").write_text("ONLY_HERE=1\n")
+        assert "has taken it up" in home.run("disable", "x")
 
 
 def test_two_at_once_both_count(home):
