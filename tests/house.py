@@ -582,10 +582,15 @@ class House:
         assert complaints == []
 
 
-def count_tasks(nursery: trio.Nursery) -> int:
-    """All tasks beneath a nursery."""
+async def tasks_at_rest(nursery: trio.Nursery) -> int:
+    """How many tasks are beneath a nursery once none has anything to do in this moment, in which a ping may be due."""
+    await trio.testing.wait_all_tasks_blocked()
+    return _tasks(nursery)
+
+
+def _tasks(nursery: trio.Nursery) -> int:
     inner = [each for task in nursery.child_tasks for each in task.child_nurseries]
-    return len(nursery.child_tasks) + sum(map(count_tasks, inner))
+    return len(nursery.child_tasks) + sum(map(_tasks, inner))
 
 
 @asynccontextmanager

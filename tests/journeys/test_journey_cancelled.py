@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 import trio
-from house import House, JudgedHost, Question, count_tasks
+from house import House, JudgedHost, Question, tasks_at_rest
 from sweeps import sweep
 from test_journey_tasks import TaskServer
 
@@ -67,7 +67,7 @@ async def test_a_call_that_asks_can_be_cancelled_at_any_moment(pair, autojump_cl
         for _ in range(2):  # after the first, it gets a session of its own
             assert (await host.call("up__ask"))["content"][0]["text"] == "done"
         await trio.sleep(20)
-        tasks = count_tasks(house.nursery)
+        tasks = await tasks_at_rest(house.nursery)
 
         async def start(n):
             return Journey(house, host)
@@ -75,15 +75,15 @@ async def test_a_call_that_asks_can_be_cancelled_at_any_moment(pair, autojump_cl
         async def after():
             host.hasty = False
             assert "content" in await host.call("up__echo")
-            assert tasks_of(house) <= tasks
+            assert await tasks_of(house) <= tasks
 
         assert await sweep(house, lambda: host.cancel_now(house.hub), start, after=after, rest_s=10) > 10
 
 
-def tasks_of(house):
+async def tasks_of(house):
     """All tasks but the journeys that were cancelled, which wait for an answer that they will not get."""
     journeys = [task for task in house.nursery.child_tasks if task.name.endswith("._go")]
-    return count_tasks(house.nursery) - len(journeys)
+    return await tasks_at_rest(house.nursery) - len(journeys)
 
 
 @pytest.mark.covers("I-12", "F-I-05", "F-H-01")
@@ -141,7 +141,7 @@ async def test_a_task_can_be_given_up_at_any_moment(pair, autojump_clock):
         for _ in range(2):
             assert (await host.call("up__slow"))["content"][0]["text"] == "done"
         await trio.sleep(20)
-        tasks = count_tasks(house.nursery)
+        tasks = await tasks_at_rest(house.nursery)
 
         async def start(n):
             return Journey(house, host, "up__slow")
@@ -149,7 +149,7 @@ async def test_a_task_can_be_given_up_at_any_moment(pair, autojump_clock):
         async def after():
             host.hasty = False
             assert "content" in await host.call("up__echo")
-            assert tasks_of(house) <= tasks
+            assert await tasks_of(house) <= tasks
 
         assert await sweep(house, lambda: host.cancel_now(house.hub), start, after=after, rest_s=90) > 10
 
@@ -186,7 +186,7 @@ async def test_a_subscription_can_be_cancelled_at_any_moment(pair, autojump_cloc
     async with pair.house({"up": fake}) as (house, host):
         await host.names("resources")
         await trio.sleep(20)
-        tasks = count_tasks(house.nursery)
+        tasks = await tasks_at_rest(house.nursery)
 
         async def start(n):
             return Watching(house, host)
@@ -197,6 +197,6 @@ async def test_a_subscription_can_be_cancelled_at_any_moment(pair, autojump_cloc
                 await host.ask("resources/unsubscribe", {"uri": "n://a"})
             await trio.sleep(LINGER_S + 1)
             assert fake.watched() == []
-            assert tasks_of(house) <= tasks
+            assert await tasks_of(house) <= tasks
 
         assert await sweep(house, lambda: host.cancel_now(house.hub), start, after=after) > 10

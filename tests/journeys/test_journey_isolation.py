@@ -5,7 +5,7 @@ import pytest
 import trio
 import trio.testing
 from fakes import FakeUpstream
-from house import ALICE, BOB, a_house, count_tasks
+from house import ALICE, BOB, a_house, tasks_at_rest
 from hypothesis import given, settings
 from sweeps import At, first, sweep
 
@@ -158,13 +158,13 @@ async def test_a_request_can_be_cancelled_at_any_moment(pair, autojump_clock, jo
         await host.names()
         await host.call("files__echo")
         await trio.sleep(20)
-        tasks = count_tasks(house.nursery)
+        tasks = await tasks_at_rest(house.nursery)
 
         async def start(n):
             return await host.start_without_waiting(method, params, token=f"{token}{n}" if token else None)
 
         async def after():
-            assert count_tasks(house.nursery) == tasks
+            assert await tasks_at_rest(house.nursery) == tasks
             assert "content" in await host.call("files__echo")
 
         assert await sweep(house, lambda: host.cancel_now(house.hub), start, after=after) > 3
@@ -228,7 +228,7 @@ async def test_a_host_can_go_while_it_arrives(pair, autojump_clock):
         await steady.names()
         await trio.sleep(20)
         for n in range(1, 1000):
-            tasks, attached = count_tasks(house.nursery), len(house.hub.downstreams)
+            tasks, attached = await tasks_at_rest(house.nursery), len(house.hub.downstreams)
             at = At(n, lambda: house.hosts[-1].kill_now())
             arrived = trio.Event()
             async with trio.open_nursery() as nursery:
@@ -245,7 +245,7 @@ async def test_a_host_can_go_while_it_arrives(pair, autojump_clock):
             await newcomer.end()
             await trio.sleep(3)
             house.assert_at_rest()
-            assert (count_tasks(house.nursery), len(house.hub.downstreams)) == (tasks, attached)
+            assert (await tasks_at_rest(house.nursery), len(house.hub.downstreams)) == (tasks, attached)
         raise AssertionError("it never arrives")
 
 
