@@ -38,10 +38,12 @@ def for_views(meta: Mapping[str, Raw]) -> dict[str, Raw]:
 
 
 def is_for_views(meta: Raw | None) -> bool:
+    """Whether views may call a tool with this `_meta`."""
     return _APP in visibility(meta)
 
 
 def is_for_model(meta: Raw | None) -> bool:
+    """Whether the model may see a tool with this `_meta`."""
     return _MODEL in visibility(meta)
 
 

@@ -50,6 +50,7 @@ def _read(part: bytes) -> Message | RemoteProtocolError:
 
 
 def wants_answer(messages: list[Message | RemoteProtocolError]) -> bool:
+    """Whether any of them has to be answered: requests, and what cannot be read."""
     return any(isinstance(message, Request | RemoteProtocolError) for message in messages)
 
 

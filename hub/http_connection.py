@@ -114,6 +114,7 @@ class Connection:
 
     @property
     def queued_bytes(self) -> int:
+        """Written, but not taken by the kernel yet."""
         return self.outbox.queued_bytes
 
     def expire(self) -> None:

@@ -26,7 +26,7 @@ class HttpLimits(Struct, frozen=True):
     keepalive_idle_s: float = 75.0
     sse_ping_s: float = 15.0
     stream_queue_bytes: int = 1 << 20
-    """Unread by the peer, beyond which only answers are added."""
+    """Unread by the peer of a stream. Then only answers are added; anything else that is written closes it."""
     max_unread_bytes: int = 256 << 20
     write_stall_s: float = 30.0
     linger_s: float = 1.0
@@ -84,7 +84,8 @@ class Carrier(Protocol):
 class HttpResponse:
     """The answer to one request: `reply` once, or `open_stream`, any `write`, `close_stream`.
 
-    All methods return at once and never raise for what the peer does. Usable from any task until the handler returns.
+    All methods but `drained` return at once, and none raises for what the peer does. Usable from any task until the
+    handler returns.
     """
 
     __slots__ = ("_bodiless", "_connection", "_on_gone", "_streaming", "complete", "gone", "quiet_s", "started")

@@ -58,6 +58,7 @@ def check_arguments(request: Request, headers: dict[str, str], router: Router, s
 
 
 def is_modern_notification(message: Message, headers: dict[str, str]) -> bool:
+    """Whether this is a notification of the modern era, which has no session to belong to."""
     if not isinstance(message, Notification):
         return False
     if VERSION_KEY in peek_object(message.params.get("_meta")):
@@ -66,6 +67,11 @@ def is_modern_notification(message: Message, headers: dict[str, str]) -> bool:
 
 
 def begin(session: HttpSession, id: RequestId) -> trio.CancelScope:
+    """The scope of a request that begins in `session`.
+
+    Raises:
+        Refused: its id is in use (400), or too many are running (429).
+    """
     try:
         return session.begin(id)
     except RemoteProtocolError as error:
@@ -75,14 +81,17 @@ def begin(session: HttpSession, id: RequestId) -> trio.CancelScope:
 
 
 def refused(status: int, text: str, *, id: RequestId | None = None, code: int = INVALID_REQUEST) -> Refused:
+    """To raise: an answer of this HTTP status, with a JSON-RPC error that says `text`."""
     return Refused(status, Failure(code, text), id=id)
 
 
 def no_session() -> Refused:
+    """To raise: the session that a request names is not there, so the host begins anew (404)."""
     return refused(404, "There is no such session; start one with initialize")
 
 
 def not_allowed() -> Refused:
+    """To raise: nothing is served by this method (405)."""
     failure = Failure(INVALID_REQUEST, "This method is not possible here; POST messages, GET and DELETE need a session")
     return Refused(405, failure, headers=ALLOW)
 

@@ -50,6 +50,7 @@ class UpstreamRule(Struct, frozen=True):
 
     @property
     def sid(self) -> str:
+        """The server id in visible names; "" for bare names."""
         return name_id(self.prefix or self.name)
 
 

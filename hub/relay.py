@@ -129,6 +129,7 @@ class HostExchange:
 
     @property
     def wants_progress(self) -> bool:
+        """Whether the host asked for it."""
         return self._token is not None
 
     def progress(self, params: dict[str, Raw]) -> None:

@@ -68,6 +68,7 @@ class EventStream:
 
     @property
     def attached(self) -> bool:
+        """Whether a connection carries it now."""
         return self._response is not None
 
     @property

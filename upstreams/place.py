@@ -183,6 +183,10 @@ class Place:
             while isinstance(found, BaseExceptionGroup):
                 found = found.exceptions[0]
             text = f"The hub failed over {self.name} ({type(found).__name__}); its log says more"
+            if isinstance(found, ImportError):  # what is needed first now was there when the hub started
+                text = (
+                    f"hubd was replaced while it ran and cannot reach {self.name}; `hubd stop`: hosts start the new one"
+                )
             self.error = UpstreamProtocolError(text, upstream=self.name)
         finally:
             self._end(on_end)
