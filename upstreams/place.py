@@ -185,7 +185,7 @@ class Place:
             text = f"The hub failed over {self.name} ({type(found).__name__}); its log says more"
             if isinstance(found, ImportError):  # what is needed first now was there when the hub started
                 text = (
-                    f"hubd was replaced while it ran and cannot reach {self.name}; `hubd stop`: hosts start the new one"
+                    f"hubd was replaced while it ran, and cannot reach {self.name}; end it with `hubd stop`"
                 )
             self.error = UpstreamProtocolError(text, upstream=self.name)
         finally:

@@ -269,7 +269,7 @@ async def test_a_hub_that_was_replaced_while_it_ran_says_so(nursery, autojump_cl
     there.refusals["a"] = ModuleNotFoundError("No module named 'upstreams.http_session'")
     await nursery.start(there.supervisor.run, there.configs)
     await there.supervisor.settled.wait()
-    assert there["a"].last_error.startswith("hubd was replaced while it ran and cannot reach a; `hubd stop`")
+    assert there["a"].last_error == "hubd was replaced while it ran, and cannot reach a; end it with `hubd stop`"
 
 
 class Buggy(FakeSession):
