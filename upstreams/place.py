@@ -184,9 +184,7 @@ class Place:
                 found = found.exceptions[0]
             text = f"The hub failed over {self.name} ({type(found).__name__}); its log says more"
             if isinstance(found, ImportError):  # what is needed first now was there when the hub started
-                text = (
-                    f"hubd was replaced while it ran, and cannot reach {self.name}; end it with `hubd stop`"
-                )
+                text = f"hubd was replaced while it ran, and cannot reach {self.name}; end it with `hubd stop`"
             self.error = UpstreamProtocolError(text, upstream=self.name)
         finally:
             self._end(on_end)
