@@ -15,13 +15,13 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from config.errors import EditError
 from config.files import read_file, remove_file, replace_file
 from config.hosts.entry import KEY, starts_hubd, url_of
 from config.hosts.facts import Host, Place
-from config.hosts.originals import Original, put_back, put_back_verbatim
+from config.hosts.originals import Original, as_before, out_again, put_back
 from config.hosts.records import Remembered
 from config.text import jsonc, serverfile
 from config.text.change import Edit, Refused
@@ -57,8 +57,10 @@ class Plan(Struct, frozen=True):
     record: Record | None = None
     program: tuple[tuple[str, ...], ...] = ()
     """Commands to run instead of writing the file."""
+    originals: tuple[Original, ...] = ()
+    """Servers of the host that an import took out, as they are to be remembered since the text around them changed."""
     restored: tuple[Original, ...] = ()
-    """Servers of the host that are back then."""
+    """Those that are back then."""
     still_out: Mapping[str, str] = {}
     """Those that cannot be put back, and why."""
 
@@ -77,8 +79,15 @@ class Records(Remembered[Record]):
 # --- decisions --------------------------------------------------------------------------------------------------------
 
 
-def plan_install(place: Place, entry: dict[str, Any], records: Records, program: str | None = None) -> Plan:
-    """Our entry in one file. `program`: the path of the host's own program, if that is to do it.
+def plan_install(
+    place: Place,
+    entry: dict[str, Any],
+    records: Records,
+    program: str | None = None,
+    originals: Sequence[Original] = (),
+) -> Plan:
+    """Our entry in one file. `program`: the path of the host's own program, if that is to do it; `originals`: what an
+    import took out of it.
 
     Raises:
         EditError: the file cannot be read.
@@ -93,7 +102,9 @@ def plan_install(place: Place, entry: dict[str, Any], records: Records, program:
             raise Refused(f'it has an entry "{KEY}" that does not start hubd; give it another name')
         if program is not None:
             return _by_program(place, entry, program, existing is not None, before)
-        base = text if existing is None else _undone(place, text, record)
+        whole = as_before(text, originals)
+        base = text if whole is None else whole
+        base = base if existing is None else _undone(place, base, record)
         edit = serverfile.insert(place.kept, base, KEY, entry)
         fresh = existing is None or record is None
         new = Record(
@@ -106,15 +117,21 @@ def plan_install(place: Place, entry: dict[str, Any], records: Records, program:
             made_directories=_missing(place.path) if fresh else record.made_directories if record else (),
         )
         did: Did = "added" if existing is None else "updated"
-        return Plan(place, did, before=before, after=edit.apply(base).encode(), record=new)
+        after, again = out_again(edit.apply(base), () if whole is None else originals)
+        return Plan(place, did, before=before, after=after.encode(), record=new, originals=tuple(again))
     except Refused as refused:
         return Plan(place, "refused", why=str(refused), before=before, after=before, record=record)
 
 
 def plan_uninstall(
-    place: Place, records: Records, program: str | None = None, originals: Sequence[Original] = ()
+    place: Place,
+    records: Records,
+    program: str | None = None,
+    originals: Sequence[Original] = (),
+    *,
+    restore: bool = False,
 ) -> Plan:
-    """One file without our entry, and without what else came with it; with what an import took out, if that is named.
+    """One file without our entry, and without what else came with it; `restore`: with what an import took out of it.
 
     If the host's program takes our entry out, the originals are not put back: `plan_restore` does it then.
 
@@ -123,31 +140,30 @@ def plan_uninstall(
     """
     before, record = read_file(place.path), records.get(place.path)
     if before is None:
-        return Plan(place, "absent", still_out={each.key: "the file is gone" for each in originals})
+        return Plan(place, "absent", still_out=_gone(originals if restore else ()))
     try:
         text = _decoded(before)
         existing = serverfile.entries(place.kept, text).get(KEY)
         if existing is None:
-            return plan_restore(place, originals)
+            return plan_restore(place, originals if restore else ())
         if not is_ours(existing, record):
             raise Refused(f'its entry "{KEY}" does not start hubd, so it is left alone')
         if program is not None and (record is None or not record.new):
             command = (program, "mcp", "remove", "-s", "user", KEY)
             return Plan(place, "removed", before=before, after=before, program=(command,), record=record)
-        text, left = put_back_verbatim(text, originals)  # what was changed last is taken back first
-        after, still_out = put_back(_undone(place, text, record), left)
-        restored = tuple(each for each in originals if each.key not in still_out)
+        whole = as_before(text, originals)
+        after = _undone(place, text if whole is None else whole, record)
+        plan = Plan(place, "removed", before=before, record=record)
+        if not restore:
+            after, again = out_again(after, () if whole is None else originals)
+            plan = structs.replace(plan, originals=tuple(again))
+        else:
+            after, still_out = put_back(after, originals)
+            restored = tuple(each for each in originals if each.key not in still_out)
+            plan = structs.replace(plan, restored=restored, still_out=still_out)
         if record is not None and record.made_file and after.strip() in ("", "{}", place.host.skeleton.strip()):
-            return Plan(place, "removed", before=before, record=record, restored=restored)
-        return Plan(
-            place,
-            "removed",
-            before=before,
-            after=after.encode(),
-            record=record,
-            restored=restored,
-            still_out=still_out,
-        )
+            return plan
+        return structs.replace(plan, after=after.encode())
     except Refused as refused:
         return Plan(place, "refused", why=str(refused), before=before, after=before, record=record)
 
@@ -160,7 +176,7 @@ def plan_restore(place: Place, originals: Sequence[Original]) -> Plan:
     """
     before = read_file(place.path)
     if before is None:
-        return Plan(place, "absent", still_out={each.key: "the file is gone" for each in originals})
+        return Plan(place, "absent", still_out=_gone(originals))
     try:
         after, still_out = put_back(_decoded(before), originals)
     except Refused as refused:
@@ -168,6 +184,10 @@ def plan_restore(place: Place, originals: Sequence[Original]) -> Plan:
     restored = tuple(each for each in originals if each.key not in still_out)
     did: Did = "absent" if after.encode() == before else "restored"
     return Plan(place, did, before=before, after=after.encode(), restored=restored, still_out=still_out)
+
+
+def _gone(originals: Sequence[Original]) -> dict[str, str]:
+    return {each.key: "the file is gone" for each in originals}
 
 
 def text_at(path: Path) -> str:

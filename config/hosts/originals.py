@@ -11,7 +11,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any, Final
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from config.hosts.facts import Place, all_hosts
 from config.hosts.records import Remembered
@@ -99,27 +99,20 @@ def taken_out(place: Place, text: str, key: str) -> tuple[str, Original]:
     Raises:
         Refused: that cannot be done for certain.
     """
-    host, shape = place.host, place.kept
-    entry = serverfile.entries(shape, text).get(key)
-    if host.off:
-        ((setting, value),) = host.off.items()
+    original = taken_out_by_program(place, text, key)
+    return _out(text, structs.replace(original, off=place.host.off))
+
+
+def _out(text: str, original: Original) -> tuple[str, Original]:
+    shape, key = original.shape, original.key
+    if original.off:
+        ((setting, value),) = original.off.items()
         edit = _narrow(serverfile.assign(shape, text, key, setting, value))
     else:
         edit = _narrow(serverfile.remove(shape, text, key))
     end, most = edit.start + len(edit.old), CONTEXTS[0]
-    remembered = Original(
-        host=host.id,
-        project=None if place.project is None else str(place.project),
-        root=shape.root,
-        key=key,
-        entry=entry if isinstance(entry, dict) else {},
-        off=host.off,
-        old=edit.old,
-        new=edit.new,
-        before=text[max(0, edit.start - most) : edit.start],
-        after=text[end : end + most],
-    )
-    return edit.apply(text), remembered
+    before, after = text[max(0, edit.start - most) : edit.start], text[end : end + most]
+    return edit.apply(text), structs.replace(original, old=edit.old, new=edit.new, before=before, after=after)
 
 
 def taken_out_by_program(place: Place, text: str, key: str) -> Original:
@@ -129,8 +122,13 @@ def taken_out_by_program(place: Place, text: str, key: str) -> Original:
         Refused: `text` cannot be read.
     """
     entry = serverfile.entries(place.kept, text).get(key)
-    host, root = place.host.id, place.kept.root
-    return Original(host=host, project=None, root=root, key=key, entry=entry if isinstance(entry, dict) else {})
+    return Original(
+        host=place.host.id,
+        project=None if place.project is None else str(place.project),
+        root=place.kept.root,
+        key=key,
+        entry=entry if isinstance(entry, dict) else {},
+    )
 
 
 def _narrow(edit: Edit) -> Edit:
@@ -149,17 +147,29 @@ def _alike(one: Iterable[str], other: Iterable[str]) -> int:
 # --- and back ---------------------------------------------------------------------------------------------------------
 
 
-def put_back_verbatim(text: str, originals: Sequence[Original]) -> tuple[str, list[Original]]:
-    """As many as there can be, the newest first, until one finds something else around it; those that are left.
+def as_before(text: str, originals: Sequence[Original]) -> str | None:
+    """`text` with all of them, each verbatim; None: something else is around one of them by now.
 
     Raises:
         Refused: `text` cannot be read.
     """
-    left = list(originals)
-    while left and (found := _verbatim(text, left[-1], CONTEXTS[0])) is not None:
-        text = found
-        left.pop()
-    return text, left
+    found: str | None = text
+    for original in reversed(originals):
+        found = None if found is None else _verbatim(found, original, CONTEXTS[0])
+    return found
+
+
+def out_again(text: str, originals: Sequence[Original]) -> tuple[str, list[Original]]:
+    """A text that `as_before` gave, and that was changed since, without them; what is to be remembered of each now.
+
+    Raises:
+        Refused: that cannot be done for certain.
+    """
+    again = []
+    for original in originals:
+        text, found = _out(text, original)
+        again.append(found)
+    return text, again
 
 
 def put_back(text: str, originals: Sequence[Original]) -> tuple[str, dict[str, str]]:

@@ -16,6 +16,7 @@ from hub.cli.diffs import of_host
 if TYPE_CHECKING:
     from config.hosts.facts import Host, Machine, Place
     from config.hosts.installed import Plan, Records
+    from config.hosts.originals import Original
 
 
 _MEMBERS: Final = """\
@@ -75,7 +76,7 @@ def _install(options: argparse.Namespace) -> int:
                 without_urls.append(place.title)
             entry = by_url or entry
         program = None if place.project else own_program(place.host, machine.environ)
-        return plan_install(place, entry, records, program)
+        return plan_install(place, entry, records, program, _originals(place))
 
     places = chosen_places(options, machine)
     told.set(dry_run=options.dry_run, hosts=[], notes=[])
@@ -92,8 +93,6 @@ def _install(options: argparse.Namespace) -> int:
 def _uninstall(options: argparse.Namespace) -> int:
     from config.hosts.facts import Machine
     from config.hosts.installed import own_program, plan_restore, plan_uninstall
-    from config.hosts.originals import Originals
-    from config.paths import originals_path
 
     machine = Machine.this()
     if not options.hosts and not options.all:
@@ -103,16 +102,13 @@ def _uninstall(options: argparse.Namespace) -> int:
 
     def plan(place: "Place", records: "Records") -> "Plan":
         program = None if place.project else own_program(place.host, machine.environ)
-        if not options.restore_originals:
-            return plan_uninstall(place, records, program)
-        out = Originals(originals_path()).of(place.path, place.host.id, place.project)
-        planned = plan_uninstall(place, records, program, out)
+        planned = plan_uninstall(place, records, program, _originals(place), restore=options.restore_originals)
         if not planned.program:
             tried.add(place.path)
         return planned
 
     def rest(place: "Place", records: "Records") -> "Plan":
-        return plan_restore(place, Originals(originals_path()).of(place.path, place.host.id, place.project))
+        return plan_restore(place, _originals(place))
 
     code = _carry_out(options, machine, chosen_places(options, machine), plan)
     if not options.restore_originals:
@@ -120,6 +116,14 @@ def _uninstall(options: argparse.Namespace) -> int:
         return code
     left = [place for place in _with_originals(options, machine) if place.path not in tried]
     return max(code, _carry_out(options, machine, left, rest))
+
+
+def _originals(place: "Place") -> "list[Original]":
+    """What an import took out of a host's file."""
+    from config.hosts.originals import Originals
+    from config.paths import originals_path
+
+    return Originals(originals_path()).of(place.path, place.host.id, place.project)
 
 
 def _with_originals(options: argparse.Namespace, machine: "Machine") -> list["Place"]:
@@ -141,16 +145,12 @@ def _remind(options: argparse.Namespace, machine: "Machine") -> None:
     """Say which hosts are left without servers that they had before the hub."""
     from config.errors import EditError
     from config.hosts.installed import text_at
-    from config.hosts.originals import Originals
-    from config.paths import originals_path
     from config.text.change import Refused
 
-    out = Originals(originals_path())
     for place in _with_originals(options, machine):
         with suppress(EditError, Refused):
             text = text_at(place.path)
-            originals = out.of(place.path, place.host.id, place.project)
-            if count := sum(each.is_out(text) for each in originals):
+            if count := sum(each.is_out(text) for each in _originals(place)):
                 where = f" --project {shlex.quote(str(place.project))}" if place.project else ""
                 several = count != 1
                 options.told.note(
@@ -174,8 +174,7 @@ def _carry_out(
     from config.errors import EditError
     from config.files import locked
     from config.hosts.installed import Records, carry_out
-    from config.hosts.originals import Originals
-    from config.paths import backup_dir, installed_path, originals_path, state_dir
+    from config.paths import backup_dir, installed_path, state_dir
 
     told: Told = options.told
     code = EX_OK
@@ -192,7 +191,7 @@ def _carry_out(
                     _show(planned, told)
                 else:
                     backup = carry_out(planned, records, now=now(), backups=backup_dir(), environ=machine.environ)
-                    Originals(originals_path()).forget(place.path, planned.restored)
+                    _remember(planned)
                     told.say(_said(planned, backup))
                 told.append("hosts", _as_object(planned, backup))
                 for key, why in planned.still_out.items():
@@ -201,6 +200,18 @@ def _carry_out(
                 code = told.fail(EX_FAILED, f"{place.title}: {error}")
                 told.append("hosts", {**_of_place(place), "did": "failed", "why": str(error)})
     return code
+
+
+def _remember(planned: "Plan") -> None:
+    """What is known of servers that an import took out, now that the file was changed."""
+    from config.hosts.originals import Originals
+    from config.paths import originals_path
+
+    if planned.originals or planned.restored:
+        out = Originals(originals_path())
+        out.forget(planned.place.path, planned.restored)
+        if planned.originals:
+            out.add(planned.place.path, planned.originals)
 
 
 def _of_place(place: "Place") -> dict[str, Any]:

@@ -67,7 +67,8 @@ def _import(options: argparse.Namespace) -> int:
     told: Told = options.told
     machine, directory = Machine.this(), imported_dir(options.config)
     config = load_all(options.config, os.environ).config
-    servers, skipped, code = _survey(options, machine)
+    records = Records(installed_path())
+    servers, skipped, code = _survey(options, machine, records)
     ours = known(config, directory, os.environ)
     dropped = set() if options.again else removed(directory)
 
@@ -83,7 +84,6 @@ def _import(options: argparse.Namespace) -> int:
         unsaid = _held(result) if options.dry_run and options.secrets is None else ""
         result = decided(_secrets(options, result, directory))
     writes = imported_files(result, directory, os.environ)
-    records = Records(installed_path())
     left = Leaving([], [], [])
     if options.disable_originals:
         left = leaving(result, config, machine, records, without_hub=options.without_hub)
@@ -116,23 +116,31 @@ def _import(options: argparse.Namespace) -> int:
 # --- reading ----------------------------------------------------------------------------------------------------------
 
 
-def _survey(options: argparse.Namespace, machine: "Machine") -> tuple[list["Server"], list["Skipped"], int]:
+def _survey(
+    options: argparse.Namespace, machine: "Machine", records: "Records"
+) -> tuple[list["Server"], list["Skipped"], int]:
     """What all the files hold, in the order of the hosts. What cannot be read is said, and the code is not 0."""
     from config.errors import EditError
-    from config.hosts.installed import text_at
+    from config.hosts.entry import KEY
+    from config.hosts.installed import is_ours, text_at
     from config.hosts.survey import survey
+    from config.text import serverfile
     from config.text.change import Refused
 
     servers, skipped, code = [], [], EX_OK
     for place in _places(options, machine):
         try:
-            found, not_found = survey(place, text_at(place.path), machine.environ, machine.home)
+            text = text_at(place.path)
+            found, not_found = survey(place, text, machine.environ, machine.home)
         except (EditError, Refused) as error:
-            text = str(error) if str(place.path) in str(error) else f"{place.path}: {error}"
-            code = options.told.fail(EX_FAILED, f"{place.title}: {text}")
+            why = str(error) if str(place.path) in str(error) else f"{place.path}: {error}"
+            code = options.told.fail(EX_FAILED, f"{place.title}: {why}")
             continue
         servers += found
         skipped += not_found
+        if (hub := records.get(place.path)) is not None:  # by URL it looks like any other server
+            entries = serverfile.entries(place.kept, text)
+            servers = [s for s in servers if s.place != place or s.key != KEY or not is_ours(entries.get(KEY), hub)]
     return servers, skipped, code
 
 

@@ -333,6 +333,28 @@ def test_a_home_is_as_it_was_once_originals_are_restored(home, hub_first):
     assert "ghp_" not in records.read_text()
 
 
+def test_whatever_hubd_does_meanwhile_originals_are_restored_as_they_were(home):
+    before = contents(home)
+    hubd(home, "install", "--all", "--http")
+    hubd(home, "import", "--secrets", "keep", "--disable-originals")
+    hubd(home, "install", "--all")
+    taken = contents(home)
+    hubd(home, "uninstall", "--all")
+    assert all(b"connect" not in text for text in contents(home).values())
+    assert b"server-filesystem" not in contents(home)["claude-desktop"]
+    hubd(home, "install", "--all")
+    assert {id for id, text in contents(home).items() if text != taken[id]} == set()
+    hubd(home, "uninstall", "--all")
+    hubd(home, "uninstall", "--all", "--restore-originals")
+    assert contents(home) == before
+
+
+def test_the_hub_itself_is_never_taken_over(home):
+    hubd(home, "install", "cursor", "zed", "--http")
+    servers = told(home, "import", "cursor", "zed", "--secrets", "keep")["servers"]
+    assert {each["server"] for each in servers} == {"github", "notes", "sqlite", "mcp-server-context7"}
+
+
 def test_uninstall_says_what_is_still_out(home):
     before = contents(home)
     hubd(home, "install", "claude-desktop", "cline")
