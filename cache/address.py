@@ -1,6 +1,9 @@
 """Where the shared store is and how one logs in there, read from a configuration. Pure."""
 
 import importlib.util
+import os
+import shlex
+import sys
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
@@ -11,6 +14,8 @@ from config.errors import ConfigError
 from config.schema import CacheConfig, Secret
 
 PORT: Final = 6379
+CLIENT: Final = "coredis>=6.9,<7"
+"""As in the extra `redis` of pyproject.toml."""
 
 
 class Address(Struct, frozen=True, kw_only=True):
@@ -63,4 +68,11 @@ def address_of(config: CacheConfig) -> Address:
 def require_client() -> None:
     """Find out whether the client library is installed, without loading it. Raises: ConfigError."""
     if importlib.util.find_spec("coredis") is None:
-        raise ConfigError("cache.url: the client for Redis is not installed: pip install 'mcp-hubd[redis]'")
+        raise ConfigError(f"the client for Redis and Valkey is not installed; run `{_install()}`")
+
+
+def _install() -> str:
+    """What puts it beside this very program."""
+    if "/pipx/venvs/" in sys.prefix:
+        return f"pipx inject {os.path.basename(sys.prefix)} {CLIENT!r}"
+    return f"{shlex.quote(sys.executable)} -m pip install {CLIENT!r}"

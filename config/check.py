@@ -81,7 +81,8 @@ def split_listen(listen: str) -> tuple[str, int]:
     bare = host[1:-1] if host.startswith("[") and host.endswith("]") else host
     sound = bare and not re.search(r"[\s/@\[\]]", bare) and (":" not in bare or bare != host)
     if not (colon and sound and port.isascii() and port.isdigit() and int(port) < 65536):
-        raise Problem(("listen",), f'expected HOST:PORT such as "127.0.0.1:8765" or "[::1]:8765", not "{listen}"')
+        text = f'expected HOST:PORT such as "127.0.0.1:8765" or "[::1]:8765", not "{listen}"'
+        raise Problem(("listen",), f"{text}; variables are not replaced here" if "${" in listen else text)
     return bare, int(port)
 
 

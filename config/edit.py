@@ -35,7 +35,7 @@ SCHEMA_FILE: Final = "hubd.schema.json"
 NEW_FILE: Final = f"""\
 #:schema ./{SCHEMA_FILE}
 # The configuration of hubd. `hubd add` and `hubd edit` change it, and so may you: a hub that runs takes it up at once.
-# By the file that is named above, which is what `hubd schema` prints, editors complete and check this one.
+# The first line lets editors complete and check it.
 """
 
 
@@ -198,7 +198,11 @@ class Draft:
         if name in self.upstreams:
             return self.upstreams[name]
         near = get_close_matches(name, self.upstreams, 1)
-        hint = f'did you mean "{near[0]}"?' if near else f"there are: {', '.join(self.upstreams) or 'none'}"
+        hint = f'did you mean "{near[0]}"?' if near else f"there are: {', '.join(self.upstreams)}"
+        if not self.upstreams:
+            hint = (
+                "the configuration names none. Without one a hub serves the demo, which goes with the first `hubd add`"
+            )
         raise EditError(f'there is no server "{name}"; {hint}')
 
     def _own_main(self) -> Path:

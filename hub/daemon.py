@@ -134,7 +134,7 @@ async def serve_daemon(loaded: Loaded, read: Callable[[], Loaded], *, shown: boo
             _unix_listener(control_path(), given_control) as control,
         ):
             keys = keys_for(config, key_path())
-            store = store_for(config, keys)
+            store = store_for(loaded, keys)
             revival = Revival(Signer(keys), Memory(sessions_path()), wall, config.replica.name if store else "")
             run = revival.run_id if store else ""
             hub = Hub(config, memory, Sealer(keys), last_known=last_known(), projects=projects_of, run=run)

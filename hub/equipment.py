@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 import trio
 
+from config.errors import ConfigError, Remark
+from config.layers import Loaded
 from config.paths import catalogue_dir, trust_path
 from config.schema import HubConfig
 from config.trust import Trust
@@ -41,18 +43,25 @@ def keys_for(config: HubConfig, path: Path | None) -> Keys:
         return load_keys(None)
 
 
-def store_for(config: HubConfig, keys: Keys) -> "RedisStore | None":
+def store_for(loaded: Loaded, keys: Keys) -> "RedisStore | None":
     """What this hub has in common with others, not connected yet; None: nothing.
 
     Raises:
         ConfigError: it cannot be used.
     """
-    if config.cache.url is None:
+    cache = loaded.config.cache
+    if cache.url is None:
         return None
     from cache.redis import RedisStore  # only who has one pays for it
 
     key, *others = derived(keys, "store")
-    return RedisStore(config.cache, key, trio.current_time, others=others)
+    try:
+        return RedisStore(cache, key, trio.current_time, others=others)
+    except ConfigError as error:
+        where = ("cache", "url")
+        if (origin := loaded.origins.get(where)) is None:
+            raise
+        raise loaded.error([Remark(origin.file, origin.line, where, str(error))]) from None
 
 
 def last_known() -> LastKnown:

@@ -23,7 +23,7 @@ from upstreams.orphans import adopt
 async def serve_stdio(loaded: Loaded, read: Callable[[], Loaded]) -> None:
     """Serve until that host has gone, or a signal comes."""
     keys = keys_for(loaded.config, None)
-    store = store_for(loaded.config, keys)
+    store = store_for(loaded, keys)
     hub = Hub(loaded.config, Memory(state_path()), Sealer(keys), last_known=last_known())
     stdio = trio.StapledStream(trio.lowlevel.FdStream(os.dup(1)), trio.lowlevel.FdStream(os.dup(0)))
 

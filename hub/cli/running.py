@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from hub.cli.base import EX_CONFIG, EX_FAILED, EX_OK, Told, UsageError, add, add_config, as_json, client
-from hub.control_client import ControlClient
+from hub.cli.base import EX_CONFIG, EX_FAILED, EX_OK, Told, UsageError, add, add_config, as_json, client, nearest
+from hub.control_client import ControlClient, ControlFailed
 
 # --- the commands' arguments ------------------------------------------------------------------------------------------
 
@@ -24,10 +24,11 @@ def add_commands(commands: Any) -> None:
         "how upstreams, hosts and the configuration are doing, and what is wrong",
         json=True,
     )
-    add(commands, "tools", _tools, "the tools of all upstreams, as hosts see them", json=True)
+    tools = add(commands, "tools", _tools, "the tools of all upstreams, or of one, as hosts see them", json=True)
+    tools.add_argument("name", metavar="NAME", nargs="?", help="an upstream, or how the tools' names begin")
     _add_call(commands)
     restart = add(commands, "restart", _restart, "start one upstream anew and find out again what it speaks", json=True)
-    restart.add_argument("name", metavar="NAME", help="the upstream's name as `hubd status` shows it")
+    restart.add_argument("name", metavar="NAME", nargs="?", help="the upstream's name as `hubd status` shows it")
     logs = add(commands, "logs", _logs, "what one upstream said, and what became of it", json=True)
     logs.add_argument("name", metavar="NAME", help="the upstream's name as `hubd status` shows it")
     logs.add_argument("-f", "--follow", action="store_true", help="go on with what comes, until interrupted")
@@ -107,8 +108,29 @@ def _tools(options: argparse.Namespace) -> int:
 
     with client() as hub:
         tools = hub.tools()
+        if options.name is not None:
+            tools = _tools_of(options.name, tools, hub.status().get("upstreams") or [])
     print(as_json(tools) if options.json else shown(tools))
     return EX_OK
+
+
+def _tools_of(name: str, tools: list[dict[str, Any]], upstreams: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Those whose names begin with `name`, which may be an upstream that has none.
+
+    Raises:
+        ControlFailed: there is nothing of this name.
+    """
+    found = [tool for tool in tools if str(tool.get("name")).startswith(f"{name}__")]
+    found = found or [tool for tool in tools if str(tool.get("name")).startswith(name)]
+    row = next((each for each in upstreams if each.get("name") == name), None)
+    if not found and row is None:
+        known = [str(each.get("name")) for each in upstreams]
+        meant = nearest(name, known) or f"there are: {', '.join(known) or 'none'}"
+        raise ControlFailed(f"no tool begins with {name}, and no upstream has this name; {meant}")
+    if not found and row is not None:
+        why = str(row.get("last_error") or "").partition("\n")[0] or "`hubd tools` lists all there are"
+        raise ControlFailed(f"no tool begins with {name}, which is {row.get('state')}: {why}")
+    return found
 
 
 def _call(options: argparse.Namespace) -> int:
@@ -141,6 +163,11 @@ def _token(options: argparse.Namespace) -> int:
 
 
 def _restart(options: argparse.Namespace) -> int:
+    if options.name is None:
+        text = (
+            "name an upstream. To restart the hub itself: `hubd stop`; the next host starts it again, or `hubd serve`"
+        )
+        raise UsageError(text, options.parser.format_usage())
     with client() as hub:
         hub.restart(options.name)
     print(

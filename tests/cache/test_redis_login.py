@@ -179,7 +179,10 @@ def test_certificates_without_tls():
 
 def test_without_the_client_it_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "coredis", None)
-    with pytest.raises(ConfigError, match=r"pip install 'mcp-hubd\[redis\]'"):
+    with pytest.raises(ConfigError, match=rf"not installed; run `{sys.executable} -m pip install 'coredis.*'`"):
+        Store("redis://h")
+    monkeypatch.setattr(sys, "prefix", "/home/me/.local/share/pipx/venvs/mcp-hubd")
+    with pytest.raises(ConfigError, match=r"run `pipx inject mcp-hubd 'coredis.*'`"):
         Store("redis://h")
 
 

@@ -219,6 +219,7 @@ WRONG = [
     ('listen = "8765"', ', line 1: listen: expected HOST:PORT such as "127.0.0.1:8765"'),
     ('listen = "127.0.0.1:99999"', "expected HOST:PORT"),
     ('listen = "::1:80"', "expected HOST:PORT"),
+    ('listen = "${VAR}"', "variables are not replaced here"),
     ('auth = "nope"', ', line 1: auth: must be one of "token", "none"'),
     ('listen = "0.0.0.0:80"', ", line 1: listen: 0.0.0.0:80 can be reached from other machines"),
     ('listen = "0.0.0.0:80"\nauth = "none"', ", line 2: auth: \"none\" is allowed on loopback only"),

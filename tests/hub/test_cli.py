@@ -220,6 +220,11 @@ def test_status(busy):
 def test_tools(busy):
     assert busy.run("tools") == (0, "demo__echo  Say it back\ndemo__fail  -\n", "")
     assert json.loads(busy.run("tools", "--json")[1]) == echo_daemon.TOOLS
+    assert busy.run("tools", "demo") == busy.run("tools", "demo__") == busy.run("tools")
+    assert busy.run("tools", "demo__f") == (0, "demo__fail  -\n", "")
+    assert json.loads(busy.run("tools", "demo__f", "--json")[1]) == echo_daemon.TOOLS[1:]
+    refused = 'hubd: no tool begins with dmo, and no upstream has this name; did you mean "demo"?\n'
+    assert busy.run("tools", "dmo") == (1, "", refused)
 
 
 @pytest.mark.parametrize(
@@ -290,6 +295,8 @@ def test_an_interrupted_call_is_130(place):
 def test_restart(busy):
     assert busy.run("restart", "demo") == (0, "demo is starting anew; see `hubd status`\n", "")
     assert json.loads(busy.run("restart", "demo", "--json")[1]) == {"restarting": "demo"}
+    code, _, said = busy.run("restart")
+    assert (code, said.count("`hubd stop`; the next host starts it again")) == (2, 1)
     assert busy.run("restart", "dmo") == (1, "", "hubd: There is no upstream dmo; there are: demo\n")
 
 

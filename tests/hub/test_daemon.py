@@ -7,6 +7,7 @@ import re
 import signal
 import socket
 import subprocess
+import sys
 from pathlib import Path
 
 import psutil
@@ -26,7 +27,11 @@ from attached import (
 )
 from processes import HUBD, Hub, Process, own_directories, running, running_hub
 
+from config.errors import ConfigError
+from config.layers import load_all
 from config.schema import DEFAULT_LISTEN
+from hub.equipment import store_for
+from hub.seal import load_keys
 
 
 @pytest.mark.covers("SEC-02", "F-D-01")
@@ -329,6 +334,14 @@ def test_a_taken_port_that_nobody_chose_is_no_reason_not_to_start(tmp_path):
             assert shown.stdout.split("\n")[1] == f"listens on {url} and {socket_path}"
             warning = f"warning: {DEFAULT_LISTEN} was taken when the hub started, so it listens on {url}"
             assert warning in shown.stdout
+            assert f"serving the demo until there is {env['XDG_CONFIG_HOME']}/hubd/hubd.toml" in process.tail()
+
+
+def test_a_store_without_its_client_is_refused_with_file_and_line(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "coredis", None)
+    (file := tmp_path / "hubd.toml").write_text("[cache]\nurl = 'redis://127.0.0.1'\n")
+    with pytest.raises(ConfigError, match=rf"{file}, line 2: cache.url: the client .* is not installed; run `"):
+        store_for(load_all(file, {}), load_keys(None))
 
 
 def test_a_hub_starts_though_nobody_reads_what_it_says(tmp_path):

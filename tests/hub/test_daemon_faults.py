@@ -339,6 +339,7 @@ def test_twenty_shims_that_start_at_once_share_one_daemon_and_its_upstreams(tmp_
         assert daemons == [daemon]
         assert len(demos) == 1
         assert demos[0] in family
+        assert "mcpServers" not in Path(env["XDG_STATE_HOME"], "hubd", "hubd.log").read_text(), "nobody is to paste"
     finally:
         for shim in shims:
             shim.communicate(timeout=30)

@@ -182,6 +182,11 @@ def test_a_server_comes_is_turned_off_and_on_and_goes(home):
     assert 'did you mean "demo"?' in home.run("enable", "dmo", code=1)
 
 
+def test_the_demo_is_no_server_of_the_configuration(home):
+    said = home.run("disable", "demo", code=1)
+    assert "Without one a hub serves the demo, which goes with the first `hubd add`" in said
+
+
 def test_another_file_by_its_name(home, tmp_path):
     (file := tmp_path / "own.toml").write_text(DEMO)
     home.run("add", "x", "--config", file, "--", "sh")
