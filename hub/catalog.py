@@ -17,7 +17,7 @@ from hub.naming import Claims
 from hub.offers import NAME_KINDS, NOTHING, Offers, Route, UpstreamRule, quote_some
 from hub.rewrite import Change, localise, unchanged, untag_arguments
 from hub.seal import SealBroken, Sealer, load_keys
-from hub.welcome import SETTLING_TTL_MS
+from hub.welcome import SETTLING_TTL_MS, joined
 from hub.wire.headers import Mirror
 from hub.wire.jsonrpc import RemoteProtocolError, encode, peek_str
 from hub.wire.loops import EXPERIMENTAL, all_behind, read_behind, told
@@ -36,9 +36,6 @@ from upstreams.freshness import in_full
 __all__ = ["Catalog", "Route", "Rules", "UpstreamRule", "localise", "merge", "untag_arguments"]
 
 MAX_TTL_MS: Final = 300_000
-MAX_INSTRUCTIONS: Final = 2 << 10
-MAX_ALL_INSTRUCTIONS: Final = 16 << 10
-"""Bytes of instructions, per upstream and in all."""
 MAX_TITLE_CHARS: Final = 80
 
 _SERVER_INFO = encode({SERVER_INFO_KEY: HUB_INFO})[1:-1]
@@ -331,12 +328,19 @@ class Catalog:
 
     @property
     def instructions(self) -> str:
-        """What the upstreams tell the model, each under its title (G-12); of one upstream alone, its very words."""
+        """What the upstreams tell the model, each under its title and the prefix of its tools, whose names in there are
+        the server's own (G-12); of one upstream alone, its very words."""
         if self._instructions is None:
-            texts = [(_title(each.snapshot), each.snapshot.instructions.strip()) for each in self.offers]
-            sections = [(title, text) for title, text in texts if text]
-            self._instructions = sections[0][1] if self.scope and sections else _joined(sections)
+            texts = [(_heading(each), each.snapshot.instructions.strip()) for each in self.offers]
+            sections = [(heading, text) for heading, text in texts if text]
+            self._instructions = sections[0][1] if self.scope and sections else joined(sections)
         return self._instructions
+
+
+def _heading(offers: Offers) -> str:
+    """By which a model tells whose tools are meant, also if two servers have one title."""
+    title = _title(offers.snapshot)
+    return title if offers.rule.prefix == "" else f"{title} (tools: {offers.rule.sid}__*)"
 
 
 def _title(snapshot: Snapshot) -> str:
@@ -344,21 +348,3 @@ def _title(snapshot: Snapshot) -> str:
     title = peek_str(snapshot.server_info.get("title")) or ""
     title = " ".join("".join(char if char.isprintable() else " " for char in title[: 4 * MAX_TITLE_CHARS]).split())
     return title[:MAX_TITLE_CHARS] or snapshot.upstream
-
-
-def _joined(sections: Sequence[tuple[str, str]]) -> str:
-    """All sections, cut where they are too long, and saying so."""
-    parts: list[str] = []
-    left = MAX_ALL_INSTRUCTIONS
-    for title, text in sections:
-        size = len(text.encode())
-        if size > MAX_INSTRUCTIONS:
-            text = text.encode()[:MAX_INSTRUCTIONS].decode(errors="ignore")
-            text += f"\n[cut by the hub: {MAX_INSTRUCTIONS} of {size} bytes]"
-        part = f"# {title}\n\n{text}"
-        left -= len(part.encode())
-        if left < 0:
-            parts.append("# Further servers\n\n[their instructions are left out by the hub: too many bytes in all]")
-            break
-        parts.append(part)
-    return "\n\n".join(parts)

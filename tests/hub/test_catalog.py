@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from msgspec import Raw
 from schemas import validate
 
-from hub.catalog import MAX_ALL_INSTRUCTIONS, MAX_INSTRUCTIONS, Catalog, Route, Rules, UpstreamRule, merge
+from hub.catalog import Catalog, Route, Rules, UpstreamRule, merge
 from hub.naming import Claims
 from hub.offers import quote_some
 from hub.seal import Sealer
@@ -533,19 +533,17 @@ def test_only_what_hosts_see_makes_a_difference():
 def test_instructions_stand_under_their_servers():
     a = snapshot("a", title=" Files \n\x07 and\tmore ", text="  Use me. \n")
     catalog = merged(snapshot("b", text="B!"), a, snapshot("c"), rule=rules("a", "b", "c"))
-    assert catalog.instructions == "# Files and more\n\nUse me.\n\n# b\n\nB!"
+    assert catalog.instructions == "# Files and more (tools: a__*)\n\nUse me.\n\n# b (tools: b__*)\n\nB!"
     assert catalog.instructions is catalog.instructions
     assert catalog.scoped("a").instructions == "Use me."
     assert catalog.scoped("c").instructions == merged().instructions == ""
 
 
 @pytest.mark.covers("G-12")
-def test_long_instructions_are_cut_and_say_so():
-    catalog = merged(snapshot("a", text="é" * 2000), snapshot("b", title="t" * 200, text="short"))
-    first, second = catalog.instructions.split("\n\n# ")
-    assert first.endswith(f"é\n[cut by the hub: {MAX_INSTRUCTIONS} of 4000 bytes]")
-    assert len(first.encode()) < MAX_INSTRUCTIONS + 60
-    assert second == "t" * 80 + "\n\nshort"
-    many = merged(*(snapshot(f"s{i}", text="x" * 2000) for i in range(20))).instructions
-    assert len(many.encode()) < MAX_ALL_INSTRUCTIONS + 120
-    assert many.endswith("[their instructions are left out by the hub: too many bytes in all]")
+def test_equal_titles_are_told_apart_by_the_names_of_the_tools():
+    one, two = (snapshot(name, title="Everything", text=f"Use get-{name}.") for name in ("a", "b"))
+    rule = Rules((UpstreamRule("a", prefix=""), UpstreamRule("b", prefix="shown")))
+    assert merged(one, two, rule=rule).instructions == (
+        "# Everything\n\nUse get-a.\n\n# Everything (tools: shown__*)\n\nUse get-b."
+    )
+    assert merged(snapshot("a", title="t" * 200, text="x")).instructions == f"# {'t' * 80} (tools: a__*)\n\nx"
