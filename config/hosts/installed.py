@@ -7,26 +7,22 @@ out, and only if it is one of ours. `plan_*` decide and change nothing; `carry_o
 
 import json
 import os
-import shutil
-import subprocess
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
 from msgspec import Struct, structs
 
-from config.errors import EditError
 from config.files import read_file, remove_file, replace_file
 from config.hosts.entry import KEY, starts_hubd, url_of
-from config.hosts.facts import Host, Place
+from config.hosts.facts import Place
 from config.hosts.originals import Original, as_before, out_again, put_back
+from config.hosts.programs import run_program
 from config.hosts.records import Remembered
 from config.text import jsonc, serverfile
 from config.text.change import Edit, Refused
-
-PROGRAM_PATIENCE_S: Final = 60
 
 Did = Literal["added", "updated", "unchanged", "removed", "restored", "absent", "refused"]
 
@@ -290,33 +286,3 @@ def carry_out(plan: Plan, records: Records, *, now: datetime, backups: Path, env
     if plan.did != "restored":  # our entry is none of its business
         records.put(path, None if plan.did == "removed" else plan.record)
     return backup
-
-
-def run_program(command: tuple[str, ...], environ: Mapping[str, str]) -> None:
-    """Run a host's own program; what it says is shown only if it fails.
-
-    Raises:
-        EditError: it cannot be run, or fails.
-    """
-    name = Path(command[0]).name
-    try:
-        done = subprocess.run(
-            command,
-            env=dict(environ),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            timeout=PROGRAM_PATIENCE_S,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        reason = error.strerror if isinstance(error, OSError) else f"no answer within {PROGRAM_PATIENCE_S} s"
-        raise EditError(f"`{name} mcp` cannot be run: {reason}; nothing was changed") from None
-    if done.returncode:
-        said = done.stdout.decode(errors="replace").strip()[:300]
-        raise EditError(f"`{' '.join((name, *command[1:6]))}` failed: {said or f'exit code {done.returncode}'}")
-
-
-def own_program(host: Host, environ: Mapping[str, str]) -> str | None:
-    """The host's own program for changing its entries, if it has one and it is on PATH."""
-    return shutil.which(host.program, path=environ.get("PATH", "")) if host.program else None

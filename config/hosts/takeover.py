@@ -17,8 +17,9 @@ from config.gather import IMPORTED
 from config.hosts.entry import KEY
 from config.hosts.facts import Host, Machine, Place, all_hosts, every_user_file, is_found
 from config.hosts.importing import Import, block, identities_in
-from config.hosts.installed import Records, is_ours, own_program, text_at
+from config.hosts.installed import Records, is_ours, text_at
 from config.hosts.originals import Original, taken_out, taken_out_by_program
+from config.hosts.programs import own_program
 from config.hosts.survey import Identity, Server, identities, survey
 from config.imported import blocks_of, imported_text, removed_in
 from config.layers import load_all

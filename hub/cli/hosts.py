@@ -3,7 +3,6 @@
 import argparse
 import os
 import shlex
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from hub.cli.base import EX_FAILED, EX_OK, Told, UsageError, add, add_config, now, own_command
 from hub.cli.choosing import chosen_hosts, chosen_places, project_of
-from hub.cli.diffs import of_host
+from hub.cli.planned import as_object, of_place, refused, said, show
 
 if TYPE_CHECKING:
     from config.hosts.facts import Host, Machine, Place
@@ -60,7 +59,8 @@ def _install(options: argparse.Namespace) -> int:
     from config.hosts.directories import carried
     from config.hosts.entry import http_entry, stdio_entry
     from config.hosts.facts import Machine
-    from config.hosts.installed import own_program, plan_install
+    from config.hosts.installed import plan_install
+    from config.hosts.programs import own_program
 
     machine, told = Machine.this(), options.told
     if not options.hosts and not options.all:
@@ -92,7 +92,8 @@ def _install(options: argparse.Namespace) -> int:
 
 def _uninstall(options: argparse.Namespace) -> int:
     from config.hosts.facts import Machine
-    from config.hosts.installed import own_program, plan_restore, plan_uninstall
+    from config.hosts.installed import plan_restore, plan_uninstall
+    from config.hosts.programs import own_program
 
     machine = Machine.this()
     if not options.hosts and not options.all:
@@ -184,21 +185,21 @@ def _carry_out(
             try:
                 planned = plan(place, records)
                 if planned.did == "refused":
-                    code = _refused(planned, by_hand, told)
+                    code = refused(planned, by_hand, told)
                     continue
                 backup = None
                 if options.dry_run:
-                    _show(planned, told)
+                    show(planned, told)
                 else:
                     backup = carry_out(planned, records, now=now(), backups=backup_dir(), environ=machine.environ)
                     _remember(planned)
-                    told.say(_said(planned, backup))
-                told.append("hosts", _as_object(planned, backup))
+                    told.say(said(planned, backup))
+                told.append("hosts", as_object(planned, backup))
                 for key, why in planned.still_out.items():
                     code = told.fail(EX_FAILED, f'{place.title}: "{key}" is not put back into {place.path}: {why}')
             except EditError as error:
                 code = told.fail(EX_FAILED, f"{place.title}: {error}")
-                told.append("hosts", {**_of_place(place), "did": "failed", "why": str(error)})
+                told.append("hosts", {**of_place(place), "did": "failed", "why": str(error)})
     return code
 
 
@@ -212,78 +213,6 @@ def _remember(planned: "Plan") -> None:
         out.forget(planned.place.path, planned.restored)
         if planned.originals:
             out.add(planned.place.path, planned.originals)
-
-
-def _of_place(place: "Place") -> dict[str, Any]:
-    return {"host": place.host.id, "title": place.title, "file": str(place.path)}
-
-
-def _as_object(planned: "Plan", backup: Path | None) -> dict[str, Any]:
-    by_us = planned.changes and not planned.program
-    return {
-        **_of_place(planned.place),
-        "did": planned.did,
-        "backup": backup and str(backup),
-        "diff": of_host(planned.place, planned.before or b"", planned.after or b"") if by_us else None,
-        "commands": [_masked_words(command) for command in planned.program],
-        "restored": [each.key for each in planned.restored],
-        "note": (planned.changes and planned.place.host.note) or None,
-    }
-
-
-def _refused(planned: "Plan", by_hand: Callable[["Host"], Mapping[str, Any]] | None, told: Told) -> int:
-    from config.hosts.entry import KEY
-    from config.text import serverfile
-
-    place, refused = planned.place, {**_of_place(planned.place), "did": "refused", "why": planned.why}
-    told.fail(EX_FAILED, f"{place.title}: {place.path}: {planned.why}; it was left as it is")
-    if by_hand is not None:
-        snippet = serverfile.snippet(place.kept, KEY, dict(by_hand(place.host)))
-        refused["by_hand"] = snippet
-        if not told.json:
-            print(f"To add the hub by hand, put this there:\n\n{snippet}\n", file=sys.stderr)
-    told.append("hosts", refused)
-    return EX_FAILED
-
-
-def _said(planned: "Plan", backup: Path | None) -> str:
-    place = planned.place
-    words = {
-        "added": "added to",
-        "updated": "updated in",
-        "unchanged": "is already in",
-        "removed": "removed from",
-        "restored": "its servers are back in",
-        "absent": "is not in",
-    }
-    text = f"{place.title}: {words[planned.did]} {place.path}"
-    if backup is not None:
-        text += f" (the old file is {backup})"
-    if planned.restored:
-        text += f"; back: {', '.join(each.key for each in planned.restored)}"
-    return f"{text}; {place.host.note}" if planned.changes and place.host.note else text
-
-
-def _show(planned: "Plan", told: Told) -> None:
-    """What would be done, as a diff."""
-    if not planned.changes:
-        told.say(_said(planned, None))
-    for command in planned.program:
-        told.say(f"would run: {_masked_words(command)}")
-    if planned.changes and not planned.program:
-        told.say(of_host(planned.place, planned.before or b"", planned.after or b""))
-
-
-def _masked_words(command: Sequence[str]) -> str:
-    import json
-
-    from config.secrecy import masked, secrets_in
-
-    text = shlex.join(command)
-    for word in command:
-        if word.startswith("{"):
-            text = masked(text, list(secrets_in(json.loads(word))))
-    return text
 
 
 def _list(options: argparse.Namespace, machine: "Machine", told: Told) -> int:
@@ -300,7 +229,7 @@ def _list(options: argparse.Namespace, machine: "Machine", told: Told) -> int:
         if is_found(host, machine)
         for place in (user_places(host, machine) if project is None else _of_project(host, project))
     ]
-    found = [{**_of_place(place), "hub": _state(place, records)} for place in places]
+    found = [{**of_place(place), "hub": _state(place, records)} for place in places]
     told.set(hosts=found)
     if not found:
         told.say(

@@ -4,25 +4,22 @@ import argparse
 import os
 import shlex
 import sys
-import textwrap
-from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from hub.cli.base import EX_FAILED, EX_OK, Told, UsageError, add, add_config, agreed, ask, now
 from hub.cli.choosing import chosen_hosts, project_of
 from hub.cli.diffs import of_host, of_texts
+from hub.cli.import_words import say_elsewhere, say_next, summarise
 
 if TYPE_CHECKING:
     from config.hosts.facts import Machine, Place
     from config.hosts.importing import Import, Secrets
     from config.hosts.installed import Records
-    from config.hosts.survey import Identity, Server, Skipped
+    from config.hosts.survey import Server, Skipped
     from config.hosts.takeover import Leaving, Write
 
-WIDTH: Final = 100
-"""Of sentences below a table."""
 _MEMBERS: Final = """\
   dry_run   whether it was only tried
   servers   of each server of a host: host, title, server (its name there), did (taken, skipped, or known, if the hub or
@@ -88,10 +85,10 @@ def _import(options: argparse.Namespace) -> int:
     if options.disable_originals:
         left = leaving(result, config, machine, records, without_hub=options.without_hub)
     asleep = {name for name, upstream in config.upstreams.items() if upstream.disabled}
-    _summarise(result, skipped, asleep, told)
+    summarise(result, skipped, asleep, told)
     if unsaid:
         told.note(f"{unsaid}\nIt is shown as if they were kept; an import without --secrets asks what becomes of them.")
-    _say_elsewhere(options, machine, ours, told)
+    say_elsewhere(options, machine, ours, told)
     for refused in left.refused:
         code = told.fail(EX_FAILED, refused)
     diffs = _diffs(result, writes, left)
@@ -109,7 +106,7 @@ def _import(options: argparse.Namespace) -> int:
             return told.fail(EX_FAILED, "nothing was changed")
         _write(writes, left, machine, files, told)
     if not options.dry_run:
-        _say_next(options, result, machine, records, told)
+        say_next(options, result, machine, records, told)
     return code
 
 
@@ -204,97 +201,6 @@ def _held(result: "Import") -> str:
 # --- saying and doing -------------------------------------------------------------------------------------------------
 
 
-def _summarise(result: "Import", skipped: list["Skipped"], asleep: set[str], told: Told) -> None:
-    """What becomes of each server, in a table; below it, why. `asleep`: what the hub has disabled."""
-    from hub.show.tables import table
-    from hub.wire.printable import printable
-
-    off = {name for name, server in result.taken if server.off or server.values.get("disabled")}
-    new = {name for name, _ in result.taken}
-    rows = [
-        *((s.place, s.key, "taken", f"taken as {name}", name, _remarks(s)) for name, s in result.taken),
-        *(
-            (s.place, s.key, "known", f"{'same as' if name in new else 'hubd has it as'} {name}", name, "")
-            for name, s in result.known
-        ),
-        *((s.place, s.key, "skipped", "skipped", None, s.why) for s in (*result.skipped, *skipped)),
-    ]
-    members = ("host", "title", "server", "did", "name", "disabled", "why")
-    servers = [
-        dict(zip(members, (place.host.id, place.title, key, did, name, name in off | asleep, why), strict=True))
-        for place, key, did, _, name, why in rows
-    ]
-    told.set(dry_run=False, servers=servers, files=[], commands=[], notes=[])
-    if not rows:
-        told.say("there are no servers to take over")
-        return
-    printed = [
-        [printable(str(cell)).replace("\n", " ") for cell in (place.title, key, what)]
-        for place, key, what in (
-            (place, key, what + ", disabled" * (name in off | asleep)) for place, key, _, what, name, _ in rows
-        )
-    ]
-    told.say("\n".join(table(("HOST", "SERVER", "WHAT"), printed)))
-    reasons = [f"{row[1]} of {row[0]}: {why}" for row, (*_, why) in zip(printed, rows, strict=True) if why]
-    if reasons:
-        told.say("")
-    for reason in reasons:
-        text = printable(reason.replace("\n", " "))
-        told.say(textwrap.fill(text, WIDTH, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False))
-
-
-def _remarks(server: "Server") -> str:
-    return "; ".join((*((f"disabled: {server.off}",) if server.off else ()), *server.notes))
-
-
-def _say_elsewhere(
-    options: argparse.Namespace, machine: "Machine", known: "Mapping[Identity, str]", told: Told
-) -> None:
-    """The servers of single folders in the users' files, where a host puts them unasked; only --project takes those."""
-    from config.errors import EditError
-    from config.hosts.facts import every_user_file, local_place
-    from config.hosts.installed import text_at
-    from config.hosts.survey import folders, survey
-    from config.text.change import Refused
-
-    if options.project is not None:
-        return
-    for file in (each for host in chosen_hosts(options, machine) for each in every_user_file(host, machine)):
-        with suppress(EditError, Refused):
-            text = text_at(file.path)
-            for folder in (each for each in folders(file, text) if each.is_dir()):
-                with suppress(Refused):
-                    servers, _ = survey(local_place(file, folder), text, machine.environ, machine.home)
-                    count = sum(each.identity not in known and each.original not in known for each in servers)
-                    if count:
-                        where = _below_home(folder, machine.home)
-                        command = f"hubd import {file.host.id} --project {where}"
-                        told.note(f"{count} server{'s' * (count != 1)} of {where}: `{command}`")
-
-
-def _below_home(path: Path, home: Path) -> str:
-    """A path as people write it in a shell."""
-    if path.is_relative_to(home) and path != home:
-        return f"~/{shlex.quote(str(path.relative_to(home)))}"
-    return shlex.quote(str(path))
-
-
-def _say_next(
-    options: argparse.Namespace, result: "Import", machine: "Machine", records: "Records", told: Told
-) -> None:
-    """What is left to do after an import: the hub belongs into hosts, and the servers out of them."""
-    from config.hosts.takeover import has_hub
-
-    places = [server.place for _, server in (*result.taken, *result.known)]
-    without = dict.fromkeys(place.host.id for place in places if not has_hub(place, machine, records))
-    if without and not options.disable_originals:  # else it was said already
-        told.note(f"{', '.join(without)} cannot reach the hub yet: `hubd install {' '.join(without)}` puts it there")
-    if result.taken and not options.disable_originals:
-        told.note(
-            "the hosts still start these servers, too, until `hubd import --disable-originals` turns them off there"
-        )
-
-
 def _diffs(result: "Import", writes: "list[Write]", left: "Leaving") -> list[tuple[Path, str]]:
     """What changes in each file, in the order in which they are written, without secrets."""
     from config.secrecy import secrets_in
@@ -310,8 +216,8 @@ def _diffs(result: "Import", writes: "list[Write]", left: "Leaving") -> list[tup
 def _write(writes: "list[Write]", left: "Leaving", machine: "Machine", files: list[dict[str, Any]], told: Told) -> None:
     """First what the hub will have, then what hosts no longer start. `files`: of each, what programs are told."""
     from config.files import locked
-    from config.hosts.installed import run_program
     from config.hosts.originals import Originals
+    from config.hosts.programs import run_program
     from config.hosts.takeover import carry_out
     from config.paths import originals_path, state_dir
 

@@ -101,7 +101,7 @@ def secret_files(examined: Examined) -> Iterator[Finding]:
     loaded = examined.loaded
     named = [] if loaded is None else [path for path in loaded.files if path not in loaded.sources]
     secrets = {secret for secret in _secrets(examined.config) if len(secret) >= MIN_SECRET}
-    own = [Path(places.state_dir(), name) for name in ("token", "keys")]
+    own = [Path(places.state_dir(), name) for name in ("token", "keys", "installed.json", "originals.json")]
     for path in dict.fromkeys((*named, *own)):
         with suppress(OSError, UnicodeDecodeError):
             mode = stat.S_IMODE(path.stat().st_mode)
