@@ -212,8 +212,10 @@ async def test_a_hub_that_nobody_can_reach_keeps_its_sessions(fleet):
 
 async def test_status_names_the_others(fleet):
     a, b = await two(fleet)
+    assert a.replicas.facts()["looking"] is True, "b came after it had looked"
     await a.replicas._renew()
     facts = a.replicas.facts()
+    assert facts["looking"] is False
     assert (facts["name"], facts["run"], facts["url"], facts["registered"]) == ("a", a.revival.run_id, a.url, True)
     assert facts["peers"] == [{"name": "b", "run": b.revival.run_id, "url": b.url}]
     assert a.replicas.is_elsewhere(b.revival.run_id)

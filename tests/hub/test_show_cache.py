@@ -161,6 +161,10 @@ def test_in_brief(data, expected):
             "hub1 at http://10.0.0.5:8765; no other hub is there",
         ),
         (
+            {"name": "hub1", "url": "http://h:1", "registered": True, "peers": [], "looking": True},
+            "hub1 at http://h:1; looking for other hubs",
+        ),
+        (
             {"name": "hub1", "url": "http://h:1", "peers": [{"name": "hub3"}, {"name": "", "run": "c4"}]},
             "hub1 at http://h:1; with c4, hub3",
         ),
