@@ -128,7 +128,7 @@ class Reloader:
             self._watcher.aim(self._loaded.files, self._loaded.directories)
             nursery.start_soon(self._watcher.run)
             while True:
-                with trio.move_on_after(RETRY_S if self.problem or self._loaded.lacking else inf):
+                with trio.move_on_after(RETRY_S if self.problem else inf):
                     await self._wanted.take()
                 waiting, self._waiting = self._waiting, []
                 outcome = await self._reload()

@@ -56,7 +56,7 @@ files:
     hubd.toml              the configuration, where --config names no other
     upstreams.d/           further servers, as .toml or in any host's form
     imported/              servers that `hubd import` took over
-    hubd.env               variables for the hub as a service
+    hubd.env               variables that the environment of the hub does not have
   .hubd.toml, .mcp.json    servers of a project, once allowed by `hubd trust`
   $XDG_STATE_HOME/hubd (~/.local/state/hubd)
     token, keys            of the HTTP listener; that seal what hosts carry
