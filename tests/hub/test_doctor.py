@@ -5,6 +5,8 @@ import os
 import socket
 import stat
 import subprocess
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import host_homes
@@ -460,6 +462,37 @@ def test_with_a_running_hub(tmp_path):
     found = {each["check"] for each in json.loads(shown.stdout)}
     assert not found & {"socket", "mode", "configuration"}
     assert not [each for each in json.loads(shown.stdout) if f"process {process.pid})" in each["what"]]
+
+
+class Locked(BaseHTTPRequestHandler):
+    """A server that wants credentials which nobody has."""
+
+    def do_POST(self):
+        self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        self.send_response(401)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    do_GET = do_POST
+
+    def log_message(self, *_):
+        pass
+
+
+def test_a_server_that_does_not_let_the_hub_in(tmp_path):
+    env = own_directories(tmp_path)
+    config = Path(env["XDG_CONFIG_HOME"]) / "hubd" / "hubd.toml"
+    config.parent.mkdir(mode=0o700)
+    with ThreadingHTTPServer(("127.0.0.1", 0), Locked) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_port}/mcp"
+        config.write_text(f'listen = "127.0.0.1:0"\n[upstreams.locked]\nurl = "{url}"\n')
+        with running([HUBD, "serve"], tmp_path / "log", env=env, cwd=tmp_path, merged=True) as process:
+            process.wait_for("wants credentials")
+            shown = subprocess.run([HUBD, "doctor"], env=env, capture_output=True, text=True, timeout=60, check=False)
+        server.shutdown()
+    assert "problem: locked: it does not let the hub in\n    why: locked wants credentials (401)" in shown.stdout
+    assert "    fix: write headers = { Authorization" in shown.stdout
 
 
 def test_servers_that_a_dead_hub_left_behind(case, monkeypatch):
