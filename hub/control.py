@@ -191,7 +191,10 @@ async def _call(params: dict[str, Raw], controls: Controls) -> Reply:
     name = peek_str(params.get("name"))
     if name is None:
         return Failure(INVALID_PARAMS, "call needs the name of a tool")
-    return Result(await controls.call(name, params.get("arguments", EMPTY)))
+    try:
+        return Result(await controls.call(name, params.get("arguments", EMPTY)))
+    except HubError as error:
+        return Failure(INTERNAL_ERROR, str(error))
 
 
 async def _cache(params: dict[str, Raw], controls: Controls) -> Reply:

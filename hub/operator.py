@@ -93,7 +93,11 @@ class Operator:
         return list(peek_array(peek_object(reply.value).get("tools")))
 
     async def call(self, name: str, arguments: Raw) -> Raw:
-        """Call a tool by its visible name; the whole result, or an object with the member `error`."""
+        """Call a tool by its visible name; the whole result, or an object with the member `error`.
+
+        Raises:
+            Overloaded: too many calls of this kind are running.
+        """
         request = Request(0, TOOLS_CALL, {"name": raw(name), "arguments": arguments})
         self._hub.downstreams.admit(OPERATOR.principal)
         try:

@@ -111,6 +111,8 @@ class Projects:
         self._hosts: set[Downstream] = set()
         """Those whose workplace is known."""
         self._roots = Roots(self._looks.any_allowed, self._settle)
+        self._found: dict[Path, Found | None] = {}
+        """By workplace: what was last read of it."""
         self._root_of: dict[Path, Path] = {}
         """By workplace: the root of its project, also when that has no files for a while."""
         self._allowances = () if watched is None else (watched,)
@@ -230,7 +232,10 @@ class Projects:
                 self._enter(host, None if each is None else each.project)
 
     def _note(self, place: Path, found: Found | None) -> None:
-        """Remember what is to be said of a directory, and where its project is."""
+        """Remember what was read of a directory, what is to be said of it, and where its project is."""
+        if found != self._found.get(place):
+            self._found[place] = found
+            self._watcher.again()  # it may be another than was looked at, and become that again
         problem = "" if found is None else found.problem
         if problem and problem not in self.problems.values():
             log.warning("%s", problem)
@@ -267,6 +272,7 @@ class Projects:
                 self._nursery.start_soon(self._await_reports, live, self.reporting[live.scope])
         places = {host.workplace for host in self._hosts}
         self.problems = {place: text for place, text in self.problems.items() if place in places}
+        self._found = {place: found for place, found in self._found.items() if place in places}
         self._root_of = {place: root for place, root in self._root_of.items() if place in places}
         self._watch()
         moved, self._moved = self._moved, set()
@@ -300,7 +306,6 @@ class Projects:
             live = self.live[scope] = Live(project)
             self.reporting[scope] = trio.Event()
             self._stale = True
-            self._watcher.again()  # its files may have been others in between
             log.info("%s: hosts at work there see %s", project.root, ", ".join(project.upstreams) or "nothing more")
         self._stale |= [*live.project.upstreams.items()] != [*project.upstreams.items()]  # in this order
         live.project = project

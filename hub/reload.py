@@ -211,12 +211,14 @@ class Reloader:
     def _failed(self, problem: str) -> Outcome:
         if problem != self.problem:
             log.error("the configuration is not taken over, the one before stays: %s", problem)
+            self._watcher.again()
         self.problem = problem
         return Outcome(problem=problem, pending=self._pending())
 
     def _succeeded(self, loaded: Loaded, found: Difference) -> Outcome:
         if self.problem is not None or found:
             log.info("the configuration was read again: %s", found)
+            self._watcher.again()  # what was read may be another than was looked at, and become that again
         for warning in loaded.warnings:
             if warning not in self._loaded.warnings:
                 log.warning("%s", warning)

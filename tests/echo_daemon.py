@@ -15,7 +15,7 @@ from msgspec import Raw
 
 from config.paths import control_path, lock_path, socket_path
 from hub.control import serve_control
-from hub.link.exchange import UpstreamUnavailable
+from hub.link.exchange import Overloaded, UpstreamUnavailable
 from hub.sockets import bind_unix, take_lock
 from hub.wire.jsonrpc import encode, peek_object, peek_str, raw
 from upstreams.journal import Journal, Journals
@@ -65,6 +65,8 @@ class Controls:
             return raw({"content": [{"type": "text", "text": "no such luck"}], "isError": True})
         if name == "crash":
             raise RuntimeError("canary")
+        if name == "one-too-many":
+            raise Overloaded("256 requests of this account are running already; wait for one to end")
         if name == "wait":
             say("waiting")
             try:

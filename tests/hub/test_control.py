@@ -83,6 +83,13 @@ async def test_a_failing_request_harms_no_other(tmp_path, caplog):
     assert "canary" in caplog.text
 
 
+async def test_a_call_too_many_is_refused_with_the_reason(tmp_path, caplog):
+    async with serving(tmp_path / "c"):
+        with pytest.raises(ControlFailed, match="256 requests of this account are running already"):
+            await in_thread(tmp_path / "c", lambda client: client.call("one-too-many", {}))
+    assert caplog.text == ""
+
+
 async def test_stop_returns_when_the_daemon_has_ended(tmp_path):
     ended: list[str] = []
     async with trio.open_nursery() as nursery:

@@ -166,3 +166,33 @@ async def test_what_is_watched_after_an_error_is_what_it_names(tmp_path):
         await wrong.write_text("two")
         await stage.has_applied.wait()
         assert stage.applied == [5]
+
+
+class Wavering(Stage):
+    """A file that says something else only while it is first read: 1 when looked at, 2 when read, then 1 again."""
+
+    def __init__(self, file):
+        self.file = file
+        file.write_text("1")
+        super().__init__(Loaded(config=HubConfig(page_size=1), files=(file,), sources=(file,)))
+
+    def read(self):
+        if not self.reads:
+            self.file.write_text("2")
+        loaded = structs.replace(self.next, config=HubConfig(page_size=int(self.file.read_text())))
+        self.file.write_text("1")
+        return super().read() and loaded
+
+
+@pytest.mark.covers("F-C-04")
+async def test_what_files_say_in_the_end_counts_also_if_they_were_read_in_between(tmp_path):
+    stage = Wavering(tmp_path / "hubd.toml")
+    with trio.fail_after(20):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(stage.reloader.run)
+            for size in (2, 1):
+                await stage.has_applied.wait()
+                stage.has_applied = trio.Event()
+                assert stage.applied[-1] == size
+            nursery.cancel_scope.cancel()
+    assert stage.applied == [2, 1]
