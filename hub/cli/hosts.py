@@ -279,7 +279,7 @@ def _address(named: Path | None) -> tuple[str, str | None]:
     from config.paths import token_path
     from hub.access import checked_token, read_or_make_token, ways_in
 
-    config = load_all(named, os.environ).config
+    config = load_all(named, os.environ, partly=True).config
     host, port = split_listen(config.listen)
     if port == 0:
         raise UsageError('--http needs a fixed port: write listen = "127.0.0.1:8765" in hubd.toml')

@@ -96,6 +96,8 @@ def examine(
         loaded = load_all(config, machine.environ)
     except ConfigError as found:
         error = found
+        with suppress(ConfigError):  # as a hub starts with it
+            loaded = load_all(config, machine.environ, partly=True)
     known = Records(records)
     files = [
         _host_file(place, known, machine)

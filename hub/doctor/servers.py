@@ -36,7 +36,8 @@ def configuration(examined: Examined) -> Iterator[Finding]:
     if examined.error is not None:
         for remark in examined.error.remarks or ():
             what = f"{remark.file}{f', line {remark.line}' if remark.line else ''}: {dotted(remark.keys)}"
-            why = f"{remark.text}; until it is right the hub does not start, or keeps what it had"
+            then = f"the hub starts without {remark.lacking}" if remark.lacking else "the hub does not start"
+            why = f"{remark.text}; until it is right {then}, or keeps what it had"
             yield Finding("configuration", "problem", what.rstrip(": "), why, "correct it there, or by `hubd edit`")
         if not examined.error.remarks:
             yield Finding("configuration", "problem", str(examined.error), "it cannot be used", "correct it")

@@ -31,8 +31,7 @@ def store(examined: Examined) -> Iterator[Finding]:
         require_client()
         address = address_of(cache)
     except ConfigError as error:
-        fix = "run `pip install 'mcp-hubd[redis]'` where hubd is; if by pipx, `pipx inject mcp-hubd coredis`"
-        yield Finding("store", "problem", "the store of [cache] url cannot be used", str(error), fix)
+        yield Finding("store", "problem", "the store of [cache] url cannot be used", WITHOUT, str(error))
         return
     if cache.tls_ca is not None and not os.access(cache.tls_ca, os.R_OK):
         what = f"the file {cache.tls_ca} of [cache] tls_ca cannot be read"

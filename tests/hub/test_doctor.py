@@ -110,6 +110,9 @@ def test_a_configuration_that_cannot_be_used(case):
     assert "the variable NOT_SET is not set" in unset.why
     assert "upstreams.b.url" in wrong.what
     assert unset.level == wrong.level == "problem"
+    path = case.toml('[upstreams.a]\ncommand = "sh"\nenv = { K = "${NOT_SET}" }\n[upstreams.b]\ncommand = "/gone/b"\n')
+    assert "until it is right the hub starts without a, or" in case.one(servers.configuration).why
+    assert "/gone/b" in case.one(servers.commands).what, "the others are looked at all the same"
 
 
 def test_a_configuration_that_is_doubtful(case):
@@ -352,6 +355,14 @@ def test_a_host_s_file_that_cannot_be_read(case):
 def test_no_daemon_is_only_noted(case):
     case.status = None
     assert case.one(daemons.daemon).level == "note"
+
+
+def test_a_daemon_that_had_to_listen_elsewhere(case):
+    case.status = {"version": "1", "listen": {"url": "http://127.0.0.1:40001/mcp"}}
+    found = case.one(daemons.daemon)
+    assert found.what == "the hub listens on http://127.0.0.1:40001/mcp, and not on 127.0.0.1:8765"
+    case.status["listen"] = {"url": "http://127.0.0.1:8765/mcp"}
+    assert case.found(daemons.daemon) == []
 
 
 def test_a_daemon_of_another_version_and_what_it_says(case):

@@ -134,7 +134,7 @@ def test_a_store_that_does_not_answer(examined, monkeypatch):
 def test_the_client_that_is_not_installed(examined, monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     [found] = stores.store(examined('[cache]\nurl = "redis://h"'))
-    assert "pip install 'mcp-hubd[redis]'" in found.fix
+    assert found.fix.startswith("the client for Redis and Valkey is not installed; run `")
     assert found.level == "problem"
 
 
