@@ -582,10 +582,10 @@ class House:
         assert complaints == []
 
 
-async def tasks_at_rest(nursery: trio.Nursery) -> int:
-    """How many tasks are beneath a nursery once none has anything to do in this moment, in which a ping may be due."""
+async def tasks_at_rest(*nurseries: trio.Nursery) -> int:
+    """How many tasks are beneath nurseries once none has anything to do in this moment, in which a ping may be due."""
     await trio.testing.wait_all_tasks_blocked()
-    return _tasks(nursery)
+    return sum(map(_tasks, nurseries))
 
 
 def _tasks(nursery: trio.Nursery) -> int:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import trio
 import trio.testing
-from house import a_house, count_tasks
+from house import a_house, tasks_at_rest
 from players import Player
 from reading import observing
 from world import FRAIL, SEEDS, STEADY, World, run_seeded
@@ -32,7 +32,7 @@ async def live(dice: Random) -> None:
         settings["across_principals"] = settings["session_mode"] == "singleton" or dice.random() < 0.3
     async with a_house(players, upstreams=modes, **SETTINGS) as house:
         await trio.sleep(1)
-        tasks = tasks_of_hub(house)
+        tasks = await tasks_of_hub(house)
         world = World(house, players, dice)
         for _ in range(dice.randint(2, 4)):
             await world.arrive()
@@ -48,21 +48,21 @@ async def live(dice: Random) -> None:
             await person.host.end()
         await trio.sleep(QUIET_S)
         house.assert_at_rest()
-        at_rest(house, tasks)
+        await at_rest(house, tasks)
 
 
-def tasks_of_hub(house: Any) -> int:
+async def tasks_of_hub(house: Any) -> int:
     """All tasks of the hub itself, none of the people around it."""
     [task] = [task for task in house.nursery.child_tasks if task.name.endswith("Hub.run")]
-    return sum(map(count_tasks, task.child_nurseries))
+    return await tasks_at_rest(*task.child_nurseries)
 
 
-def at_rest(house: Any, tasks: int) -> None:
+async def at_rest(house: Any, tasks: int) -> None:
     """Nothing is left of hosts that are gone (I-12)."""
     hub = house.hub
     assert len(hub.downstreams) == 0
     assert (hub.carrier.parking.status().running, hub.carrier.parking.status().parked) == (0, 0)
-    left = tasks_of_hub(house) - tasks - observing(hub)
+    left = await tasks_of_hub(house) - tasks - observing(hub)
     assert left <= 0, f"{left} tasks are left"
 
 
