@@ -278,8 +278,9 @@ def at_rest(house: Street, tasks: Counter[str]) -> None:
     assert (subscriptions._sessions, subscriptions._streams) == ({}, {})
     assert (projects.live, projects.problems, projects.reporting) == ({}, {}, {})
     roots = projects._roots
-    kept = (projects._hosts, roots._said, roots._asking, roots._unasked, projects._root_of, projects._moved)
+    kept = (projects._hosts, projects._moved, projects._found, projects._root_of)
     assert not any(kept), kept
+    assert not any((roots._said, roots._asking, roots._unasked)), roots
     assert (_holding, _running) == (set(), set())
     assert len(house.endpoint.sessions) == 0
     assert all(not upstream.holdings for upstream in hub.supervisor.upstreams.values())
