@@ -38,7 +38,7 @@ def daemon(examined: Examined) -> Iterator[Finding]:
 
 
 def upstreams(examined: Examined) -> Iterator[Finding]:
-    """The servers that the hub that runs has given up, with what it knows of why."""
+    """The servers that the hub that runs cannot use, with what it knows of why."""
     for upstream in (examined.status or {}).get("upstreams") or ():
         name, error = str(upstream.get("name")), str(upstream.get("last_error") or "")
         reason, *said = [line.strip() for line in error.splitlines() if line.strip()] or ["the hub does not know why"]
@@ -49,10 +49,11 @@ def upstreams(examined: Examined) -> Iterator[Finding]:
                 f"sign in there, which hubd cannot do yet, run it by `npx -y mcp-remote URL`; {again}"
             )
             yield Finding("upstream", "problem", f"{name}: it does not let the hub in", reason, fix, name)
-        elif upstream.get("state") == "failed":
+        elif upstream.get("state") == "failed" or upstream.get("crash_loop"):
+            what = "it has failed" if upstream.get("state") == "failed" else "it ends again and again"
             why = "; ".join((reason, *(f'it said "{line}"' for line in said[-1:])))
             fix = f"see `hubd logs {name}`, put that right, {again}"
-            yield Finding("upstream", "problem", f"{name}: it has failed", why, fix, name)
+            yield Finding("upstream", "problem", f"{name}: {what}", why, fix, name)
 
 
 def other_daemons(examined: Examined) -> Iterator[Finding]:

@@ -384,9 +384,11 @@ def test_servers_that_the_hub_has_given_up(case):
             {"name": "b", "state": "connected", "last_error": "before"},
             {"name": "c", "state": "unauthorized", "last_error": "c wants credentials (401); put them"},
             {"name": "d", "state": "failed"},
+            {"name": "e", "state": "reconnecting", "crash_loop": True, "last_error": "e exited with status 1"},
+            {"name": "f", "state": "reconnecting", "crash_loop": False, "last_error": "f exited with status 1"},
         ],
     }
-    failed, refused, unknown = case.found(daemons.upstreams)
+    failed, refused, unknown, looping = case.found(daemons.upstreams)
     assert (failed.what, failed.why) == ("a: it has failed", 'It ended with exit code 1; it said "no module b"')
     assert failed.fix == "see `hubd logs a`, put that right, then run `hubd restart a`"
     assert (refused.what, refused.level) == ("c: it does not let the hub in", "problem")
@@ -394,6 +396,7 @@ def test_servers_that_the_hub_has_given_up(case):
     assert "Authorization" in refused.fix
     assert "hubd restart c" in refused.fix
     assert unknown.why == "the hub does not know why"
+    assert (looping.what, looping.why) == ("e: it ends again and again", "e exited with status 1")
 
 
 def test_one_fault_is_found_once(case):
