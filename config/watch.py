@@ -49,6 +49,8 @@ class Watcher:
         self._files: tuple[Path, ...] = ()
         self._directories: tuple[Path, ...] = ()
         self._seen: bytes | None = None
+        self._is_again = False
+        """The last look had no other reason than `again`."""
         self._aimed = trio.Event()
         """There is something to watch, since there was nothing."""
         self._stop = threading.Event()
@@ -64,10 +66,20 @@ class Watcher:
         files, directories = tuple(files), tuple(directories)
         if (files, directories) != (self._files, self._directories):
             self._files, self._directories = files, directories
-            self.again()
+            self._look()
 
     def again(self) -> None:
-        """Look at all of them now, and count it as a change: somebody else has read them since they were looked at."""
+        """Look at all of them now, and count it as a change: somebody else has read them since they were looked at.
+
+        If that is said of such a look as well, the next one waits for its reason: what differs whenever it is read, as
+        files of the kernel may, is not to be read without a pause.
+        """
+        self._seen = None
+        if not self._is_again:
+            self._is_again = True
+            self._look()
+
+    def _look(self) -> None:
         self._seen = None
         self._aimed.set()
         self._stop.set()
@@ -104,6 +116,7 @@ class Watcher:
             else:
                 wait = partial(notify.watch, DEBOUNCE_MS, STEP_MS, int(POLL_S * 1000), stop)
                 await trio.to_thread.run_sync(wait, abandon_on_cancel=True, limiter=trio.CapacityLimiter(1))
+            self._is_again = self._is_again and stop.is_set()
 
 
 def _open(lookouts: Lookouts) -> "RustNotify | None":

@@ -248,6 +248,31 @@ async def test_many_saves_are_noticed_a_few_times_and_the_last_one_is(place):
         assert 1 <= eye.times - before <= 25, "half of the saves at most"
 
 
+async def test_what_differs_whenever_it_is_read_is_not_read_without_a_pause(place):
+    """Some files of the kernel do: it is looked at again once, and then when there is a reason to."""
+
+    class Differing(Eye):
+        def _see(self):
+            super()._see()
+            self.watcher.again()
+
+        async def calms_down(self):
+            with trio.fail_after(PATIENCE_S):
+                while self.times < 2:
+                    await self.sees()
+                await self.sees_nothing()
+
+    eye = Differing()
+    eye.watcher.aim([place / "hubd.toml"], ())
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(eye.watcher.run)
+        await eye.calms_down()
+        eye.times = 0
+        write_in_place(place / "hubd.toml")
+        await eye.calms_down()
+        nursery.cancel_scope.cancel()
+
+
 async def test_another_aim_takes_effect_at_once(place):
     file, other = place / "hubd.toml", place.parent / "else" / "other.toml"
     other.parent.mkdir()
