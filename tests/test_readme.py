@@ -1,8 +1,13 @@
-"""The README's table of what passes through is what `tests/real/test_flows.py` shows, no more and no less."""
+"""What the documents promise is there: the README's table of what passes through, and every setting that there is."""
 
 import re
 import sys
 from pathlib import Path
+
+import pytest
+from msgspec.structs import fields
+
+from config.schema import CacheConfig, HubConfig, Timeouts, UpstreamConfig
 
 TESTS = Path(__file__).parent
 sys.path.insert(0, str(TESTS / "real"))
@@ -23,3 +28,20 @@ def rows():
 
 def test_every_tick_is_a_test_and_every_test_a_tick():
     assert dict(rows()) == {name: flow.pairs for name, flow in FLOWS.items() if not flow.npm}
+
+
+@pytest.mark.parametrize("settings", [HubConfig, UpstreamConfig, Timeouts, CacheConfig])
+def test_every_setting_is_described(settings: type) -> None:
+    text = (TESTS.parent / "CONFIGURATION.md").read_text(encoding="utf-8")
+    described = {name for code in re.findall(r"`([^`]+)`", text) for name in re.findall(r"\w+", code)}
+    assert {field.encode_name for field in fields(settings)} <= described
+
+
+@pytest.mark.parametrize("name", ["README.md", "CONFIGURATION.md", "SIZES.md"])
+def test_links_between_the_documents_lead_somewhere(name: str) -> None:
+    """The headings are those of GitHub: lower case, words joined by dashes, everything else gone."""
+    root = TESTS.parent
+    for target, anchor in re.findall(r"\]\(([\w./-]*)(?:#([\w-]+))?\)", (root / name).read_text(encoding="utf-8")):
+        text = (root / (target or name)).read_text(encoding="utf-8")
+        headings = re.findall(r"^#+ (.+)$", text, re.M)
+        assert not anchor or anchor in {re.sub(r"[^\w -]", "", each).lower().replace(" ", "-") for each in headings}
