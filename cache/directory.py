@@ -52,7 +52,7 @@ class RedisDirectory:
     async def put(self, name: str, value: bytes, ttl_s: float) -> None:
         """See `Directory.put`."""
         key = self._member.layout.fact(name)
-        until = self._member.store_us() + int(ttl_s * 1e6)
+        until = self._member.store_time_us() + int(ttl_s * 1e6)
         await self._ask([b"SET", key, self._sealed(key, value, until), b"PX", max(1, int(ttl_s * 1000))])
         self._member.standing.written(self._clock())
 
@@ -61,7 +61,7 @@ class RedisDirectory:
         found = await self._find(name)
         if found.value != old or found.is_foreign:
             return False
-        until = max(found.until + 1, self._member.store_us() + int(ttl_s * 1e6))
+        until = max(found.until + 1, self._member.store_time_us() + int(ttl_s * 1e6))
         return await self._replace(name, found, new, until)
 
     async def delete(self, name: str) -> None:
@@ -71,7 +71,7 @@ class RedisDirectory:
     async def _replace(self, name: str, found: _Found, value: bytes, until: int) -> bool:
         """Put `value` in the place of what was found; whether that is still there."""
         key = self._member.layout.fact(name)
-        ttl_ms = max(1, (until - self._member.store_us()) // 1000)
+        ttl_ms = max(1, (until - self._member.store_time_us()) // 1000)
         (done,) = await self._ask([b"EVAL", SWAP, 1, key, found.mine, self._sealed(key, value, until), ttl_ms])
         return bool(done == 1)
 
@@ -92,7 +92,7 @@ class RedisDirectory:
                 is_foreign = True
                 continue
             until = int.from_bytes(opened[:_UNTIL_BYTES])
-            if self._member.store_us() > until + GRACE_S * 1e6:
+            if self._member.store_time_us() > until + GRACE_S * 1e6:
                 self._member.standing.found_altered()  # it is gone by itself then
             elif until > newest:
                 newest, value, is_mine = until, opened[_UNTIL_BYTES:], layout is self._member.layout

@@ -76,7 +76,7 @@ class Membership:
         """Where it keeps what it keeps."""
         return self.layouts[0]
 
-    def store_us(self) -> int:
+    def store_time_us(self) -> int:
         """What the store's clock says now, in microseconds, or a moment later; only while there is a link."""
         return int(self._clock() * 1e6) + self._ahead_us
 
@@ -161,7 +161,7 @@ class Membership:
         self._vouch(link)
 
     def _note(self, link: "Link", news: News) -> None:
-        if news.at > self.store_us() + LEAP_S * 1e6:
+        if news.at > self.store_time_us() + LEAP_S * 1e6:
             link.fail("its clock has leapt, or somebody else says again what hubs said")
         for uri in news.uris if news.uris is not None else (None,):
             self.changes.add(news.source, () if uri is None else self.layout.voids(uri), news.at)

@@ -14,7 +14,8 @@
     subscriptions   what hosts want to be told of unasked; listeners: the streams of modern hosts
     registry        who is attached; serving: one request; downstream: over lines; http_session: over legacy HTTP
     revival         what lets such a session outlive the hub; saving: how what is remembered gets on disk
-    http_endpoint   what Streamable HTTP means in both eras; http_answer, http_refusal, resume, batch beside it
+    http_endpoint   what Streamable HTTP means in both eras; http_post: what a POST says by itself; http_answer,
+                    http_refusal, resume, batch beside it
     replicas        this hub among others; whereabouts: which of them has what; notes: what is told of sessions
     switch          has a request answered by the hub it belongs to; forward: sends it there and its answer back
     http_server     HTTP/1.1 without MCP; http_connection, http_message, access, accept below it

@@ -44,7 +44,7 @@ from hub.reload import Reloader
 from hub.revival import Revival
 from hub.seal import Sealer, Signer
 from hub.signals import obey, received
-from hub.sockets import AlreadyRunning, bind_unix, take_lock, which
+from hub.sockets import AlreadyRunning, bind_unix, inode_at, take_lock
 from hub.starter import log_path
 from upstreams.lifecycle import State
 from upstreams.orphans import MARKER, MAX_DEPTH, THIS_HUB, adopt, depth, kill_adopted, kill_marked
@@ -59,7 +59,7 @@ EX_UNAVAILABLE: Final = 69
 EX_SOFTWARE: Final = 70
 EX_TEMPFAIL: Final = 75
 EX_CONFIG: Final = 78
-MIND_S: Final = 10.0
+LOOK_S: Final = 10.0
 """How often a hub looks whether its sockets are still where hosts look for them."""
 STOP_S: Final = 30.0
 """How long, at most, upstreams take to stop once the calls have ended."""
@@ -193,7 +193,7 @@ class _Daemon:
             life.start_soon(self._watch.run)
             life.start_soon(obey, signals, self._asked.set, self._patience.cancel, others)
             life.start_soon(systemd.pulse, self._summary)
-            life.start_soon(mind, own, self._asked.set)
+            life.start_soon(await_removal, own, self._asked.set)
             async with trio.open_nursery() as nursery:
                 if self._store is not None:
                     nursery.start_soon(self._store.run)
@@ -267,17 +267,17 @@ def _reopen_log() -> None:
     log.info("log reopened" if logs.reopen(log_path()) else "SIGUSR1: the log is no file of this hub's")
 
 
-async def mind(own: Iterable[Path], gone: Callable[[], None]) -> None:
+async def await_removal(own: Iterable[Path], gone: Callable[[], None]) -> None:
     """Look now and then whether these files are what they were; `gone` is called once one is not.
 
     Then nobody finds this hub any more, and hosts start another one: /tmp is cleaned up, for instance, and what is in
     /run/user is removed when its user logs out, though the hub lives on.
     """
-    before = {path: which(path) for path in own}
+    before = {path: inode_at(path) for path in own}
     while True:
-        await trio.sleep(MIND_S)
+        await trio.sleep(LOOK_S)
         for path, found in before.items():
-            if which(path) != found:
+            if inode_at(path) != found:
                 log.warning("%s was removed, so that hosts do not find this hub: it makes way for another one", path)
                 gone()
                 return
@@ -295,11 +295,11 @@ async def _unix_listener(path: Path, given: socket.socket | None) -> AsyncIterat
     Needs the daemon's lock to be held.
     """
     listener = given or bind_unix(path)
-    ours = which(path)
+    ours = inode_at(path)
     try:
         yield trio.SocketListener(trio.socket.from_stdlib_socket(listener))
     finally:
-        is_ours = given is None and which(path) == ours  # not that of a hub that has come after us
+        is_ours = given is None and inode_at(path) == ours  # not that of a hub that has come after us
         listener.close()
         if is_ours:
             path.unlink(missing_ok=True)  # noqa: ASYNC240 - a directory entry in memory

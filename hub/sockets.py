@@ -111,7 +111,7 @@ def _refuse_unless_stale(path: Path) -> None:
     raise AlreadyRunning(f"something already listens on {path}; stop it first")
 
 
-def which(path: Path) -> tuple[int, int] | None:
+def inode_at(path: Path) -> tuple[int, int] | None:
     """Which file lies at `path`; None: none. As long as one is open it stays the only one of its number."""
     try:
         found = path.lstat()

@@ -62,6 +62,7 @@ class Plan(Struct, frozen=True):
 
     @property
     def changes(self) -> bool:
+        """Whether the file is another one then."""
         return self.did in ("added", "updated", "removed", "restored")
 
 

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from msgspec import Struct, structs
 
+from config.errors import EditError
 from config.hosts.facts import Place, all_hosts
 from config.hosts.records import Remembered
 from config.text import serverfile
@@ -43,6 +44,7 @@ class Original(Struct, frozen=True, kw_only=True):
 
     @property
     def shape(self) -> Shape:
+        """Where in its file it is, and how such a file is written."""
         host = all_hosts()[self.host]
         return Shape(host.format, self.root, host.listed)
 
@@ -63,6 +65,12 @@ class Originals(Remembered[list[Original]]):
 
     def __init__(self, path: Path) -> None:
         super().__init__(path, list[Original])
+
+    def _refuse_or_forget(self, path: Path) -> None:
+        raise EditError(
+            f"{path}: cannot be understood, and nothing else knows what imports took out of hosts; was it written by a "
+            "newer hubd? To do without it, move it away"
+        )
 
     def of(self, path: Path, host: str, project: Path | None) -> list[Original]:
         """Those of one host in one file; of the user's own entries, or of those of a project."""

@@ -1,6 +1,5 @@
 """What is remembered of files of hosts, by path: one small file (0600) since entries may hold secrets."""
 
-from contextlib import suppress
 from pathlib import Path
 from typing import Final, Generic, TypeVar
 
@@ -22,12 +21,22 @@ class Remembered(Generic[T]):
     """One such file. `locked` is the caller's."""
 
     def __init__(self, path: Path, type: type[T]) -> None:
+        """Raises: EditError, if it cannot be read."""
         self._path = path
         self._records: dict[str, T] = {}
         data = read_file(path)
         if data is not None:
-            with suppress(msgspec.DecodeError, UnicodeDecodeError):  # forgotten: entries still say what they are
+            try:
                 self._records = msgspec.json.decode(data, type=_File[type]).files  # type: ignore[valid-type]
+            except (msgspec.DecodeError, UnicodeDecodeError):
+                self._refuse_or_forget(path)
+
+    def _refuse_or_forget(self, path: Path) -> None:
+        """The file cannot be understood: it is forgotten, since entries still say what they are.
+
+        Raises:
+            EditError: this must not be forgotten.
+        """
 
     def get(self, path: Path) -> T | None:
         """What is remembered of the file at `path`."""

@@ -110,17 +110,11 @@ def _server(place: Place, key: str, entry: Any, environ: Mapping[str, str], home
     values = _translated(table.values, place, home)
     notes = [f"{remark.keys[-1]} {remark.text}" for remark in findings.doubts if "is called" not in remark.text]
     off = _with_variables_of(table, values, variables)
-    original = identity(values, variables)
-    behind = unwrapped(values)
+    original, behind = identity(values, variables), unwrapped(values)
     if behind is not None:
-        program = bare_command(values)
-        if program == "mcp-remote" and _is_signed_in(behind, home):
-            notes.append("stays behind mcp-remote, which is signed in there")
-        elif program == "mcp-remote" and not is_as_good(behind):
-            notes.append("stays behind mcp-remote, which can sign in to it; the hub cannot do that yet")
-        else:
-            notes.append(f"is reached at its URL, without {program}")
-            values = behind
+        why = _why_it_stays_behind(behind, bare_command(values), home)
+        notes.append(why or f"is reached at its URL, without {bare_command(values)}")
+        values = values if why else behind
     if "command" in values and "cwd" not in values:
         values["cwd"] = str(place.project or "~")
     return Server(
@@ -134,6 +128,15 @@ def _server(place: Place, key: str, entry: Any, environ: Mapping[str, str], home
         notes=tuple(notes),
         off=off or _unresolved(values, variables) or ("the host has it disabled" if values.get("disabled") else ""),
     )
+
+
+def _why_it_stays_behind(behind: Mapping[str, Any], program: str, home: Path) -> str:
+    """What keeps the hub from reaching the server `behind` a program at its URL; "" for nothing."""
+    if program != "mcp-remote":
+        return ""
+    if _is_signed_in(behind, home):
+        return "stays behind mcp-remote, which is signed in there"
+    return "" if is_as_good(behind) else "stays behind mcp-remote, which can sign in to it; the hub cannot do that yet"
 
 
 def bare_command(values: Mapping[str, Any]) -> str:

@@ -7,7 +7,8 @@
     modern  modern    `carry`: questions pass, the upstream's state goes sealed
 
 `carry` decides which it is; `inputs` reads the questions that come in results; `states` seals what a host carries
-between its requests; `urls` is about errors that ask for a visit to a page, `tasks` about results that come later.
+between its requests, `homes` which hub those belong to; `urls` is about errors that ask for a visit to a page, `tasks`
+about results that come later.
 
 Of a parked call, `parked` says what may happen when, `call` is its two ends, `parking` has its tasks; `roots` remembers
 what hosts need not be asked again. Of results that come later, `task_words` has the words, `remote` the requests;

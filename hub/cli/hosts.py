@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from hub.cli.base import EX_FAILED, EX_OK, Told, UsageError, add, add_config, now, own_command
 from hub.cli.choosing import chosen_hosts, chosen_places, project_of
-from hub.cli.planned import as_object, of_place, refused, said, show
+from hub.cli.planned import as_object, as_sentence, of_place, say_refused, show
 
 if TYPE_CHECKING:
     from config.hosts.facts import Host, Machine, Place
@@ -185,7 +185,7 @@ def _carry_out(
             try:
                 planned = plan(place, records)
                 if planned.did == "refused":
-                    code = refused(planned, by_hand, told)
+                    code = say_refused(planned, by_hand, told)
                     continue
                 backup = None
                 if options.dry_run:
@@ -193,7 +193,7 @@ def _carry_out(
                 else:
                     backup = carry_out(planned, records, now=now(), backups=backup_dir(), environ=machine.environ)
                     _remember(planned)
-                    told.say(said(planned, backup))
+                    told.say(as_sentence(planned, backup))
                 told.append("hosts", as_object(planned, backup))
                 for key, why in planned.still_out.items():
                     code = told.fail(EX_FAILED, f'{place.title}: "{key}" is not put back into {place.path}: {why}')

@@ -15,10 +15,12 @@ if TYPE_CHECKING:
 
 
 def of_place(place: "Place") -> dict[str, Any]:
+    """To programs: which file it is."""
     return {"host": place.host.id, "title": place.title, "file": str(place.path)}
 
 
 def as_object(planned: "Plan", backup: Path | None) -> dict[str, Any]:
+    """To programs: what was done, or would be."""
     by_us = planned.changes and not planned.program
     return {
         **of_place(planned.place),
@@ -31,7 +33,8 @@ def as_object(planned: "Plan", backup: Path | None) -> dict[str, Any]:
     }
 
 
-def refused(planned: "Plan", by_hand: Callable[["Host"], Mapping[str, Any]] | None, told: Told) -> int:
+def say_refused(planned: "Plan", by_hand: Callable[["Host"], Mapping[str, Any]] | None, told: Told) -> int:
+    """To both: why nothing was done, and the entry to put there `by_hand`; the exit code."""
     from config.hosts.entry import KEY
     from config.text import serverfile
 
@@ -46,7 +49,8 @@ def refused(planned: "Plan", by_hand: Callable[["Host"], Mapping[str, Any]] | No
     return EX_FAILED
 
 
-def said(planned: "Plan", backup: Path | None) -> str:
+def as_sentence(planned: "Plan", backup: Path | None) -> str:
+    """To people: what was done."""
     place = planned.place
     words = {
         "added": "added to",
@@ -65,9 +69,9 @@ def said(planned: "Plan", backup: Path | None) -> str:
 
 
 def show(planned: "Plan", told: Told) -> None:
-    """What would be done, as a diff."""
+    """To people: what would be done, as a diff."""
     if not planned.changes:
-        told.say(said(planned, None))
+        told.say(as_sentence(planned, None))
     for command in planned.program:
         told.say(f"would run: {_masked_words(command)}")
     if planned.changes and not planned.program:

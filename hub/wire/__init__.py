@@ -15,6 +15,7 @@ this order:
 - `translate`  results, errors and definitions between revisions.
 - `parts`      which resources are parts of others.
 - `progress`   values that rise.
+- `loops`      hubs behind hubs, so that none is behind itself.
 - `questions`  what upstreams ask of hosts, and the answers, between revisions; `abilities` (what can be asked at all),
                `forms` and `sampling` below it.
 

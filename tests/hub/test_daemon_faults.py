@@ -17,7 +17,7 @@ import trio
 from attached import DEMO, INITIALIZE, SCRIPTED, Post, children, ended, hubd, ready, upstream
 from processes import HUBD, Hub, own_directories, running, running_hub
 
-from hub.daemon import mind
+from hub.daemon import await_removal
 
 
 def pid_in(file):
@@ -243,7 +243,7 @@ async def test_a_hub_whose_files_are_removed_makes_way(autojump_clock, tmp_path,
         path.touch()
     gone = trio.Event()
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(mind, own[:2], gone.set)
+        nursery.start_soon(await_removal, own[:2], gone.set)
         await trio.sleep(1000)
         assert not gone.is_set()
         with contextlib.ExitStack() as stack:
