@@ -373,6 +373,22 @@ def test_uninstall_says_what_is_still_out(home):
     assert contents(home) == before
 
 
+def test_what_was_taken_out_is_not_forgotten_where_it_cannot_be_read(home):
+    """It is known nowhere else: hosts keep what they have until somebody has looked."""
+    hubd(home, "install", "cline", "claude-desktop")
+    hubd(home, "import", "claude-desktop", "--disable-originals")
+    records = Path(home[1]["XDG_STATE_HOME"], "hubd", "originals.json")
+    kept = records.read_bytes()
+    damaged = kept.replace(b'"off"', b'"of')
+    records.write_bytes(damaged)
+    before = contents(home)
+    for command in (("import", "cline", "--disable-originals"), ("uninstall", "--all", "--restore-originals")):
+        assert "originals.json: cannot be understood" in hubd(home, *command, code=1)
+        assert (records.read_bytes(), contents(home)) == (damaged, before)
+    records.write_bytes(kept)
+    assert "back: filesystem, Linear" in hubd(home, "uninstall", "claude-desktop", "--restore-originals")
+
+
 def test_what_was_edited_by_hand_meanwhile_stays(home):
     path = home[0] / HOMES["claude-desktop"].path
     hubd(home, "install", "claude-desktop")
