@@ -34,6 +34,9 @@ GREETING_S: Final = 3.0
 """How long the first answers may take; from then on the hub must hear itself (`cache.bus`)."""
 LEAP_S: Final = 1.0
 """How much later the store's clock may be than expected: what is said to have happened then makes all before it old."""
+SET_BACK_S: Final = 5.0
+"""How much earlier it may be than expected. Nothing is believed before it says again what it said when the link began,
+so if that takes longer another link begins."""
 STEADY_S: Final = 10.0
 """After a link that lived so long, the pauses begin anew."""
 
@@ -182,12 +185,14 @@ class Membership:
     async def _beat(self, link: "Link") -> None:
         """Say that this hub is there, and end the link when it does not hear so."""
         while True:
-            at = self._clock()
+            at, expected_us = self._clock(), self.store_time_us()
             with trio.move_on_after(BEAT_S):
                 try:
-                    await self._look_at_clock(link.ask(*saying(self.bus.channel, self.bus.say())))
+                    found_us = await self._look_at_clock(link.ask(*saying(self.bus.channel, self.bus.say())))
                 except Unreachable as error:
                     return link.fail(str(error))
+                if found_us < expected_us - SET_BACK_S * 1e6:
+                    return link.fail("its clock was set back")
             await trio.sleep(max(0.0, at + BEAT_S - self._clock()))
             if self.bus.is_deaf(self._clock()):
                 return link.fail("what hubs say there does not arrive")

@@ -147,6 +147,21 @@ async def test_a_time_to_come_ends_the_link_and_harms_nobody_for_long(one, other
 
 
 @pytest.mark.real
+async def test_a_clock_that_is_set_back_keeps_nobody_from_sharing(one, other, server):
+    """The store's clock was an hour ahead when this hub began to listen: what is read now is not of the time before."""
+    for store in (one, other):
+        store._member._ahead_us += 3_600_000_000
+        store._member.changes.since += 3_600_000_000
+    for store in (one, other):
+        await store.until_gaps(3)
+        await store.until_vouched()
+    assert any("its clock was set back" in text for text in one.told.said("WARNING"))
+    await one.keep("anew")
+    assert await one.found() == "anew"
+    assert await other.found() == "anew"
+
+
+@pytest.mark.real
 async def test_a_fact_that_is_put_back_is_good_for_no_longer_than_it_was(one, other, server, monkeypatch):
     """So is a registration of a hub that has ended: good for as long as if it had just died."""
     await one.directory.put("replica/1", b"http://10.0.0.5:8765", 0.2)
