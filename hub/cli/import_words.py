@@ -16,17 +16,19 @@ if TYPE_CHECKING:
     from config.hosts.importing import Import
     from config.hosts.installed import Records
     from config.hosts.survey import Identity, Server, Skipped
+    from config.schema import HubConfig
 
 WIDTH: Final = 100
 """Of sentences below a table."""
 
 
-def summarise(result: "Import", skipped: list["Skipped"], asleep: set[str], told: Told) -> None:
-    """What becomes of each server, in a table; below it, why. `asleep`: what the hub has disabled."""
+def summarise(result: "Import", skipped: list["Skipped"], config: "HubConfig", told: Told) -> None:
+    """What becomes of each server, in a table; below it, why. `config`: what the hub has already."""
     from hub.show.tables import table
     from hub.wire.printable import printable
 
-    off = {name for name, server in result.taken if server.off or server.values.get("disabled")}
+    off = {name for name, upstream in config.upstreams.items() if upstream.disabled}
+    off |= {name for name, server in result.taken if server.off or server.values.get("disabled")}
     new = {name for name, _ in result.taken}
     rows = [
         *((s.place, s.key, "taken", f"taken as {name}", name, _remarks(s)) for name, s in result.taken),
@@ -38,17 +40,17 @@ def summarise(result: "Import", skipped: list["Skipped"], asleep: set[str], told
     ]
     members = ("host", "title", "server", "did", "name", "disabled", "why")
     servers = [
-        dict(zip(members, (place.host.id, place.title, key, did, name, name in off | asleep, why), strict=True))
+        dict(zip(members, (place.host.id, place.title, key, did, name, name in off, why), strict=True))
         for place, key, did, _, name, why in rows
     ]
-    told.set(dry_run=False, servers=servers, files=[], commands=[], notes=[])
+    told.set(servers=servers)
     if not rows:
         told.say("there are no servers to take over")
         return
     printed = [
         [printable(str(cell)).replace("\n", " ") for cell in (place.title, key, what)]
         for place, key, what in (
-            (place, key, what + ", disabled" * (name in off | asleep)) for place, key, _, what, name, _ in rows
+            (place, key, what + ", disabled" * (name in off)) for place, key, _, what, name, _ in rows
         )
     ]
     told.say("\n".join(table(("HOST", "SERVER", "WHAT"), printed)))

@@ -4,7 +4,7 @@ import argparse
 import os
 import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -64,47 +64,29 @@ def _import(options: argparse.Namespace) -> int:
     told: Told = options.told
     machine, directory = Machine.this(), imported_dir(options.config)
     config = load_all(options.config, os.environ).config
+    told.set(dry_run=options.dry_run, files=[], commands=[], notes=[])
     records = Records(installed_path())
     servers, skipped, code = _survey(options, machine, records)
     ours = known(config, directory, os.environ)
     dropped = set() if options.again else removed(directory)
 
-    def decided(secrets: "Secrets") -> "Import":
+    def take(secrets: "Secrets") -> "Import":
         result = Import(ours, config.upstreams, secrets, dropped)
         for server in servers:
             result.add(server)
         return result
 
-    result = decided("keep")
-    unsaid = ""
-    if any(server.spots() for _, server in result.taken):
-        unsaid = _held(result) if options.dry_run and options.secrets is None else ""
-        result = decided(_secrets(options, result, directory))
+    result = _decided(options, take, directory)
     writes = imported_files(result, directory, os.environ)
     left = Leaving([], [], [])
     if options.disable_originals:
         left = leaving(result, config, machine, records, without_hub=options.without_hub)
-    asleep = {name for name, upstream in config.upstreams.items() if upstream.disabled}
-    summarise(result, skipped, asleep, told)
-    if unsaid:
-        told.note(f"{unsaid}\nIt is shown as if they were kept; an import without --secrets asks what becomes of them.")
+    summarise(result, skipped, config, told)
     say_elsewhere(options, machine, ours, told)
     for refused in left.refused:
         code = told.fail(EX_FAILED, refused)
-    diffs = _diffs(result, writes, left)
-    files = [{"file": str(path), "backup": None, "diff": diff} for path, diff in diffs]
-    commands = [shlex.join(call.command) for call in left.programs]
-    if options.dry_run:
-        told.set(dry_run=True, files=files, commands=commands)
-        for _, diff in diffs:
-            told.say(diff)
-        for command in commands:
-            told.say(f"would run: {command}")
-    elif writes or left.writes or left.programs:
-        names = ", ".join(str(each.path) for each in (*writes, *left.writes)) or "by the programs of the hosts"
-        if told.is_attended() and not options.yes and not agreed(f"Write {names}?", default=True):
-            return told.fail(EX_FAILED, "nothing was changed")
-        _write(writes, left, machine, files, told)
+    if not _carry_out(options, writes, left, machine, _diffs(result, writes, left)):
+        return told.fail(EX_FAILED, "nothing was changed")
     if not options.dry_run:
         say_next(options, result, machine, records, told)
     return code
@@ -150,7 +132,7 @@ def _places(options: argparse.Namespace, machine: "Machine") -> Iterator["Place"
     for host in chosen:
         found = every_user_file(host, machine)
         if not found and options.hosts:
-            print(f"{host.title}: there is no file of it", file=sys.stderr)
+            options.told.note(f"{host.title}: there is no file of it")
         yield from found
     if project is not None:
         seen: set[tuple[Path, tuple[str, ...]]] = set()
@@ -162,6 +144,21 @@ def _places(options: argparse.Namespace, machine: "Machine") -> Iterator["Place"
 
 
 # --- questions --------------------------------------------------------------------------------------------------------
+
+
+def _decided(options: argparse.Namespace, take: "Callable[[Secrets], Import]", directory: Path) -> "Import":
+    """What is taken over, once it is known what becomes of secrets. A trial asks nothing, and says so.
+
+    Raises:
+        UsageError: as `_secrets`.
+    """
+    result = take("keep")
+    if not any(server.spots() for _, server in result.taken):
+        return result
+    if options.dry_run and options.secrets is None:
+        trial = "It is shown as if they were kept; an import without --secrets asks what becomes of them."
+        options.told.note(f"{_held(result)}\n{trial}")
+    return take(_secrets(options, result, directory))
 
 
 def _secrets(options: argparse.Namespace, result: "Import", directory: Path) -> "Secrets":
@@ -198,6 +195,14 @@ def _held(result: "Import") -> str:
     return "These servers hold what looks like secrets:\n" + "\n".join(lines)
 
 
+def _may_write(options: argparse.Namespace, writes: "list[Write]", left: "Leaving") -> bool:
+    """Whether nobody objects; nobody does who cannot be asked, or does not want to be."""
+    if options.yes or not options.told.is_attended():
+        return True
+    names = ", ".join(str(each.path) for each in (*writes, *left.writes)) or "by the programs of the hosts"
+    return agreed(f"Write {names}?", default=True)
+
+
 # --- saying and doing -------------------------------------------------------------------------------------------------
 
 
@@ -213,8 +218,41 @@ def _diffs(result: "Import", writes: "list[Write]", left: "Leaving") -> list[tup
     return found
 
 
-def _write(writes: "list[Write]", left: "Leaving", machine: "Machine", files: list[dict[str, Any]], told: Told) -> None:
-    """First what the hub will have, then what hosts no longer start. `files`: of each, what programs are told."""
+def _carry_out(
+    options: argparse.Namespace,
+    writes: "list[Write]",
+    left: "Leaving",
+    machine: "Machine",
+    diffs: list[tuple[Path, str]],
+) -> bool:
+    """Do it all, or show what would be done; False: nothing was done, since somebody objects."""
+    if options.dry_run:
+        _show(diffs, left, options.told)
+    elif writes or left.writes or left.programs:
+        if not _may_write(options, writes, left):
+            return False
+        _write(writes, left, machine, diffs, options.told)
+    return True
+
+
+def _show(diffs: list[tuple[Path, str]], left: "Leaving", told: Told) -> None:
+    """What would be done."""
+    commands = [shlex.join(call.command) for call in left.programs]
+    told.set(files=[_file(path, None, diff) for path, diff in diffs], commands=commands)
+    for _, diff in diffs:
+        told.say(diff)
+    for command in commands:
+        told.say(f"would run: {command}")
+
+
+def _file(path: Path, backup: Path | None, diff: str) -> dict[str, Any]:
+    return {"file": str(path), "backup": backup and str(backup), "diff": diff}
+
+
+def _write(
+    writes: "list[Write]", left: "Leaving", machine: "Machine", diffs: list[tuple[Path, str]], told: Told
+) -> None:
+    """First what the hub will have, then what hosts no longer start. `diffs`: of each file, in this order."""
     from config.files import locked
     from config.hosts.originals import Originals
     from config.hosts.programs import run_program
@@ -223,12 +261,12 @@ def _write(writes: "list[Write]", left: "Leaving", machine: "Machine", files: li
 
     with locked(state_dir()):
         remembered = Originals(originals_path())
-        for write, file in zip((*writes, *left.writes), files, strict=True):
+        for write, (path, diff) in zip((*writes, *left.writes), diffs, strict=True):
             if write.originals:  # before it is done: what is not out is never put back
                 remembered.add(write.path, write.originals)
             backup = carry_out(write, now())
-            told.append("files", file | {"backup": backup and str(backup)})
-            told.say(f"wrote {write.path}" + (f" (the old file is {backup})" if backup else ""))
+            told.append("files", _file(path, backup, diff))
+            told.say(f"wrote {path}" + (f" (the old file is {backup})" if backup else ""))
         for call in left.programs:
             remembered.add(call.path, [call.original])
             run_program(call.command, machine.environ)

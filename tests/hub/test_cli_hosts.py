@@ -258,6 +258,13 @@ def test_programs_are_told_what_was_imported(home):
     assert Path(copilot["backup"]).read_text() == HOMES["copilot"].text
 
 
+def test_programs_are_told_of_a_host_that_has_no_file(home):
+    (home[0] / HOMES["kiro"].path).unlink()
+    found = told(home, "import", "kiro")
+    assert (found["servers"], found["files"], found["dry_run"]) == ([], [], False)
+    assert any("there is no file of it" in note for note in found["notes"])
+
+
 # --- import -----------------------------------------------------------------------------------------------------------
 
 
@@ -518,7 +525,6 @@ def test_trust_says_which_hosts_start_a_project_s_servers_anyway(home):
     (shop / ".mcp.json").write_text('{"mcpServers": {"db": {"command": "sh"}}}')
     said = hubd(home, "trust", shop, "--yes")
     assert "Claude Code and Copilot CLI and Warp start what .mcp.json names by themselves, so it runs twice" in said
-    home[1]["PWD"] = str(shop)
     found = json.loads(hubd((shop, home[1]), "doctor", "--json", code=1))
     assert [each["fix"] for each in found if each["check"] == "double"] == [
         f"move it to {shop}/.hubd.toml, which is for hubd alone, or run `hubd untrust {shop}`"
