@@ -103,16 +103,10 @@ def plan_install(
         base = text if whole is None else whole
         base = base if existing is None else _undone(place, base, record)
         edit = serverfile.insert(place.kept, base, KEY, entry)
-        fresh = existing is None or record is None
-        new = Record(
-            host=place.host.id,
-            entry=entry,
-            old=edit.old,
-            new=edit.new,
-            made_file=before is None if fresh else record is not None and record.made_file,
-            made_root=_has_no_root(place, base) if fresh else record is not None and record.made_root,
-            made_directories=_missing(place.path) if fresh else record.made_directories if record else (),
-        )
+        made = None if existing is None else record
+        if made is None:
+            made = _made(place, base, is_new=before is None)
+        new = structs.replace(made, host=place.host.id, entry=entry, old=edit.old, new=edit.new)
         did: Did = "added" if existing is None else "updated"
         after, again = out_again(edit.apply(base), () if whole is None else originals)
         return Plan(place, did, before=before, after=after.encode(), record=new, originals=tuple(again))
@@ -148,21 +142,29 @@ def plan_uninstall(
         if program is not None and (record is None or not record.new):
             command = (program, "mcp", "remove", "-s", "user", KEY)
             return Plan(place, "removed", before=before, after=before, program=(command,), record=record)
-        whole = as_before(text, originals)
-        after = _undone(place, text if whole is None else whole, record)
         plan = Plan(place, "removed", before=before, record=record)
-        if not restore:
-            after, again = out_again(after, () if whole is None else originals)
-            plan = structs.replace(plan, originals=tuple(again))
-        else:
-            after, still_out = put_back(after, originals)
-            restored = tuple(each for each in originals if each.key not in still_out)
-            plan = structs.replace(plan, restored=restored, still_out=still_out)
+        plan, after = _without_entry(plan, text, originals, restore=restore)
         if record is not None and record.made_file and after.strip() in ("", "{}", place.host.skeleton.strip()):
             return plan
         return structs.replace(plan, after=after.encode())
     except Refused as refused:
         return Plan(place, "refused", why=str(refused), before=before, after=before, record=record)
+
+
+def _without_entry(plan: Plan, text: str, originals: Sequence[Original], *, restore: bool) -> tuple[Plan, str]:
+    """The same plan with what becomes of `originals`, and the text that is left.
+
+    Raises:
+        Refused: that cannot be done for certain.
+    """
+    whole = as_before(text, originals)
+    after = _undone(plan.place, text if whole is None else whole, plan.record)
+    if not restore:
+        after, again = out_again(after, () if whole is None else originals)
+        return structs.replace(plan, originals=tuple(again)), after
+    after, still_out = put_back(after, originals)
+    restored = tuple(each for each in originals if each.key not in still_out)
+    return structs.replace(plan, restored=restored, still_out=still_out), after
 
 
 def plan_restore(place: Place, originals: Sequence[Original]) -> Plan:
@@ -214,6 +216,12 @@ def _by_program(place: Place, entry: dict[str, Any], program: str, there: bool, 
     commands = (remove, add) if there else (add,)
     record = Record(host=place.host.id, entry=entry)
     return Plan(place, "updated" if there else "added", before=before, after=before, record=record, program=commands)
+
+
+def _made(place: Place, text: str, *, is_new: bool) -> Record:
+    """What will have been made for our first entry in a file, beside the entry itself."""
+    root, directories = _has_no_root(place, text), _missing(place.path)
+    return Record(place.host.id, {}, made_file=is_new, made_root=root, made_directories=directories)
 
 
 def _undone(place: Place, text: str, record: Record | None) -> str:

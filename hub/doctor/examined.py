@@ -98,13 +98,6 @@ def examine(
         error = found
         with suppress(ConfigError):  # as a hub starts with it
             loaded = load_all(config, machine.environ, partly=True)
-    known = Records(records)
-    files = [
-        _host_file(place, known, machine)
-        for host in all_hosts().values()
-        if is_found(host, machine)
-        for place in _places(machine, host.id)
-    ]
     secret = None
     with suppress(OSError):
         secret = token.read_text().strip()
@@ -114,12 +107,20 @@ def examine(
         status=status,
         loaded=loaded,
         error=error,
-        files=tuple(files),
+        files=tuple(_host_files(machine, Records(records))),
         token=secret,
         trust=trust,
         directory=directory,
         ask=ask,
     )
+
+
+def _host_files(machine: Machine, records: Records) -> Iterator[HostFile]:
+    """Of all hosts that are here."""
+    for host in all_hosts().values():
+        if is_found(host, machine):
+            for place in _places(machine, host.id):
+                yield _host_file(place, records, machine)
 
 
 def _places(machine: Machine, id: str) -> list[Place]:
