@@ -113,7 +113,7 @@ class LineServer:
     def _complaint(self, preamble: Preamble) -> str | None:
         """Why a host cannot have what its shim asks for."""
         if preamble.upstream is not None and not self._hub.router.knows_scope(preamble.upstream):
-            return f"There is no upstream {preamble.upstream!r} in this hub; `hubd status` lists them"
+            return f"There is no server {preamble.upstream!r} in this hub; `hubd status` lists them"
         if preamble.profile not in (None, ONLY_PROFILE):
             return f"There is no profile {preamble.profile!r} in this hub; leave --profile out to have everything"
         return None

@@ -158,7 +158,7 @@ class Operator:
         if reason := self._left_out().get(name):
             return UpstreamUnavailable(f"{name} is not started: {reason}")
         known = self._hub.supervisor.upstreams
-        text = f"{name} is disabled in the configuration" if name in known else f"There is no upstream {name}"
+        text = f"{name} is disabled in the configuration" if name in known else f"There is no server {name}"
         return UpstreamUnavailable(f"{text}; there are: {', '.join(known) or 'none'}")
 
     def _no_tool(self, name: str, known: Iterable[str]) -> str:

@@ -151,7 +151,7 @@ class Reloader:
         """The upstreams that the files name and the hub does without, and why."""
         remarks = self._loaded.lacking
         own = self._loaded.files[0].with_name(OWN_VARIABLES) if self._loaded.files else OWN_VARIABLES
-        then = f"Once it is there, in {own} for instance, the upstream is started within seconds."
+        then = f"Once it is there, in {own} for instance, the server is started within seconds."
         reasons: dict[str, list[str]] = {}
         for remark in remarks:
             reasons.setdefault(remark.lacking, []).append(str(remark))

@@ -85,19 +85,19 @@ class Controls:
 
     async def cache_clear(self, name: str | None) -> int:
         if name not in (None, "demo"):
-            raise UpstreamUnavailable(f"There is no upstream {name}; there are: demo")
+            raise UpstreamUnavailable(f"There is no server {name}; there are: demo")
         return 1
 
     async def restart(self, name: str) -> None:
         if name != "demo":
-            raise UpstreamUnavailable(f"There is no upstream {name}; there are: demo")
+            raise UpstreamUnavailable(f"There is no server {name}; there are: demo")
 
     async def reload(self) -> dict[str, object]:
         return {"changed": False, "summary": "nothing changed", "pending": [], "problem": None}
 
     def journal(self, name: str) -> Journal:
         if name != "demo":
-            raise UpstreamUnavailable(f"There is no upstream {name}; there are: demo")
+            raise UpstreamUnavailable(f"There is no server {name}; there are: demo")
         return self.journals.of(name)
 
     async def stop(self) -> None:

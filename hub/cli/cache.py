@@ -10,7 +10,7 @@ def add_commands(commands: Any) -> None:
     """`cache` and `cache clear`."""
     cache = add(commands, "cache", _cache, "what is kept of resources, how it is used, why it was dropped", json=True)
     actions = cache.add_subparsers(title="commands", metavar="COMMAND", prog="hubd cache")
-    clear = add(actions, "clear", _clear, "forget what was read of one upstream, or of all; it is read anew", json=True)
+    clear = add(actions, "clear", _clear, "forget what was read of one server, or of all; it is read anew", json=True)
     clear.add_argument("name", metavar="UPSTREAM", nargs="?", help="its name as `hubd status` shows it; else all")
 
 

@@ -188,7 +188,7 @@ def _validate(options: argparse.Namespace) -> int:
             print(f"hubd: {problem}", file=sys.stderr)
         _say(warnings, options.told)
         if not problems:
-            print(f"sound: {len(names)} {'upstream' if len(names) == 1 else 'upstreams'}")
+            print(f"sound: {len(names)} server{'s' * (len(names) != 1)}")
     return EX_CONFIG if problems else EX_OK
 
 
@@ -220,7 +220,7 @@ def _trust(options: argparse.Namespace) -> int:
     if trust.is_allowed(project):
         told.say(f"{root} is allowed already, as it is now")
         return EX_OK
-    told.say(f"{root} names these upstreams, which hosts that work there would use:")
+    told.say(f"{root} names these servers, which hosts that work there would use:")
     for line in (*lines((), starts), ""):
         told.say(line)
     _say(project.warnings, told)

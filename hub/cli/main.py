@@ -30,9 +30,9 @@ FAMILIES: Final = {
 
 DESCRIPTION: Final = """One MCP server for every AI host on this machine, and the client of all their MCP servers.
 
-A host is a program that uses MCP servers, such as Claude or Cursor; an upstream is one of the servers behind the hub.
-To begin: `hubd import` takes over what hosts have, `hubd install --all` puts the hub into them, and `hubd doctor` finds
-what is wrong."""
+A host is a program that uses MCP servers, such as Claude or Cursor; the configuration calls the servers behind the hub
+its upstreams. To begin: `hubd import` takes over what hosts have, `hubd install --all` puts the hub into them, and
+`hubd doctor` finds what is wrong."""
 LISTED_CHARS: Final = 12
 EPILOG: Final = """`hubd COMMAND --help` says more about each.
 
@@ -74,6 +74,7 @@ files:
 def main(arguments: Sequence[str]) -> int:
     """Run one command; the exit code. Never raises for what a user can cause."""
     arguments, words = editing.apart(arguments)
+    # before the arguments are parsed: what is wrong with them is told in the same form
     told = Told(json=("--raw" if arguments[:1] == ["call"] else "--json") in arguments)
     try:
         code = _run(arguments, words, told)

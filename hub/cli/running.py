@@ -21,16 +21,16 @@ def add_commands(commands: Any) -> None:
         commands,
         "status",
         _status,
-        "how upstreams, hosts and the configuration are doing, and what is wrong",
+        "how servers, hosts and the configuration are doing, and what is wrong",
         json=True,
     )
-    tools = add(commands, "tools", _tools, "the tools of all upstreams, or of one, as hosts see them", json=True)
-    tools.add_argument("name", metavar="NAME", nargs="?", help="an upstream, or how the tools' names begin")
+    tools = add(commands, "tools", _tools, "the tools of all servers, or of one, as hosts see them", json=True)
+    tools.add_argument("name", metavar="NAME", nargs="?", help="a server, or how the tools' names begin")
     _add_call(commands)
-    restart = add(commands, "restart", _restart, "start one upstream anew and find out again what it speaks", json=True)
-    restart.add_argument("name", metavar="NAME", nargs="?", help="the upstream's name as `hubd status` shows it")
-    logs = add(commands, "logs", _logs, "what one upstream said, and what became of it", json=True)
-    logs.add_argument("name", metavar="NAME", help="the upstream's name as `hubd status` shows it")
+    restart = add(commands, "restart", _restart, "start one server anew and find out again what it speaks", json=True)
+    restart.add_argument("name", metavar="NAME", nargs="?", help="the server's name as `hubd status` shows it")
+    logs = add(commands, "logs", _logs, "what one server said, and what became of it", json=True)
+    logs.add_argument("name", metavar="NAME", help="the server's name as `hubd status` shows it")
     logs.add_argument("-f", "--follow", action="store_true", help="go on with what comes, until interrupted")
     logs.add_argument("-n", "--lines", type=_count, default=100, metavar="N", help="how many of the last lines (100)")
     add(commands, "reload", _reload, "read the configuration again and say what changed", json=True)
@@ -126,7 +126,7 @@ def _tools_of(name: str, tools: list[dict[str, Any]], upstreams: list[dict[str, 
     if not found and row is None:
         known = [str(each.get("name")) for each in upstreams]
         meant = nearest(name, known) or f"there are: {', '.join(known) or 'none'}"
-        raise ControlFailed(f"no tool begins with {name}, and no upstream has this name; {meant}")
+        raise ControlFailed(f"no tool begins with {name}, and no server has this name; {meant}")
     if not found and row is not None:
         why = str(row.get("last_error") or "").partition("\n")[0] or "`hubd tools` lists all there are"
         raise ControlFailed(f"no tool begins with {name}, which is {row.get('state')}: {why}")
@@ -164,9 +164,7 @@ def _token(options: argparse.Namespace) -> int:
 
 def _restart(options: argparse.Namespace) -> int:
     if options.name is None:
-        text = (
-            "name an upstream. To restart the hub itself: `hubd stop`; the next host starts it again, or `hubd serve`"
-        )
+        text = "name a server. To restart the hub itself: `hubd stop`; the next host starts it again, or `hubd serve`"
         raise UsageError(text, options.parser.format_usage())
     with client() as hub:
         hub.restart(options.name)

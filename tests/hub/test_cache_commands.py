@@ -30,7 +30,7 @@ async def test_what_is_kept_is_shown_and_can_be_forgotten(autojump_clock):
         assert (upstream["name"], upstream["entries"], upstream["counts"]["hits"]) == ("one", 1, 2)
         assert cache(found).splitlines()[1] == "3 reads: 67 % hits, 1 read from upstreams, 0 together with one of these"
 
-        with pytest.raises(UpstreamUnavailable, match="There is no upstream nope; there are: one, two"):
+        with pytest.raises(UpstreamUnavailable, match="There is no server nope; there are: one, two"):
             await house.operator.cache_clear("nope")
         assert await house.operator.cache_clear("two") == 0
         assert await house.operator.cache_clear("one") == 1

@@ -223,7 +223,7 @@ def test_tools(busy):
     assert busy.run("tools", "demo") == busy.run("tools", "demo__") == busy.run("tools")
     assert busy.run("tools", "demo__f") == (0, "demo__fail  -\n", "")
     assert json.loads(busy.run("tools", "demo__f", "--json")[1]) == echo_daemon.TOOLS[1:]
-    refused = 'hubd: no tool begins with dmo, and no upstream has this name; did you mean "demo"?\n'
+    refused = 'hubd: no tool begins with dmo, and no server has this name; did you mean "demo"?\n'
     assert busy.run("tools", "dmo") == (1, "", refused)
 
 
@@ -297,7 +297,7 @@ def test_restart(busy):
     assert json.loads(busy.run("restart", "demo", "--json")[1]) == {"restarting": "demo"}
     code, _, said = busy.run("restart")
     assert (code, said.count("`hubd stop`; the next host starts it again")) == (2, 1)
-    assert busy.run("restart", "dmo") == (1, "", "hubd: There is no upstream dmo; there are: demo\n")
+    assert busy.run("restart", "dmo") == (1, "", "hubd: There is no server dmo; there are: demo\n")
 
 
 def test_cache(busy):
@@ -311,7 +311,7 @@ def test_cache_clear(busy):
     assert busy.run("cache", "clear") == (0, "forgotten: 1 resource\n", "")
     assert busy.run("cache", "clear", "demo") == (0, "forgotten: 1 resource of demo\n", "")
     assert json.loads(busy.run("cache", "clear", "demo", "--json")[1]) == {"cleared": 1, "upstream": "demo"}
-    assert busy.run("cache", "clear", "dmo") == (1, "", "hubd: There is no upstream dmo; there are: demo\n")
+    assert busy.run("cache", "clear", "dmo") == (1, "", "hubd: There is no server dmo; there are: demo\n")
     assert busy.run("cache", "claer")[0] == 2
 
 

@@ -114,7 +114,7 @@ def test_the_same_for_programs(files, capsys):
 
 def test_nothing_is_configured(home, capsys):
     assert run(capsys, "config") == (0, f"# no file: {home}/config/hubd/hubd.toml is not there\n", "")
-    assert run(capsys, "validate") == (0, "sound: 0 upstreams\n", "")
+    assert run(capsys, "validate") == (0, "sound: 0 servers\n", "")
 
 
 @pytest.mark.covers("F-C-01")
@@ -142,7 +142,7 @@ def test_everything_that_is_wrong_is_said(files, capsys):
 def test_one_file_is_checked_by_itself_or_in_its_place(files, home, capsys):
     other = home / "servers.json"
     other.write_text('{"mcpServers": {"a": {"command": "x"}}}')
-    assert run(capsys, "validate", str(other)) == (0, "sound: 1 upstream\n", "")
+    assert run(capsys, "validate", str(other)) == (0, "sound: 1 server\n", "")
     drop_in = files / "upstreams.d/x.toml"
     drop_in.parent.mkdir()
     drop_in.write_text('listen = "127.0.0.1:1"\n[upstreams.x]\ncommand = "x"\n')
@@ -155,7 +155,7 @@ def test_one_file_is_checked_by_itself_or_in_its_place(files, home, capsys):
 
 def test_a_project_file_is_checked_as_one(files, project, capsys):
     (project / ".hubd.toml").write_text('[upstreams.git]\nargs = ["${workspaceFolder}"]\n')
-    assert run(capsys, "validate", str(project / ".hubd.toml")) == (0, "sound: 2 upstreams\n", "")
+    assert run(capsys, "validate", str(project / ".hubd.toml")) == (0, "sound: 2 servers\n", "")
 
 
 def test_the_schema_is_printed(capsys):

@@ -202,7 +202,7 @@ async def test_logs_of_an_unknown_upstream_name_those_there_are(tmp_path):
     async with serving(tmp_path / "c"):
 
         def unknown(client: ControlClient):
-            with pytest.raises(ControlFailed, match="no upstream nope; there are: demo"):
+            with pytest.raises(ControlFailed, match="no server nope; there are: demo"):
                 client.logs("nope", 1)
 
         await in_thread(tmp_path / "c", unknown)

@@ -119,6 +119,6 @@ async def test_an_upstream_is_restarted_by_command(autojump_clock):
         await trio.sleep(1)
         assert len(fakes["files"].conversations) == 2
         assert house.hub.supervisor.upstreams["files"].state is State.CONNECTED
-        for name, reason in [("off", "off is disabled"), ("no", "There is no upstream no; there are: files, off")]:
+        for name, reason in [("off", "off is disabled"), ("no", "There is no server no; there are: files, off")]:
             with pytest.raises(UpstreamUnavailable, match=reason):
                 await house.operator.restart(name)

@@ -80,7 +80,7 @@ def test_logs_show_and_follow_what_a_server_says_and_what_becomes_of_it(tmp_path
 
         done = hubd(hub, "logs", "nobody")
         assert (done.returncode, done.stdout) == (1, "")
-        assert "no upstream nobody; there are: talker, off" in done.stderr
+        assert "no server nobody; there are: talker, off" in done.stderr
         assert "expected a number of lines such as 50, not few" in hubd(hub, "logs", "talker", "-n", "few").stderr
         off = hubd(hub, "logs", "off")
         assert (off.returncode, off.stdout) == (0, "")

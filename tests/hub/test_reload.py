@@ -391,7 +391,7 @@ def test_an_upstream_whose_variable_is_missing_at_the_start_is_left_out_until_it
         assert states(hub)["b"] == "unresolved"
         shown = " ".join(hubd(hub, "status").stdout.split())
         assert f"{hub.config}, line 9: upstreams.b.env.TOKEN: the variable NOT_SET_ANYWHERE is not set" in shown
-        assert f"in {own} for instance, the upstream is started within seconds" in shown
+        assert f"in {own} for instance, the server is started within seconds" in shown
         assert "NOT_SET_ANYWHERE is not set" in hubd(hub, "call", "b__echo").stderr
         assert "NOT_SET_ANYWHERE is not set" in hubd(hub, "restart", "b").stderr
         before = pids(hub)["a"]
