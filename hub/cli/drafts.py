@@ -1,0 +1,94 @@
+"""A draft of the configuration, on its way: shown, or saved and taken up by the hub that runs.
+
+That hub may refuse what was saved, since it has an environment of its own: it is asked.
+"""
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hub.cli.base import EX_CONFIG, EX_OK, Told, client, now
+from hub.cli.config import remark_object
+from hub.cli.diffs import of_configuration
+from hub.control_client import HubNotRunning
+
+if TYPE_CHECKING:
+    from config.edit import Draft
+    from config.errors import Remark
+
+
+def say_problems(problems: "Sequence[Remark]", told: Told) -> None:
+    """Say what is wrong with a draft."""
+    told.set(problems=[remark_object(each) for each in problems])
+    for problem in problems:
+        print(f"hubd: {problem}", file=sys.stderr)
+
+
+def show(draft: "Draft", did: str, told: Told) -> None:
+    """What would be done."""
+    changes = draft.changes()
+    diffs = [of_configuration(each.path, each.before or "", each.after) for each in changes]
+    files = [{"file": str(each.path), "backup": None, "diff": diff} for each, diff in zip(changes, diffs, strict=True)]
+    told.set(did=did, dry_run=True, files=files)
+    told.say("\n".join(diffs) if changes else "nothing would be changed")
+
+
+def save(draft: "Draft", did: str, done: str, told: Told) -> list[Path]:
+    """Put a draft in place, and say so; the files that were changed."""
+    from config.paths import backup_dir
+
+    changes = draft.changes()
+    saved = draft.save(now(), backup_dir())
+    files = [
+        {
+            "file": str(each.path),
+            "backup": each.backup and str(each.backup),
+            "diff": of_configuration(change.path, change.before or "", change.after),
+        }
+        for each, change in zip(saved, changes, strict=True)
+    ]
+    told.set(did=did, dry_run=False, files=files)
+    for each in saved:
+        told.say(f"{done}: {each.path}" + (f" (before: {each.backup})" if each.backup else " (new)"))
+    if not saved:
+        told.say(f"{done} already; nothing was changed")
+    return [each.path for each in saved]
+
+
+def tell_hub(changed: Sequence[Path], told: Told) -> int:
+    """Have a hub that runs read what was changed, and say what it makes of that; the exit code."""
+    if not changed:
+        return EX_OK
+    try:
+        with client() as hub:
+            config = hub.status().get("config") or {}
+            if not _is_watched(changed, config):
+                told.set(hub="elsewhere")
+                told.say(f"the hub that runs reads other files: {', '.join(config.get('files') or ())}")
+                return EX_OK
+            problem = hub.reload()["problem"]
+    except HubNotRunning:
+        told.set(hub="none")
+        told.say("no hub is running; the next one reads it")
+        return EX_OK
+    if problem is None:
+        told.set(hub="running")
+        told.say("the hub that runs has taken it up; `hubd status` shows it")
+        return EX_OK
+    told.set(hub="refused")
+    own = Path(_watched(config)[0]).with_name("hubd.env")
+    text = f"it is saved, but the hub that runs refuses it and goes on as before: {problem}. That hub does not have the"
+    return told.fail(EX_CONFIG, f"{text} variables of this shell: write those it needs into {own}")
+
+
+def _watched(config: dict[str, Any]) -> list[str]:
+    """What a hub reads that says this of its configuration, the main file first."""
+    return config.get("watched") or config.get("files") or []
+
+
+def _is_watched(changed: Sequence[Path], config: dict[str, Any]) -> bool:
+    """Whether a hub that says this of its configuration reads any of these files."""
+    watched = [path for path in _watched(config) if os.path.exists(path)]
+    return any(os.path.samefile(place, path) for each in changed for place in (each, each.parent) for path in watched)

@@ -1,0 +1,99 @@
+"""`hubd edit`: the main file in the editor of whoever runs it. It is put in place only once it is right."""
+
+import argparse
+import os
+import shlex
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from hub.cli.base import EX_CONFIG, EX_FAILED, EX_OK, Told, UsageError, agreed
+from hub.cli.drafts import save, say_problems, tell_hub
+
+if TYPE_CHECKING:
+    from config.edit import Draft
+    from config.errors import Remark
+
+EDITORS: Final = ("sensible-editor", "editor", "nano", "vi")
+"""Tried when neither $VISUAL nor $EDITOR names one."""
+
+
+def edit(options: argparse.Namespace) -> int:
+    """Have a person edit the main file until it is right, or given up; the exit code."""
+    import shutil
+    import tempfile
+
+    from config.edit import Draft
+    from config.errors import EditError
+
+    told: Told = options.told
+    editor = _editor()
+    draft = Draft(options.config, os.environ)
+    was = draft.text()
+    folder = Path(tempfile.mkdtemp(prefix="hubd-edit-"))
+    copy = folder / draft.main.name
+    copy.write_bytes(was.encode())
+    code = EX_OK
+    try:
+        while problems := _edited(editor, copy, draft, told):
+            say_problems(problems, told)
+            if not _again(told):
+                return told.fail(EX_CONFIG, f"{draft.main} was left as it is; your text is in {copy}")
+        if draft.text() == was:
+            told.set(did="unchanged", dry_run=False, files=[])
+            told.say(f"nothing changed in {draft.main}")
+        else:
+            for doubt in draft.doubts_of_main():
+                told.warn(str(doubt))
+            code = tell_hub(save(draft, "edited", "edited", told), told)
+    except EditError as error:
+        if copy.exists() and copy.read_bytes() != was.encode():
+            return told.fail(EX_FAILED, f"{error}. Your text is in {copy}")
+        shutil.rmtree(folder)
+        return told.fail(EX_FAILED, str(error))
+    shutil.rmtree(folder)
+    return code
+
+
+def _edited(editor: list[str], copy: Path, draft: "Draft", told: Told) -> "Sequence[Remark]":
+    """Have a person edit the copy; what is wrong with the draft now.
+
+    Raises:
+        EditError: the editor failed, or what it saved is no text.
+    """
+    import subprocess
+
+    from config.errors import EditError
+
+    try:
+        output = sys.stderr.fileno() if told.json else None  # standard output is the object's alone
+        code = subprocess.run([*editor, str(copy)], check=False, stdout=output).returncode
+    except OSError as error:
+        raise EditError(f"cannot start the editor {editor[0]}: {error.strerror}") from None
+    if code != 0:
+        raise EditError(f"the editor ended with code {code}, and {draft.main} was left as it is")
+    try:
+        draft.replace(copy.read_bytes().decode())
+    except FileNotFoundError:
+        raise EditError(f"the editor left no file, and {draft.main} was left as it is") from None
+    except UnicodeDecodeError:
+        raise EditError(f"what was saved is not UTF-8 text, and {draft.main} was left as it is") from None
+    return draft.problems_of_main()
+
+
+def _editor() -> list[str]:
+    import shutil
+
+    for variable in ("VISUAL", "EDITOR"):
+        if words := shlex.split(os.environ.get(variable, "")):
+            return words
+    for name in EDITORS:
+        if shutil.which(name):
+            return [name]
+    raise UsageError("there is no editor here: name one in VISUAL or EDITOR")
+
+
+def _again(told: Told) -> bool:
+    """Whether to go on editing; nobody who could be asked does not."""
+    return told.is_attended() and agreed("edit it again?", default=True)
