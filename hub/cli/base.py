@@ -97,6 +97,7 @@ class Parser(argparse.ArgumentParser):
     """What to do with an argument too many."""
 
     def error(self, message: str) -> NoReturn:
+        """Raises: UsageError, which argparse would end the process for."""
         raise UsageError(message, self.format_usage())
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:

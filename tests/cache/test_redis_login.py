@@ -4,6 +4,8 @@ import datetime
 import ipaddress
 import subprocess
 import sys
+import tomllib
+from pathlib import Path
 
 import pytest
 import trio
@@ -12,7 +14,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from redis_server import Store, redis_server, stores
 
-from cache.address import address_of
+from cache.address import CLIENT, address_of
 from config.errors import ConfigError
 from config.schema import CacheConfig, Secret
 
@@ -184,6 +186,11 @@ def test_without_the_client_it_says_what_to_install(monkeypatch):
     monkeypatch.setattr(sys, "prefix", "/home/me/.local/share/pipx/venvs/mcp-hubd")
     with pytest.raises(ConfigError, match=r"run `pipx inject mcp-hubd 'coredis.*'`"):
         Store("redis://h")
+
+
+def test_the_client_to_install_is_that_of_the_extra():
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
+    assert CLIENT in project["optional-dependencies"]["redis"]
 
 
 def test_the_client_is_loaded_only_when_it_runs():
