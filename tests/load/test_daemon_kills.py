@@ -62,7 +62,7 @@ class Site:
                     yield process, process.cmdline(), environ.get("HUBD_INSTANCE", "")
 
     def daemons(self) -> list[int]:
-        return [process.pid for process, argv, _ in self.processes() if argv[-2:] == ["hub", "serve"]]
+        return [process.pid for process, argv, _ in self.processes() if argv[3:5] == ["hub", "serve"]]
 
     def orphans(self) -> list[psutil.Process]:
         """Children and grandchildren of daemons that are no more."""
