@@ -20,6 +20,7 @@ from debian import program
 from msgspec import Raw
 from processes import Process, free_port
 
+from cache.bus import News
 from cache.redis import RedisStore
 from cache.subject import Entry
 from config.schema import CacheConfig, Secret
@@ -163,6 +164,18 @@ class Store(RedisStore):
         unwritten = self._member.unwritten
         forget = unwritten.written
         unwritten.written = lambda: (forget(), self.told.tell("written"))
+
+    def overheard(self) -> list[bytes]:
+        """What it hears on the channel from now on, as it came."""
+        said: list[bytes] = []
+        hear = self._member.bus.hear
+
+        def note(heard: bytes, now: float) -> News | None:
+            said.append(heard)
+            return hear(heard, now)
+
+        self._member.bus.hear = note
+        return said
 
     async def until_vouched(self) -> None:
         await self.told.until(lambda: self.vouched)

@@ -108,10 +108,7 @@ async def test_too_large_results_are_not_shared(server):
 @pytest.mark.real
 @pytest.mark.covers("F-X-04")
 async def test_strangers_cannot_speak_for_hubs(store, server):
-    said = []
-    channel = store._member.bus.channel
-    hear = store._member.bus.hear
-    store._member.bus.hear = lambda sealed, now: (said.append(sealed), hear(sealed, now))[1]
+    said, channel = store.overheard(), store._member.bus.channel
     other = Store(server.url)
     async with stores(other):
         other.invalidate("s", "a://x/y")

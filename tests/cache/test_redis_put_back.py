@@ -8,6 +8,7 @@ from redis_server import RedisServer, Store, entry, stores
 from served import Host, Served, read_of, reads_of
 
 from cache.changes import MAX_FIELDS, MAX_SOURCES, Changes
+from cache.scripts import AT_CHARS
 from hub.wire.mcp import MODERN
 
 pytestmark = pytest.mark.covers("F-X-04")
@@ -118,13 +119,11 @@ async def test_a_hub_that_was_cut_off_believes_nothing_older(one, other, server)
 @pytest.mark.real
 async def test_a_hub_hears_again_what_was_said_and_knows_when_it_was(one, other, server):
     """A message that is said again, at the time that it had or before, makes nothing old that was read since."""
-    said = []
-    hear = one._member.bus.hear
-    one._member.bus.hear = lambda heard, now: (said.append(heard), hear(heard, now))[1]
+    said = one.overheard()
     other.invalidate("s", "a://x/y")
     await one.told.until(lambda: ("stale", "s", "a://x/y") in one.told.news)
     await one.keep("anew")
-    for again in (said[-1], said[-1][:-16] + b"0" * 16):
+    for again in (said[-1], said[-1][:-AT_CHARS] + b"0" * AT_CHARS):
         server.do("PUBLISH", one._member.bus.channel, again)
     await one.told.until(lambda: one.told.news.count(("stale", "s", "a://x/y")) == 3)
     assert await one.found() == "anew"
@@ -132,12 +131,10 @@ async def test_a_hub_hears_again_what_was_said_and_knows_when_it_was(one, other,
 
 @pytest.mark.real
 async def test_a_time_to_come_ends_the_link_and_harms_nobody_for_long(one, other, server):
-    said = []
-    hear = one._member.bus.hear
-    one._member.bus.hear = lambda heard, now: (said.append(heard), hear(heard, now))[1]
+    said = one.overheard()
     other.invalidate("s", "a://x/y")
     await one.told.until(lambda: ("stale", "s", "a://x/y") in one.told.news)
-    server.do("PUBLISH", one._member.bus.channel, said[-1][:-16] + b"9" * 16)
+    server.do("PUBLISH", one._member.bus.channel, said[-1][:-AT_CHARS] + b"9" * AT_CHARS)
     await one.until_gaps(3)
     await one.until_vouched()
     assert any("its clock has leapt" in text for text in one.told.said("WARNING"))
@@ -150,7 +147,7 @@ async def test_a_time_to_come_ends_the_link_and_harms_nobody_for_long(one, other
 async def test_a_clock_that_is_set_back_keeps_nobody_from_sharing(one, other, server):
     """The store's clock was an hour ahead when this hub began to listen: what is read now is not of the time before."""
     for store in (one, other):
-        store._member._ahead_us += 3_600_000_000
+        store._member._seen_us += 3_600_000_000
         store._member.changes.since += 3_600_000_000
     for store in (one, other):
         await store.until_gaps(3)

@@ -259,8 +259,7 @@ def test_a_hub_that_makes_way_leaves_the_sockets_of_the_next_one(tmp_path):
         sock = tmp_path / "xdg_runtime_dir/hubd/hubd.sock"
         sock.unlink()
         sock.write_text("of the next one")
-        hub.process._popen.terminate()
-        hub.process._popen.wait(30)
+        hub.process.stop()
         assert sock.read_text() == "of the next one"
         assert not sock.with_name("control.sock").exists()
 
