@@ -35,8 +35,8 @@ GREETING_S: Final = 3.0
 LEAP_S: Final = 1.0
 """How much later the store's clock may be than expected: what is said to have happened then makes all before it old."""
 SET_BACK_S: Final = 5.0
-"""How much earlier it may be than expected. Nothing is believed before it says again what it said when the link began,
-so if that takes longer another link begins."""
+"""How far it may go back. Nothing is believed before it says again what it said when the link began, so if that takes
+longer another link begins."""
 STEADY_S: Final = 10.0
 """After a link that lived so long, the pauses begin anew."""
 
@@ -62,6 +62,8 @@ class Membership:
         self._address = address
         self._clock = clock
         self._vouched = False
+        self._seen_us = 0
+        """What the store's clock said last."""
         self._ahead_us = 0
         self._rung = trio.Event()
         self._written = trio.Event()
@@ -145,14 +147,18 @@ class Membership:
         except Refused as error:
             if error.code not in ("OOM", "MISCONF"):
                 raise
-        self.changes.begin(await self._look_at_clock(link.ask(b"TIME")))
+        now_us, _ = await self._look_at_clock(link.ask(b"TIME"))
+        self.changes.begin(now_us)
 
-    async def _look_at_clock(self, asking: Awaitable[object]) -> int:
-        """The store's time, by an answer that tells it. Raises: Unreachable."""
+    async def _look_at_clock(self, asking: Awaitable[object]) -> tuple[int, int]:
+        """The store's time, by an answer that tells it, and how far it has gone back since the last such answer.
+
+        Raises: Unreachable.
+        """
         began_us = int(self._clock() * 1e6)
         at = time_of(await asking)
-        self._ahead_us = at - began_us
-        return at
+        back_us, self._seen_us, self._ahead_us = self._seen_us - at, at, at - began_us
+        return at, back_us
 
     def _hear(self, link: "Link", heard: bytes) -> None:
         foreign = self.bus.foreign
@@ -185,13 +191,13 @@ class Membership:
     async def _beat(self, link: "Link") -> None:
         """Say that this hub is there, and end the link when it does not hear so."""
         while True:
-            at, expected_us = self._clock(), self.store_time_us()
+            at = self._clock()
             with trio.move_on_after(BEAT_S):
                 try:
-                    found_us = await self._look_at_clock(link.ask(*saying(self.bus.channel, self.bus.say())))
+                    _, back_us = await self._look_at_clock(link.ask(*saying(self.bus.channel, self.bus.say())))
                 except Unreachable as error:
                     return link.fail(str(error))
-                if found_us < expected_us - SET_BACK_S * 1e6:
+                if back_us > SET_BACK_S * 1e6:
                     return link.fail("its clock was set back")
             await trio.sleep(max(0.0, at + BEAT_S - self._clock()))
             if self.bus.is_deaf(self._clock()):
