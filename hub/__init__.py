@@ -21,6 +21,7 @@
     http_server     HTTP/1.1 without MCP; http_connection, http_message, access, accept below it
     hub             all of that wired together; front: its HTTP address; lines: its unix socket, preamble there
     daemon          sockets, signals and drain around them; foreground: one host on standard input and output instead
+    banner          what a hub says when it has begun, with entries to paste into hosts
     equipment       what either gives its hub to work with; signals: what stops them
     operator        what its user may see of it and have it do
     projects        what hosts at work in a project see beside; roots: where hosts work; workplaces: which project

@@ -8,13 +8,12 @@ Listeners sit outside of the handlers, so that shutdown stops accepting first. W
 running, 78 bad configuration (sysexits).
 """
 
-import json
 import logging
 import os
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -27,15 +26,14 @@ from config.diff import Difference
 from config.errors import ConfigError
 from config.layers import Loaded
 from config.paths import control_path, key_path, lock_path, sessions_path, socket_path, state_path
-from config.schema import HubConfig
 from config.state import Memory
 from hub import logs, systemd
-from hub.access import WaysIn, ways_in
+from hub.banner import announce
 from hub.control import serve_control
 from hub.equipment import keys_for, last_known, projects_of, store_for, wall
 from hub.foreground import serve_stdio
 from hub.front import CannotListen, Front, listen
-from hub.hub import OPEN_DOOR, Hub
+from hub.hub import Hub
 from hub.lines import LineServer
 from hub.operator import Operator
 from hub.options import ServeOptions, checked, configuration
@@ -345,56 +343,6 @@ class _Controls:
 
     async def stop(self) -> None:
         os.kill(os.getpid(), signal.SIGTERM)
-
-
-def announce(front: Front, config: HubConfig, *, shown: bool) -> None:
-    """Log where the hub listens; if that is to be `shown`, say it on standard output, too."""
-    ways = ways_in(config, *front.address)
-    if shown:
-        with suppress(OSError, AttributeError):  # nobody reads it: the log says so too
-            print("\n".join(_entries(config, front.url, ways)), flush=True)  # noqa: T201
-    log.info("listening on %s and %s", front.url, socket_path())
-    if ways.proxied:
-        log.info("reached through the proxy by %s", ", ".join(ways.proxied))
-    if config.auth == "none":
-        log.warning(OPEN_DOOR)
-
-
-def _entries(config: HubConfig, url: str, ways: WaysIn) -> list[str]:
-    """Where the hub listens, with entries to paste into a host."""
-    lines = [
-        f"hubd listens on {url} and {socket_path()}",
-        "",
-        "A host that starts commands (stdio):",
-        json.dumps({"mcpServers": {"hub": {"command": _own_command(), "args": ["connect"]}}}, indent=2),
-    ]
-    if config.behind_tls_proxy:
-        lines += _entry_by_url(config, "beyond the proxy", ways.proxied or ("https://NAME/mcp",))
-        if not ways.proxied:
-            lines.append('NAME is what hosts call the proxy; write it into allowed_hosts, such as "NAME:443"')
-    if ways.here or not config.behind_tls_proxy:
-        whose = "of this machine" if config.behind_tls_proxy else ""
-        lines += _entry_by_url(config, whose, (ways.here or url,))
-    return lines
-
-
-def _entry_by_url(config: HubConfig, whose: str, urls: Sequence[str]) -> list[str]:
-    """What to paste into a host that opens URLs: the first of `urls`; the others are named."""
-    notes = ["TOKEN stands for what `hubd token` prints"] if config.auth == "token" else []
-    notes += [f"{url} leads here, too" for url in urls[1:]]
-    entry: dict[str, object] = {"url": urls[0]}
-    if config.auth == "token":
-        entry["headers"] = {"Authorization": "Bearer TOKEN"}
-    title = f"A host {whose} that opens URLs" if whose else "A host that opens URLs"
-    return [
-        f"{title} ({'; '.join(notes)}):" if notes else f"{title}:",
-        json.dumps({"mcpServers": {"hub": entry}}, indent=2),
-    ]
-
-
-def _own_command() -> str:
-    """The absolute path of the `hubd` command, so that a host finds it whatever its PATH."""
-    return str(Path(sys.executable).with_name("hubd"))
 
 
 def _failed(code: int, error: Exception) -> int:
