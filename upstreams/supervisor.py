@@ -202,6 +202,7 @@ class Supervisor:
         change = compare(candidate.config, config)
         if change is not None and change.replaces:
             self._drop_candidate(name)
+            self._on_new(self.upstreams[name])  # it is the one of its name again
             return False
         if change is not None:
             candidate.adjust(config)

@@ -315,6 +315,25 @@ async def test_another_configuration_ends_all_of_it(autojump_clock):
         assert house.hub.reads.facts().upstreams == ()
 
 
+async def test_settings_that_come_to_nothing_end_none_of_it_for_good(autojump_clock):
+    """The one that was to take its place never could, and is not wanted any more."""
+    shelf = Shelf(MODERN, ttlMs=60_000)
+    async with a_house({"shelf": shelf}) as house:
+        host = await house.host()
+        await text(host)
+        before = house.hub.config
+        other = UpstreamConfig(command="shelf", args=("x",), replace="start-first")
+        shelf.refuses = True
+        for config in (structs.replace(before, upstreams={"shelf": other}), before):
+            await house.hub.prepare(config)
+            house.hub.apply(config)
+            await trio.sleep(1)
+        reads = shelf.reads
+        for _ in range(3):
+            await text(host)
+        assert shelf.reads == reads + 1
+
+
 @pytest.mark.parametrize(
     "settings", [{"cache": CacheConfig(enabled=False)}, {"upstreams": {"shelf": {"cache": False}}}]
 )
