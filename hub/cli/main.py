@@ -64,6 +64,7 @@ files:
                            hints that spare work after a restart
     trust.json             the projects that are allowed
     installed.json         what `hubd install` put into files of hosts
+    originals.json         what `hubd import --disable-originals` took out of them
     backups/               files as they were before hubd edited them
     hubd.log               of a hub that `hubd connect` started
   $HUBD_RUNTIME_DIR, or $XDG_RUNTIME_DIR/hubd
