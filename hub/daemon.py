@@ -322,7 +322,7 @@ class _Controls:
 
     async def status(self) -> dict[str, object]:
         more: dict[str, object] = {
-            "listen": {"url": self._front.url, "socket": str(socket_path())},
+            "listen": {"url": self._front.url, "socket": str(socket_path()), "wanted": self._front.displaced},
             "warnings": [*self._displaced(), *self._operator.warnings()],
             "config": self._reloader.status(),
             "loop": self._watch.facts(),

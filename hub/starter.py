@@ -14,7 +14,6 @@ from time import monotonic  # noqa: TID251 - nothing here runs under trio
 from config import places
 
 DAEMON = (sys.executable, "-I", "-m", "hub", "serve", "--detached")
-EX_UNAVAILABLE, EX_CONFIG = 69, 78
 START_LIMIT_S = 15.0
 """From the first look until a daemon that does not listen is given up, if none is alive."""
 ALIVE_LIMIT_S = 45.0
@@ -27,7 +26,7 @@ LOG_BYTES = 4 << 20
 class Unavailable(Exception):
     """There is no hub to talk to. The text says why, and what to do; `code` is what to exit with."""
 
-    def __init__(self, text: str, code: int = EX_UNAVAILABLE) -> None:
+    def __init__(self, text: str, code: int = os.EX_UNAVAILABLE) -> None:
         super().__init__(text)
         self.code = code
 
@@ -74,7 +73,7 @@ class Attempt:
             self.child = None
             if not alive:  # else someone else's daemon was first
                 text = f"the hub did not start: {_last_words()}"
-                raise Unavailable(text, EX_CONFIG if code == EX_CONFIG else EX_UNAVAILABLE)
+                raise Unavailable(text, code if code == os.EX_CONFIG else os.EX_UNAVAILABLE)
         elif self._mine and self.child is None and not alive:
             self.child = _spawn()
         limit_s = ALIVE_LIMIT_S if alive else START_LIMIT_S

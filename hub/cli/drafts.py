@@ -15,7 +15,7 @@ from hub.cli.diffs import of_configuration
 from hub.control_client import HubNotRunning
 
 if TYPE_CHECKING:
-    from config.edit import Draft
+    from config.edit import Change, Draft
     from config.errors import Remark
 
 
@@ -28,11 +28,9 @@ def say_problems(problems: "Sequence[Remark]", told: Told) -> None:
 
 def show(draft: "Draft", did: str, told: Told) -> None:
     """What would be done."""
-    changes = draft.changes()
-    diffs = [of_configuration(each.path, each.before or "", each.after) for each in changes]
-    files = [{"file": str(each.path), "backup": None, "diff": diff} for each, diff in zip(changes, diffs, strict=True)]
+    files = [_as_object(change, None) for change in draft.changes()]
     told.set(did=did, dry_run=True, files=files)
-    told.say("\n".join(diffs) if changes else "nothing would be changed")
+    told.say("\n".join(each["diff"] for each in files) if files else "nothing would be changed")
 
 
 def save(draft: "Draft", did: str, done: str, told: Told) -> list[Path]:
@@ -41,20 +39,19 @@ def save(draft: "Draft", did: str, done: str, told: Told) -> list[Path]:
 
     changes = draft.changes()
     saved = draft.save(now(), backup_dir())
-    files = [
-        {
-            "file": str(each.path),
-            "backup": each.backup and str(each.backup),
-            "diff": of_configuration(change.path, change.before or "", change.after),
-        }
-        for each, change in zip(saved, changes, strict=True)
-    ]
+    files = [_as_object(change, each.backup) for each, change in zip(saved, changes, strict=True)]
     told.set(did=did, dry_run=False, files=files)
     for each in saved:
         told.say(f"{done}: {each.path}" + (f" (before: {each.backup})" if each.backup else " (new)"))
     if not saved:
         told.say(f"{done} already; nothing was changed")
     return [each.path for each in saved]
+
+
+def _as_object(change: "Change", backup: Path | None) -> dict[str, Any]:
+    """To programs: what changes in one file."""
+    diff = of_configuration(change.path, change.before or "", change.after)
+    return {"file": str(change.path), "backup": backup and str(backup), "diff": diff}
 
 
 def tell_hub(changed: Sequence[Path], told: Told) -> int:

@@ -5,10 +5,8 @@ import stat
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from config import places
-from config.check import split_listen
 from hub.doctor.examined import Examined, Finding
 from hub.starter import is_alive
 
@@ -24,14 +22,14 @@ def daemon(examined: Examined) -> Iterator[Finding]:
         what = f"the hub that runs is version {status.get('version')}, and this is {examined.version}"
         fix = "run `hubd stop`; the next host, or the service manager, starts the new one"
         yield Finding("daemon", "warning", what, "it was not started anew after an update", fix)
-    listening = urlsplit((status.get("listen") or {}).get("url") or "").port
-    config = status.get("config") or {}
-    if listening and split_listen(examined.config.listen)[1] not in (0, listening) and not config.get("pending"):
-        what = f"the hub listens on {status['listen']['url']}, and not on {examined.config.listen}"
+    listen = status.get("listen") or {}
+    if wanted := listen.get("wanted"):
+        what = f"the hub listens on {listen.get('url')}, and not on {wanted}"
         fix = "stop what uses that port and run `hubd stop`; or name another one with `listen` in hubd.toml"
         yield Finding(
             "daemon", "warning", what, "it was taken at the start; hosts with the usual URL do not reach it", fix
         )
+    config = status.get("config") or {}
     if pending := config.get("pending"):
         what = f"the hub that runs does not use yet: {', '.join(pending)}"
         yield Finding("daemon", "warning", what, "such settings count from its start on", "run `hubd stop`")

@@ -358,10 +358,10 @@ def test_no_daemon_is_only_noted(case):
 
 
 def test_a_daemon_that_had_to_listen_elsewhere(case):
-    case.status = {"version": "1", "listen": {"url": "http://127.0.0.1:40001/mcp"}}
+    case.status = {"version": "1", "listen": {"url": "http://127.0.0.1:40001/mcp", "wanted": "127.0.0.1:8765"}}
     found = case.one(daemons.daemon)
     assert found.what == "the hub listens on http://127.0.0.1:40001/mcp, and not on 127.0.0.1:8765"
-    case.status["listen"] = {"url": "http://127.0.0.1:8765/mcp"}
+    case.status["listen"] = {"url": "http://127.0.0.1:8765/mcp", "wanted": None}
     assert case.found(daemons.daemon) == []
 
 
