@@ -1,5 +1,7 @@
 """What every test shares: `tests/` on the path, the claims of requirements, and whether real peers are installed.
 
+How chance is seeded and what ends a test that hangs is in `seeds.py` and `limits.py`.
+
 Tests import their helpers as `from schemas import validate`, `from fakes import ...`.
 """
 
@@ -14,6 +16,9 @@ from hypothesis import settings
 TESTS = Path(__file__).parent
 sys.path.insert(0, str(TESTS))
 
+import limits  # noqa: E402  # beside this file
+import seeds  # noqa: E402
+
 settings.register_profile("same", derandomize=True)
 settings.load_profile(os.environ.get("HUBD_HYPOTHESIS", "same"))
 """The same examples in every run; HUBD_HYPOTHESIS=default looks further."""
@@ -23,6 +28,11 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 DEPS_MADE = TESTS.parent / ".deps" / "src" / "mcp-2.3.0" / ".complete"
 """The last thing that tests/deps/setup.sh makes."""
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    for plugin in (seeds, limits):
+        config.pluginmanager.register(plugin, plugin.__name__)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
