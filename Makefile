@@ -7,7 +7,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 PIP := $(BIN)/pip --disable-pip-version-check --quiet
 
-.PHONY: help run deps test fast conformance fuzz soak load bench clean
+.PHONY: help run deps test fast repeat conformance fuzz soak load bench clean
 
 help: ## show this
 	@grep -E '^[a-z]+:.*## ' Makefile | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 22
@@ -40,6 +40,13 @@ test: .venv/.dev deps ## lint, types and all tests, real peers included
 
 fast: .venv/.dev ## lint, types and the tests that need no real peers
 	@tests/check.sh fast
+
+repeat: .venv/.dev ## the tests of `fast` N=20 times, each with another seed, until one fails
+	@for round in $$(seq $(or $(N),20)); do \
+		export HUBD_SCHEDULER_SEED=$$RANDOM PYTHONHASHSEED=$$RANDOM; \
+		echo "--- round $$round of $(or $(N),20)"; \
+		$(BIN)/pytest -m "not real" --maxfail=1 $(ARGS) || exit 1; \
+	done
 
 conformance: .venv/.dev deps ## the official conformance suite, every leg; results in .build/conformance/
 	@$(BIN)/python tests/conformance/run.py all
