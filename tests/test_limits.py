@@ -79,7 +79,7 @@ def run(directory, program, *arguments, **env):
     file.write_text(program)
     argv = [sys.executable, "-m", "pytest", "-c", TESTS.parent / "pyproject.toml", "--rootdir", directory]
     argv += ["-p", "seeds", "-p", "limits", "-p", "no:cacheprovider", *(arguments or [file])]
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("HUBD_", "PYTEST_"))}
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("HUBD_", "PYTEST_", "PYTHON"))}
     done = subprocess.run(
         argv,
         cwd=directory,
