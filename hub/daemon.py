@@ -120,9 +120,9 @@ async def serve_daemon(loaded: Loaded, read: Callable[[], Loaded], *, shown: boo
     with take_lock(lock_path()), received(signal.SIGHUP, signal.SIGUSR1) as signals:
         tcp, given, given_control = handed.tcp(), handed.unix(socket_path()), handed.unix(control_path())
         handed.refuse()
-        movable = tcp is None
+        movable, squatted = tcp is None, False
         if tcp is None:
-            tcp = listen(config.listen)
+            tcp, squatted = listen(config)
         else:
             checked(structs.replace(config, listen=_address(tcp)))  # who may be let in there (SEC-01)
         memory = Memory(state_path())
@@ -139,7 +139,7 @@ async def serve_daemon(loaded: Loaded, read: Callable[[], Loaded], *, shown: boo
             if store is not None:
                 hub.reads.use(store)
             directory = None if store is None else store.directory
-            front = Front(hub, config, tcp, revival, movable=movable, directory=directory)
+            front = Front(hub, config, tcp, revival, movable=movable, squatted=squatted, directory=directory)
             daemon = _Daemon(hub, front, loaded, read, store, shown=shown)
             own = [lock_path()]
             own += [path for path, it in ((socket_path(), given), (control_path(), given_control)) if it is None]
@@ -322,7 +322,12 @@ class _Controls:
 
     async def status(self) -> dict[str, object]:
         more: dict[str, object] = {
-            "listen": {"url": self._front.url, "socket": str(socket_path()), "wanted": self._front.displaced},
+            "listen": {
+                "url": self._front.url,
+                "socket": str(socket_path()),
+                "wanted": self._front.displaced,
+                "squatted": self._front.squatted,
+            },
             "warnings": [*self._displaced(), *self._operator.warnings()],
             "config": self._reloader.status(),
             "loop": self._watch.facts(),
@@ -333,7 +338,14 @@ class _Controls:
         return {**await self._operator.status(), **more}
 
     def _displaced(self) -> Iterator[str]:
-        if wanted := self._front.displaced:
+        if (wanted := self._front.displaced) and self._front.squatted:
+            yield (
+                f"another user of this machine held {wanted} when the hub started: hosts with the usual URL show their "
+                "token there, so nobody is let in by HTTP until the hub has an address of its own. Find out who it is, "
+                "or name another port with `listen` in hubd.toml; then run `hubd stop`, and `hubd install` for hosts "
+                "that have the URL, since the token was replaced. Hosts on `hubd connect` are not affected"
+            )
+        elif wanted:
             text = f"{wanted} was taken when the hub started, so it listens on {self._front.url}: hosts that have the"
             text += " usual URL do not reach it. Stop what uses that port and run `hubd stop`, or name another port"
             yield f"{text} with `listen` in hubd.toml"

@@ -10,6 +10,15 @@ from config import places
 from hub.doctor.examined import Examined, Finding
 from hub.starter import is_alive
 
+SQUATTED = (
+    "another user of this machine held that address when the hub started, and hosts with the usual URL show their "
+    "token there; the token was replaced, and nobody is let in by HTTP"
+)
+UNSQUAT = (
+    "find out who it is, or name another port with `listen` in hubd.toml; then run `hubd stop`, and `hubd install` "
+    "for hosts that have the URL. On a machine with several users prefer `hubd connect`, which needs no token"
+)
+
 
 def daemon(examined: Examined) -> Iterator[Finding]:
     """Whether the hub runs, as what, and with which of its servers."""
@@ -25,6 +34,9 @@ def daemon(examined: Examined) -> Iterator[Finding]:
     listen = status.get("listen") or {}
     if wanted := listen.get("wanted"):
         what = f"the hub listens on {listen.get('url')}, and not on {wanted}"
+        if listen.get("squatted"):
+            yield Finding("daemon", "problem", what, SQUATTED, UNSQUAT)
+            return
         fix = "stop what uses that port and run `hubd stop`; or name another one with `listen` in hubd.toml"
         yield Finding(
             "daemon", "warning", what, "it was taken at the start; hosts with the usual URL do not reach it", fix

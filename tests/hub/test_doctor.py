@@ -365,6 +365,15 @@ def test_a_daemon_that_had_to_listen_elsewhere(case):
     assert case.found(daemons.daemon) == []
 
 
+def test_a_daemon_whose_address_another_user_holds(case):
+    listen = {"url": "http://127.0.0.1:40001/mcp", "wanted": "127.0.0.1:8765", "squatted": True}
+    case.status = {"version": "1", "listen": listen}
+    found = case.one(daemons.daemon)
+    assert found.level == "problem"
+    assert "token was replaced" in found.why
+    assert "hubd install" in found.fix
+
+
 def test_a_daemon_of_another_version_and_what_it_says(case):
     case.status = {
         "version": "0",
