@@ -9,7 +9,7 @@ import trio
 
 from config.watch import POLL_S, Watcher, _inspect
 
-PATIENCE_S = 10.0
+PATIENCE_S = 30.0
 QUIET_S = 0.6
 """Longer than any change takes to be noticed."""
 
