@@ -70,9 +70,10 @@ async def test_order():
     assert (order, random.random()) == ()
 
 async def test_a_clock_that_jumps_waits_for_threads(autojump_clock):
-    with trio.move_on_after(60) as limit:
+    began = trio.current_time()
+    with trio.move_on_after(60):
         await trio.to_thread.run_sync(time.sleep, 0.05)
-    assert not limit.cancelled_caught
+    assert trio.current_time() == began
     await trio.sleep(3600)
 
 async def test_another():
