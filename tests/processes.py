@@ -7,6 +7,7 @@ import contextlib
 import os
 import queue
 import re
+import secrets
 import signal
 import socket
 import subprocess
@@ -134,9 +135,16 @@ def running(
 
 
 def free_port() -> int:
-    """A port for a server that cannot be told to take any; another program might take it first, but hardly does."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return listener.getsockname()[1]
+    """A port for a server that cannot be told to take any, or that is to come back to its own.
+
+    It is below those that the kernel gives out by itself: no connection of anybody gets it before the server does. No
+    seed decides which it is, since other tests may be running with the same one.
+    """
+    first_given_out = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    while True:
+        port = secrets.choice(range(10_000, max(first_given_out, 20_000)))
+        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            return port
 
 
 class Hub(NamedTuple):

@@ -26,7 +26,7 @@ from cache.subject import Entry
 from config.schema import CacheConfig, Secret
 
 KEY = bytes(range(32))
-PATIENCE_S = 15.0
+PATIENCE_S = 30.0
 
 
 class RedisServer:

@@ -57,6 +57,7 @@ async def test_after_them():
 """
 DRAWING = """
 import random
+import time
 import trio
 
 async def test_order():
@@ -67,6 +68,13 @@ async def test_order():
         for number in range(20):
             nursery.start_soon(take, number)
     assert (order, random.random()) == ()
+
+async def test_a_clock_that_jumps_waits_for_threads(autojump_clock):
+    began = trio.current_time()
+    with trio.move_on_after(60):
+        await trio.to_thread.run_sync(time.sleep, 0.05)
+    assert trio.current_time() == began
+    await trio.sleep(3600)
 
 async def test_another():
     assert [random.random() for _ in range(1000)] == []
@@ -115,5 +123,6 @@ def test_what_was_drawn_once_is_drawn_again(tmp_path):
     assert set(again) == {told}
     drawn = re.search(r"assert \(\[.*== \(\)", first)[0]
     assert f"HUBD_SCHEDULER_SEED={told} .venv/bin/pytest 'test_it.py::test_order'" in first
+    assert re.search(r"\b2 failed, 1 passed in", first), first
     assert drawn in run(tmp_path, DRAWING, "test_it.py::test_order", HUBD_SCHEDULER_SEED=told)
     assert drawn not in run(tmp_path, DRAWING, "test_it.py::test_order", HUBD_SCHEDULER_SEED=told + "0")

@@ -528,7 +528,7 @@ async def test_standard_input_and_output(router, hosts):
     os.write(write_in, ping * 2)
     os.close(write_in)
     stdio = trio.StapledStream(trio.lowlevel.FdStream(write_out), trio.lowlevel.FdStream(read_in))
-    with trio.fail_after(2):
+    with trio.fail_after(30):
         async with stdio:
             await serve_lines(stdio, ALICE, router, hosts, transport="stdio")
     assert os.read(read_out, 1000).count(b'"result":{}') == 2

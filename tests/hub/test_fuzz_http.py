@@ -79,7 +79,7 @@ async def verdict(served: Served, pieces: list[bytes]) -> list[tuple[int, bytes]
             return
 
     answers = []
-    with trio.fail_after(20):
+    with trio.fail_after(30):
         async with trio.open_nursery() as nursery:
             nursery.start_soon(send)
             try:
@@ -122,7 +122,7 @@ async def test_fuzz_http(caplog):
             assert all(status == 200 for status, _ in whole[:-1]), f"answered after a refusal, {shown}"
             assert await verdict(served, cut(data, chance)) == whole, shown
         shared = served.server._shared
-        with trio.fail_after(5):
+        with trio.fail_after(30):
             while shared.connections:
                 await shared.room.park()
         assert not shared.by_fd

@@ -109,7 +109,7 @@ async def exited(pid):
         pidfd = os.pidfd_open(pid)
     except ProcessLookupError:
         return
-    with trio.fail_after(5):
+    with trio.fail_after(30):
         await trio.lowlevel.wait_readable(pidfd)
     os.close(pidfd)
 
