@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final
 import trio
 
 from config.document import SUFFIXES
-from config.source import MAX_BYTES, read_plain
+from config.source import limit_of, read_plain
 
 if TYPE_CHECKING:
     from watchfiles._rust_notify import RustNotify
@@ -166,7 +166,7 @@ def _below(directory: Path) -> list[bytes]:
 def _content(path: Path) -> bytes:
     """What a file says, or why it says nothing."""
     try:
-        data, _ = read_plain(path, MAX_BYTES + 1)
+        data, _ = read_plain(path, limit_of(path) + 1)
     except OSError as error:
         return b"error %d" % (error.errno or 0)
     return b"file " + hashlib.sha256(data).digest()

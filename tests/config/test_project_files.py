@@ -8,8 +8,9 @@ from msgspec import structs
 
 from config.errors import ConfigError
 from config.layers import Layer
-from config.projects import find_project, load_project
+from config.projects import find_project, load_project, read_folder
 from config.schema import HubConfig, Secret, UpstreamConfig
+from config.source import MAX_PROJECT_BYTES
 from config.trust import Trust
 
 HOME = Path("/nowhere/home")
@@ -166,6 +167,46 @@ def test_only_the_content_that_was_allowed_counts(root, tmp_path):
     assert trust.deny(root)
     assert not trust.is_allowed(load(root))
     assert not trust.deny(root)
+
+
+@pytest.mark.covers("SEC-13", "I-5")
+@pytest.mark.parametrize(
+    "text",
+    [
+        ".".join(["a"] * 200_000) + " = 1",
+        "".join(f"[a.b{n}]\n" for n in range(100_000)),
+        "[upstreams.db",
+        "[upstreams.a]\ncommand = 'x'\nenv_file = './fifo'\n",
+    ],
+    ids=["long key", "many tables", "no TOML", "sound"],
+)
+def test_what_was_not_allowed_is_not_looked_into(root, tmp_path, text):
+    (root / ".hubd.toml").write_text(text)
+    trust = Trust(tmp_path / "trust.json")
+    assert trust.allowed(root, {}, HubConfig()) is None, "not even that it cannot be used is known"
+    assert len(read_folder(root).contents[root / ".hubd.toml"].data) <= MAX_PROJECT_BYTES + 1
+
+
+def test_what_was_allowed_is_what_was_compared(root, tmp_path):
+    trust = Trust(tmp_path / "trust.json")
+    (root / ".env").write_text("A=1\n")
+    (root / ".hubd.toml").write_text("[upstreams.a]\ncommand = 'x'\nenv = { A = '${file:.env}' }\n")
+    trust.allow(load(root))
+    found = trust.allowed(root, {}, HubConfig())
+    assert found is not None
+    assert found[0] == load(root)
+    (root / ".env").write_text("A=2\n")
+    assert trust.allowed(root, {}, HubConfig()) is None
+    (root / ".env").write_text("A=1\n")
+    (root / ".mcp.json").symlink_to("nowhere")
+    with pytest.raises(ConfigError, match="cannot be read"):
+        trust.allowed(root, {}, HubConfig())
+
+
+@pytest.mark.parametrize("name", [".hubd.toml", ".mcp.json"])
+def test_a_project_file_is_small(root, name):
+    (root / name).write_text(f'{{"a": {{"command": "{"x" * MAX_PROJECT_BYTES}"}}}}')
+    assert "is larger than 64 KB" in refusal(root)[0]
 
 
 def test_files_that_the_project_brings_are_content_and_the_user_s_are_not(root, tmp_path):
