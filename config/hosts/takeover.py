@@ -16,7 +16,7 @@ from config.files import read_file, replace_file
 from config.gather import IMPORTED
 from config.hosts.entry import KEY
 from config.hosts.facts import Host, Machine, Place, all_hosts, every_user_file, is_found
-from config.hosts.importing import Import, block, identities_in
+from config.hosts.importing import Import, block, identities_in, unfit
 from config.hosts.installed import Records, is_ours, text_at
 from config.hosts.originals import Original, taken_out, taken_out_by_program
 from config.hosts.programs import own_program
@@ -109,6 +109,9 @@ def _imported_file(result: Import, host: Host, directory: Path, environ: Mapping
         hint = "move what you changed to hubd.toml and delete the file, then import again"
         _give_back(result, host, f"{path} {refused}: {hint}")
         return None
+    for name, server in [each for each in result.taken if each[1].place.host is host]:
+        if why := unfit(name, server):
+            result.refuse(name, why)
     while True:
         mine = [(name, server) for name, server in result.taken if server.place.host is host]
         if not mine:
