@@ -166,7 +166,7 @@ def read_plain(path: Path, limit: int, flags: int = 0) -> tuple[bytes, os.stat_r
         os.close(descriptor)
 
 
-def read_private(path: Path, limit: int) -> bytes:
+def read_private(path: Path, limit: int) -> Content:
     """What a file of the hub's own holds, which nobody else has to write: no link leads to it.
 
     Raises:
@@ -174,14 +174,14 @@ def read_private(path: Path, limit: int) -> bytes:
         OSError: it cannot be read, is no plain file, or is larger than `limit`; `strerror` says it for people.
     """
     try:
-        data, _ = read_plain(path, limit + 1, os.O_NOFOLLOW)
+        content = Content(*read_plain(path, limit + 1, os.O_NOFOLLOW))
     except OSError as error:
         if error.errno == errno.ELOOP:
             raise OSError(errno.ELOOP, "it is a link, and hubd makes none") from None
         raise
-    if len(data) > limit:
+    if len(content.data) > limit:
         raise OSError(errno.EFBIG, f"it is larger than the {limit} bytes it may have")
-    return data
+    return content
 
 
 def _refuse_foreign(path: Path, place: Path, found: os.stat_result) -> None:

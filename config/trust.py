@@ -4,6 +4,7 @@ One small JSON file, 0600, replaced as a whole. One that cannot be read allows n
 by its bytes only, and never parsed here.
 """
 
+import errno
 import logging
 from collections.abc import Mapping
 from pathlib import Path
@@ -19,6 +20,8 @@ from config.source import MAX_OWN_BYTES, read_private
 
 log = logging.getLogger("hubd.config")
 FORMAT: Final = 1
+LACKING: Final = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
+"""What says nothing of a file: this process, or the machine, lacks something for a moment."""
 
 
 class _File(msgspec.Struct, frozen=True):
@@ -28,7 +31,10 @@ class _File(msgspec.Struct, frozen=True):
 
 
 class Trust:
-    """The user's decisions. Each question reads the file, so that another process may answer meanwhile."""
+    """The user's decisions. Each question reads the file, so that another process may answer meanwhile.
+
+    Each raises OSError if that cannot be told now, for lack of descriptors or memory.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -77,10 +83,12 @@ class Trust:
 
     def _read(self) -> dict[str, str]:
         try:
-            file = msgspec.json.decode(read_private(self._path, MAX_OWN_BYTES), type=_File)
+            file = msgspec.json.decode(read_private(self._path, MAX_OWN_BYTES).data, type=_File)
         except FileNotFoundError:
             return {}
         except OSError as error:
+            if error.errno in LACKING:
+                raise
             log.warning("cannot read %s: %s; no project is allowed", self._path, error.strerror)
             return {}
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

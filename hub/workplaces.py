@@ -75,9 +75,11 @@ class Allowed:
         if root is None:
             return None
         before = running.get(root)
-        goes_on = before if before is not None and self.allows(before) else None
         try:
+            goes_on = before if before is not None and self.allows(before) else None
             found = self._trust.allowed(root, self._environ, base)
+        except OSError as error:
+            return Found(root, before, f"{root}: cannot tell what you have allowed of this project: {error.strerror}")
         except ConfigError as error:
             return Found(root, goes_on, "; ".join(str(error).splitlines()))
         if found is not None:  # of what was read, whatever the files say by now

@@ -26,7 +26,7 @@ from config.layers import load_all
 from config.paths import backup_dir, config_file
 from config.projects import PROJECT_FILES
 from config.schema import HubConfig
-from config.source import Problem
+from config.source import Problem, read
 from config.text import serverfile
 from config.text.change import Refused
 from config.variables import Variables
@@ -71,8 +71,8 @@ def known(config: HubConfig, directory: Path, environ: Mapping[str, str]) -> dic
     """What hubd has already by its configuration and in the directory of imported servers: names by identity."""
     found: dict[Identity, str] = {}
     for path in sorted(directory.glob("*.toml")):
-        with suppress(Problem, OSError, UnicodeDecodeError):
-            found |= identities_in(path.read_text(), Variables(environ, path.parent))
+        with suppress(Problem):
+            found |= identities_in(read(path), Variables(environ, path.parent))
     return found | identities(config)
 
 
@@ -80,8 +80,8 @@ def removed(directory: Path) -> set[str]:
     """What `hubd remove` took out of the imported files, as `config.imported` marks it."""
     found: set[str] = set()
     for path in directory.glob("*.toml"):
-        with suppress(OSError, UnicodeDecodeError):
-            found |= removed_in(path.read_text())
+        with suppress(Problem):
+            found |= removed_in(read(path))
     return found
 
 

@@ -1,5 +1,6 @@
 """Project files: where they are looked for, what they add to the user's own, and that they count only when allowed."""
 
+import errno
 import os
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from config.projects import find_project, load_project, read_folder
 from config.schema import HubConfig, Secret, UpstreamConfig
 from config.source import MAX_PROJECT_BYTES
 from config.trust import Trust
+from hub.workplaces import Allowed
 
 HOME = Path("/nowhere/home")
 
@@ -232,3 +234,36 @@ def test_a_damaged_file_allows_nothing_and_can_be_written_anew(root, tmp_path, t
     Trust(path).allow(project)
     assert Trust(path).is_allowed(project)
     assert [each.name for each in tmp_path.iterdir() if each.name.startswith("trust")] == ["trust.json"]
+
+
+@pytest.mark.covers("SEC-62", "I-5")
+@pytest.mark.parametrize("kind", ["link", "device", "pipe"])
+def test_a_file_of_decisions_that_is_none_allows_nothing(root, tmp_path, kind, caplog):
+    path, sound = tmp_path / "trust.json", tmp_path / "sound.json"
+    (root / ".mcp.json").write_text('{"a": {"command": "x"}}')
+    project = load(root)
+    Trust(sound).allow(project)
+    if kind == "pipe":
+        os.mkfifo(path)
+    else:
+        path.symlink_to(sound if kind == "link" else "/dev/zero")
+    assert not Trust(path).is_allowed(project)
+    assert "no project is allowed" in caplog.text
+
+
+@pytest.mark.covers("F-D-07")
+def test_without_descriptors_nothing_is_taken_for_a_decision(root, tmp_path, monkeypatch):
+    def refuse(*arguments):
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    (root / ".mcp.json").write_text('{"a": {"command": "x"}}')
+    trust = Trust(tmp_path / "trust.json")
+    trust.allow(project := load(root))
+    reader = Allowed(trust, {}, HOME)
+    assert reader.find(root, HubConfig(), {}).project == project
+    monkeypatch.setattr("config.trust.read_private", refuse)
+    found = reader.find(root, HubConfig(), {root: project})
+    assert found.project == project, "what runs goes on"
+    assert "cannot tell what you have allowed" in found.problem
+    with pytest.raises(OSError, match="Too many"):
+        reader.allows(project)
