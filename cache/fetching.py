@@ -9,6 +9,7 @@ Each is a task of its own, which nobody who waits for it can end alone (`flight`
 """
 
 from collections.abc import Callable
+from functools import partial
 
 import trio
 from msgspec import structs
@@ -19,6 +20,7 @@ from cache.observing import Observing
 from cache.results import entry_of, has_ttl, is_complete, kept_result
 from cache.sides import Place, Server
 from cache.subject import Entry
+from hub.link.wall import stand_alone
 from hub.wire.jsonrpc import Reply, Result
 from hub.wire.mcp import Era
 
@@ -68,7 +70,8 @@ class Fetching:
             self._keeping.end(flight)
             flight.end()
         if put is not None and flight.ticket is not None:
-            await self._keeping.share(flight.ticket, flight.subject, put)
+            share = partial(self._keeping.share, flight.ticket, flight.subject, put)
+            await stand_alone("Sharing what was read", share)
 
     async def _carry(self, flight: Flight) -> Entry | None:
         """Read, and land; what is to be kept where other hubs find it."""
@@ -153,4 +156,5 @@ class Fetching:
     def _observe_later(self, server: Server, place: Place, uri: str) -> None:
         """A modern upstream gave no time-to-live: be told of changes before it is read the next time."""
         if self._nursery is not None and self._observing.is_worth_trying(server, place, uri):
-            self._nursery.start_soon(self._observing.observe, server.name, place, uri)
+            observe = partial(self._observing.observe, server.name, place, uri)
+            self._nursery.start_soon(stand_alone, "Watching a resource", observe)

@@ -10,10 +10,12 @@ import resource
 import socket
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
+from functools import partial
 from typing import Final
 
 import trio
 
+from hub.link.wall import keep_going
 from hub.wire.jsonrpc import Failure, encode_response
 from hub.wire.mcp import INTERNAL_ERROR
 
@@ -60,10 +62,18 @@ class Acceptor:
         Returns when the listener is closed. Cancellation: closes it; connections live as long as `nursery` lets them.
         """
         try:
-            while (stream := await self.accept(listener)) is not None:
-                nursery.start_soon(self._wall, stream, handler)
+            await keep_going(f"Accepting {self._what}", partial(self._accept_all, listener, handler, nursery))
         finally:
             listener.socket.close()
+
+    async def _accept_all(
+        self,
+        listener: trio.SocketListener,
+        handler: Callable[[trio.SocketStream], Awaitable[None]],
+        nursery: trio.Nursery,
+    ) -> None:
+        while (stream := await self.accept(listener)) is not None:
+            nursery.start_soon(self._wall, stream, handler)
 
     async def _wall(self, stream: trio.SocketStream, handler: Callable[[trio.SocketStream], Awaitable[None]]) -> None:
         self.connections += 1
@@ -93,7 +103,7 @@ class Acceptor:
 
 def waiting(listener: trio.SocketListener) -> Iterator[trio.SocketStream]:
     """The connections that have been made and not yet accepted: the kernel resets them when the listener is closed."""
-    with socket.socket(fileno=os.dup(listener.socket.fileno())) as sock, suppress(OSError):
+    with suppress(OSError), socket.socket(fileno=os.dup(listener.socket.fileno())) as sock:
         sock.setblocking(False)
         while True:
             connection, _ = sock.accept()

@@ -35,6 +35,7 @@ from hub.foreground import serve_stdio
 from hub.front import CannotListen, Front, listen
 from hub.hub import Hub
 from hub.lines import LineServer
+from hub.link.wall import keep_going
 from hub.operator import Operator
 from hub.options import ServeOptions, checked, configuration
 from hub.process import Faults, Watch, keep_to_itself, sweep, take_descriptors
@@ -188,13 +189,14 @@ class _Daemon:
         others: dict[int, Callable[[], None]] = {signal.SIGHUP: self._reloader.request, signal.SIGUSR1: _reopen_log}
         async with trio.open_nursery() as life:
             await life.start(adopt)
-            life.start_soon(self._watch.run)
-            life.start_soon(obey, signals, self._asked.set, self._patience.cancel, others)
-            life.start_soon(systemd.pulse, self._summary)
-            life.start_soon(await_removal, own, self._asked.set)
+            life.start_soon(keep_going, "Noticing that the hub stands still", self._watch.run)
+            follow = partial(obey, signals, self._asked.set, self._patience.cancel, others)
+            life.start_soon(keep_going, "Obeying signals", follow)
+            life.start_soon(keep_going, "Telling the service manager", partial(systemd.pulse, self._summary))
+            life.start_soon(keep_going, "Looking after the hub's sockets", partial(await_removal, own, self._asked.set))
             async with trio.open_nursery() as nursery:
                 if self._store is not None:
-                    nursery.start_soon(self._store.run)
+                    nursery.start_soon(keep_going, "Sharing with other hubs", self._store.run)
                 await nursery.start(self._hub.run)
                 await nursery.start(self._front.run)
                 await nursery.start(self._lines.serve, lines)
@@ -215,7 +217,7 @@ class _Daemon:
     async def _reload_until_asked(self) -> None:
         """Follow the configuration until the hub is to stop."""
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._reloader.run)
+            nursery.start_soon(keep_going, "Following the configuration", self._reloader.run)
             await self._asked.wait()
             nursery.cancel_scope.cancel()
 

@@ -36,6 +36,7 @@ from hub.http_refusal import (
 from hub.http_server import HttpRequest, HttpResponse
 from hub.http_session import HttpSession, HttpSessions
 from hub.link.exchange import Caller, Identity, Overloaded
+from hub.link.wall import keep_going
 from hub.registry import Downstreams, Router
 from hub.relay import HostExchange
 from hub.revival import Revival
@@ -116,11 +117,11 @@ class Endpoint:
         """
         try:
             async with trio.open_nursery() as nursery:
-                nursery.start_soon(self.sessions.run)
-                nursery.start_soon(self._revival.run)
+                nursery.start_soon(keep_going, "Restoring sessions", self.sessions.run)
+                nursery.start_soon(keep_going, "Saving sessions", self._revival.run)
                 if self._switch is not None:
-                    nursery.start_soon(self._switch.run)
-                await self._keep_up()
+                    nursery.start_soon(keep_going, "Being found by other hubs", self._switch.run)
+                await keep_going("Looking after sessions", self._keep_up)
         finally:
             self.sessions.note_lists()
             self._revival.save()

@@ -15,6 +15,7 @@ and its own descriptor becomes readable when there is one, even behind bytes tha
 import select
 from collections.abc import Sequence
 from email.utils import formatdate
+from functools import partial
 from typing import Final
 
 import trio
@@ -25,6 +26,7 @@ from hub.access import Denied
 from hub.http_connection import Connection, Guard, Handler, Shared
 from hub.http_message import HttpLimits, HttpRequest, HttpResponse
 from hub.link.channel import watch_peer
+from hub.link.wall import keep_going
 from hub.wire.http import KEEP_ALIVE
 
 __all__ = ["Denied", "Guard", "Handler", "HttpLimits", "HttpRequest", "HttpResponse", "HttpServer"]
@@ -84,10 +86,11 @@ class HttpServer:
                 async with trio.open_nursery() as nursery:
                     self._shared = shared = Shared(self._handler, self._guard, self._limits, nursery, hangups)
                     shared.date = _date()
-                    nursery.start_soon(self._watch_hangups, shared)
-                    nursery.start_soon(self._upkeep, shared)
+                    nursery.start_soon(keep_going, "Watching connections", partial(self._watch_hangups, shared))
+                    nursery.start_soon(keep_going, "Looking after connections", partial(self._upkeep, shared))
                     for listener in listeners:
-                        nursery.start_soon(self._accept, listener, shared)
+                        accept = partial(self._accept, listener, shared)
+                        nursery.start_soon(keep_going, "Accepting connections", accept)
                     task_status.started()
             finally:
                 self._close_listeners()

@@ -7,6 +7,7 @@ running: hosts send them again, or do not, as they see fit.
 """
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Final
 
 import trio
@@ -15,6 +16,7 @@ from msgspec import Raw
 from hub.http_server import HttpResponse
 from hub.link.exchange import Caller, Identity
 from hub.link.flag import Flag
+from hub.link.wall import stand_alone
 from hub.registry import Downstream, Downstreams, Router
 from hub.relay import HostExchange, keep_untold
 from hub.resume import LISTEN_RETRY_MS, RETRY_MS, Archive, EventStream
@@ -315,7 +317,7 @@ class HttpSessions:
                 await self._revived.take()
                 sessions, self._unrestored = self._unrestored, []
                 for session in sessions:
-                    nursery.start_soon(session.restore, self._router)
+                    nursery.start_soon(stand_alone, "Restoring a session", partial(session.restore, self._router))
 
     def _has_room(self, principal: str) -> bool:
         if len(self._sessions) >= MAX_SESSIONS:

@@ -23,6 +23,7 @@ from hub.bridge.tasks import Tasks
 from hub.catalog import Catalog, Rules, merge
 from hub.downstream import Downstreams
 from hub.link.flag import Flag
+from hub.link.wall import keep_going
 from hub.naming import Claims
 from hub.notify import LogLevels, Notifier
 from hub.projects import Live, Projects, rule_of
@@ -119,14 +120,15 @@ class Hub:
                 await nursery.start(self.carrier.run)
                 if self.projects is not None:
                     await nursery.start(self.projects.run)
-                nursery.start_soon(self.notifier.run)
-                nursery.start_soon(self.levels.run)
+                nursery.start_soon(keep_going, "Telling hosts of changes", self.notifier.run)
+                nursery.start_soon(keep_going, "Keeping log levels", self.levels.run)
                 self._settle_if_known()
-                nursery.start_soon(self._settle)
-                nursery.start_soon(release_progress)
-                nursery.start_soon(self._remind)
-                nursery.start_soon(keep_saved, self.memory, self._unsaved, self._remember)
-                nursery.start_soon(self.last_known.run)
+                nursery.start_soon(keep_going, "Waiting for the first servers", self._settle)
+                nursery.start_soon(keep_going, "Releasing progress", release_progress)
+                nursery.start_soon(keep_going, "Reminding hosts", self._remind)
+                save = partial(keep_saved, self.memory, self._unsaved, self._remember)
+                nursery.start_soon(keep_going, "Saving what is remembered", save)
+                nursery.start_soon(keep_going, "Saving what servers offer", self.last_known.run)
                 task_status.started()
         finally:
             self._remember()

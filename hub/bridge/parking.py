@@ -21,6 +21,7 @@ from hub.bridge.parked import Event, Phase, Record
 from hub.bridge.roots import KnownRoots
 from hub.bridge.states import ELSEWHERE, LOST, BadState, State, States, bind, input_required
 from hub.link.exchange import Exchange, Executed, HubError, Interim, Question, Tenant, UpstreamLost
+from hub.link.wall import keep_going
 from hub.wire.jsonrpc import Reply, Request, Result, peek_str
 from hub.wire.mcp import INVALID_PARAMS, LIST_ROOTS
 from hub.wire.questions import Refused
@@ -105,11 +106,14 @@ class Parking:
             self._nursery = nursery
             task_status.started()
             try:
-                while True:
-                    await trio.sleep(SWEEP_S)
-                    self._sweep(trio.current_time())
+                await keep_going("Looking after parked calls", self._keep_up)
             finally:
                 self._nursery = None
+
+    async def _keep_up(self) -> None:
+        while True:
+            await trio.sleep(SWEEP_S)
+            self._sweep(trio.current_time())
 
     # --- requests of hosts --------------------------------------------------------------------------------------------
 

@@ -7,6 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from config import places
+from config.source import read_private
 from hub.doctor.examined import Examined, Finding
 from hub.starter import is_alive
 
@@ -95,7 +96,7 @@ def _daemons() -> Iterator[tuple[int, str]]:
             lock = Path(directory, "hubd.lock")
             with suppress(OSError, ValueError):
                 if lock.stat().st_uid == os.getuid() and is_alive(str(lock)):
-                    yield int(lock.read_text()), directory
+                    yield int(read_private(lock, 32).data), directory
 
 
 def _listening() -> set[str]:

@@ -14,7 +14,7 @@ from config.hosts.entry import KEY, command_of, url_of, variables_of
 from config.hosts.installed import is_ours
 from config.hosts.survey import identities
 from config.hosts.takeover import started_anyway
-from config.projects import find_project, load_project
+from config.projects import find_project
 from config.schema import HubConfig
 from config.trust import Trust
 from hub.access import ways_in
@@ -41,11 +41,13 @@ def double_imports(examined: Examined) -> Iterator[Finding]:
 def double_projects(examined: Examined) -> Iterator[Finding]:
     """Servers of the project one is at work in that hosts start themselves, and that the hub may start, too."""
     root = find_project(examined.directory, examined.machine.home)
-    titles, keys = ([], []) if root is None else started_anyway(root, examined.machine)
-    if root is None or not titles:
+    if root is None:
         return
     with suppress(ConfigError, OSError):
-        if Trust(examined.trust).is_allowed(load_project(root, examined.machine.environ, examined.config)):
+        if Trust(examined.trust).allowed(root, examined.machine.environ, examined.config) is not None:
+            titles, keys = started_anyway(root, examined.machine)
+            if not titles:
+                return
             who = f"{_listed(titles)} start{'s' * (len(titles) == 1)}"
             what = f"{who} {_listed(keys)} of {root}/.mcp.json, and so may the hub"
             why = "what both start runs twice, and such a host sees each of its tools twice"
