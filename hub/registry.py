@@ -48,6 +48,7 @@ from hub.wire.mcp import (
     LIST_CHANGED,
     LISTEN,
     LOG_LEVELS,
+    MAX_SELF_BYTES,
     MESSAGE,
     PROGRESS,
     ROOTS_CHANGED,
@@ -276,6 +277,9 @@ class Downstream:
         Raises:
             RemoteProtocolError: the request cannot be used.
         """
+        for name in ("capabilities", "clientInfo"):
+            if len(memoryview(params.get(name, EMPTY))) > MAX_SELF_BYTES:
+                raise RemoteProtocolError(INVALID_PARAMS, f"{name} takes more than {MAX_SELF_BYTES} bytes")
         result, version, capabilities = router.initialize(params, self.view)
         had_level = self.log_level is not None
         self.version = version

@@ -10,6 +10,7 @@ Inside the hub a task has the names of the extension. What an upstream got wrong
 it, so that hosts see only what the schema allows; a task without id or status is none.
 """
 
+import re
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -42,6 +43,7 @@ POLL_S: Final = 1.0
 """How often to look, if the upstream does not say."""
 POLL_LEAST_S: Final = 0.25
 POLL_MOST_S: Final = 60.0
+_ERROR_CODE: Final = re.compile(rb"-?[0-9]{1,16}")
 SOME_DAY: Final = raw("1970-01-01T00:00:00Z")
 """When something happened of which the upstream does not say when."""
 
@@ -157,8 +159,7 @@ def outcome(task: Task) -> Reply:
         error = peek_object(task.members.get("error"))
         code = bytes(error.get("code", b""))
         message = peek_str(error.get("message")) or task.message or "The task failed"
-        whole = code.isdigit() or code[1:].isdigit()
-        return Failure(int(code) if whole else INTERNAL_ERROR, message, error.get("data", UNSET))
+        return Failure(int(code) if _ERROR_CODE.fullmatch(code) else INTERNAL_ERROR, message, error.get("data", UNSET))
     raise NoTask(f"a task that is {task.status} without saying what came of it")
 
 

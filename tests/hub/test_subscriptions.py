@@ -14,6 +14,7 @@ from hub.naming import Claims
 from hub.subscriptions import Subscriptions
 from hub.wire.jsonrpc import Failure, RemoteProtocolError, Request, Result, raw
 from hub.wire.mcp import L4, MODERN, TASKS_EXTENSION, Entry, Freshness, Kind, Snapshot
+from hub.wire.names import MAX_STRINGS
 from upstreams.watches import Watches
 
 A, B = "note://a", "note://b"
@@ -236,7 +237,14 @@ async def test_one_owner_of_several_is_enough(autojump_clock):
 def test_filters():
     wanted = read_filter(listening(toolsListChanged=True, promptsListChanged=False, more=1, taskIds=["t", "t"]))
     assert (wanted.lists, wanted.uris, wanted.tasks) == (frozenset({"toolsListChanged"}), None, ["t"])
-    for wrong in ({"toolsListChanged": "yes"}, {"taskIds": {}}, {"resourceSubscriptions": [A, None]}):
+    too_many = ["a"] * (MAX_STRINGS + 1)
+    for wrong in (
+        {"toolsListChanged": "yes"},
+        {"taskIds": {}},
+        {"resourceSubscriptions": [A, None]},
+        {"resourceSubscriptions": too_many},
+        {"taskIds": too_many},
+    ):
         with pytest.raises(RemoteProtocolError):
             read_filter(listening(**wrong))
     with pytest.raises(RemoteProtocolError):

@@ -144,6 +144,8 @@ def test_outcomes() -> None:
     assert outcome(ended("failed", error={"code": -5, "message": "no", "data": 1})) == Failure(-5, "no", Raw(b"1"))
     assert outcome(ended("failed", statusMessage="dead")) == Failure(-32603, "dead")
     assert outcome(ended("failed", error={"code": "x"})) == Failure(-32603, "The task failed")
+    endless = ended("failed", error={"code": Raw(b"1" * 5_000)})
+    assert outcome(endless) == Failure(-32603, "The task failed"), "more digits than Python reads"
     for task in (ended("completed"), ended("completed", result=1), ended("cancelled")):
         with pytest.raises(NoTask):
             outcome(task)
