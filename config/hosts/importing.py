@@ -154,6 +154,8 @@ def unfit(name: str, server: Server) -> str:
         toml.read(block(name, server))
     except Refused as error:
         return f"it cannot be written as TOML, since what was made of it {error}"
+    except TypeError as error:  # YAML has more kinds of values
+        return f"it cannot be written as TOML: {error}"
     return ""
 
 

@@ -115,12 +115,19 @@ def _entry_by_command(file: HostFile, examined: Examined) -> Iterator[Finding]:
         yield Finding("entry", "warning", what, why, f"{fix} in the shell whose hub is meant")
 
 
+def _port_of(url: str) -> str:
+    """As the URL says it; "" if it says none, or is no URL."""
+    with suppress(ValueError):
+        return urlsplit(url).netloc.rpartition(":")[2]
+    return ""
+
+
 def _entry_by_url(file: HostFile, examined: Examined) -> Iterator[Finding]:
     url, title, config = url_of(file.entry) or "", file.place.title, examined.config
     fix = f"run `hubd install --http {file.place.host.id}`"
     host, port = split_listen(config.listen)
     proxied = ways_in(config, host, port).proxied
-    if examined.loaded is not None and url not in proxied and urlsplit(url).netloc.rpartition(":")[2] != str(port):
+    if examined.loaded is not None and url not in proxied and _port_of(url) != str(port):
         what = f"{title}: its entry goes to another port than the hub listens on ({config.listen})"
         yield Finding("entry", "problem", what, "the host does not reach the hub", fix)
     elif config.auth == "token" and (not (token := examined.wanted) or token not in str(file.entry)):

@@ -288,3 +288,17 @@ def test_programs_are_told_of_a_host_that_has_no_file(home):
     found = told(home, "import", "kiro")
     assert (found["servers"], found["files"], found["dry_run"]) == ([], [], False)
     assert any("there is no file of it" in note for note in found["notes"])
+
+
+def test_a_url_that_is_none_stops_neither_import_nor_doctor(home):
+    entries = {
+        "odd": {"command": "npx", "args": ["mcp-remote", "https://[::x/mcp"]},
+        "hubd": {"url": "https://[::x/mcp"},
+        "sound": {"command": "g"},
+    }
+    (home[0] / HOMES["cursor"].path).write_text(json.dumps({"mcpServers": entries}))
+    said = hubd(home, "import", "cursor")
+    assert "sound" in said
+    file = home[0] / ".config" / "hubd" / "imported" / "cursor.toml"
+    assert "sound" in tomllib.loads(file.read_text())["upstreams"]
+    hubd(home, "doctor", code=1)
