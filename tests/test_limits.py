@@ -81,7 +81,24 @@ async def test_another():
 """
 
 
-def run(directory, program, *arguments, **env):
+INTERRUPTED = """
+import os
+import signal
+import trio
+
+async def test_in_which_a_person_has_enough():
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(trio.sleep_forever)
+        await trio.lowlevel.checkpoint()
+        os.kill(os.getpid(), signal.SIGINT)
+        await trio.sleep_forever()
+
+def test_that_is_not_reached():
+    pass
+"""
+
+
+def run(directory, program, *arguments, code=1, **env):
     """Run `program` as tests under the plugins of this suite; what pytest said."""
     file = directory / "test_it.py"
     file.write_text(program)
@@ -97,7 +114,7 @@ def run(directory, program, *arguments, **env):
         timeout=60,
         check=False,
     )
-    assert done.returncode == 1, done.stdout + done.stderr
+    assert done.returncode == code, done.stdout + done.stderr
     return done.stdout
 
 
@@ -126,3 +143,9 @@ def test_what_was_drawn_once_is_drawn_again(tmp_path):
     assert re.search(r"\b2 failed, 1 passed in", first), first
     assert drawn in run(tmp_path, DRAWING, "test_it.py::test_order", HUBD_SCHEDULER_SEED=told)
     assert drawn not in run(tmp_path, DRAWING, "test_it.py::test_order", HUBD_SCHEDULER_SEED=told + "0")
+
+
+def test_who_interrupts_the_tests_ends_them_all(tmp_path):
+    said = run(tmp_path, INTERRUPTED, code=2)
+    assert "no tests ran" in said
+    assert "KeyboardInterrupt" in said
