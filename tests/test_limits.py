@@ -12,7 +12,7 @@ import time
 import limits, pytest, trio
 
 limits.STEP_S = 0.2
-pytestmark = pytest.mark.timeout(0.3)
+pytestmark = pytest.mark.timeout(0.5)
 
 async def waits():
     await trio.sleep_forever()
@@ -52,6 +52,7 @@ def slow():
 def test_of_a_fixture(slow):
     pass
 
+@pytest.mark.timeout(60)
 async def test_after_them():
     await trio.sleep(0.001)
 """
@@ -81,7 +82,24 @@ async def test_another():
 """
 
 
-def run(directory, program, *arguments, **env):
+INTERRUPTED = """
+import os
+import signal
+import trio
+
+async def test_in_which_a_person_has_enough():
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(trio.sleep_forever)
+        await trio.lowlevel.checkpoint()
+        os.kill(os.getpid(), signal.SIGINT)
+        await trio.sleep_forever()
+
+def test_that_is_not_reached():
+    pass
+"""
+
+
+def run(directory, program, *arguments, code=1, **env):
     """Run `program` as tests under the plugins of this suite; what pytest said."""
     file = directory / "test_it.py"
     file.write_text(program)
@@ -97,7 +115,7 @@ def run(directory, program, *arguments, **env):
         timeout=60,
         check=False,
     )
-    assert done.returncode == 1, done.stdout + done.stderr
+    assert done.returncode == code, done.stdout + done.stderr
     return done.stdout
 
 
@@ -105,7 +123,7 @@ def test_what_hangs_is_ended_and_told(tmp_path):
     said = run(tmp_path, HANGING)
     told = dict(re.findall(r"^_+ (?:ERROR at teardown of )?(\w+) _+\n(.*?)(?=\n_{5}|\n====)", said, re.M | re.S))
     assert re.search(r"\b7 failed, 2 passed, 1 error in", said), said
-    assert all(each.startswith("the test was not over after 0.3 seconds") for each in told.values())
+    assert all(each.startswith("the test was not over after 0.5 seconds") for each in told.values())
     jumping = told["test_of_a_clock_that_jumps_nowhere"]
     assert re.search(r"<test 'test_of_a_clock_that_jumps_nowhere'>\n.*: await trio.Event\(\).wait\(\)\n", jumping)
     assert re.search(r"test_it.waits  \(3 of these\)\n.* in waits: ", jumping)
@@ -126,3 +144,9 @@ def test_what_was_drawn_once_is_drawn_again(tmp_path):
     assert re.search(r"\b2 failed, 1 passed in", first), first
     assert drawn in run(tmp_path, DRAWING, "test_it.py::test_order", HUBD_SCHEDULER_SEED=told)
     assert drawn not in run(tmp_path, DRAWING, "test_it.py::test_order", HUBD_SCHEDULER_SEED=told + "0")
+
+
+def test_who_interrupts_the_tests_ends_them_all(tmp_path):
+    said = run(tmp_path, INTERRUPTED, code=2)
+    assert "no tests ran" in said
+    assert "KeyboardInterrupt" in said
