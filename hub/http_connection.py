@@ -6,6 +6,7 @@ take the last bytes of an answer. Deadlines of the first are looked at once a se
 """
 
 import contextlib
+import io
 import logging
 import math
 import os
@@ -27,6 +28,7 @@ from hub.wire.mcp import INTERNAL_ERROR, INVALID_REQUEST
 
 log = logging.getLogger(__name__)
 
+_TOO_SLOW: Final = HttpRefusal(408, "The request did not arrive in time")
 HANGUPS: Final = select.EPOLLRDHUP | select.EPOLLET
 READ_BYTES: Final = 64 << 10
 LARGE_READ_BYTES: Final = 1 << 20
@@ -152,6 +154,7 @@ class Connection:
             self._response.detach()
         self._stream.socket.close()
         self.lost()
+        self._response = None  # it knows this connection: neither would go away by itself
 
     def send(self, data: bytes) -> None:
         """Write, or queue. A peer that is gone is noted, not reported."""
@@ -168,22 +171,25 @@ class Connection:
 
     async def run(self) -> None:
         """Serve until the peer leaves, breaks the rules, or is too slow. Raises nothing but Cancelled."""
-        refusal: HttpRefusal | None = None
         try:
             try:
                 with self._scope:
                     await self._serve()
-            except HttpRefusal as error:
-                refusal = error
-            if self._scope.cancel_called and self._unanswered:
-                refusal = HttpRefusal(408, "The request did not arrive in time")
-            if refusal is not None and not self.closed:
-                self._refuse(refusal)
+            except HttpRefusal as error:  # not to be kept: its traceback holds this frame, and that of the body
+                self._refuse(_TOO_SLOW if self._is_late else error)
+            else:
+                if self._is_late:
+                    self._refuse(_TOO_SLOW)
             await self._part()
         except Exception as error:  # noqa: BLE001 - wall: serve one connection (M-06)
             await self._crash(error)
         finally:
             self.abort()
+
+    @property
+    def _is_late(self) -> bool:
+        """A request has begun to arrive, and its time is up."""
+        return self._scope.cancel_called and self._unanswered
 
     async def _serve(self) -> None:
         shared = self.shared
@@ -213,7 +219,7 @@ class Connection:
             if self.closed:  # in the same moment: the descriptor may be somebody else's by now
                 return b""
             if self._scope.cancel_called:  # too late, though bytes came in the same moment
-                raise HttpRefusal(408, "The request did not arrive in time")
+                return b""
             try:
                 return os.read(self._fd, size)
             except BlockingIOError:
@@ -276,20 +282,18 @@ class Connection:
             request.body, self._buffer = data[:length], data[length:]
             return
         self._invite(head)
-        parts, missing = [data], length - len(data)
+        body, missing = io.BytesIO(data), length - len(data)
+        body.seek(0, io.SEEK_END)
         began = self.shared.now
         while missing > 0:
             self._extend(began, length - missing)
             data = await self._receive(min(max(READ_BYTES, missing), LARGE_READ_BYTES))
             if not data:
                 raise HttpRefusal(400, "The request body ended before its Content-Length")
-            parts.append(data)
+            body.write(data[:missing])
+            self._buffer = data[missing:]
             missing -= len(data)
-        if missing < 0:
-            parts[-1], self._buffer = data[:missing], data[missing:]
-        else:
-            self._buffer = b""
-        request.body = b"".join(parts)
+        request.body = body.getvalue()  # no copy: a BytesIO hands its buffer over
 
     async def _read_chunked(self, request: HttpRequest, head: Head) -> None:
         body = ChunkedBody(self.shared.limits.max_request_body)
@@ -323,6 +327,7 @@ class Connection:
         shared.running += 1
         try:
             await shared.handler(request, response)
+            request.body = b""  # while this connection waits for the next one
             if not response.started:
                 raise RuntimeError(f"nobody answered {request.method} {request.path}")
             response.close_stream()
@@ -343,6 +348,8 @@ class Connection:
         return response
 
     def _refuse(self, refusal: HttpRefusal) -> None:
+        if self.closed:
+            return
         self.close_after = True
         body = encode_response(None, Failure(INVALID_REQUEST, str(refusal)))
         self._new_response().reply(refusal.status, body, refusal.headers)

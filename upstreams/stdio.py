@@ -13,7 +13,7 @@ import trio
 
 from config.schema import UpstreamConfig
 from hub.link.channel import ChannelClosed, LineChannel, LineReader, Outbox
-from hub.link.exchange import HubError, UpstreamLost, UpstreamProtocolError, UpstreamUnavailable
+from hub.link.exchange import HubError, UpstreamLost, UpstreamProtocolError, UpstreamUnavailable, kept
 from hub.link.peer import BadPeer
 from hub.wire.jsonrpc import RemoteProtocolError
 from hub.wire.mcp import Era
@@ -105,7 +105,7 @@ class StdioSession(PeerSession):
                 text += "; what it writes to its standard output is not MCP, see `hubd logs`: is it a server?"
             return UpstreamUnavailable(text, upstream=self.name)
         except HubError as error:
-            return about(error, self.name)
+            return kept(about(error, self.name))
         except RemoteProtocolError as error:
             return UpstreamProtocolError(f"{self.name} shakes hands in malformed messages: {error}", upstream=self.name)
         except (ChannelClosed, BadPeer):
@@ -140,7 +140,7 @@ class StdioSession(PeerSession):
         name, opened = self.name, self._facts is not None
         error: HubError
         if refused is not None:
-            error = refused
+            error = kept(refused)
         elif self._fault:
             error = UpstreamProtocolError(f"{name} {self._fault} and was stopped", upstream=name)
         else:

@@ -131,10 +131,15 @@ class Call:
 
     def outcome(self) -> Reply:
         """Return, or raise, what `tell` was given."""
-        if isinstance(self._outcome, Exception):
-            raise self._outcome
-        assert self._outcome is not None, "nobody looks before there is an outcome"
-        return self._outcome
+        outcome = self._outcome
+        assert outcome is not None, "nobody looks before there is an outcome"
+        if isinstance(outcome, Exception):
+            self._outcome = None
+            try:
+                raise outcome
+            finally:
+                del outcome  # or it and this frame would hold each other
+        return outcome
 
     # --- the upstream's end: Exchange ---------------------------------------------------------------------------------
 

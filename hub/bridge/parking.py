@@ -20,7 +20,7 @@ from hub.bridge.call import Call
 from hub.bridge.parked import Event, Phase, Record
 from hub.bridge.roots import KnownRoots
 from hub.bridge.states import ELSEWHERE, LOST, BadState, State, States, bind, input_required
-from hub.link.exchange import Exchange, Executed, HubError, Interim, Question, Tenant, UpstreamLost
+from hub.link.exchange import Exchange, Executed, HubError, Interim, Question, Tenant, UpstreamLost, kept
 from hub.wire.jsonrpc import Reply, Request, Result, peek_str
 from hub.wire.mcp import INVALID_PARAMS, LIST_ROOTS
 from hub.wire.questions import Refused
@@ -204,11 +204,14 @@ class Parking:
         try:
             with call.scope:
                 outcome = await work(call)
+        except HubError as error:
+            outcome = kept(error)
         except Exception as error:  # noqa: BLE001 the wall around serving one request: raised again where it is awaited
             outcome = error
         finally:
             self._running -= 1
             self._ended(call, outcome)
+            outcome = None  # it may hold this frame
 
     def _ended(self, call: Call, outcome: Reply | Exception | None) -> None:
         """A call is over; `outcome` None: it was cancelled."""

@@ -41,6 +41,10 @@ class LineTooLong(Exception):
     """A line passed the limit before its newline came; framing is lost."""
 
 
+def _nobody() -> None:
+    pass
+
+
 class Outbox:
     """Bytes on their way to one peer, in order and never interleaved.
 
@@ -170,8 +174,9 @@ class Outbox:
         self._lost_bytes = self.queued_bytes
         self.queued_bytes = 0
         self._drained.set()
+        on_broken, self._on_broken = self._on_broken, _nobody  # who hears it has us, most likely: no cycle is left
         if notify:
-            self._on_broken()
+            on_broken()
 
 
 def descriptor(stream: object) -> int | None:

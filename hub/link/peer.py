@@ -160,7 +160,10 @@ class Peer:
         answer = waiter.answer
         if isinstance(answer, (Result, Failure)):
             return answer
-        raise answer or ChannelClosed
+        try:
+            raise answer or ChannelClosed
+        finally:
+            del answer, waiter  # or it would hold this frame, and this frame it, with the request
 
     def fail(self, id: RequestId, error: Exception) -> bool:
         """Let request `id` end with `error`: it is known that there will be no answer. False: nobody waits for one."""

@@ -82,14 +82,14 @@ async def test_what_the_handler_sees():
     seen = []
 
     async def handle(request, response):
-        seen.append(request)
+        seen.append((request, request.body))
         response.reply(202, headers=[("Mcp-Session-Id", "s")])
 
     async with serving(handle) as served:
         answer = await served.ask(post(b"{}", "Accept: a", "ACCEPT: b", target="/mcp/x?q=1"))
     assert (answer.status, answer.headers["mcp-session-id"], answer.body) == (202, "s", b"")
-    (request,) = seen
-    assert (request.method, request.path, request.query, request.body) == ("POST", "/mcp/x", "q=1", b"{}")
+    ((request, body),) = seen
+    assert (request.method, request.path, request.query, body) == ("POST", "/mcp/x", "q=1", b"{}")
     assert request.headers == {"host": "localhost", "content-length": "2", "accept": "a, b"}
 
 
