@@ -44,6 +44,7 @@ from hub.seal import Sealer, Signer
 from hub.signals import obey, received
 from hub.sockets import AlreadyRunning, bind_unix, inode_at, take_lock
 from hub.starter import log_path
+from hub.trim import keep_trim
 from upstreams.lifecycle import State
 from upstreams.orphans import MARKER, MAX_DEPTH, THIS_HUB, adopt, depth, kill_adopted, kill_marked
 
@@ -189,6 +190,7 @@ class _Daemon:
         async with trio.open_nursery() as life:
             await life.start(adopt)
             life.start_soon(self._watch.run)
+            life.start_soon(keep_trim, self._hub.budget)
             life.start_soon(obey, signals, self._asked.set, self._patience.cancel, others)
             life.start_soon(systemd.pulse, self._summary)
             life.start_soon(await_removal, own, self._asked.set)

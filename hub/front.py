@@ -49,6 +49,7 @@ class Front:
         directory: Directory | None = None,
     ) -> None:
         """`directory` is what this hub has in common with others; None: it is alone."""
+        self._hub = hub
         self._listen = config.listen
         self._movable = movable
         self._stopgap: str | None = None
@@ -181,7 +182,7 @@ class Front:
         return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
     async def _open(self, site: "_Site") -> None:
-        site.http = HttpServer(self.endpoint.handle, self._access(site).guard)
+        site.http = HttpServer(self.endpoint.handle, self._access(site).guard, budget=self._hub.budget)
         await self._nursery.start(site.run)
 
     async def _close(self, site: "_Site", patience_s: float) -> None:

@@ -17,13 +17,17 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 
 import trio
+from msgspec import Raw
 from trio.lowlevel import checkpoint, wait_readable
 
 from hub.access import Denied
 from hub.http_message import STOPPING, HttpLimits, HttpRequest, HttpResponse
+from hub.link.budget import FREE_BYTES, Budget
 from hub.link.channel import ChannelClosed, Outbox, OutboxFull
+from hub.link.exchange import Overloaded
+from hub.serving import NO_ROOM
 from hub.wire.head import ChunkedBody, Head, HeadParser, HttpRefusal, head_end, read_head
-from hub.wire.jsonrpc import Failure, encode_response
+from hub.wire.jsonrpc import Failure, encode_response, raw
 from hub.wire.mcp import INTERNAL_ERROR, INVALID_REQUEST
 
 log = logging.getLogger(__name__)
@@ -33,6 +37,7 @@ HANGUPS: Final = select.EPOLLRDHUP | select.EPOLLET
 READ_BYTES: Final = 64 << 10
 LARGE_READ_BYTES: Final = 1 << 20
 LINGER_BYTES: Final = 16 << 20
+RETRY_AFTER: Final = (("Retry-After", "1"),)
 
 Handler = Callable[[HttpRequest, HttpResponse], Awaitable[None]]
 Guard = Callable[[HttpRequest], Denied | None]
@@ -42,8 +47,15 @@ class Shared:
     """What all connections of one server have in common."""
 
     def __init__(
-        self, handler: Handler, guard: Guard, limits: HttpLimits, nursery: trio.Nursery, hangups: select.epoll
+        self,
+        handler: Handler,
+        guard: Guard,
+        limits: HttpLimits,
+        nursery: trio.Nursery,
+        hangups: select.epoll,
+        budget: Budget,
     ) -> None:
+        self.budget = budget
         self.handler = handler
         self.guard = guard
         self.limits = limits
@@ -73,6 +85,8 @@ class Connection:
     """One accepted connection. `run` serves it; the other methods return at once."""
 
     __slots__ = (
+        "_account",
+        "_body_bytes",
         "_buffer",
         "_fd",
         "_response",
@@ -101,10 +115,17 @@ class Connection:
         self.closed = False
         self.hung_up = False
         limits = shared.limits
+        self._account = shared.budget.account(give_up=self._give_way)
+        self._body_bytes = 0
+        """Of the body of the request, held until it is answered."""
         self.outbox = Outbox(
-            stream, shared.nursery, self.abort, limit_bytes=limits.max_unread_bytes, stall_s=limits.write_stall_s
+            stream,
+            shared.nursery,
+            self.abort,
+            limit_bytes=limits.max_unread_bytes,
+            stall_s=limits.write_stall_s,
+            account=self._account,
         )
-
         shared.connections.add(self)
         shared.strangers[self] = trio.current_time()
         shared.by_fd[self._fd] = self
@@ -144,6 +165,7 @@ class Connection:
             return
         self.closed = True  # before the descriptor may be somebody else's
         self.outbox.close()
+        self._account.close()
         shared = self.shared
         shared.connections.discard(self)
         shared.strangers.pop(self, None)
@@ -156,14 +178,28 @@ class Connection:
         self.lost()
         self._response = None  # it knows this connection: neither would go away by itself
 
+    def _give_way(self) -> None:
+        """Others need the memory: a body that is late is not waited for any more, nor is a peer that does not read."""
+        if self.outbox.queued_bytes:
+            log.info("a host does not read what it has asked for, and others need the room: it is closed")
+            self.abort()
+        else:
+            self.expire()
+
     def send(self, data: bytes) -> None:
         """Write, or queue. A peer that is gone is noted, not reported."""
+        if not self.offer(data):
+            self.abort()
+
+    def offer(self, data: bytes) -> bool:
+        """As `send`; False: there is no room for it, and nothing of it was written."""
         try:
             self.outbox.put(data)
         except ChannelClosed:
             pass
         except OutboxFull:
-            self.abort()
+            return False
+        return True
 
     async def flush(self) -> None:
         """Wait until the peer has taken what was sent, or is gone."""
@@ -177,6 +213,8 @@ class Connection:
                     await self._serve()
             except HttpRefusal as error:  # not to be kept: its traceback holds this frame, and that of the body
                 self._refuse(_TOO_SLOW if self._is_late else error)
+            except Overloaded as error:
+                self._refuse(HttpRefusal(503, str(error), RETRY_AFTER), raw(error.facts()))
             else:
                 if self._is_late:
                     self._refuse(_TOO_SLOW)
@@ -264,6 +302,8 @@ class Connection:
             return None
         is_first = self in shared.strangers
         if is_first:
+            if request.identity is not None:
+                self._account.belongs_to(request.identity.principal)
             del shared.strangers[self]
             shared.room.unpark_all()
         if shared.draining and not is_first:  # whoever had just connected was not turned away, and sent it
@@ -284,15 +324,21 @@ class Connection:
         self._invite(head)
         body, missing = io.BytesIO(data), length - len(data)
         body.seek(0, io.SEEK_END)
+        counted = length > FREE_BYTES
+        if counted:
+            self._expect(request, len(data))
         began = self.shared.now
         while missing > 0:
             self._extend(began, length - missing)
             data = await self._receive(min(max(READ_BYTES, missing), LARGE_READ_BYTES))
             if not data:
                 raise HttpRefusal(400, "The request body ended before its Content-Length")
+            if counted:
+                self._hold(len(data))
             body.write(data[:missing])
             self._buffer = data[missing:]
             missing -= len(data)
+        self._account.sends.rest()
         request.body = body.getvalue()  # no copy: a BytesIO hands its buffer over
 
     async def _read_chunked(self, request: HttpRequest, head: Head) -> None:
@@ -300,14 +346,35 @@ class Connection:
         done = body.feed(self._buffer) if self._buffer else None
         if done is None:
             self._invite(head)
+            self._expect(request, len(self._buffer))
         began = self.shared.now
         while done is None:
             self._extend(began, body.size)
             data = await self._receive()
             if not data:
                 raise HttpRefusal(400, "The chunked request body ended too early")
+            self._hold(len(data))
             done = body.feed(data)
+        self._account.sends.rest()
         request.body, self._buffer = done
+
+    def _expect(self, request: HttpRequest, received: int) -> None:
+        """A body is to come of which so much is here."""
+        self._account.belongs_to(request.identity.principal if request.identity else "")
+        self._account.sends.begin(trio.current_time())
+        self._hold(received)
+
+    def _hold(self, received: int) -> None:
+        """Count more of a body.
+
+        Raises:
+            Overloaded: there is no room for it.
+        """
+        now = trio.current_time()
+        if not self._account.take(received, now):
+            raise Overloaded(NO_ROOM, retry_after_ms=1000)
+        self._account.sends.moved(received, now)
+        self._body_bytes += received
 
     def _invite(self, head: Head) -> None:
         if head.expects_continue:
@@ -328,6 +395,9 @@ class Connection:
         try:
             await shared.handler(request, response)
             request.body = b""  # while this connection waits for the next one
+            if self._body_bytes:
+                self._account.give(self._body_bytes)
+                self._body_bytes = 0
             if not response.started:
                 raise RuntimeError(f"nobody answered {request.method} {request.path}")
             response.close_stream()
@@ -347,11 +417,14 @@ class Connection:
         self._response = response = HttpResponse(self, bodiless=method == "HEAD")
         return response
 
-    def _refuse(self, refusal: HttpRefusal) -> None:
+    def _refuse(self, refusal: HttpRefusal, facts: Raw | None = None) -> None:
         if self.closed:
             return
         self.close_after = True
-        body = encode_response(None, Failure(INVALID_REQUEST, str(refusal)))
+        failure = (
+            Failure(INVALID_REQUEST, str(refusal)) if facts is None else Failure(INTERNAL_ERROR, str(refusal), facts)
+        )
+        body = encode_response(None, failure)
         self._new_response().reply(refusal.status, body, refusal.headers)
 
     async def _crash(self, error: Exception) -> None:

@@ -24,6 +24,7 @@ from hub.accept import Acceptor, share_of_descriptors, waiting
 from hub.access import Denied
 from hub.http_connection import Connection, Guard, Handler, Shared
 from hub.http_message import HttpLimits, HttpRequest, HttpResponse
+from hub.link.budget import Budget
 from hub.link.channel import watch_peer
 from hub.wire.http import KEEP_ALIVE
 
@@ -37,7 +38,10 @@ ARRIVE_S: Final = 0.1
 class HttpServer:
     """Serves HTTP/1.1. `guard` sees each head before the body is read and may refuse it. One `serve` per object."""
 
-    def __init__(self, handler: Handler, guard: Guard, limits: HttpLimits | None = None) -> None:
+    def __init__(
+        self, handler: Handler, guard: Guard, limits: HttpLimits | None = None, budget: Budget | None = None
+    ) -> None:
+        self._budget = budget or Budget()
         self._handler = handler
         self._guard = guard
         self._limits = limits or HttpLimits()
@@ -82,7 +86,9 @@ class HttpServer:
         with self._scope, select.epoll() as hangups:
             try:
                 async with trio.open_nursery() as nursery:
-                    self._shared = shared = Shared(self._handler, self._guard, self._limits, nursery, hangups)
+                    self._shared = shared = Shared(
+                        self._handler, self._guard, self._limits, nursery, hangups, self._budget
+                    )
                     shared.date = _date()
                     nursery.start_soon(self._watch_hangups, shared)
                     nursery.start_soon(self._upkeep, shared)

@@ -12,6 +12,7 @@ from msgspec import Raw
 from hub.bridge.parked import Record
 from hub.bridge.roots import KnownRoots
 from hub.bridge.states import Binding
+from hub.link.budget import Account
 from hub.link.exchange import Caller, Exchange, Question
 from hub.link.peer import last_words
 from hub.wire.jsonrpc import Failure, Reply, Request
@@ -63,6 +64,7 @@ class Call:
         "_outcome",
         "_over",
         "_waiting",
+        "account",
         "binding",
         "clock",
         "id",
@@ -78,6 +80,8 @@ class Call:
         self._keeper = keeper
         self._waiting: dict[str, _Waiting] = {}
         self._over = trio.Event()
+        self.account: Account | None = None
+        """Of what is held while it waits for answers; None before it asks."""
         self.record = record
         self.request = request
         self.upstream = upstream
