@@ -28,7 +28,8 @@ from upstreams.http_connection import parse_url
 
 log = logging.getLogger("hubd")
 
-BACKLOG: Final = 1024
+BACKLOG: Final = 4096
+"""Or what the system allows: a crowd that connects at once is not turned away before it is seen."""
 
 
 class CannotListen(Exception):

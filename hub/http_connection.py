@@ -21,9 +21,10 @@ from msgspec import Raw
 from trio.lowlevel import checkpoint, wait_readable
 
 from hub.access import Denied
+from hub.http_crowd import REFUSED, Crowd
 from hub.http_message import STOPPING, HttpLimits, HttpRequest, HttpResponse
 from hub.link.budget import FREE_BYTES, Budget
-from hub.link.channel import ChannelClosed, Outbox, OutboxFull
+from hub.link.channel import ChannelClosed, Outbox, OutboxFull, watch_peer
 from hub.link.exchange import Overloaded
 from hub.serving import NO_ROOM
 from hub.wire.head import ChunkedBody, Head, HeadParser, HttpRefusal, head_end, read_head
@@ -54,8 +55,10 @@ class Shared:
         nursery: trio.Nursery,
         hangups: select.epoll,
         budget: Budget,
+        crowd: Crowd,
     ) -> None:
         self.budget = budget
+        self.crowd = crowd
         self.handler = handler
         self.guard = guard
         self.limits = limits
@@ -66,8 +69,6 @@ class Shared:
         self.by_fd: dict[int, Connection] = {}
         self.parser = HeadParser(read_head)
         self.connections: set[Connection] = set()
-        self.strangers: dict[Connection, float] = {}
-        """Not yet past the guard, oldest first, and when they came."""
         self.streams: set[HttpResponse] = set()
         self.running = 0
         """Requests being answered."""
@@ -75,7 +76,7 @@ class Shared:
         self.quiet = trio.Event()
         """Draining, and nothing runs any more."""
         self.room = trio.lowlevel.ParkingLot()
-        """Accept loops that wait for a connection to leave or to be let in."""
+        """Who waits for a connection to leave or to be let in."""
         self.now = trio.current_time()
         """The time, at most a second old."""
         self.date = b""
@@ -89,6 +90,7 @@ class Connection:
         "_body_bytes",
         "_buffer",
         "_fd",
+        "_is_stranger",
         "_response",
         "_scope",
         "_stream",
@@ -126,8 +128,9 @@ class Connection:
             stall_s=limits.write_stall_s,
             account=self._account,
         )
+        self._is_stranger = True
+        shared.crowd.came(self)
         shared.connections.add(self)
-        shared.strangers[self] = trio.current_time()
         shared.by_fd[self._fd] = self
         shared.hangups.register(self._fd, HANGUPS)
 
@@ -139,6 +142,22 @@ class Connection:
     def queued_bytes(self) -> int:
         """Written, but not taken by the kernel yet."""
         return self.outbox.queued_bytes
+
+    @property
+    def principal(self) -> str:
+        """Whose it is, as its first request said."""
+        return self._account.principal
+
+    @property
+    def is_idle(self) -> bool:
+        """As `Visitor.is_idle`."""
+        return self._response is None and not self._unanswered and not self.closed
+
+    def has_sent(self) -> bool:
+        """As `Visitor.has_sent`."""
+        poll = select.poll()
+        poll.register(self._fd, select.POLLIN)
+        return bool(self._buffer or poll.poll(0))
 
     def expire(self) -> None:
         """The deadline for a request to arrive has passed."""
@@ -168,7 +187,7 @@ class Connection:
         self._account.close()
         shared = self.shared
         shared.connections.discard(self)
-        shared.strangers.pop(self, None)
+        shared.crowd.left(self)
         shared.room.unpark_all()
         shared.hangups.unregister(self._fd)
         del shared.by_fd[self._fd]
@@ -280,6 +299,8 @@ class Connection:
         self._unanswered = True
         start = 0
         while not (end := head_end(data, start)):
+            if self._is_stranger:
+                self.shared.crowd.heard(self)
             start = max(0, len(data) - 3)
             more = await self._receive()
             if not more:
@@ -300,12 +321,9 @@ class Connection:
             self.close_after = True
             self._new_response(request.method).reply(denied.status, denied.body, denied.headers)
             return None
-        is_first = self in shared.strangers
+        is_first = self._is_stranger
         if is_first:
-            if request.identity is not None:
-                self._account.belongs_to(request.identity.principal)
-            del shared.strangers[self]
-            shared.room.unpark_all()
+            self._let_in(request)
         if shared.draining and not is_first:  # whoever had just connected was not turned away, and sent it
             text = "The hub is stopping; try again in a moment"
             raise HttpRefusal(503, text, (("Retry-After", "1"), (STOPPING, "1")))
@@ -315,6 +333,21 @@ class Connection:
             raise HttpRefusal(411, "A POST needs a Content-Length, or chunked coding")
         self.close_after = head.close
         return request
+
+    def _let_in(self, request: HttpRequest) -> None:
+        """Take this connection among those that stay.
+
+        Raises:
+            Overloaded: there are too many.
+        """
+        if request.identity is not None:
+            self._account.belongs_to(request.identity.principal)
+        shared = self.shared
+        if not shared.crowd.let_in(self):
+            raise Overloaded(REFUSED, retry_after_ms=1000)
+        self._is_stranger = False
+        shared.room.unpark_all()
+        watch_peer(self._stream.socket)
 
     async def _read_sized(self, request: HttpRequest, head: Head, length: int) -> None:
         data = self._buffer

@@ -34,10 +34,8 @@ class HttpLimits(Struct, frozen=True):
     linger_s: float = 1.0
     """How long a refused peer's bytes are read and dropped, so that a reset does not eat the answer."""
     max_connections: int = 2048
-    max_strangers: int = 64
-    """Connections that have not passed the guard yet."""
-    stranger_grace_s: float = 0.5
-    """Strangers older than this are closed when there are too many."""
+    max_strangers: int = 4096
+    """Connections that have not passed the guard yet. One costs some 4 KiB, and 10 s at most."""
 
 
 class HttpRequest(Struct):

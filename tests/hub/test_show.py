@@ -227,8 +227,8 @@ def test_small_parts():
         ({}, "holds 3 MiB of 256 MiB for hosts and servers, 64 MiB at most so far"),
         (
             {"refused": 1, "evicted": 2},
-            "holds 3 MiB of 256 MiB for hosts and servers, 64 MiB at most so far; had no room once; 2 that were late had to "
-            "give way",
+            "holds 3 MiB of 256 MiB for hosts and servers, 64 MiB at most so far; had no room once; "
+            "2 that were late had to give way",
         ),
     ],
 )
