@@ -20,6 +20,7 @@ from cache.observing import Observing
 from cache.results import entry_of, has_ttl, is_complete, kept_result
 from cache.sides import Place, Server
 from cache.subject import Entry
+from hub.link.exchange import HubError, kept
 from hub.link.wall import stand_alone
 from hub.wire.jsonrpc import Reply, Result
 from hub.wire.mcp import Era
@@ -64,6 +65,8 @@ class Fetching:
             with flight.scope:
                 try:
                     put = await self._carry(flight)
+                except HubError as error:
+                    self._land(flight, kept(error))
                 except Exception as error:  # noqa: BLE001  # whoever waits raises it
                     self._land(flight, error)
         finally:

@@ -4,6 +4,7 @@ Running out of descriptors pauses accepting, and is logged once a minute (M-07, 
 ends alone (a wall, SEC-16).
 """
 
+import errno
 import logging
 import os
 import resource
@@ -23,6 +24,11 @@ log = logging.getLogger("hubd.accept")
 
 PAUSE_S: Final = 0.1
 WARNING_S: Final = 60.0
+SHORTAGES: Final = (errno.EMFILE, errno.ENFILE)
+
+
+def _nothing() -> bool:
+    return False
 
 
 class Acceptor:
@@ -39,8 +45,14 @@ class Acceptor:
     def __repr__(self) -> str:
         return f"<Acceptor of {self._what} [{self.connections} open, {self.failures} failures]>"
 
-    async def accept(self, listener: trio.SocketListener) -> trio.SocketStream | None:
-        """The next connection, as soon as the system can give one; None once the listener is closed."""
+    async def accept(
+        self, listener: trio.SocketListener, make_room: Callable[[], bool] = _nothing
+    ) -> trio.SocketStream | None:
+        """The next connection, as soon as the system can give one; None once the listener is closed.
+
+        `make_room` gives a descriptor back if there is one that is of little use; it is asked when there is none left.
+        """
+        asked = False
         while True:
             try:
                 return await listener.accept()
@@ -49,7 +61,9 @@ class Acceptor:
             except OSError as error:
                 self.failures += 1
                 self._warn(f"cannot accept {self._what}: {error.strerror}. Raise the limit of open files (ulimit -n)")
-                await trio.sleep(PAUSE_S)
+                asked = not asked and error.errno in SHORTAGES and make_room()
+                if not asked:
+                    await trio.sleep(PAUSE_S)
 
     async def serve(
         self,

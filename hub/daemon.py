@@ -45,6 +45,7 @@ from hub.seal import Sealer, Signer
 from hub.signals import obey, received
 from hub.sockets import AlreadyRunning, bind_unix, inode_at, take_lock
 from hub.starter import log_path
+from hub.trim import keep_trim
 from upstreams.lifecycle import State
 from upstreams.orphans import MARKER, MAX_DEPTH, THIS_HUB, adopt, depth, kill_adopted, kill_marked
 
@@ -190,6 +191,7 @@ class _Daemon:
         async with trio.open_nursery() as life:
             await life.start(adopt)
             life.start_soon(keep_going, "Noticing that the hub stands still", self._watch.run)
+            life.start_soon(keep_going, "Giving memory back", partial(keep_trim, self._hub.budget))
             follow = partial(obey, signals, self._asked.set, self._patience.cancel, others)
             life.start_soon(keep_going, "Obeying signals", follow)
             life.start_soon(keep_going, "Telling the service manager", partial(systemd.pulse, self._summary))

@@ -15,12 +15,23 @@ import trio
 from trio.lowlevel import checkpoint
 
 from hub.batch import read_batch, run_batch, wants_answer
-from hub.link.channel import ChannelClosed, LineChannel, LineReader, LineTooLong, Outbox, OutboxFull, descriptor
-from hub.link.exchange import Caller, Identity
+from hub.link.budget import FREE_BYTES, Account
+from hub.link.channel import (
+    ChannelClosed,
+    LineChannel,
+    LineDropped,
+    LineReader,
+    LineTooLong,
+    Outbox,
+    OutboxFull,
+    descriptor,
+)
+from hub.link.exchange import Caller, Executed, Identity, Overloaded
 from hub.preamble import GOODBYE, UNDERSTOOD
 from hub.registry import Downstream, Downstreams, Router
 from hub.relay import HostExchange, keep_untold
-from hub.serving import answer, at_once, start
+from hub.serving import NO_ROOM, answer, at_once, overloaded, start
+from hub.wire.edges import id_at_edges
 from hub.wire.jsonrpc import (
     EMPTY,
     Failure,
@@ -95,9 +106,13 @@ async def serve_lines(
     if isinstance(stream, trio.StapledStream):
         reading, writing = stream.receive_stream, stream.send_stream
     async with trio.open_nursery() as nursery:
-        outbox = Outbox(writing, nursery, nursery.cancel_scope.cancel, limit_bytes=MAX_UNREAD_BYTES)
-        channel = LineChannel(LineReader(reading, limit_bytes=MAX_MESSAGE_BYTES, received=received), outbox)
+        cancel = nursery.cancel_scope.cancel
+        account = hosts.budget.account(identity.principal, give_up=cancel)
+        outbox = Outbox(writing, nursery, cancel, limit_bytes=MAX_UNREAD_BYTES, account=account)
+        reader = LineReader(reading, limit_bytes=MAX_MESSAGE_BYTES, received=received, account=account)
+        channel = LineChannel(reader, outbox)
         host = LineHost(channel, identity, router, hosts, nursery, scope=scope, transport=transport)
+        host.account = account
         host.workplace = workplace
         host.is_bound = is_bound
         host.parted = trio.Event() if goodbyes else None
@@ -112,6 +127,7 @@ async def serve_lines(
         finally:
             host.left(router)
             outbox.close()
+            account.close()
             if host.parted is not None:
                 host.parted.set()
         nursery.cancel_scope.cancel()
@@ -150,6 +166,8 @@ class LineHost(Downstream):
         self._nursery = nursery
         self._untold: dict[str, bytes] = {}
         self._idle = trio.Event()
+        self.account: Account | None = None
+        """What is held for it; None: nothing is counted."""
         self.parted: trio.Event | None = None
         """Set when the host sends no more requests, since it was told goodbye; None: it would not understand."""
 
@@ -183,10 +201,17 @@ class LineHost(Downstream):
             pass
         except OutboxFull:
             log.warning("%r does not read its answers: closing its connection", self)
+            self._channel.outbox.close()
             self._nursery.cancel_scope.cancel()
 
     def _reply(self, id: int | str | None, reply: Reply) -> None:
-        self._send(encode_response(id, reply))
+        try:
+            self._channel.send(encode_response(id, reply))
+        except ChannelClosed:
+            pass
+        except OutboxFull:
+            text = "The request was carried out, but the hub holds too much to keep its answer; read what it has sent"
+            self._send(encode_response(id, overloaded(Overloaded(text, executed=Executed.YES, retry_after_ms=1000))))
 
     def goodbye(self) -> None:
         """Ask the host to send no more requests, if it understands."""
@@ -207,6 +232,9 @@ class LineHost(Downstream):
                 line = await self._channel.receive()
             except ChannelClosed:
                 return True
+            except LineDropped as lost:
+                self._reply(id_at_edges(*lost.edges), overloaded(Overloaded(NO_ROOM, retry_after_ms=1000)))
+                continue
             except LineTooLong:
                 self._reply(None, Failure(INVALID_REQUEST, "The message is too long; the connection is closed"))
                 return False
@@ -238,7 +266,7 @@ class LineHost(Downstream):
             return
         if isinstance(message, Request):
             try:
-                self._take_request(message)
+                self._take_request(message, len(line))
             except RemoteProtocolError as error:
                 self._reply(message.id, error.failure)
         elif isinstance(message, Notification):
@@ -246,7 +274,7 @@ class LineHost(Downstream):
         else:
             self.answered(message)
 
-    def _take_request(self, request: Request) -> None:
+    def _take_request(self, request: Request, size: int = 0) -> None:
         """Start, or answer at once.
 
         Raises:
@@ -268,14 +296,19 @@ class LineHost(Downstream):
             if reply is not None:
                 self._reply(request.id, reply)
                 return
+        held = size if size > FREE_BYTES and self.account is not None else 0
+        if held and self.account is not None and not self.account.take(held, trio.current_time()):
+            self._reply(request.id, overloaded(Overloaded(NO_ROOM, retry_after_ms=1000)))
+            return
         started = start(self, self._router, request, caller)
         if not isinstance(started, trio.CancelScope):
+            self._give(held)
             self._reply(request.id, started)
             return
         token = progress_token(request.params)
         host = self if caller is self.caller else None  # a modern request is never asked by another (R-2)
         exchange = HostExchange(caller, self._say, progress_token=token, scope=self.view, host=host)
-        self._nursery.start_soon(self._serve, request, exchange, started)
+        self._nursery.start_soon(self._serve, request, exchange, started, held)
 
     def _caller(self, request: Request) -> Caller | None:
         """Who asks, by the request's own era (F-H-25); None: of neither."""
@@ -290,10 +323,16 @@ class LineHost(Downstream):
             self.identity, metadata.version, metadata.capabilities, metadata.log_level, self.conversation, lasting=True
         )
 
-    async def _serve(self, request: Request, exchange: HostExchange, scope: trio.CancelScope) -> None:
+    def _give(self, held: int) -> None:
+        if held and self.account is not None:
+            self.account.give(held)
+
+    async def _serve(self, request: Request, exchange: HostExchange, scope: trio.CancelScope, held: int) -> None:
         try:
             reply = await answer(self._router, request, exchange, scope)
         finally:
+            if held:
+                self._give(held)
             self.end(request.id)
         if reply is not None:
             self._reply(request.id, reply)

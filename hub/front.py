@@ -29,7 +29,8 @@ from upstreams.http_connection import parse_url
 
 log = logging.getLogger("hubd")
 
-BACKLOG: Final = 1024
+BACKLOG: Final = 4096
+"""Or what the system allows: a crowd that connects at once is not turned away before it is seen."""
 
 
 class CannotListen(Exception):
@@ -52,6 +53,7 @@ class Front:
     ) -> None:
         """`squatted`: another user holds the address that hosts know. `directory` is what this hub has in common with
         others; None: it is alone."""
+        self._hub = hub
         self._listen = config.listen
         self._movable = movable
         self.squatted = squatted
@@ -191,7 +193,7 @@ class Front:
         return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
     async def _open(self, site: "_Site") -> None:
-        site.http = HttpServer(self.endpoint.handle, self._access(site).guard)
+        site.http = HttpServer(self.endpoint.handle, self._access(site).guard, budget=self._hub.budget)
         await self._nursery.start(site.run)
 
     async def _close(self, site: "_Site", patience_s: float) -> None:

@@ -184,7 +184,7 @@ class Endpoint:
         elif request.method == "GET":
             await self._get(request, response, identity, scope)
         elif request.method == "DELETE":
-            self._delete(request, response, identity, scope)
+            await self._delete(request, response, identity, scope)
         else:
             raise not_allowed()
 
@@ -409,7 +409,10 @@ class Endpoint:
         stream, after = found
         await session.carry(stream, after, response)
 
-    def _delete(self, request: HttpRequest, response: HttpResponse, identity: Identity, scope: str | None) -> None:
+    async def _delete(
+        self, request: HttpRequest, response: HttpResponse, identity: Identity, scope: str | None
+    ) -> None:
         session = self._session(request, identity, scope, None)
         self.sessions.close(session)
+        await self._revival.saved()  # or it would be back, if the hub is killed now
         response.reply(200)

@@ -53,6 +53,8 @@ class HttpSession(Downstream):
     ) -> None:
         super().__init__("", identity, scope, hosts)
         self.streams: dict[str, EventStream] = {}
+        self._account = hosts.budget.account(identity.principal)
+        """Of what is kept of its streams."""
         self._archive = archive
         self._revival = revival
         self._known = Past("", "")
@@ -82,7 +84,7 @@ class HttpSession(Downstream):
         self._opened += 1
         name = f"{prefix}{self._life}{self._opened}"
         retry_ms = RETRY_MS if prefix == _ANSWERS else LISTEN_RETRY_MS
-        stream = EventStream(name, primed=self.version == L4, retry_ms=retry_ms)
+        stream = EventStream(name, primed=self.version == L4, retry_ms=retry_ms, account=self._account)
         self.streams[stream.name] = stream
         return stream
 
@@ -270,6 +272,7 @@ class HttpSession(Downstream):
         for stream in list(self.streams.values()):
             stream.finish()
             self._archive.take(stream)
+        self._account.close()
 
 
 class HttpSessions:

@@ -22,6 +22,7 @@ from hub.bridge.states import States
 from hub.bridge.tasks import Tasks
 from hub.catalog import Catalog, Rules, merge
 from hub.downstream import Downstreams
+from hub.link.budget import Budget
 from hub.link.flag import Flag
 from hub.link.wall import keep_going
 from hub.naming import Claims
@@ -35,9 +36,9 @@ from hub.saving import keep_saved
 from hub.seal import Sealer
 from hub.wire.mcp import Kind
 from hub.workplaces import split_name
+from upstreams import session
 from upstreams.last_known import LastKnown
 from upstreams.openings import Opener
-from upstreams.session import open_session
 from upstreams.supervisor import Supervisor
 from upstreams.upstream import Upstream
 
@@ -57,7 +58,7 @@ class Hub:
         memory: Memory,
         sealer: Sealer,
         *,
-        open_session: Opener = open_session,
+        open_session: Opener | None = None,
         last_known: LastKnown | None = None,
         projects: Callable[["Hub"], Projects] | None = None,
         run: str = "",
@@ -67,10 +68,11 @@ class Hub:
         self.sealer = sealer
         self.rules = rules_of(config)
         self.claims = Claims.load(memory.get("claims", "all"))
-        self.downstreams = Downstreams(config.park_ttl_s)
+        self.budget = Budget(config.global_buffer_bytes)
+        self.downstreams = Downstreams(config.park_ttl_s, self.budget)
         self.last_known = last_known or LastKnown(None)
         self.reads = Reads(config.cache)
-        self.supervisor = self._make_supervisor(open_session)
+        self.supervisor = self._make_supervisor(open_session or partial(session.open_session, budget=self.budget))
         self.settled = False
         self._started_with = config
         """That of the start, which is over once there can be another."""
@@ -106,7 +108,7 @@ class Hub:
 
     def _make_carrier(self) -> Carrier:
         config, states = self.config, self.states
-        parking = Parking(states, ttl_s=config.park_ttl_s, total_s=config.park_total_s)
+        parking = Parking(states, ttl_s=config.park_ttl_s, total_s=config.park_total_s, budget=self.budget)
         tasks = Tasks(states, self.sealer, self.supervisor.upstreams, ttl_s=config.park_ttl_s)
         return Carrier(states, parking, tasks, self.downstreams.visits, on_lost=config.on_lost)
 
@@ -257,6 +259,7 @@ class Hub:
         old, self.config = self.config, config
         rules, self.rules = self.rules, rules_of(config)
         self.downstreams.park_ttl_s = config.park_ttl_s
+        self.budget.limit = config.global_buffer_bytes
         self.carrier.adjust(config.park_ttl_s, config.park_total_s, on_lost=config.on_lost)
         if config.synthetic_progress_s != old.synthetic_progress_s:
             self._reminders.cancel()

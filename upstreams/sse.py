@@ -13,7 +13,14 @@ from urllib.parse import urljoin
 import trio
 
 from hub.link.channel import ChannelClosed, OutboxFull
-from hub.link.exchange import HubError, UpstreamLost, UpstreamProtocolError, UpstreamUnauthorized, UpstreamUnavailable
+from hub.link.exchange import (
+    HubError,
+    UpstreamLost,
+    UpstreamProtocolError,
+    UpstreamUnauthorized,
+    UpstreamUnavailable,
+    kept,
+)
 from hub.link.peer import BadPeer
 from hub.wire.jsonrpc import RemoteProtocolError, Request, RequestId, decode
 from hub.wire.mcp import L1, L2
@@ -78,7 +85,7 @@ class SseChannel:
             try:
                 await self._read()
             except HubError as error:
-                self.fault = self.fault or error
+                self.fault = self.fault or kept(error)
             finally:
                 self._closed = True
                 self._inbox.close()
@@ -111,7 +118,7 @@ class SseChannel:
         except HubError as error:
             self._refused(message, error)
             if isinstance(error, UpstreamUnavailable | UpstreamUnauthorized | SessionUnknown):
-                self.fault = self.fault or error
+                self.fault = self.fault or kept(error)
                 self._poster.client.close()
         finally:
             accepted.set()
@@ -119,7 +126,7 @@ class SseChannel:
     def _refused(self, message: bytes, error: HubError) -> None:
         """Whoever waits for the answer to `message` learns that there will be none, and why."""
         request = decode(message, strict=False)
-        if not isinstance(request, Request) or not self.on_refused(request.id, error):
+        if not isinstance(request, Request) or not self.on_refused(request.id, kept(error)):
             log.info("%s did not take a message: %s", self._poster.name, error)
 
 
@@ -168,7 +175,7 @@ class SseConversation(PeerSession):
                 nursery.cancel_scope.cancel()
         finally:
             self._client.close()
-        raise failed or self._why()
+        raise kept(failed or self._why())
 
     async def _listen_to_end(self) -> None:
         await self._listen()
@@ -182,7 +189,7 @@ class SseConversation(PeerSession):
         except RemoteProtocolError as error:
             return UpstreamProtocolError(f"{self.name} answered initialize with nonsense: {error}", upstream=self.name)
         except HubError as error:
-            return about(error, self.name)
+            return kept(about(error, self.name))
         self._agreed(facts)
         if facts.version not in (L1, L2):
             self._channel.headers = CONTENT + b"MCP-Protocol-Version: %b\r\n" % facts.version.encode("ascii")

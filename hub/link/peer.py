@@ -14,7 +14,9 @@ import trio
 from msgspec import Raw
 from trio.lowlevel import Abort, current_task, reschedule, wait_task_rescheduled
 
-from hub.link.channel import Channel, ChannelClosed, LineTooLong, OutboxFull
+from hub.link.channel import Channel, ChannelClosed, LineDropped, LineTooLong, OutboxFull
+from hub.link.exchange import Executed, Overloaded
+from hub.wire.edges import id_at_edges
 from hub.wire.jsonrpc import (
     EMPTY,
     Failure,
@@ -160,7 +162,10 @@ class Peer:
         answer = waiter.answer
         if isinstance(answer, (Result, Failure)):
             return answer
-        raise answer or ChannelClosed
+        try:
+            raise answer or ChannelClosed
+        finally:
+            del answer, waiter  # or it would hold this frame, and this frame it, with the request
 
     def fail(self, id: RequestId, error: Exception) -> bool:
         """Let request `id` end with `error`: it is known that there will be no answer. False: nobody waits for one."""
@@ -221,7 +226,11 @@ class Peer:
 
     async def _read(self, nursery: trio.Nursery) -> None:
         while True:
-            data = await self._channel.receive()
+            try:
+                data = await self._channel.receive()
+            except LineDropped as lost:
+                self._missed(lost)
+                continue
             try:
                 message = decode(data, strict=self._strict)
             except RemoteProtocolError as error:
@@ -232,6 +241,14 @@ class Peer:
                 continue
             self._bad_in_a_row = 0
             await self._take(message, nursery)
+
+    def _missed(self, lost: LineDropped) -> None:
+        """There was no room for a message: whoever waits for it, if it was an answer, is told at once."""
+        log.warning("%s sent more than there is room for (global_buffer_bytes): a message was dropped", self._name)
+        id = id_at_edges(*lost.edges)
+        if id is not None:
+            text = f"{self._name} has answered, but the hub holds too much to take it; try again in a moment"
+            self.fail(id, Overloaded(text, executed=Executed.YES))
 
     async def _take_batch(self, data: bytes, nursery: trio.Nursery) -> None:
         """The messages of an array (2025-03-26)."""

@@ -12,7 +12,7 @@ from http_fakes import ALICE, BOB, Scripted, call, read
 from schemas import validate
 
 from hub import registry as registry_module
-from hub.downstream import EOF_GRACE_S, MAX_MESSAGE_BYTES, MAX_UNREAD_BYTES, TURN, Downstreams, serve_lines
+from hub.downstream import EOF_GRACE_S, MAX_MESSAGE_BYTES, TURN, Downstreams, serve_lines
 from hub.link.exchange import Question
 from hub.wire.jsonrpc import Failure, Result, encode, raw
 from hub.wire.mcp import (
@@ -598,7 +598,7 @@ async def test_answers_that_do_not_fit(router, hosts):
         await host.initialize()
         (attached,) = hosts._attached.values()
         answer = b'"%b"' % (b"x" * (7 << 20))
-        for _ in range(MAX_UNREAD_BYTES // len(answer)):
+        for _ in range(hosts.budget.limit // 4 // len(answer)):
             attached._send(answer)
         await trio.testing.wait_all_tasks_blocked()
         assert len(hosts) == 1, "it has not read them yet, but may"
