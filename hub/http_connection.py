@@ -35,6 +35,7 @@ log = logging.getLogger(__name__)
 
 _TOO_SLOW: Final = HttpRefusal(408, "The request did not arrive in time")
 HANGUPS: Final = select.EPOLLRDHUP | select.EPOLLET
+BYTES: Final = HANGUPS | select.EPOLLIN
 READ_BYTES: Final = 64 << 10
 LARGE_READ_BYTES: Final = 1 << 20
 LINGER_BYTES: Final = 16 << 20
@@ -65,7 +66,7 @@ class Shared:
         self.nursery = nursery
         """Runs the connections, and the tails of their writes."""
         self.hangups = hangups
-        """Every connection, asked for hang-ups only."""
+        """Every connection, asked for hang-ups; of strangers for bytes, too."""
         self.by_fd: dict[int, Connection] = {}
         self.parser = HeadParser(read_head)
         self.connections: set[Connection] = set()
@@ -91,6 +92,7 @@ class Connection:
         "_buffer",
         "_fd",
         "_is_stranger",
+        "_news",
         "_response",
         "_scope",
         "_stream",
@@ -129,10 +131,12 @@ class Connection:
             account=self._account,
         )
         self._is_stranger = True
-        shared.crowd.came(self)
+        self._news = trio.Event()
+        """Set when there are bytes of a stranger. A crowd that sends at once is woken some at a time."""
+        shared.crowd.came(self, trio.current_time())
         shared.connections.add(self)
         shared.by_fd[self._fd] = self
-        shared.hangups.register(self._fd, HANGUPS)
+        shared.hangups.register(self._fd, BYTES)
 
     def __repr__(self) -> str:
         state = "closed" if self.closed else "busy" if self._response else "reading"
@@ -163,6 +167,13 @@ class Connection:
         """The deadline for a request to arrive has passed."""
         self._scope.cancel()
 
+    def stirred(self, event: int) -> None:
+        """The peer has sent something, or hung up."""
+        if self._is_stranger:
+            self._news.set()
+        if event & ~select.EPOLLIN:
+            self.lost()
+
     def lost(self) -> None:
         """The peer has closed its side: it left, or only says that it sends no more, and nothing tells which.
 
@@ -191,6 +202,7 @@ class Connection:
         shared.room.unpark_all()
         shared.hangups.unregister(self._fd)
         del shared.by_fd[self._fd]
+        self._news.set()
         if self._response is not None:
             self._response.detach()
         self._stream.socket.close()
@@ -270,7 +282,11 @@ class Connection:
         """What has arrived; empty when the peer is gone or this connection was closed."""
         while not self.closed:
             try:
-                await wait_readable(self._fd)
+                if self._is_stranger:
+                    await self._news.wait()
+                    self._news = trio.Event()
+                else:
+                    await wait_readable(self._fd)
             except trio.ClosedResourceError:
                 return b""
             if self.closed:  # in the same moment: the descriptor may be somebody else's by now
@@ -346,6 +362,7 @@ class Connection:
         if not shared.crowd.let_in(self):
             raise Overloaded(REFUSED, retry_after_ms=1000)
         self._is_stranger = False
+        shared.hangups.modify(self._fd, HANGUPS)
         shared.room.unpark_all()
         watch_peer(self._stream.socket)
 
@@ -409,6 +426,12 @@ class Connection:
         self._account.sends.moved(received, now)
         self._body_bytes += received
 
+    def _let_go(self) -> None:
+        """The body is there no more."""
+        self._account.sends.rest()
+        self._account.give(self._body_bytes)
+        self._body_bytes = 0
+
     def _invite(self, head: Head) -> None:
         if head.expects_continue:
             self.send(b"HTTP/1.1 100 Continue\r\n\r\n")
@@ -429,8 +452,7 @@ class Connection:
             await shared.handler(request, response)
             request.body = b""  # while this connection waits for the next one
             if self._body_bytes:
-                self._account.give(self._body_bytes)
-                self._body_bytes = 0
+                self._let_go()
             if not response.started:
                 raise RuntimeError(f"nobody answered {request.method} {request.path}")
             response.close_stream()
@@ -453,6 +475,7 @@ class Connection:
     def _refuse(self, refusal: HttpRefusal, facts: Raw | None = None) -> None:
         if self.closed:
             return
+        self._let_go()
         self.close_after = True
         failure = (
             Failure(INVALID_REQUEST, str(refusal)) if facts is None else Failure(INTERNAL_ERROR, str(refusal), facts)

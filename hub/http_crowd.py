@@ -3,13 +3,20 @@
     stranger --first good head--> guest
 
 A stranger costs next to nothing, and may be anybody: thousands may be there, and the newest is always welcome. When
-there are too many the oldest that has said nothing goes at once, else the oldest: an honest host says at once what it
-wants. Guests have been let in by the guard. When there are too many the one that has been idle longest goes; if none
-is, the newcomer is refused. All that one principal has idle takes three quarters at most.
+there are too many, the oldest that has said nothing goes at once; or, if that one has only just come, the oldest that
+does not come to the end of its first head. An honest host says at once what it wants.
+
+Guests have been let in by the guard. When there are too many, the one that has been idle longest goes; if none is, the
+newcomer is refused. All that one principal has idle takes three quarters at most.
 """
 
+from itertools import islice
 from typing import Final, Protocol
 
+ARRIVE_S: Final = 0.5
+"""How long the first words of an honest host may be on their way."""
+LOOKS: Final = 16
+"""How many that seem to be silent are looked at for what they have sent."""
 REFUSED: Final = "All connections of this hub are in use; try again in a moment, or close some"
 
 
@@ -41,9 +48,9 @@ class Crowd:
     def __init__(self, most_guests: int, most_strangers: int) -> None:
         self.most_guests = most_guests
         self.most_strangers = most_strangers
-        self._silent: dict[Visitor, None] = {}
-        self._talking: dict[Visitor, None] = {}
-        """Strangers that have said something, as those that have not: the oldest first."""
+        self._silent: dict[Visitor, float] = {}
+        self._talking: dict[Visitor, float] = {}
+        """Strangers that have said something, as those that have not: the oldest first, and since when they are."""
         self._guests: dict[Visitor, str] = {}
         """And of which principal each is."""
         self._of: dict[str, int] = {}
@@ -61,17 +68,17 @@ class Crowd:
     def strangers(self) -> int:
         return len(self._silent) + len(self._talking)
 
-    def came(self, visitor: Visitor) -> None:
+    def came(self, visitor: Visitor, now: float) -> None:
         """One more stranger; if there are too many, another one goes."""
         while self.strangers >= self.most_strangers:
-            self._oldest().abort()
-        self._silent[visitor] = None
+            self._oldest(now).abort()
+        self._silent[visitor] = now
 
     def heard(self, visitor: Visitor) -> None:
         """A stranger has begun to say something."""
-        if visitor in self._silent:
-            del self._silent[visitor]
-            self._talking[visitor] = None
+        since = self._silent.pop(visitor, None)
+        if since is not None:
+            self._talking[visitor] = since
 
     def let_in(self, visitor: Visitor) -> bool:
         """Make a guest of a stranger; False: there is no room, and it stays what it is."""
@@ -99,15 +106,23 @@ class Crowd:
             else:
                 del self._of[principal]
 
-    def make_room(self) -> bool:
+    def make_room(self, now: float) -> bool:
         """Close one connection, whose descriptor is needed; False: all are of use."""
         if self.strangers:
-            self._oldest().abort()
+            self._oldest(now).abort()
             return True
         return self._send_away()
 
-    def _oldest(self) -> Visitor:
-        return next(iter(self._silent or self._talking))
+    def _oldest(self, now: float) -> Visitor:
+        """The stranger that goes first: a silent one, unless it has only just come and there are others, who say
+        something and come to no end with it."""
+        for visitor, since in list(islice(self._silent.items(), LOOKS)):
+            if self._talking and now - since < ARRIVE_S:
+                break
+            if not visitor.has_sent():
+                return visitor
+            self.heard(visitor)  # nobody has come to read it yet
+        return next(iter(self._talking or self._silent))
 
     def _send_away(self, principal: str | None = None) -> bool:
         """Close the guest that has been idle longest, of `principal` or of all; False: none is idle."""

@@ -20,7 +20,7 @@ from itertools import islice
 from typing import Final
 
 import trio
-from trio.lowlevel import wait_readable
+from trio.lowlevel import checkpoint, wait_readable
 
 from hub.accept import Acceptor, share_of_descriptors, waiting
 from hub.access import Denied
@@ -37,6 +37,8 @@ UPKEEP_S: Final = 1.0
 FEW: Final = 4
 BURST: Final = 16
 """How many connections are accepted in one step of the loop, if more than a few strangers are there already."""
+WAKE: Final = 64
+"""Of how many connections news are taken up in one step of the loop."""
 ARRIVE_S: Final = 0.1
 """How long a drain waits for the first requests of connections that were just made."""
 
@@ -136,7 +138,11 @@ class HttpServer:
     async def _accept(self, listener: trio.SocketListener, shared: Shared) -> None:
         """Accept as fast as connections come, some at a time when they come in crowds: whoever is honest waits behind
         whoever came before (F-H-11)."""
-        while (stream := await self._acceptor.accept(listener, shared.crowd.make_room)) is not None:
+
+        def make_room() -> bool:
+            return shared.crowd.make_room(trio.current_time())
+
+        while (stream := await self._acceptor.accept(listener, make_room)) is not None:
             self._take(stream, shared)
             if shared.crowd.strangers > FEW:
                 for more in islice(waiting(listener), BURST):
@@ -150,19 +156,21 @@ class HttpServer:
     async def _watch_hangups(self, shared: Shared) -> None:
         while True:
             await wait_readable(shared.hangups.fileno())
-            for fd, _ in shared.hangups.poll(0):
+            for fd, event in shared.hangups.poll(0, WAKE):
                 connection = shared.by_fd.get(fd)
                 if connection is not None:
-                    connection.lost()
+                    connection.stirred(event)
 
     async def _upkeep(self, shared: Shared) -> None:
         while True:
             await trio.sleep(UPKEEP_S)
             shared.now = now = trio.current_time()
             shared.date = _date()
-            for connection in list(shared.connections):
-                if connection.deadline <= now:
-                    connection.expire()
+            late = [connection for connection in shared.connections if connection.deadline <= now]
+            for number, connection in enumerate(late, 1):
+                connection.expire()
+                if number % BURST == 0:
+                    await checkpoint()  # those of a crowd that came at once end at once, too
             for response in list(shared.streams):
                 response.quiet_s += UPKEEP_S
                 if response.quiet_s >= shared.limits.sse_ping_s and not response.queued_bytes:

@@ -1,6 +1,6 @@
 """Gives memory that large messages have left behind back to the system: the C library keeps it for the next ones.
 
-Only glibc has a call for it. It is made by a thread, and only after much was let go and while little is held.
+Only glibc has a call for it. It is made by a thread, and only after much was let go, more than is held.
 """
 
 import ctypes
@@ -42,5 +42,5 @@ async def keep_trim(budget: Budget) -> None:
 
 
 def is_worthwhile(budget: Budget, before: int) -> bool:
-    """Whether much was let go since `before`, and is not about to be needed again."""
-    return budget.released - before >= WORTH_BYTES and budget.used < WORTH_BYTES
+    """Whether much was let go since `before`, and more than is held."""
+    return budget.released - before >= max(WORTH_BYTES, budget.used)

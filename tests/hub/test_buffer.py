@@ -44,6 +44,7 @@ async def test_unfinished_bodies_are_bounded(budget, autojump_clock):
             await client.send(begun())
             await trio.testing.wait_all_tasks_blocked(0.01)
         assert budget.highest <= 750_000
+        assert budget.used >= 450_000, "who is refused gives back what he had at once"
         refused = [client for client in clients if client.received or budget.refused]
         assert len(refused) == 20
         answer = await clients[-1].answer()
@@ -172,6 +173,7 @@ async def lines_of(budget, *chunks):
         async def write():
             for chunk in chunks:
                 await ours.send_all(chunk)
+                await trio.testing.wait_all_tasks_blocked()
             await ours.send_eof()
 
         while True:
@@ -276,7 +278,7 @@ async def test_what_is_parked_is_counted(autojump_clock):
 # --- giving memory back -----------------------------------------------------------------------------------------------
 
 
-def test_memory_is_given_back_when_much_was_let_go_and_little_is_held():
+def test_memory_is_given_back_when_more_was_let_go_than_is_held():
     budget = Budget()
     account = budget.account()
     assert account.take(WORTH_BYTES, 0)
@@ -284,6 +286,8 @@ def test_memory_is_given_back_when_much_was_let_go_and_little_is_held():
     account.give(WORTH_BYTES)
     assert is_worthwhile(budget, 0)
     assert not is_worthwhile(budget, budget.released)
+    assert account.take(WORTH_BYTES + 1, 0)
+    assert not is_worthwhile(budget, 0)
 
 
 async def test_giving_memory_back(monkeypatch, autojump_clock):

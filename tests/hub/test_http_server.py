@@ -1,6 +1,7 @@
 """The HTTP server over real sockets: order, limits, time limits, streams, hosts that leave, drain."""
 
 import errno
+import itertools
 import json
 import logging
 import os
@@ -12,7 +13,8 @@ import trio.testing
 from http_client import allow, echo, get, post, serving
 
 from hub.access import Denied
-from hub.http_server import BURST, FEW, HttpLimits, HttpServer
+from hub.http_connection import Connection
+from hub.http_server import BURST, FEW, WAKE, HttpLimits, HttpServer
 from hub.link.exchange import Identity
 
 DENIED = Denied(401, b'{"no":1}', (("WWW-Authenticate", "Bearer"),))
@@ -786,15 +788,17 @@ async def test_a_connection_that_is_closed_reads_nothing_of_the_one_in_its_place
 
 
 @pytest.mark.covers("F-H-11")
-async def test_the_oldest_silent_stranger_goes_at_once():
-    """No clock is moved, no time passes: the newest is served while hostile ones hold every place."""
+async def test_the_oldest_silent_stranger_goes_at_once(autojump_clock):
+    """No time passes: the newest is served while hostile ones hold every place."""
     async with serving(limits=HttpLimits(max_strangers=8)) as served:
         crowd = [await served.connect() for _ in range(8)]
         for client in crowd[:4]:
             await client.send(b"POST / HTTP/1.1\r\n")
-        await trio.testing.wait_all_tasks_blocked(0.001)
+        await trio.sleep(1)
+        began = trio.current_time()
         for _ in range(10):
             assert (await served.ask(post(b"x"))).body == b"x"
+        assert trio.current_time() == began
         await trio.testing.wait_all_tasks_blocked()
         shared = served.server._shared
         assert repr(shared.crowd) == "<Crowd: 10 guests, 3 silent strangers, 4 others>"
@@ -804,6 +808,65 @@ async def test_the_oldest_silent_stranger_goes_at_once():
         await trio.testing.wait_all_tasks_blocked(0.001)
         assert shared.crowd.strangers == 8
         assert (await served.ask(post(b"y"))).body == b"y"
+
+
+@pytest.mark.covers("F-H-11")
+async def test_a_newcomer_does_not_go_for_those_that_drip():
+    """They hold every place with a byte each; who has only just come is not taken for silent."""
+    async with serving(limits=HttpLimits(max_strangers=8)) as served:
+        for _ in range(8):
+            await (await served.connect()).send(b"P")
+        await trio.testing.wait_all_tasks_blocked(0.001)
+        honest = await served.connect()
+        await trio.testing.wait_all_tasks_blocked(0.001)
+        for _ in range(6):
+            await (await served.connect()).send(b"P")
+        await trio.testing.wait_all_tasks_blocked(0.001)
+        assert (await honest.ask(post(b"y"))).body == b"y"
+
+
+@pytest.mark.covers("F-H-11")
+async def test_a_crowd_that_drips_wakes_some_at_a_time(monkeypatch):
+    read = []
+    receive = os.read
+    monkeypatch.setattr("hub.http_connection.os.read", lambda fd, size: (read.append(fd), receive(fd, size))[1])
+    steps = []
+
+    class Steps(trio.abc.Instrument):
+        def after_io_wait(self, timeout):
+            steps.append(len(read))
+
+    async with serving() as served:
+        sockets = [(await served.connect()).stream.socket.fileno() for _ in range(300)]
+        await trio.testing.wait_all_tasks_blocked(0.001)
+        trio.lowlevel.add_instrument(Steps())
+        for _ in range(3):
+            for fd in sockets:  # while the loop stands still
+                os.write(fd, b"P")
+            await trio.testing.wait_all_tasks_blocked(0.01)
+        assert len(read) == 900
+        assert max(after - before for before, after in itertools.pairwise(steps)) <= WAKE
+
+
+@pytest.mark.covers("F-H-11")
+async def test_a_crowd_that_is_too_late_ends_some_at_a_time(autojump_clock, monkeypatch):
+    ended = []
+    expire = Connection.expire
+    monkeypatch.setattr(Connection, "expire", lambda self: (ended.append(self), expire(self)))
+    steps = []
+
+    class Steps(trio.abc.Instrument):
+        def after_io_wait(self, timeout):
+            steps.append(len(ended))
+
+    async with serving() as served:
+        for _ in range(100):
+            await served.connect()
+        await trio.testing.wait_all_tasks_blocked(0.001)
+        trio.lowlevel.add_instrument(Steps())
+        await trio.sleep(15)
+        assert len(ended) == 100
+        assert max(after - before for before, after in itertools.pairwise(steps)) <= BURST
 
 
 @pytest.mark.covers("F-H-11")
