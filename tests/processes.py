@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).parent.parent
-DEPS = ROOT / ".deps"
+DEPS = (ROOT / ".deps").resolve()
 HUBD = Path(sys.executable).with_name("hubd")
 PYTHON_1 = DEPS / "py-mcp1" / "bin" / "python"
 PYTHON_2 = DEPS / "py-mcp2" / "bin" / "python"

@@ -112,7 +112,7 @@ def run(directory, program, *arguments, code=1, **env):
         env={**kept, "PYTHONPATH": str(TESTS), **env},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=100,
         check=False,
     )
     assert done.returncode == code, done.stdout + done.stderr
