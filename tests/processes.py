@@ -101,7 +101,7 @@ class Process:
             return self._popen.wait(patience_s)
         return None
 
-    def stop(self, *, patience_s: float = 10) -> int:
+    def stop(self, *, patience_s: float = 30) -> int:
         """End it: SIGTERM, and SIGKILL to the whole group; its exit code."""
         with contextlib.suppress(ProcessLookupError):
             self._popen.terminate()
