@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).parent.parent
-DEPS = ROOT / ".deps"
+DEPS = (ROOT / ".deps").resolve()
 HUBD = Path(sys.executable).with_name("hubd")
 PYTHON_1 = DEPS / "py-mcp1" / "bin" / "python"
 PYTHON_2 = DEPS / "py-mcp2" / "bin" / "python"
@@ -101,7 +101,7 @@ class Process:
             return self._popen.wait(patience_s)
         return None
 
-    def stop(self, *, patience_s: float = 10) -> int:
+    def stop(self, *, patience_s: float = 30) -> int:
         """End it: SIGTERM, and SIGKILL to the whole group; its exit code."""
         with contextlib.suppress(ProcessLookupError):
             self._popen.terminate()

@@ -112,7 +112,7 @@ def run(directory, program, *arguments, code=1, **env):
         env={**kept, "PYTHONPATH": str(TESTS), **env},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=100,
         check=False,
     )
     assert done.returncode == code, done.stdout + done.stderr
@@ -131,7 +131,7 @@ def test_what_hangs_is_ended_and_told(tmp_path):
     assert "tasks, 0.2 seconds after it was to end" in told["test_of_a_shield"]
     for blocked in ("test_of_a_loop_that_is_blocked", "test_without_trio", "test_of_a_fixture"):
         assert re.search(r"main thread.*\n(.*\n)*    time.sleep\(60\)\n", told[blocked]), blocked
-    assert "await trio.lowlevel.checkpoint()" in told["test_that_never_waits"]
+    assert "<test 'test_that_never_waits'>" in told["test_that_never_waits"]
 
 
 def test_what_was_drawn_once_is_drawn_again(tmp_path):

@@ -17,7 +17,7 @@ from hub.http_server import HttpLimits
 COUNT = int(os.environ.get("HUBD_FUZZ", "300"))
 FIRST_SEED = int(os.environ.get("HUBD_FUZZ_SEED", "1"))
 ALLOWED = {100, 200, 400, 411, 413, 414, 417, 431}
-LIMITS = HttpLimits(max_request_body=2000, linger_s=0.05)
+LIMITS = HttpLimits(max_request_body=2000, linger_s=20)
 
 CHUNKED = b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
 SEEDS = (

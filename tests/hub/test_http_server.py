@@ -229,7 +229,8 @@ async def test_no_body_where_there_must_be_none():
     ],
 )
 async def test_refusals_close(data, status):
-    async with serving(limits=HttpLimits(max_request_body=1000)) as served:
+    limits = HttpLimits(max_request_body=1000, header_timeout_s=60, linger_s=60)  # thousands of steps take their time
+    async with serving(limits=limits) as served:
         for step in (len(data), 7):
             client = await served.connect()
             with trio.fail_after(30):
@@ -537,7 +538,7 @@ async def test_many_streams_that_leave_leave_nothing():
         await gone.wait()
         open_now -= 1
 
-    async with serving(handle) as served:
+    async with serving(handle, limits=HttpLimits(stranger_grace_s=60)) as served:
         clients = [await served.connect() for _ in range(200)]
         for client in clients:
             await client.send(get())

@@ -284,7 +284,8 @@ async def test_how_it_ended(nursery, program, ending):
 
 
 @pytest.mark.covers("T-4")
-async def test_a_polite_child_ends_when_its_input_does():
+async def test_a_polite_child_ends_when_its_input_does(monkeypatch):
+    monkeypatch.setattr("upstreams.child.CLOSE_GRACE_S", 30)
     child = Child(python("import sys; sys.stdin.read(); sys.stderr.write('bye')"), "c", os.environ)
     await child.stop()
     assert child.ending() == "exited with status 0", "a signal would have ended it otherwise"
@@ -314,7 +315,8 @@ async def test_a_stubborn_child_is_killed(monkeypatch):
 
 
 @pytest.mark.covers("M-03")
-async def test_a_child_can_finish_what_it_has_to_say(nursery):
+async def test_a_child_can_finish_what_it_has_to_say(monkeypatch):
+    monkeypatch.setattr("upstreams.child.CLOSE_GRACE_S", 30)
     program = "import sys; sys.stdin.read(); sys.stdout.write('x' * 3000000); sys.stderr.write('y' * 300000)"
     child = Child(python(program), "c", os.environ)
     await child.stop()
