@@ -1,8 +1,8 @@
 """Hosts on a newline-framed connection: the shim's unix socket, or standard input and output.
 
 Both eras share such a connection, message by message (bridging.md 1.1). Each request is a task of the connection's
-nursery; when the host is gone, they all are (F-H-01). Reading never waits for anything, so a cancellation always
-arrives.
+nursery; when the host is gone, they all are (F-H-01). Reading waits for nothing that was begun, so a cancellation
+always arrives; it is held back only for a host that floods, or that goes on asking while it reads no answers.
 """
 
 import logging
@@ -17,6 +17,7 @@ from trio.lowlevel import checkpoint
 from hub.batch import read_batch, run_batch, wants_answer
 from hub.link.channel import ChannelClosed, LineChannel, LineReader, LineTooLong, Outbox, OutboxFull, descriptor
 from hub.link.exchange import Caller, Identity
+from hub.link.pace import Pace
 from hub.preamble import GOODBYE, UNDERSTOOD
 from hub.registry import Downstream, Downstreams, Router
 from hub.relay import HostExchange, keep_untold
@@ -60,6 +61,8 @@ EOF_GRACE_S: Final = 5.0
 LAST_WORDS_S: Final = 2.0
 MAX_UNREAD_BYTES: Final = 256 << 20
 """Answers are not dropped while the host reads at all (F-H-04); it is given up when it stalls, or beyond this."""
+MUCH_UNREAD_BYTES: Final = 16 << 20
+"""Beyond this no more is read from the host until it has read."""
 CONGESTED_BYTES: Final = 1 << 20
 """Beyond this much unread, progress and logs are dropped and list changes merge (F-H-04)."""
 
@@ -201,7 +204,7 @@ class LineHost(Downstream):
 
     async def read(self) -> bool:
         """Take messages until there are no more; False: the framing is lost, so nothing is worth waiting for."""
-        taken = 0
+        taken, pace = 0, Pace()
         while True:
             try:
                 line = await self._channel.receive()
@@ -211,10 +214,25 @@ class LineHost(Downstream):
                 self._reply(None, Failure(INVALID_REQUEST, "The message is too long; the connection is closed"))
                 return False
             self.seen = trio.current_time()
-            self._take(line)
-            taken += 1
-            if taken % TURN == 0:
-                await checkpoint()
+            if self._take(line):
+                taken += 1
+                if taken % TURN == 0:
+                    await self._take_turns()
+            else:
+                await self._hold_back(pace, len(line))
+
+    async def _take_turns(self) -> None:
+        """Go on after others have had their turn, and not while the host has too many answers to read."""
+        await checkpoint()
+        if self._channel.queued_bytes > MUCH_UNREAD_BYTES:
+            await self._channel.flush()
+
+    async def _hold_back(self, pace: Pace, size: int) -> None:
+        """Go on when it is time after a message that began nothing. A host that has much to read has to read first: all
+        that is asked of it by such messages is that there are not too many."""
+        if self._channel.queued_bytes > CONGESTED_BYTES:
+            await self._channel.flush()
+        await pace.keep(size)
 
     async def finish(self, is_read: Callable[[], bool]) -> None:
         """Wait for the running requests while the host waits for them, at most `EOF_GRACE_S`. It answers no more."""
@@ -225,7 +243,8 @@ class LineHost(Downstream):
                 with trio.move_on_after(0.05):
                     await self._idle.wait()
 
-    def _take(self, line: bytes) -> None:
+    def _take(self, line: bytes) -> bool:
+        """Whether it is a request for something: of those a host may have as many as it gets answered."""
         try:
             message = decode(line)
         except RemoteProtocolError as error:
@@ -235,47 +254,49 @@ class LineHost(Downstream):
                 self.parted.set()
             else:
                 self._reply(error.id, error.failure)
-            return
+            return False
         if isinstance(message, Request):
             try:
-                self._take_request(message)
+                return self._take_request(message)
             except RemoteProtocolError as error:
                 self._reply(message.id, error.failure)
         elif isinstance(message, Notification):
             self.notified(self._router, message)
         else:
             self.answered(message)
+        return False
 
-    def _take_request(self, request: Request) -> None:
-        """Start, or answer at once.
+    def _take_request(self, request: Request) -> bool:
+        """Start, or answer at once. False: that took no more than a look at it.
 
         Raises:
             RemoteProtocolError: what to answer.
         """
         if request.method == INITIALIZE:
             self._reply(request.id, self.initialize(self._router, request.params))
-            return
+            return False
         caller = self._caller(request)
         if caller is None:
             if request.method != PING:
                 raise RemoteProtocolError(INVALID_PARAMS, _NEITHER)
             self._reply(request.id, Result(EMPTY))
-            return
+            return False
         if caller is self.caller:
             self.open = True
         if self._channel.outbox.queued_bytes < CONGESTED_BYTES and not self.is_running(request.id):
             reply = at_once(self._router, request, caller, self.view)
             if reply is not None:
                 self._reply(request.id, reply)
-                return
+                return True
         started = start(self, self._router, request, caller)
         if not isinstance(started, trio.CancelScope):
             self._reply(request.id, started)
-            return
+            return False
         token = progress_token(request.params)
         host = self if caller is self.caller else None  # a modern request is never asked by another (R-2)
         exchange = HostExchange(caller, self._say, progress_token=token, scope=self.view, host=host)
         self._nursery.start_soon(self._serve, request, exchange, started)
+        return True
 
     def _caller(self, request: Request) -> Caller | None:
         """Who asks, by the request's own era (F-H-25); None: of neither."""

@@ -43,6 +43,8 @@ class SseChannel:
         self._queue: deque[bytes] = deque()
         self._queued_bytes = 0
         self._queued = trio.Event()
+        self._less = trio.Event()
+        """Set whenever something of the queue has left, and when it closes."""
         self._inbox, self._messages = trio.open_memory_channel[bytes](INBOX)
         self._closed = False
         self.headers = CONTENT
@@ -68,8 +70,16 @@ class SseChannel:
         except trio.EndOfChannel:
             raise ChannelClosed from None
 
+    @property
+    def queued_bytes(self) -> int:
+        """As `Channel.queued_bytes`."""
+        return self._queued_bytes
+
     async def flush(self) -> None:
-        """As `Channel.flush`: what was sent is on its way at once."""
+        """As `Channel.flush`."""
+        while self._queue and not self._closed:
+            self._less = trio.Event()
+            await self._less.wait()
 
     async def run(self) -> None:
         """Post and read until the stream ends."""
@@ -81,6 +91,7 @@ class SseChannel:
                 self.fault = self.fault or error
             finally:
                 self._closed = True
+                self._less.set()
                 self._inbox.close()
             nursery.cancel_scope.cancel()
 
@@ -98,6 +109,7 @@ class SseChannel:
                 while self._queue:
                     message = self._queue.popleft()
                     self._queued_bytes -= len(message)
+                    self._less.set()
                     accepted = trio.Event()
                     nursery.start_soon(self._post, message, accepted)
                     with trio.move_on_after(TURN_S):

@@ -4,17 +4,22 @@ Reader and writer of a peer are two things (STYLE rule 7): a peer that stops rea
 """
 
 import os
+import re
 import socket
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Final, Protocol
+from typing import Final, Protocol, cast
 
 import trio
 from trio.lowlevel import wait_writable
 
 RECEIVE_BYTES: Final = 1 << 18
 MAX_LINE_BYTES: Final = 8 << 20
+BLANK_BYTES: Final = 4 << 10
+BLANK_PAUSE_S: Final = 0.01
+"""How long a peer is not read that sent so many bytes of blank lines in a row."""
+_BLANK: Final = re.compile(rb"[ \t\r\n]*+")
 PEER_DEAD_S: Final = 30
 _WATCHING: Final = tuple(
     (level, getattr(socket, name), value)
@@ -193,8 +198,9 @@ def watch_peer(sock: trio.socket.SocketType) -> None:
 class LineReader:
     """Newline-framed messages from one stream, with a limit.
 
-    The scan for the newline never starts over, so a 16 MB line costs one pass (FINDINGS 3). `received` is what was read
-    off the stream before.
+    What was read is cut line by line as lines are asked for, so a read of many short ones costs no more at once than
+    one of few long ones. The scan for the newline never starts over, so a 16 MB line costs one pass (FINDINGS 3).
+    `received` is what was read off the stream before.
     """
 
     def __init__(
@@ -202,12 +208,12 @@ class LineReader:
     ) -> None:
         self._stream = stream
         self._limit_bytes = limit_bytes
-        self._buffer = bytearray()
-        self._scanned = 0
-        self._lines: deque[bytes] = deque()
-        self._too_long = False
-        if received:
-            self._feed(received)
+        self._begun = bytearray()
+        """Of a line whose newline has not come."""
+        self._data = received
+        self._at = 0
+        """Where in `_data` the next line begins."""
+        self._is_lost = False
 
     async def receive(self) -> bytes:
         """The next line without its newline; blank lines are skipped.
@@ -216,38 +222,47 @@ class LineReader:
             ChannelClosed: the stream ended; a last line without newline is dropped, never parsed (F-P-08).
             LineTooLong: lines before it have been returned; nothing more can be read.
         """
-        while not self._lines:
-            if self._too_long:
-                raise LineTooLong
-            await self._fill()
-        return self._lines.popleft()
+        while True:
+            data, at = self._data, self._at
+            end = data.find(b"\n", at)
+            if end < 0:
+                await self._fill()
+                continue
+            self._at = end + 1
+            line = data[at:end]
+            if self._begun:
+                line = self._finish(line)
+            if len(line) > self._limit_bytes:
+                raise self._too_long()
+            if line and not line.isspace():
+                return line
+            self._at = cast(re.Match[bytes], _BLANK.match(data, self._at)).end()
+            if self._at - at >= BLANK_BYTES:
+                await trio.sleep(BLANK_PAUSE_S)
 
     async def _fill(self) -> None:
-        try:
-            data = bytes(await self._stream.receive_some(RECEIVE_BYTES))
-        except (trio.BrokenResourceError, trio.ClosedResourceError):
-            data = b""
-        if not data:
+        """Read on; what there is of a line is kept."""
+        if self._at < len(self._data):
+            self._begun += memoryview(self._data)[self._at :]
+        self._data, self._at = b"", 0
+        if self._is_lost or len(self._begun) > self._limit_bytes:
+            raise self._too_long()
+        with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
+            self._data = bytes(await self._stream.receive_some(RECEIVE_BYTES))
+        if not self._data:
             raise ChannelClosed
-        self._feed(data)
 
-    def _feed(self, data: bytes) -> None:
-        if not self._buffer and data[-1:] == b"\n" and len(data) <= self._limit_bytes:  # whole lines: no copy
-            self._lines.extend(line for line in data.split(b"\n") if line and not line.isspace())
-            return
-        self._buffer += data
-        while (at := self._buffer.find(b"\n", self._scanned)) >= 0:
-            if at > self._limit_bytes:
-                break
-            line = bytes(memoryview(self._buffer)[:at])
-            del self._buffer[: at + 1]
-            self._scanned = 0
-            if line and not line.isspace():
-                self._lines.append(line)
-        self._scanned = len(self._buffer)
-        if self._scanned > self._limit_bytes:
-            self._too_long = True
-            self._buffer = bytearray()
+    def _finish(self, rest: bytes) -> bytes:
+        """The line that was begun in earlier reads."""
+        begun, self._begun = self._begun, bytearray()
+        begun += rest
+        return bytes(begun)
+
+    def _too_long(self) -> LineTooLong:
+        """Forget what was read: nobody can tell where the next line begins."""
+        self._is_lost = True
+        self._data, self._at, self._begun = b"", 0, bytearray()
+        return LineTooLong()
 
 
 class Channel(Protocol):
@@ -269,6 +284,11 @@ class Channel(Protocol):
         """
         ...
 
+    @property
+    def queued_bytes(self) -> int:
+        """Of what was sent, that the peer has not taken yet."""
+        ...
+
     async def flush(self) -> None:
         """Wait until what was sent has left."""
         ...
@@ -287,6 +307,10 @@ class LineChannel:
 
     async def receive(self) -> bytes:
         return await self.reader.receive()
+
+    @property
+    def queued_bytes(self) -> int:
+        return self.outbox.queued_bytes
 
     async def flush(self) -> None:
         await self.outbox.flush()
