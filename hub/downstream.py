@@ -37,6 +37,7 @@ from hub.wire.jsonrpc import (
     encode_response,
     is_batch,
     raw,
+    whose,
 )
 from hub.wire.mcp import (
     CANCELLED,
@@ -254,6 +255,7 @@ class LineHost(Downstream):
                 self.parted.set()
             else:
                 self._reply(error.id, error.failure)
+                self._disappoint(line, error)
             return False
         if isinstance(message, Request):
             try:
@@ -265,6 +267,12 @@ class LineHost(Downstream):
         else:
             self.answered(message)
         return False
+
+    def _disappoint(self, line: bytes, error: RemoteProtocolError) -> None:
+        """Let whoever waits for the answer in a malformed message know that there will be none."""
+        for found in whose(line):
+            if found.is_answer and found.id is not None:
+                self.answered(Response(found.id, error.failure))
 
     def _take_request(self, request: Request) -> bool:
         """Start, or answer at once. False: that took no more than a look at it.

@@ -32,11 +32,12 @@ from hub.wire.jsonrpc import (
     encode_request,
     encode_response,
     is_batch,
-    peek_object,
     raw,
     split_batch,
+    whose,
 )
 from hub.wire.mcp import CANCELLED, DISCOVER, INITIALIZE, INTERNAL_ERROR, PING
+from hub.wire.salvage import Salvaged
 
 log = logging.getLogger(__name__)
 
@@ -284,8 +285,8 @@ class Peer:
         """Drop a malformed message; whoever waits for it is told at once (F-P-07, F-P-10)."""
         self.bad_messages += 1
         self._bad_in_a_row += 1
-        if error.id is not None:
-            self._disappoint(data, error, error.id)
+        for found in whose(data):
+            self._disappoint(found, error)
         now = trio.current_time()
         if now - self._complained_at >= COMPLAIN_EVERY_S:
             self._complained_at = now
@@ -296,12 +297,14 @@ class Peer:
         if self._bad_in_a_row >= MAX_BAD_MESSAGES:
             raise BadPeer(f"sent {MAX_BAD_MESSAGES} lines that are not messages, and nothing of use between them")
 
-    def _disappoint(self, data: bytes, error: RemoteProtocolError, id: RequestId) -> None:
-        if "method" in peek_object(data):  # a request, whose id is of the peer's own counting
-            if self.takes_requests:
-                self._send_if_possible(encode_response(id, error.failure), "an error")
-        else:
-            self.fail(id, error)
+    def _disappoint(self, found: Salvaged, error: RemoteProtocolError) -> None:
+        """Tell whoever waits for the answer to, or in, a malformed message. A request has an id of the peer's own."""
+        if found.id is None:
+            return
+        if found.is_answer:
+            self.fail(found.id, error)
+        elif found.is_request and self.takes_requests:
+            self._send_if_possible(encode_response(found.id, error.failure), "an error")
 
     # --- answering ----------------------------------------------------------------------------------------------------
 

@@ -19,6 +19,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType, structs
 
 from hub.wire.clean import MALFORMED, MAX_MEMBERS, Unclean, clean, has_duplicates, members, one_line
 from hub.wire.mcp import INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR
+from hub.wire.salvage import Salvaged, salvage
 
 MAX_ID_BYTES: Final = 256
 MAX_ID: Final = 2**53
@@ -100,8 +101,9 @@ class _Error(Struct):
     data: Raw | UnsetType = UNSET
 
 
-class _OnlyId(Struct):
+class _Outline(Struct):
     id: int | str | UnsetType | None = UNSET
+    method: Raw | UnsetType = UNSET
 
 
 class _OnlyMeta(Struct):
@@ -120,7 +122,7 @@ _Batch = msgspec.defstruct(
 _decode_envelope = msgspec.json.Decoder(_Envelope).decode
 _decode_fields = msgspec.json.Decoder(dict[str, Raw]).decode
 _decode_error = msgspec.json.Decoder(_Error).decode
-_decode_id = msgspec.json.Decoder(_OnlyId).decode
+_decode_outline = msgspec.json.Decoder(_Outline).decode
 _decode_meta = msgspec.json.Decoder(_OnlyMeta).decode
 _decode_batch = msgspec.json.Decoder(_Batch).decode
 _decode_array = msgspec.json.Decoder(list[Raw]).decode
@@ -210,10 +212,23 @@ def _complaint(data: bytes, error: Exception) -> RemoteProtocolError:
     return RemoteProtocolError(PARSE_ERROR, f"Not JSON: {error}", id=_recover_id(data))
 
 
-def _recover_id(data: bytes) -> RequestId | None:
-    """The id of a message that cannot be used, so that whoever waits for it need not wait in vain (F-P-10)."""
+def whose(data: bytes) -> list[Salvaged]:
+    """What `data` would have been, which is no message that can be used: each request and each answer in it.
+
+    So that whoever waits need not wait in vain (F-P-10).
+    """
     try:
-        return _known_id(_decode_id(data).id)
+        outline = _decode_outline(data)
+    except MALFORMED:
+        return salvage(data)
+    is_request = outline.method is not UNSET
+    return [Salvaged(_known_id(outline.id), is_request=is_request, is_answer=not is_request)]
+
+
+def _recover_id(data: bytes) -> RequestId | None:
+    """The id of a message that cannot be used, by which its sender may be answered, if that is JSON at least."""
+    try:
+        return _known_id(_decode_outline(data).id)
     except MALFORMED:
         return None
 

@@ -337,6 +337,19 @@ async def test_a_host_is_asked_during_its_call(host, router):
     await host.settle()
 
 
+@pytest.mark.covers("F-P-10", "F-H-08")
+async def test_a_malformed_answer_ends_the_question_at_once(host, router):
+    router.questions["ask"] = form()
+    await host.initialize(capabilities=ASKABLE)
+    await host.send(call("ask"))
+    asked = await host.receive()
+    await host.send(
+        b'{"jsonrpc":"2.0","id":"%b","result":{"action":"accept","content":{"a":NaN}}}' % asked["id"].encode()
+    )
+    assert {(await host.receive()).get("id"), (await host.receive()).get("id")} == {None, 1}
+    assert router.replies["ask"].code == -32700
+
+
 @pytest.mark.covers("F-H-19", "I-2", "G-2")
 async def test_nobody_answers_for_another(host, router, hosts):
     router.questions["ask"] = form()

@@ -283,6 +283,22 @@ async def test_a_message_that_is_too_long_ends_it(ends):
         '{"jsonrpc":"1.0","id":1,"result":{}}',
         '{"jsonrpc":"2.0","id":1,"result":' + "[" * 200 + "]" * 200 + "}",
         b'{"jsonrpc":"2.0","id":1,"result":"\xff"}'.decode("latin-1"),
+        '{"jsonrpc":"2.0","id":1,"result":{"share":NaN}}',
+        '{"jsonrpc":"2.0","id":1,"result":NaN}',
+        '{"result":{"share":-Infinity},"jsonrpc":"2.0","id":1}',
+        '{"jsonrpc":"2.0","result":{"a":[NaN,{}]},"id":1}',
+        '{"jsonrpc":"2.0","id":1,"result":{"a":"\x1b[0m"}}',
+        '{"jsonrpc":"2.0","id":1,"result":{"a":"\x00\t"}}',
+        '{"jsonrpc":"2.0","id":1,"result":{"path":"C:\\x"}}',
+        '{"jsonrpc":"2.0","id":1,"result":{"path":"C:\\x"},}',
+        '{"jsonrpc":"2.0","id":1,"result":{},}',
+        '{"jsonrpc":"2.0","id":1,"result":{}} and more',
+        '{"jsonrpc":"2.0","id":1,"result":{}}{"jsonrpc":"2.0","id":7,"result":{}}',
+        '{"jsonrpc":"2.0","id":7,"result":{}} {"jsonrpc":"2.0","id":1,"result":{}}',
+        '{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":"\x01"}}',
+        '{ "jsonrpc" : "2.0" , "id" : 1 , "result" : { "x" : NaN } }\r',
+        '{"result":"' + "\x01" * 5_000 + '","id":1}',
+        '{"id":1,"result":"' + "\x01" * 5_000,
     ],
 )
 async def test_a_malformed_answer_fails_its_call_at_once(ends, line):
@@ -292,11 +308,38 @@ async def test_a_malformed_answer_fails_its_call_at_once(ends, line):
     await settle()
     await ends.far.write(line.encode("latin-1") + b"\n")
     await settle()
-    if b"\xff" in line.encode("latin-1"):
-        assert ends.peer.bad_messages == 1  # its id may not be recoverable
-    else:
-        assert isinstance(outcome[-1], RemoteProtocolError)
+    assert isinstance(outcome[-1], RemoteProtocolError)
     assert len(other) == 1
+
+
+@pytest.mark.covers("F-P-10")
+@pytest.mark.parametrize(
+    "line",
+    [
+        b'{"jsonrpc":"2.0","result":{"id":1,"a":NaN}}',
+        b'{"jsonrpc":"2.0","result":{"a":NaN,"id":1}}',
+        b'{"jsonrpc":"2.0","result":[{"a":NaN},{"id":1}],"id":9}',
+        b'{"jsonrpc":"2.0","id":9,"result":{"a":NaN,"x":[{"jsonrpc":"2.0","id":1,"result":{}}]}}',
+        rb'{"jsonrpc":"2.0","id":9,"result":{"a":NaN,"text":"}{\"jsonrpc\":\"2.0\",\"id\":1}"}}',
+        b'{"jsonrpc":"2.0","id":1,"method":"wait","params":{"x":NaN}}',
+        b'{"jsonrpc":"2.0","params":{"x":NaN},"method":"wait","id":1}',
+        b'{"jsonrpc":"2.0","method":"n","params":{"x":NaN,"id":1}}',
+        b'{"x":NaN,"id":1}',
+        b"nonsense about id 1",
+    ],
+)
+async def test_a_malformed_message_fails_no_call_but_its_own(ends, line):
+    outcome = ends.ask()
+    await settle()
+    await ends.far.write(line + b"\n")
+    await settle()
+    assert ends.peer.bad_messages == 1
+    assert len(outcome) == 1
+
+
+async def test_a_malformed_request_is_answered_at_once(ends):
+    await ends.far.write(b'{"jsonrpc":"2.0","id":5,"method":"wait","params":{"x":NaN}}\n')
+    assert (await ends.far.hear())["error"]["code"] == -32700
 
 
 async def test_a_malformed_request_with_the_id_of_ours_does_not_fail_ours(ends):
