@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import trio
+from msgspec import Raw
 
 
 class Steps(trio.abc.Instrument):
@@ -37,7 +38,7 @@ class Steps(trio.abc.Instrument):
 
         def counted(*args: Any, **options: Any) -> Any:
             first = args[0] if args else b""
-            self.note(memoryview(first).nbytes if isinstance(first, bytes | bytearray) else 0)
+            self.note(memoryview(first).nbytes if isinstance(first, bytes | bytearray | Raw) else 0)
             return function(*args, **options)
 
         monkeypatch.setattr(owner, name, counted)
