@@ -29,6 +29,8 @@ TURN_S: Final = 0.05
 """How long a message waits until the one before it is accepted. Some servers accept a request only when it is done."""
 QUEUED_BYTES: Final = 16 << 20
 INBOX: Final = 64
+MAX_POSTS: Final = 400
+"""At one time: each call may take one until it is answered, and the rest is for answers to the server."""
 
 log = logging.getLogger(__name__)
 
@@ -43,6 +45,7 @@ class SseChannel:
         self._queue: deque[bytes] = deque()
         self._queued_bytes = 0
         self._queued = trio.Event()
+        self._posts = trio.Semaphore(MAX_POSTS)
         self._less = trio.Event()
         """Set whenever something of the queue has left, and when it closes."""
         self._inbox, self._messages = trio.open_memory_channel[bytes](INBOX)
@@ -101,6 +104,8 @@ class SseChannel:
                 for kind, data in events:
                     if kind == "message":
                         await self._inbox.send(data)
+                    else:
+                        await self._stream.hold_back(data)
 
     async def _post_all(self) -> None:
         """Start each POST when the one before it was accepted, or has had its turn."""
@@ -111,6 +116,7 @@ class SseChannel:
                     self._queued_bytes -= len(message)
                     self._less.set()
                     accepted = trio.Event()
+                    await self._posts.acquire()
                     nursery.start_soon(self._post, message, accepted)
                     with trio.move_on_after(TURN_S):
                         await accepted.wait()
@@ -127,6 +133,7 @@ class SseChannel:
                 self._poster.client.close()
         finally:
             accepted.set()
+            self._posts.release()
 
     def _refused(self, message: bytes, error: HubError) -> None:
         """Whoever waits for the answer to `message` learns that there will be none, and why."""
