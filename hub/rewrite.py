@@ -5,7 +5,7 @@ it are written anew; everything else keeps its bytes. Text, `structuredContent`,
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 from msgspec import Raw
@@ -24,6 +24,8 @@ _TAG = re.compile(rb'"hub\.').search
 _UI_TAG = re.compile(rb'"ui:').search
 _ESCAPE = re.compile(rb"\\u00[2-7]").search
 
+MAX_VALUES: Final = 10_000
+"""Of arguments, that are looked at one by one."""
 UI_KEYS: Final = ("ui", "ui/resourceUri", "openai/outputTemplate")
 """Members of a tool's or result's `_meta` that name a user interface."""
 
@@ -46,18 +48,28 @@ def localise_meta(value: Raw, emit: Change) -> Raw:
 
 
 def untag_arguments(arguments: Raw, untag: Change) -> Raw:
-    """Arguments in which each string that as a whole is a tagged URI is the original again (naming.md 5.6)."""
+    """Arguments in which each string that as a whole is a tagged URI is the original again (naming.md 5.6).
+
+    They may be of any size, and it is a host's own loss if there is so much in them that not all is looked at.
+    """
     if untag is unchanged or not _may_hold_tag(arguments):
         return arguments
-    match bytes(arguments).lstrip()[:1]:
+    return _untagged(arguments, untag, iter(range(MAX_VALUES)))
+
+
+def _untagged(value: Raw, untag: Change, left: Iterator[int]) -> Raw:
+    """`value` with its URIs untagged, as far as there is anything `left`."""
+    if next(left, None) is None or not _may_hold_tag(value):
+        return value
+    match bytes(value).lstrip()[:1]:
         case b"{":
-            fields = peek_object(arguments)
-            return _replaced(arguments, fields, {name: untag_arguments(item, untag) for name, item in fields.items()})
+            fields = peek_object(value)
+            return _replaced(value, fields, {name: _untagged(item, untag, left) for name, item in fields.items()})
         case b"[":
-            items = peek_array(arguments)
-            changed = [untag_arguments(item, untag) for item in items]
-            return arguments if all(map(_same, items, changed)) else raw(changed)
-    return _uri(arguments, untag)
+            items = peek_array(value)
+            changed = [_untagged(item, untag, left) for item in items]
+            return value if all(map(_same, items, changed)) else raw(changed)
+    return _uri(value, untag)
 
 
 # --- the members, level by level -------------------------------------------------------------------------------------

@@ -36,6 +36,8 @@ TURN_S: Final = 0.05
 """How long a message waits until the one before it is accepted. Some servers accept a request only when it is done."""
 QUEUED_BYTES: Final = 16 << 20
 INBOX: Final = 64
+MAX_POSTS: Final = 400
+"""At one time: each call may take one until it is answered, and the rest is for answers to the server."""
 
 log = logging.getLogger(__name__)
 
@@ -50,6 +52,9 @@ class SseChannel:
         self._queue: deque[bytes] = deque()
         self._queued_bytes = 0
         self._queued = trio.Event()
+        self._posts = trio.Semaphore(MAX_POSTS)
+        self._less = trio.Event()
+        """Set whenever something of the queue has left, and when it closes."""
         self._inbox, self._messages = trio.open_memory_channel[bytes](INBOX)
         self._closed = False
         self.headers = CONTENT
@@ -75,8 +80,16 @@ class SseChannel:
         except trio.EndOfChannel:
             raise ChannelClosed from None
 
+    @property
+    def queued_bytes(self) -> int:
+        """As `Channel.queued_bytes`."""
+        return self._queued_bytes
+
     async def flush(self) -> None:
-        """As `Channel.flush`: what was sent is on its way at once."""
+        """As `Channel.flush`."""
+        while self._queue and not self._closed:
+            self._less = trio.Event()
+            await self._less.wait()
 
     async def run(self) -> None:
         """Post and read until the stream ends."""
@@ -88,6 +101,7 @@ class SseChannel:
                 self.fault = self.fault or kept(error)
             finally:
                 self._closed = True
+                self._less.set()
                 self._inbox.close()
             nursery.cancel_scope.cancel()
 
@@ -97,6 +111,8 @@ class SseChannel:
                 for kind, data in events:
                     if kind == "message":
                         await self._inbox.send(data)
+                    else:
+                        await self._stream.hold_back(data)
 
     async def _post_all(self) -> None:
         """Start each POST when the one before it was accepted, or has had its turn."""
@@ -105,7 +121,9 @@ class SseChannel:
                 while self._queue:
                     message = self._queue.popleft()
                     self._queued_bytes -= len(message)
+                    self._less.set()
                     accepted = trio.Event()
+                    await self._posts.acquire()
                     nursery.start_soon(self._post, message, accepted)
                     with trio.move_on_after(TURN_S):
                         await accepted.wait()
@@ -122,6 +140,7 @@ class SseChannel:
                 self._poster.client.close()
         finally:
             accepted.set()
+            self._posts.release()
 
     def _refused(self, message: bytes, error: HubError) -> None:
         """Whoever waits for the answer to `message` learns that there will be none, and why."""

@@ -4,11 +4,12 @@ Reader and writer of a peer are two things (STYLE rule 7): a peer that stops rea
 """
 
 import os
+import re
 import socket
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Final, Protocol
+from typing import Final, Protocol, cast
 
 import trio
 from trio.lowlevel import wait_writable
@@ -19,6 +20,10 @@ RECEIVE_BYTES: Final = 1 << 18
 MAX_LINE_BYTES: Final = 8 << 20
 EDGE_BYTES: Final = 256
 """Of a line that is dropped, at each end: the id of a message is there."""
+BLANK_BYTES: Final = 4 << 10
+BLANK_PAUSE_S: Final = 0.01
+"""How long a peer is not read that sent so many bytes of blank lines in a row."""
+_BLANK: Final = re.compile(rb"[ \t\r\n]*+")
 PEER_DEAD_S: Final = 30
 _WATCHING: Final = tuple(
     (level, getattr(socket, name), value)
@@ -251,8 +256,10 @@ def watch_peer(sock: trio.socket.SocketType) -> None:
 class LineReader:
     """Newline-framed messages from one stream, with a limit.
 
-    The scan for the newline never starts over, so a 16 MB line costs one pass (FINDINGS 3). `received` is what was read
-    off the stream before. What there is of a line beyond `FREE_BYTES` is held for `account` until its end.
+    What was read is cut line by line as lines are asked for, so a read of many short ones costs no more at once than
+    one of few long ones. The scan for the newline never starts over, so a 16 MB line costs one pass.
+    `received` is what was read off the stream before. What there is of a line beyond `FREE_BYTES` is held for `account`
+    until its end.
     """
 
     def __init__(
@@ -269,15 +276,14 @@ class LineReader:
         """How the line begins that there is no room for, and how it ends as far as it came."""
         self._dropped_bytes = 0
         """Of that line."""
-        self._dropped: deque[tuple[bytes, bytes]] = deque()
         self._stream = stream
         self._limit_bytes = limit_bytes
-        self._buffer = bytearray()
-        self._scanned = 0
-        self._lines: deque[bytes] = deque()
-        self._too_long = False
-        if received:
-            self._feed(received)
+        self._begun = bytearray()
+        """Of a line whose newline has not come."""
+        self._data = received
+        self._at = 0
+        """Where in `_data` the next line begins."""
+        self._is_lost = False
 
     async def receive(self) -> bytes:
         """The next line without its newline; blank lines are skipped.
@@ -287,55 +293,60 @@ class LineReader:
             LineDropped: there was no room for a line; those after it can be read.
             LineTooLong: lines before it have been returned; nothing more can be read.
         """
-        while not self._lines:
-            if self._dropped:
-                raise LineDropped(self._dropped.popleft())
-            if self._too_long:
-                raise LineTooLong
-            await self._fill()
-        return self._lines.popleft()
+        while True:
+            data, at = self._data, self._at
+            end = data.find(b"\n", at)
+            if end < 0:
+                await self._fill()
+                continue
+            self._at = end + 1
+            line = data[at:end]
+            if self._dropping is not None:
+                raise self._drop(line)
+            if self._begun:
+                line = self._finish(line)
+            if len(line) > self._limit_bytes:
+                raise self._too_long()
+            if line and not line.isspace():
+                return line
+            self._at = cast(re.Match[bytes], _BLANK.match(data, self._at)).end()
+            if self._at - at >= BLANK_BYTES:
+                await trio.sleep(BLANK_PAUSE_S)
 
     async def _fill(self) -> None:
-        try:
-            data = bytes(await self._stream.receive_some(RECEIVE_BYTES))
-        except (trio.BrokenResourceError, trio.ClosedResourceError):
-            data = b""
-        if not data:
+        """Read on; what there is of a line is kept."""
+        if self._at < len(self._data):
+            self._keep(self._data[self._at :])
+        self._data, self._at = b"", 0
+        size = len(self._begun) if self._dropping is None else self._dropped_bytes
+        if self._is_lost or size > self._limit_bytes:
+            raise self._too_long()
+        with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
+            self._data = bytes(await self._stream.receive_some(RECEIVE_BYTES))
+        if not self._data:
             raise ChannelClosed
-        self._feed(data)
 
-    def _feed(self, data: bytes) -> None:
+    def _keep(self, rest: bytes) -> None:
+        """Keep what there is of a line, if there is room for it; of one that is dropped, how it ends."""
         if self._dropping is not None:
-            data = self._drop(data)
-        if not self._buffer and data[-1:] == b"\n" and len(data) <= self._limit_bytes:  # whole lines: no copy
-            self._lines.extend(line for line in data.split(b"\n") if line and not line.isspace())
+            begin, end = self._dropping
+            self._dropping = begin, (end + rest)[-EDGE_BYTES:]
+            self._dropped_bytes += len(rest)
             return
-        self._buffer += data
-        while (at := self._buffer.find(b"\n", self._scanned)) >= 0:
-            if at > self._limit_bytes:
-                break
-            line = bytes(memoryview(self._buffer)[:at])
-            del self._buffer[: at + 1]
-            self._scanned = 0
-            if line and not line.isspace():
-                self._lines.append(line)
-        self._scanned = len(self._buffer)
-        if self._scanned > self._limit_bytes:
-            self._too_long = True
-            self._buffer = bytearray()
-        if self._account is not None and (self._held or self._scanned > FREE_BYTES):
+        self._begun += rest
+        if self._account is not None and (self._held or len(self._begun) > FREE_BYTES):
             self._hold(self._account)
 
     def _hold(self, account: Account) -> None:
         """Hold what there is of a line; if there is no room for it, drop it."""
         now = trio.current_time()
-        more = max(0, len(self._buffer) - FREE_BYTES) - self._held
+        more = max(0, len(self._begun) - FREE_BYTES) - self._held
         if not self._held:
             account.sends.begin(now)
         if more > 0 and not account.take(more, now):
-            self._dropping = bytes(self._buffer[:EDGE_BYTES]), bytes(self._buffer[-EDGE_BYTES:])
-            self._dropped_bytes = self._scanned
-            self._buffer, self._scanned = bytearray(), 0
+            self._dropping = bytes(self._begun[:EDGE_BYTES]), bytes(self._begun[-EDGE_BYTES:])
+            self._dropped_bytes = len(self._begun)
+            self._begun = bytearray()
             more = -self._held
         if more < 0:
             account.give(-more)
@@ -345,20 +356,31 @@ class LineReader:
         else:
             account.sends.rest()
 
-    def _drop(self, data: bytes) -> bytes:
-        """Drop more of the line that there is no room for; what comes after it."""
+    def _drop(self, rest: bytes) -> LineDropped | LineTooLong:
+        """The end of a line that there is no room for."""
         assert self._dropping is not None
         begin, end = self._dropping
-        at = data.find(b"\n")
-        end = (end + (data if at < 0 else data[:at]))[-EDGE_BYTES:]
-        self._dropping = begin, end
-        self._dropped_bytes += len(data)
-        if at < 0:
-            self._too_long = self._dropped_bytes > self._limit_bytes
-            return b""
         self._dropping = None
-        self._dropped.append((begin, end))
-        return data[at + 1 :]
+        if self._dropped_bytes + len(rest) > self._limit_bytes:
+            return self._too_long()
+        return LineDropped((begin, (end + rest)[-EDGE_BYTES:]))
+
+    def _finish(self, rest: bytes) -> bytes:
+        """The line that was begun in earlier reads."""
+        begun, self._begun = self._begun, bytearray()
+        if self._held and self._account is not None:
+            self._hold(self._account)
+        begun += rest
+        return bytes(begun)
+
+    def _too_long(self) -> LineTooLong:
+        """Forget what was read: nobody can tell where the next line begins."""
+        self._is_lost = True
+        self._dropping = None
+        self._data, self._at, self._begun = b"", 0, bytearray()
+        if self._held and self._account is not None:
+            self._hold(self._account)
+        return LineTooLong()
 
 
 class Channel(Protocol):
@@ -380,6 +402,11 @@ class Channel(Protocol):
         """
         ...
 
+    @property
+    def queued_bytes(self) -> int:
+        """Of what was sent, that the peer has not taken yet."""
+        ...
+
     async def flush(self) -> None:
         """Wait until what was sent has left."""
         ...
@@ -398,6 +425,10 @@ class LineChannel:
 
     async def receive(self) -> bytes:
         return await self.reader.receive()
+
+    @property
+    def queued_bytes(self) -> int:
+        return self.outbox.queued_bytes
 
     async def flush(self) -> None:
         await self.outbox.flush()

@@ -10,11 +10,24 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 from urllib.parse import quote
 
-from msgspec import UNSET, Raw, UnsetType
+import msgspec
+from msgspec import UNSET, Raw, Struct, UnsetType
 
 from hub.wire.abilities import covers
 from hub.wire.headers import X_MCP_HEADER, InvalidMirror, mirrored
-from hub.wire.jsonrpc import NULL, Failure, encode, peek_array, peek_object, peek_str, raw
+from hub.wire.jsonrpc import (
+    EMPTY,
+    MAX_OPENED,
+    NULL,
+    Failure,
+    RemoteProtocolError,
+    encode,
+    open_object,
+    peek_array,
+    peek_object,
+    peek_str,
+    raw,
+)
 from hub.wire.mcp import (
     COMPLETE,
     HEADER_MISMATCH,
@@ -65,6 +78,8 @@ _DOUBTS: Final[Mapping[str, tuple[bytes, ...]]] = {
 }
 _DOUBTS_OF_OTHERS = (b"related-task", b'"structuredContent"')
 """What makes it worth opening a result between legacy peers."""
+_LARGE_BYTES: Final = 2 * MAX_OPENED
+"""Of what may have too many items."""
 _OCTETS, _NOTHING = raw("application/octet-stream"), raw("")
 _BOOLEANS: Final[Mapping[bytes, Raw]] = {b"true": Raw(b"{}"), b"false": Raw(b'{"not":{}}')}
 
@@ -82,16 +97,47 @@ def result_for_host(method: str, value: Raw, *, upstream: str, upstream_version:
         text = bytes(value)
         doubts = _DOUBTS.get(host_version, _DOUBTS_OF_OTHERS)
         if _SCREENS.get(method, b"{") in text and not any(doubt in text for doubt in doubts):
+            if len(text) > _LARGE_BYTES:
+                _refuse_crowds(value)
             return value
     if memoryview(value)[0] != ord("{"):
         raise UnknownResultType("a result is an object")
-    found = peek_object(value)
+    if memoryview(value).nbytes > _LARGE_BYTES:
+        _refuse_crowds(value)
+    try:
+        found = open_object(value)
+    except RemoteProtocolError:
+        raise UnknownResultType(f"a result with more than {MAX_OPENED} members") from None
     members = _checked(method, found, from_era)
     if to_era is Era.LEGACY:
         _make_legacy(method, members, from_era, upstream, host_version)
     else:
         _make_modern(method, members, from_era, upstream)
     return value if members == found else Raw(encode(members))
+
+
+class _Lists(Struct):
+    """What of a result is looked at item by item."""
+
+    content: Raw = EMPTY
+    contents: Raw = EMPTY
+    messages: Raw = EMPTY
+
+
+_decode_lists = msgspec.json.Decoder(_Lists).decode
+
+
+def _refuse_crowds(value: Raw) -> None:
+    """Refuse a result with so many items that to look at each would keep everybody waiting (SEC-13)."""
+    if bytes(value).count(b",") < MAX_OPENED:
+        return
+    try:
+        lists = _decode_lists(value)
+    except msgspec.ValidationError:
+        return  # no object: nothing of it is looked at
+    for items in (lists.content, lists.contents, lists.messages):
+        if _opens_with(items, "[") and memoryview(items).nbytes > _LARGE_BYTES and not peek_array(items):
+            raise UnknownResultType(f"a result with more than {MAX_OPENED} items")
 
 
 def _checked(method: str, found: dict[str, Raw], era: Era) -> dict[str, Raw]:

@@ -15,8 +15,8 @@ from hub.link.budget import FREE_BYTES, PATIENCE_S, Budget
 from hub.link.channel import EDGE_BYTES, ChannelClosed, LineDropped, LineReader, Outbox, OutboxFull
 from hub.resume import EventStream
 from hub.trim import WORTH_BYTES, is_worthwhile, keep_trim
-from hub.wire.edges import id_at_edges
 from hub.wire.mcp import L4
+from hub.wire.salvage import id_at_edges
 
 MIB = 1 << 20
 LARGE = 200_000

@@ -3,7 +3,7 @@ import json
 import pytest
 from msgspec import Raw
 
-from hub.rewrite import localise, localise_meta, unchanged, untag_arguments
+from hub.rewrite import MAX_VALUES, localise, localise_meta, unchanged, untag_arguments
 
 
 def emit(uri: str) -> str:
@@ -145,3 +145,27 @@ def test_arguments_keep_the_bytes_of_what_is_not_rewritten():
 
 def test_a_tag_written_with_escapes_does_not_hide():
     assert bytes(untag_arguments(Raw(rb'{"a":"hub\u002ea+x:\/\/1"}'), untag)) == b'{"a":"x://1"}'
+
+
+@pytest.mark.covers("SEC-13")
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        b'{"a":[%b]}' % b",".join([b'"hub.x"'] * 4_000),
+        b"[%b]" % b",".join([b"[%b]" % b",".join([b'"hub.x"'] * 1_000)] * 50),
+        b"[%b]" % b",".join([b'"hub.x"'] * 900_000),
+        b"{%b}" % b",".join([b'"%d":"hub.x"' % number for number in range(300_000)]),
+    ],
+    ids=len,
+)
+def test_of_many_arguments_only_so_many_are_looked_at(arguments):
+    seen = []
+
+    def untag(uri):
+        seen.append(uri)
+        return "x"
+
+    after = bytes(untag_arguments(Raw(arguments), untag))
+    assert len(seen) <= MAX_VALUES
+    assert after.count(b'"x"') == len(seen)
+    assert after.count(b'"hub.x"') == arguments.count(b'"hub.x"') - len(seen)
