@@ -2,13 +2,15 @@
 
 import sys
 from collections.abc import Callable
+from types import FrameType
+from typing import Any
 
 
 def calls_of(work: Callable[[], object]) -> int:
     """How many functions are called in the course of `work`, those in C included."""
     calls = 0
 
-    def count(frame: object, event: str, arg: object) -> None:
+    def count(frame: FrameType, event: str, arg: Any) -> None:
         nonlocal calls
         calls += event in ("call", "c_call")
 
@@ -25,7 +27,7 @@ def lines_of(work: Callable[[], object]) -> int:
     """How many lines of Python are carried out in the course of `work`."""
     lines = 0
 
-    def count(frame: object, event: str, arg: object) -> Callable[..., object]:
+    def count(frame: FrameType, event: str, arg: Any) -> Any:
         nonlocal lines
         lines += event == "line"
         return count
