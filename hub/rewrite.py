@@ -119,7 +119,7 @@ def _object(value: Raw, change: Change, members: Mapping[str, _Rewrite]) -> Raw:
 
 def _each(value: Raw, change: Change, rewrite: _Rewrite) -> Raw:
     """An array with each of its items rewritten in which there may be a URI."""
-    if not (_URI(value) or _escapes_keys(value)):
+    if not (_URI(value) or (_ESCAPE(value) and _escapes_keys(value))):
         return value
     items = peek_array(value)
     may_hold: list[object] = list(map(_URI, items))
@@ -133,6 +133,8 @@ def _each(value: Raw, change: Change, rewrite: _Rewrite) -> Raw:
 
 def _content(value: Raw, change: Change) -> Raw:
     """One content block, or an array of them."""
+    if not (_URI(value) or _ESCAPE(value)):
+        return value
     return _each(value, change, _block) if memoryview(value)[0] == ord("[") else _block(value, change)
 
 

@@ -89,7 +89,7 @@ def result_for_host(method: str, value: Raw, *, upstream: str, upstream_version:
             return value
     if memoryview(value)[0] != ord("{"):
         raise UnknownResultType("a result is an object")
-    found = open_result(value)
+    found = peek_object(value) if memoryview(value).nbytes <= SMALL_BYTES else open_result(value)
     members = _checked(method, found, from_era)
     if to_era is Era.LEGACY:
         _make_legacy(method, members, from_era, upstream, host_version)
