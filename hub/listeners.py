@@ -13,6 +13,7 @@ from msgspec import Raw, Struct
 from hub.catalog import Catalog, Route
 from hub.link.exchange import HubError, Tenant, failure_from
 from hub.relay import HostExchange, Told, keep_untold
+from hub.wire.crowds import MAX_ITEMS, is_crowd
 from hub.wire.jsonrpc import (
     Failure,
     RemoteProtocolError,
@@ -89,6 +90,8 @@ def read_filter(request: Request) -> Filter:
     params, _ = split_meta(request.params)
     if "notifications" not in params:
         raise RemoteProtocolError(INVALID_PARAMS, "subscriptions/listen needs notifications, an object")
+    if is_crowd(params["notifications"]):
+        raise RemoteProtocolError(INVALID_PARAMS, f"notifications has more than {MAX_ITEMS} items")
     wanted = open_object(params["notifications"])
     flags = {flag: bytes(wanted.get(flag, b"false")) for flag in LIST_FLAGS}
     if wrong := [flag for flag, value in flags.items() if value not in (b"true", b"false")]:

@@ -16,7 +16,8 @@ from msgspec import Raw, Struct, structs
 from hub.bridge.inputs import MAX_ROUNDS, bad_input, judge, read_questions
 from hub.link.exchange import Exchange, Executed, HubError, Question, kept
 from hub.wire.abilities import URL
-from hub.wire.jsonrpc import Failure, Reply, Result, peek_object, peek_str, raw
+from hub.wire.crowds import Crowd, open_result
+from hub.wire.jsonrpc import Failure, Reply, Result, peek_str, raw
 from hub.wire.mcp import ELICIT, INPUT_REQUIRED, RESULT_TYPE
 from hub.wire.questions import mode_of
 
@@ -63,7 +64,10 @@ def read_wanted(reply: Reply, upstream: str, version: str) -> Wanted | None:
     """
     if not isinstance(reply, Result) or INPUT_REQUIRED.encode() not in memoryview(reply.value).tobytes():
         return None
-    members = peek_object(reply.value)
+    try:
+        members = open_result(reply.value)
+    except Crowd as error:
+        raise bad_input(upstream, f"in a way that nobody can look through: {error}") from None
     if peek_str(members.get(RESULT_TYPE)) != INPUT_REQUIRED:
         return None
     state = members.get("requestState")

@@ -17,6 +17,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import UNSET, Raw, Struct, structs
 
+from hub.wire.crowds import Crowd, open_result
 from hub.wire.jsonrpc import NULL, Failure, Reply, Result, peek_object, peek_str, raw
 from hub.wire.mcp import (
     COMPLETED,
@@ -91,7 +92,10 @@ def begun(reply: Reply, version: str) -> Task | None:
     """
     if not isinstance(reply, Result) or _MARK not in memoryview(reply.value).tobytes():
         return None
-    members = peek_object(reply.value)
+    try:
+        members = open_result(reply.value)
+    except Crowd as error:
+        raise NoTask(f"what may be a task: {error}") from None
     if era_of(version) is Era.MODERN:
         return read_task(members, version) if peek_str(members.get(RESULT_TYPE)) == TASK else None
     inner = members.get("task")
@@ -165,7 +169,10 @@ def outcome(task: Task) -> Reply:
 
 def has_content(reply: Reply) -> bool:
     """Whether `reply`, to a legacy `tasks/result`, says anything: of a tool that raised, some servers keep nothing."""
-    return isinstance(reply, Failure) or "content" in peek_object(reply.value)
+    try:
+        return isinstance(reply, Failure) or "content" in open_result(reply.value)
+    except Crowd:
+        return True
 
 
 def said(task: Task) -> Result:

@@ -362,24 +362,30 @@ def open_object(raw: Raw | bytes) -> dict[str, Raw]:
         raise RemoteProtocolError(INVALID_PARAMS, "Expected a JSON object") from None
 
 
-def peek_object(raw: Raw | bytes | None) -> dict[str, Raw]:
-    """The members of a JSON object; empty for anything else, and if there are more than `MAX_OPENED`."""
+def peek_object(raw: Raw | bytes | None, *, counted: bool = False) -> dict[str, Raw]:
+    """The members of a JSON object; empty for anything else, and if there are more than `MAX_OPENED`.
+
+    `counted`: the caller has counted what is in it (`hub.wire.crowds`), and wants all of it.
+    """
     if raw is None:
         return {}
     try:
-        if memoryview(raw).nbytes > _FREE_BYTES and _is_crowded(raw):
+        if not counted and memoryview(raw).nbytes > _FREE_BYTES and _is_crowded(raw):
             return {}
         return _decode_fields(raw)
     except MALFORMED:
         return {}
 
 
-def peek_array(raw: Raw | bytes | None) -> list[Raw]:
-    """The items of a JSON array; empty for anything else, and if there are more than `MAX_OPENED`."""
+def peek_array(raw: Raw | bytes | None, *, counted: bool = False) -> list[Raw]:
+    """The items of a JSON array; empty for anything else, and if there are more than `MAX_OPENED`.
+
+    `counted`: as for `peek_object`.
+    """
     if raw is None:
         return []
     try:
-        if memoryview(raw).nbytes > _FREE_BYTES:
+        if not counted and memoryview(raw).nbytes > _FREE_BYTES:
             items = first_items(raw, MAX_OPENED + 1)
             return items if len(items) <= MAX_OPENED else []
         return _decode_array(raw)

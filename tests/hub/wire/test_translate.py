@@ -10,9 +10,11 @@ from hypothesis import strategies as st
 from msgspec import UNSET, Raw
 from schemas import validate
 
-from hub.wire.jsonrpc import MAX_OPENED, Failure, Result, encode_response, raw
-from hub.wire.mcp import ALL_VERSIONS, L1, L2, L3, L4, MODERN, PREFIX, PROMPTS_GET, RESOURCES_READ, TOOLS_CALL, Kind
+from hub.wire.crowds import MAX_ITEMS, Crowd
+from hub.wire.jsonrpc import Failure, Result, encode_response, raw
+from hub.wire.mcp import ALL_VERSIONS, L1, L2, L3, L4, MODERN, PREFIX, Kind
 from hub.wire.translate import (
+    MAX_BLOCKS,
     UnknownResultType,
     entry_for_host,
     failure_for_host,
@@ -450,34 +452,34 @@ def test_what_was_meant_for_the_hub_goes_no_further() -> None:
 
 # --- crowds -----------------------------------------------------------------------------------------------------------
 
-BLOCK = b'{"type":"resource_link","uri":"a:b","name":"n"}'
-CROWDS = {
-    "blocks": (TOOLS_CALL, b'{"content":[%b]}' % b",".join([BLOCK] * (MAX_OPENED + 1))),
-    "numbers": (TOOLS_CALL, b'{"content":[%b],"_meta":{"uri":1}}' % b",".join([b"1"] * 100_000)),
-    "messages": (PROMPTS_GET, b'{"messages":[%b]}' % b",".join([b'{"content":%b}' % BLOCK] * (MAX_OPENED + 1))),
-    "contents": (RESOURCES_READ, b'{"contents":[%b]}' % b",".join([b'{"uri":"a:b"}'] * 200_000)),
-}
-
-
-@pytest.mark.covers("SEC-13", "F-P-12")
-@pytest.mark.parametrize(("method", "value"), CROWDS.values(), ids=CROWDS)
-@pytest.mark.parametrize(("from_", "to"), [(L4, L4), (L4, L1), (L4, MODERN), (MODERN, L4), (MODERN, MODERN)])
-def test_a_result_with_too_many_items_is_refused(method, value, from_, to):
-    with pytest.raises(UnknownResultType, match="more than"):
-        result_for_host(method, Raw(value), upstream="up", upstream_version=from_, host_version=to)
-
-
-@pytest.mark.covers("SEC-13", "F-P-12")
-@pytest.mark.parametrize(("from_", "to"), [(L4, MODERN), (MODERN, L4)])
-def test_a_result_with_too_many_members_is_refused(from_, to):
-    value = b'{"content":[],%b}' % b",".join([b'"%d":0' % number for number in range(300_000)])
-    with pytest.raises(UnknownResultType, match="more than"):
-        result_for_host(TOOLS_CALL, Raw(value), upstream="up", upstream_version=from_, host_version=to)
-
 
 def test_a_large_result_of_few_items_passes():
     rows = {"rows": [{"a": number, "b": [1, 2, {}]} for number in range(20_000)]}
     value = raw({"content": [{"type": "text", "text": json.dumps(rows)}], "structuredContent": rows})
     for from_, to in product((L4, MODERN), (L1, L4, MODERN)):
-        after = result_for_host(TOOLS_CALL, value, upstream="up", upstream_version=from_, host_version=to)
+        after = result_for_host("tools/call", value, upstream="up", upstream_version=from_, host_version=to)
         assert len(json.loads(bytes(after))["content"]) == 1
+
+
+@pytest.mark.covers("I-3", "SEC-13")
+@pytest.mark.parametrize(
+    ("method", "value"),
+    [
+        ("tools/call", {"content": [{"type": "audio"}] * (MAX_BLOCKS + 1)}),
+        ("tools/call", {"content": [{"type": "audio"}] * (MAX_ITEMS + 1)}),
+        ("prompts/get", {"messages": [{"content": {"type": "audio"}}] * (MAX_BLOCKS + 1)}),
+        ("tools/call", {"content": [{"type": "image"}] * (MAX_BLOCKS + 1), "structuredContent": 7}),
+    ],
+)
+def test_what_is_put_into_older_words_block_by_block_has_so_many_blocks_at_most(method, value):
+    with pytest.raises(Crowd, match=r"of this revision the hub reads 5000 at most|has more than 100000 items"):
+        result_for_host(method, raw(value), upstream="a", upstream_version=L4, host_version=L1)
+
+
+@pytest.mark.covers("I-3", "SEC-13")
+def test_details_of_an_error_that_are_a_crowd_are_not_opened():
+    failure = Failure(-32602, "no", raw({"uri": "x", "more": [1] * (MAX_ITEMS + 1)}))
+    found = failure_for_host(
+        failure, "resources/read", upstream="a", upstream_version=L4, host_version=L4, uri="hub.a+x"
+    )
+    assert found is failure
