@@ -144,8 +144,6 @@ async def test_after_a_while_a_host_hears_again_of_its_own_calls(pair, autojump_
 
 @pytest.mark.covers("F-I-12", "D-13", "SEC-21")
 async def test_where_each_host_has_a_session_it_hears_of_its_own_calls_beside_others(pair, autojump_clock):
-    if not pair.to_legacy:
-        return  # there are no sessions
     fake = Talkative(pair.upstream_version)
     async with pair.house({"files": fake}, upstreams={"files": {"session_mode": "per_host"}}) as (house, _):
         a, b = await open_minded(pair, house), await open_minded(pair, house, identity=DESK)

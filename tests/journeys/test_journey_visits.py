@@ -165,7 +165,9 @@ async def test_nobody_is_sent_to_an_address_that_is_not_plain(pair, autojump_clo
 @pytest.mark.parametrize("mode", [{"form": {}, "url": {}}, {"form": {}}])
 async def test_an_error_sends_nobody_there_either(autojump_clock, version, url, mode):
     fake = FakeUpstream(version=L4)
-    fake.on["tools/call"] = lambda *_: Failure(-32042, "Not linked", raw({"elicitations": [PAGE, {**PAGE, "url": url}]}))
+    fake.on["tools/call"] = lambda *_: Failure(
+        -32042, "Not linked", raw({"elicitations": [PAGE, {**PAGE, "url": url}]})
+    )
     async with a_house({"up": fake}) as house:
         host = await house.host("lines", version, capabilities={"elicitation": mode})
         answer = await host.ask("tools/call", {"name": "up__echo"})
