@@ -108,7 +108,7 @@ class Fetching:
 
     async def _look(self, flight: Flight) -> Entry | None:
         """Have it observed, and ask the store that hubs share; what may be used of what is there."""
-        place, subject = flight.place, flight.subject
+        place, subject, reader = flight.place, flight.subject, flight.caller.conversation
         if place is None:
             return None
         watched = (
@@ -118,11 +118,11 @@ class Fetching:
         )
         if not self._keeping.is_common(flight.server, subject):
             if watched:
-                await self._observing.observe(subject.upstream, place, subject.uri)
+                await self._observing.observe(subject.upstream, place, subject.uri, reader)
             return None
         async with trio.open_nursery() as nursery:
             if watched:
-                nursery.start_soon(self._observing.observe, subject.upstream, place, subject.uri)
+                nursery.start_soon(self._observing.observe, subject.upstream, place, subject.uri, reader)
             entry = await self._keeping.look(flight)
         if flight.is_disturbed:  # by the agreement itself, most likely: whatever is found from now on is good
             flight.is_disturbed = False
@@ -144,7 +144,7 @@ class Fetching:
         observed = flight.is_observed and place.watches.is_observed(subject.uri)
         now, stale_s = self._clock(), self._keeping.config.stale_if_error_s
         if place.session.era is Era.MODERN and not observed and not has_ttl(reply.value):
-            self._observe_later(server, place, subject.uri)
+            self._observe_later(server, place, subject.uri, flight.caller.conversation)
         version = server.snapshot.version
         entry = entry_of(reply.value, version, place.session.era, now, stale_s, observed=observed)
         if entry is None:
@@ -156,8 +156,8 @@ class Fetching:
             return None  # another hub may be told of a change, and could not say so
         return entry if self._keeping.keep(subject, entry, common=common) else None
 
-    def _observe_later(self, server: Server, place: Place, uri: str) -> None:
+    def _observe_later(self, server: Server, place: Place, uri: str, reader: int) -> None:
         """A modern upstream gave no time-to-live: be told of changes before it is read the next time."""
         if self._nursery is not None and self._observing.is_worth_trying(server, place, uri):
-            observe = partial(self._observing.observe, server.name, place, uri)
+            observe = partial(self._observing.observe, server.name, place, uri, reader)
             self._nursery.start_soon(stand_alone, "Watching a resource", observe)

@@ -146,9 +146,9 @@ class Flight:
             waiter.exchange.progress(params)
 
     def log(self, params: dict[str, Raw]) -> None:
-        """As `Exchange.log`, of all that wait."""
-        for waiter in list(self._waiters):
-            waiter.exchange.log(params)
+        """As `Exchange.log`, of the one who began it: it may be about another call of that host."""
+        if self._leader in self._waiters:
+            self._leader.exchange.log(params)
 
     async def ask(self, question: Question) -> Reply:
         """As `Exchange.ask`: the one who began it is asked."""

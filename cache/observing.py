@@ -72,8 +72,9 @@ class Observing:
     def _seen(self, name: str, place: Place) -> OrderedDict[str, _Seen]:
         return self._places.setdefault(name, WeakKeyDictionary()).setdefault(place, OrderedDict())
 
-    async def observe(self, name: str, place: Place, uri: str) -> None:
-        """Have it observed in that session; return when it is, or when that has taken too long.
+    async def observe(self, name: str, place: Place, uri: str, reader: int) -> None:
+        """Have it observed in that session, since the conversation `reader` reads it; return when it is, or when that
+        has taken too long.
 
         Cancellation: it is still wanted.
         """
@@ -84,7 +85,7 @@ class Observing:
         seen.not_before = self._clock() + AGAIN_S
         self._make_room(place, found)
         with trio.move_on_after(PATIENCE_S):
-            if await place.watches.observe(uri):
+            if await place.watches.observe(uri, reader):
                 seen.not_before, seen.slow = float("-inf"), False
                 return
         seen.slow = True

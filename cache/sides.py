@@ -11,8 +11,9 @@ from hub.wire.mcp import Era, Snapshot
 class Watches(Protocol):
     """What is watched over one session; `upstreams.watches.Watches` is one."""
 
-    async def observe(self, uri: str) -> bool:
-        """Have the hub itself told of changes; True once that is so, False: it cannot be had.
+    async def observe(self, uri: str, reader: int) -> bool:
+        """Have the hub itself told of changes, since the conversation `reader` reads it; True once that is so, False:
+        it cannot be had.
 
         Deadlines are the caller's. Cancellation: it is still wanted.
         """

@@ -2,7 +2,7 @@
 
 from config.schema import UpstreamConfig
 from hub.link.exchange import Draining, Exchange, Operation, UpstreamLost, UpstreamUnavailable
-from hub.wire.jsonrpc import Reply, peek_str
+from hub.wire.jsonrpc import Failure, Reply, peek_str
 from hub.wire.mcp import TOOLS_CALL
 from upstreams.place import Place
 from upstreams.session import CallTimeouts
@@ -43,6 +43,8 @@ class Calls:
             if exchange.caller.log_level is not None and not place.level.told.is_set():
                 await self._wait_for_level(place)
             reply = await place.session.call(operation, exchange, self._timeouts_of(operation))
+            if isinstance(reply, Failure):
+                return self._standing.chronicle.mask.failure(reply)
             return reply if "task" not in operation.params else place.sign(reply)
         except UpstreamLost:
             if self.stopped:

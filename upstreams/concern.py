@@ -1,8 +1,9 @@
 """Whose business it is that a resource changed (N-11). Pure: time is an argument.
 
 It is the business of those who watch it, else of those who watch what it is a part of, else of the one host that
-watches anything in this session: an upstream may write a URI in another way than it was asked to. But what it says only
-because the hub itself observes something, or because of a host that has just left, is news for nobody here.
+watches anything in this session, if it alone uses it: an upstream may write a URI in another way than it was asked to.
+But what it says only because the hub itself observes something, or because of a host that has just left, or that may be
+about another host's call, is news for nobody here.
 """
 
 from collections.abc import Mapping
@@ -35,8 +36,8 @@ class Concern:
         if len(self._let_go) > MAX_LET_GO:
             del self._let_go[next(iter(self._let_go))]
 
-    def whose(self, uri: str, watches: Mapping[str, Watch], *, hosts: int, now: float) -> list[Holder]:
-        """Who is to hear that `uri` changed. `hosts`: how many watch anything."""
+    def whose(self, uri: str, watches: Mapping[str, Watch], *, alone: bool, now: float) -> list[Holder]:
+        """Who is to hear that `uri` changed. `alone`: whoever watches anything is one host, whose session it is."""
         left = ours = False
         for each in chain((uri,), wholes(uri)):
             watch = watches.get(each)
@@ -44,7 +45,7 @@ class Concern:
                 return list(watch.holders)
             left = left or (watch is not None and watch.is_left(now))
             ours = ours or watch is not None or self._let_go.get(each, 0.0) > now
-        if left or hosts != 1:  # the former: it is the business of one who has just left
+        if left or not alone:  # the former: it is the business of one who has just left
             return []
         if ours and uri not in self._strays:
             return []

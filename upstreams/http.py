@@ -119,6 +119,10 @@ class WebSession:
         """As `Session.request`."""
         return await self._open().request(method, params)
 
+    def speak_of(self, conversation: int) -> None:
+        """As `Session.speak_of`."""
+        self._open().speak_of(conversation)
+
     async def welcome(self, exchange: Exchange) -> None:
         """As `Session.welcome`."""
         await self._open().welcome(exchange)

@@ -270,6 +270,9 @@ class HttpConversation:
     def hear_withdrawal(self, params: dict[str, Raw]) -> None:
         """The upstream cancels something."""
 
+    def speak_of(self, conversation: int) -> None:
+        """As `Session.speak_of`. What is about a request comes with its answer, so it makes no difference."""
+
     async def welcome(self, exchange: Exchange) -> None:
         """As `Session.welcome`."""
 

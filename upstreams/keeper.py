@@ -221,7 +221,7 @@ class Tenure:
                 found[kind] = await walk(self._place.session, kind)
                 problem = found[kind].degraded
             except HubError as error:
-                problem = f"{kind.value} could not be read: {error}"
+                problem = self._upstream.standing.chronicle.mask(f"{kind.value} could not be read: {error}")
         self._degraded[kind] = problem
         if not problem:
             del self._degraded[kind]

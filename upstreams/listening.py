@@ -211,6 +211,7 @@ class Listening:
         with stream.scope:
             try:
                 params = {"notifications": raw({"resourceSubscriptions": sorted(stream.uris)})}
+                self._session.speak_of(self._watches.whose())
                 reply = await self._session.listen(params, partial(self._hear, stream))
                 stream.refusal = reply if isinstance(reply, Failure) else None
             except HubError as error:

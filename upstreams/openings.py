@@ -17,6 +17,7 @@ import trio
 from config.schema import UpstreamConfig
 from hub.link.exchange import Caller, Exchange, HubError, Tenant, UpstreamUnauthorized, UpstreamUnavailable
 from upstreams.listening import keep_watching
+from upstreams.mask import Mask
 from upstreams.onlooker import NOBODY, Onlooker
 from upstreams.pacing import Pacing
 from upstreams.place import GUARD_S, Place
@@ -188,6 +189,8 @@ class Openings:
             error = await place.run(self._slots, partial(self._opened, place), partial(self.pool.ended, place))
         finally:
             self.pool.closed(place)
+        if error is not None:
+            Mask(self.pool.config).error(error)
         if error is not None and not place.is_open:
             self._pacing.failed(str(error))
             self.refused_with = error

@@ -1,8 +1,8 @@
 """What sessions over one shared stream have in common: stdio, and HTTP+SSE of 2024-11-05.
 
 All answers and notifications arrive on one stream. Answers and progress find their call by id and token; a log message
-names no call, so it is attributed only if all running calls are of one conversation with a host (D-13), never guessed.
-The same goes for questions, of which `questions` takes care.
+names no call, so it is attributed only if all calls that run, or ended lately, are of one conversation with a host
+(D-13), never guessed. The same goes for questions, of which `questions` takes care.
 """
 
 import logging
@@ -34,10 +34,12 @@ from hub.wire.mcp import (
     PING,
     PROGRESS,
     SUBSCRIPTION_KEY,
+    TASKS_CANCEL,
     TASKS_RESULT,
     Era,
     era_of,
 )
+from upstreams.attribution import task_begun, task_finished
 from upstreams.questions import Questions
 from upstreams.running import Running
 from upstreams.session import (
@@ -61,6 +63,7 @@ MAX_IN_FLIGHT: Final = 320
 SILENT_TIMEOUTS: Final = 3
 """Calls, one after the other, that ran out of time while nothing was heard, until a session is given up (F-P-04)."""
 PING_ANSWER_S: Final = 15.0
+_END_TASKS: Final = frozenset({TASKS_RESULT, TASKS_CANCEL})
 
 
 class PeerSession:
@@ -113,6 +116,7 @@ class PeerSession:
 
     def _attach(self, channel: Channel, outbox: Outbox | None = None) -> Peer:
         self._outbox = outbox
+        self._now = trio.lowlevel.current_clock().current_time  # asked twice in every call: without detours
         self.peer = Peer(
             channel,
             on_request=self._on_request,
@@ -196,14 +200,14 @@ class PeerSession:
             raise Overloaded(f"{self.name} has {MAX_IN_FLIGHT} calls to work off; try again later", upstream=self.name)
         peer = self.peer
         id = peer.next_id()
-        running = Running(operation, exchange, timeouts)
-        began, heard = trio.current_time(), peer.messages
+        began, heard = self._now(), peer.messages
+        running = Running(operation, exchange, timeouts, began)
         mark = self._outbox.accepted_bytes if self._outbox else 0
-        questions = self._questions
-        if (principal := exchange.caller.identity.principal) != questions.principal:
+        questions, caller, exclusive = self._questions, exchange.caller, self.terms.exclusive
+        if (principal := caller.identity.principal) != questions.principal:
             questions.serve(principal)
         self._running[id] = running
-        if self.terms.exclusive and exchange.caller.lasting and exchange.caller.era is Era.LEGACY:
+        if exclusive and caller.lasting and caller.era is Era.LEGACY:
             self._latest = exchange
         if operation.method == TASKS_RESULT:
             self._tokens.wait(running)
@@ -213,23 +217,30 @@ class PeerSession:
                 reply = await peer.request(operation.method, params, id=id)
                 if "task" in params:
                     self._tokens.began(reply, id)
+                    self._task_begun(reply, caller.conversation)
+                if operation.method in _END_TASKS:
+                    questions.lately.finished(task_finished(operation, reply), self._now())
                 return reply
         except (ChannelClosed, OutboxFull, BadPeer, RemoteProtocolError) as error:
             raise self._failure(error, mark) from None
-        except trio.Cancelled:
-            questions.suspect(running)
-            raise
         finally:
             del self._running[id]
+            if not exclusive:  # however it ended: the upstream may go on, and speak of it
+                questions.lately.ended(caller.conversation, self._now())
             if operation.method == TASKS_RESULT:
                 self._tokens.leave(running)
             if running.questions:
                 running.withdraw()
-        questions.suspect(running)
         self._timed_out(began, heard)
         raise DeadlineExceeded(
             f"{self.name} did not answer in time and was told to stop; whether it acted is unknown", upstream=self.name
         )
+
+    def _task_begun(self, reply: Reply, conversation: int) -> None:
+        if (begun := task_begun(reply)) is not None:
+            task, kept_s = begun
+            now = self._now()
+            self._questions.lately.begun(task, conversation, now + kept_s, now)
 
     async def request(self, method: str, params: dict[str, Raw]) -> Reply:
         """As `Session.request`."""
@@ -238,6 +249,11 @@ class PeerSession:
             return await self.peer.request(method, stamp_own(self._era, self.facts.version, params))
         except (ChannelClosed, OutboxFull, BadPeer, RemoteProtocolError) as error:
             raise self._failure(error, mark) from None
+
+    def speak_of(self, conversation: int) -> None:
+        """As `Session.speak_of`."""
+        if not self.terms.exclusive:
+            self._questions.lately.ended(conversation, self._now())
 
     async def listen(self, params: dict[str, Raw], hear: Callable[[Notification], None]) -> Reply:
         """As `Session.listen`."""

@@ -7,7 +7,7 @@ Every session has one: the main one, which the supervisor runs, and those that `
 
 import logging
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Final
 
 import trio
@@ -19,6 +19,7 @@ from hub.link.flag import Flag
 from hub.wire.jsonrpc import Reply, Result, peek_object, raw
 from hub.wire.mcp import HUB_SESSION, SET_LEVEL, Era
 from upstreams.hearing import Hearing
+from upstreams.lately import SUSPECT_S
 from upstreams.onlooker import NOBODY, Onlooker
 from upstreams.session import Session, Terms
 from upstreams.watches import Watches
@@ -86,7 +87,9 @@ class Place:
         """That no other has, in this run of the hub or another."""
         self.level = Level(name, timeouts.list)
         self.hearing = Hearing()
-        self.watches = Watches(name, onlooker, self.hearing)
+        self._others_until = float("-inf")
+        """Until when the upstream may speak of what hosts did that used it before `last`."""
+        self.watches = Watches(name, onlooker, self.hearing, self.others)
         """What hosts watch over it, and the hub."""
         self.not_before = float("-inf")
         """When it may be opened."""
@@ -114,7 +117,10 @@ class Place:
         if not self.terms.exclusive:
             tenant = caller.tenant
             if tenant != self.last:
-                self.mixed = self.mixed or self.holders > 0
+                if self.holders:
+                    self.mixed = True
+                elif self.served is not None:
+                    self._others_until = self.idle_since + SUSPECT_S
                 self.last = tenant
                 account = tenant.identity.principal
                 self.crowded = self.crowded or self.served not in (None, account)
@@ -125,10 +131,20 @@ class Place:
         """The opposite of `hold`."""
         self.holders -= 1
         if not self.holders:
-            self.mixed = False
             self.idle_since = trio.current_time()
+            if self.mixed:
+                self.mixed, self._others_until = False, self.idle_since + SUSPECT_S
             if self.retired and self.needed_until <= self.idle_since:
                 self.scope.cancel()
+
+    def others(self, tenant: Hashable) -> bool:
+        """Whether any host but `tenant` uses it, or did lately: what the upstream says may be about that."""
+        if self.terms.exclusive:
+            return False
+        now = trio.current_time()
+        if tenant != self.last and self.served is not None and (self.holders or now < self.idle_since + SUSPECT_S):
+            return True
+        return self.mixed or now < self._others_until
 
     def retire(self) -> None:
         """Close it as soon as no call holds it, and no task lives in it."""

@@ -26,7 +26,6 @@ from hub.wire.jsonrpc import Failure, Reply, Request, Result, peek_object, raw
 from hub.wire.mcp import (
     INVALID_PARAMS,
     LIST_ROOTS,
-    MAY_ASK,
     METHOD_NOT_FOUND,
     PING,
     PROGRESS,
@@ -37,6 +36,7 @@ from hub.wire.mcp import (
 from hub.wire.progress import hardly_above, number
 from hub.wire.questions import PER_MINUTE, Question, Refused, check, too_many
 from upstreams.attribution import may_ask, owner
+from upstreams.lately import Lately
 from upstreams.running import Running
 from upstreams.session import SessionEvents, Terms
 
@@ -52,10 +52,6 @@ EARLY_S: Final = 5.0
 """How long those wait for a host."""
 ROOTS_S: Final = 60.0
 """How long a host may take to say its roots when no operation of it runs."""
-SUSPECT_S: Final = 60.0
-"""How long an operation that was cancelled, or took too long, is thought to go on with the upstream."""
-_NOBODY: Final = 0
-"""No conversation's number."""
 
 Tell = Callable[[str, dict[str, Raw]], None]
 """Sends the upstream a notification. Never blocks, never raises."""
@@ -96,6 +92,8 @@ class Questions:
         """All operations of the session, by the ids of their requests and in the order of sending."""
         self.principal: str | None = None
         """Whose operation was sent last; None: there was none."""
+        self.lately = Lately()
+        """Of whom the upstream may still be speaking; nobody's business where one host is alone."""
         self._alone = one_stream
         self._events = events
         self._tell = tell
@@ -103,7 +101,6 @@ class Questions:
         self._open: dict[Open, None] = {}
         self._asked = False
         self._quota = Bucket(PER_MINUTE, PER_MINUTE / 60)
-        self._suspect, self._suspect_until = _NOBODY, float("-inf")
         self._host: Exchange | None = None
         """Whose session it is, as it was when welcomed."""
         self._welcoming = False
@@ -127,22 +124,12 @@ class Questions:
             self._alone = False
         self.principal = principal
 
-    def suspect(self, running: Running) -> None:
-        """An operation ends here without an answer, so that the upstream may still go on with it, and ask.
-
-        What comes then must not be taken for a question of another host's operation.
-        """
-        if running.operation.method not in MAY_ASK:
-            return
-        conversation = running.exchange.caller.conversation
-        now = trio.current_time()
-        if now < self._suspect_until and conversation != self._suspect:
-            conversation = _NOBODY
-        self._suspect, self._suspect_until = conversation, now + SUSPECT_S
-
     def is_plain(self, conversation: int) -> bool:
         """Whether all that may be going on at the upstream, the running operations aside, is of `conversation`."""
-        return self._alone and (trio.current_time() >= self._suspect_until or conversation == self._suspect)
+        return self._alone and not self._others(conversation)
+
+    def _others(self, conversation: int) -> bool:
+        return self.lately.others(conversation, trio.current_time())
 
     # --- a question arrives -------------------------------------------------------------------------------------------
 
@@ -196,9 +183,8 @@ class Questions:
             if may_ask(on.operation, question.params):
                 return on
             raise Refused(INVALID_PARAMS, f"{question.method} may not be asked during {on.operation.method}")
-        suspect = self._suspect if trio.current_time() < self._suspect_until else None
         running = self.running.values()
-        found = owner(question.params, running, exclusive=exclusive, alone=self._alone, suspect=suspect)
+        found = owner(question.params, running, exclusive=exclusive, alone=self._alone, others=self._others)
         if found is not None:
             return found
         if exclusive and (self._welcoming or not self._welcomed.is_set() or question.method == LIST_ROOTS):

@@ -25,8 +25,10 @@ class Running:
 
     __slots__ = ("_idle_s", "_paused_at", "_until", "exchange", "operation", "questions", "scope")
 
-    def __init__(self, operation: Operation, exchange: Exchange, timeouts: CallTimeouts) -> None:
-        now = trio.current_time()
+    def __init__(
+        self, operation: Operation, exchange: Exchange, timeouts: CallTimeouts, now: float | None = None
+    ) -> None:
+        now = trio.current_time() if now is None else now
         self.operation = operation
         self.exchange = exchange
         self.questions: dict[Asked, None] | None = None

@@ -194,6 +194,11 @@ class Session(Protocol):
         """
         ...
 
+    def speak_of(self, conversation: int) -> None:
+        """Note that the upstream is told something of this conversation apart from its calls: what it says for a while
+        may be about that. `lately.NOBODY`: of several."""
+        ...
+
     async def welcome(self, exchange: Exchange) -> None:
         """Have what an upstream asks as soon as a session is open answered by the host whose session it is (7.1).
 

@@ -27,8 +27,8 @@ EXCLUSIVE: Final = frozenset({Sharing.PER_HOST, Sharing.INTERACTIVE})
 
 def sharing_of(config: UpstreamConfig, era: Era, transport: str, interactive: bool) -> Sharing:
     """What `session_mode` comes to, for an upstream that speaks `era` over `transport`."""
-    if era is Era.MODERN:
-        return Sharing.SHARED
+    if era is Era.MODERN:  # has no sessions; but a process whose log messages name no call can be one host's alone
+        return Sharing.PER_HOST if (config.session_mode, transport) == ("per_host", "stdio") else Sharing.SHARED
     if config.roots == "host" or config.session_mode == "per_host":
         return Sharing.PER_HOST
     if config.session_mode == "singleton":

@@ -1,14 +1,16 @@
 """The keeper of what is watched over a session of the handshake era: one request for each resource, one to end it."""
 
 import logging
+from contextlib import suppress
 from math import inf
 from typing import Final
 
 import trio
 
 from hub.link.exchange import DeadlineExceeded, HubError, kept
-from hub.wire.jsonrpc import Failure, raw
+from hub.wire.jsonrpc import Failure, Reply, raw
 from hub.wire.mcp import SUBSCRIBE, UNSUBSCRIBE
+from upstreams.lately import NOBODY
 from upstreams.session import Session, capability
 from upstreams.watch import Stand, Watch, not_offered
 from upstreams.watches import ANSWER_S, Watches
@@ -59,7 +61,7 @@ class Subscribing:
         async with self._limit:
             with trio.move_on_after(ANSWER_S):
                 try:
-                    reply = await self._session.request(SUBSCRIBE, {"uri": raw(watch.uri)})
+                    reply = await self._ask(SUBSCRIBE, watch)
                     if isinstance(reply, Failure):
                         refusal = reply
                     else:
@@ -73,12 +75,24 @@ class Subscribing:
         else:
             watches.refuse(watch, refusal)
 
+    async def _ask(self, method: str, watch: Watch) -> Reply:
+        self._speak_of(watch)
+        try:
+            return await self._session.request(method, {"uri": raw(watch.uri)})
+        finally:
+            self._speak_of(watch)
+
+    def _speak_of(self, watch: Watch) -> None:
+        """The URI may be a secret of one host, and an upstream may log it."""
+        with suppress(HubError):  # the session is over, and nobody speaks of anything
+            self._session.speak_of(watch.whose or NOBODY)
+
     async def _unsubscribe(self, watch: Watch) -> None:
         watches = self._watches
         async with self._limit:
             with trio.move_on_after(ANSWER_S):
                 try:
-                    await self._session.request(UNSUBSCRIBE, {"uri": raw(watch.uri)})
+                    await self._ask(UNSUBSCRIBE, watch)
                 except HubError as error:
                     log.debug("%s was not told that %s is of no interest: %s", watches.upstream, watch.uri, error)
         if watch.stand is Stand.ENDING:

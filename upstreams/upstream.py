@@ -74,6 +74,7 @@ class Upstream:
         self._onlooking = looks = Onlooking()
         self.offered = Offered(name, last_known, lambda: on_change(self), local=is_local(config), onlooker=looks)
         chronicle = self.standing.chronicle
+        self._mask = chronicle.mask
         self.heard = Heard(name, chronicle, self.offered, on_asked=self._asked, on_ended=self.lost, onlooker=looks)
 
         def make(of: UpstreamConfig, severity: int) -> Openings:
@@ -146,9 +147,13 @@ class Upstream:
                 return await holder.calls.carry(place, operation, exchange)
         try:
             return await self._call_here(operation, exchange)
-        except UpstreamUnavailable:  # nothing was sent
+        except UpstreamUnavailable as error:  # nothing was sent
             if self.successor is None:
+                self._mask.error(error)
                 raise
+        except HubError as error:
+            self._mask.error(error)
+            raise
         reply = await self.successor.call(operation, exchange)
         self.offered.snapshot = self.successor.snapshot  # by its version the reply is read
         return reply
@@ -230,10 +235,15 @@ class Upstream:
         Cancellation: the holder does not hold it.
         """
         try:
-            return await self.holdings.watch(uri, holder)
-        except UpstreamUnavailable:
+            refusal = await self.holdings.watch(uri, holder)
+            return None if refusal is None else self._mask.failure(refusal)
+        except UpstreamUnavailable as error:
             if self.successor is None:
+                self._mask.error(error)
                 raise
+        except HubError as error:
+            self._mask.error(error)
+            raise
         return await self.successor.watch(uri, holder)
 
     def is_watched(self, uri: str, holder: Holder) -> bool:

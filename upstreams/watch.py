@@ -20,6 +20,7 @@ import trio
 from hub.link.exchange import Exchange, HubError
 from hub.wire.jsonrpc import Failure, raw
 from hub.wire.mcp import INVALID_PARAMS
+from upstreams.lately import NOBODY
 
 LINGER_S: Final = 30.0
 """How long a watch outlives its last holder, who may only be coming back."""
@@ -77,10 +78,16 @@ class Watch:
         self.attempt = Attempt()
         self.observed = False
         """The hub itself has a use for it."""
+        self.whose: int | None = None
+        """The conversation whose business it is, or was; `NOBODY`: that of several."""
         self.until = inf
         """When it ends, having no holders and not being observed."""
         self.again_at = inf
         """When to ask for it again, having been refused what was agreed to before."""
+
+    def concern(self, conversation: int) -> None:
+        """It is the business of `conversation`, too."""
+        self.whose = conversation if self.whose in (None, conversation) else NOBODY
 
     @property
     def is_known(self) -> bool:

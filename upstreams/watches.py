@@ -7,7 +7,7 @@ methods only. A keeper makes the upstream know what is wanted: `upstreams.subscr
 
 import logging
 from collections import Counter
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from itertools import chain
 from math import inf
 from typing import Final
@@ -20,6 +20,7 @@ from hub.wire.mcp import INVALID_PARAMS
 from hub.wire.parts import MAX_URI_CHARS
 from upstreams.concern import Concern
 from upstreams.hearing import Hearing
+from upstreams.lately import NOBODY as SEVERAL
 from upstreams.onlooker import NOBODY, Onlooker
 from upstreams.watch import LINGER_S, Attempt, Holder, Stand, Watch
 
@@ -35,10 +36,17 @@ MAX_PART_CHARS: Final = 8192
 class Watches:
     """All watches over one session. `news` is set when its keeper has something to do.
 
-    `onlooker` hears of every change before any holder does.
+    `onlooker` hears of every change before any holder does. `others` says whether any host but one uses the session, or
+    did only lately.
     """
 
-    def __init__(self, upstream: str, onlooker: Onlooker = NOBODY, hearing: Hearing | None = None) -> None:
+    def __init__(
+        self,
+        upstream: str,
+        onlooker: Onlooker = NOBODY,
+        hearing: Hearing | None = None,
+        others: Callable[[Hashable], bool] = lambda host: False,
+    ) -> None:
         self.upstream = upstream
         self.news = trio.Event()
         self.resets = 0
@@ -48,6 +56,7 @@ class Watches:
         self._watches: dict[str, Watch] = {}
         self._hosts: Counter[Hashable] = Counter()
         self._concern = Concern()
+        self._others = others
         self._over = False
 
     def __repr__(self) -> str:
@@ -107,6 +116,7 @@ class Watches:
         if holder not in watch.holders:
             watch.holders[holder] = False
             self._hosts[holder.host] += 1
+        watch.concern(holder.exchange.caller.conversation)
         watch.until = inf
         self._need(watch)
         return watch
@@ -145,8 +155,9 @@ class Watches:
 
     # --- what the hub itself observes ---------------------------------------------------------------------------------
 
-    async def observe(self, uri: str) -> bool:
-        """Observe `uri`; whether the upstream has agreed to that. Deadlines are the caller's.
+    async def observe(self, uri: str, reader: int = SEVERAL) -> bool:
+        """Observe `uri`, which the conversation `reader` reads; whether the upstream has agreed to that. Deadlines are
+        the caller's.
 
         If it does not agree, then or after the session was renewed, it is observed no more.
 
@@ -157,6 +168,7 @@ class Watches:
         watch = self._watches.get(uri)
         if watch is None:
             watch = self._watches[uri] = Watch(uri)
+        watch.concern(reader)
         if not watch.observed:
             watch.observed = True
             self._need(watch)
@@ -208,7 +220,8 @@ class Watches:
         if len(uri) > MAX_PART_CHARS:
             log.debug("%s says that something changed whose URI has %d characters", self.upstream, len(uri))
             return
-        for holder in self._concern.whose(uri, self._watches, hosts=len(self._hosts), now=trio.current_time()):
+        alone = len(self._hosts) == 1 and not self._others(next(iter(self._hosts)))
+        for holder in self._concern.whose(uri, self._watches, alone=alone, now=trio.current_time()):
             holder.updated(self.upstream, uri)
 
     # --- what keepers do ----------------------------------------------------------------------------------------------
@@ -226,6 +239,11 @@ class Watches:
         for watch in self.standing(Stand.REFUSED):
             if watch.again_at <= trio.current_time():
                 watch.want()
+
+    def whose(self) -> int:
+        """The one conversation whose business all of it is; `SEVERAL`: there is none."""
+        conversations = {watch.whose for watch in self._watches.values()}
+        return (conversations.pop() if len(conversations) == 1 else None) or SEVERAL
 
     def standing(self, *stands: Stand) -> list[Watch]:
         """Those that stand so."""

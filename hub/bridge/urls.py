@@ -40,7 +40,7 @@ from hub.wire.mcp import (
     URL_ELICITATION_REQUIRED,
     Era,
 )
-from hub.wire.questions import Refused, check, elicitation_id, for_host, for_upstream, mode_of
+from hub.wire.questions import Refused, check, elicitation_id, for_host, for_upstream, mode_of, page_host
 from upstreams.elicited import MAX_ID_CHARS, Elicitations
 
 AGAIN: Final = "again"
@@ -199,7 +199,7 @@ def _pages(failure: Failure, upstream: str) -> list[_Page]:
     """The pages that an error names.
 
     Raises:
-        UpstreamProtocolError: it names none, or too many, or not how to get there.
+        UpstreamProtocolError: it names none, or too many, or not how to get there, or one to which nobody is sent.
     """
     data = peek_few(None if isinstance(failure.data, UnsetType) else failure.data)
     found = peek_array(data.get("elicitations"))
@@ -216,6 +216,11 @@ def _page(value: Raw, upstream: str) -> _Page | None:
     id, url, message = (peek_str(params.get(name)) for name in ("elicitationId", "url", "message"))
     if id is None or url is None or message is None:
         return None
+    try:
+        page_host(url)
+    except Refused as refused:
+        text = f"{upstream} cannot go on before a page is opened. {refused.failure.message}"
+        raise UpstreamProtocolError(text, upstream=upstream, executed=Executed.NO) from None
     return _Page(id, url, message, Question(ELICIT, {**params, "mode": raw(URL)}, upstream, L4))
 
 

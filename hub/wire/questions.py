@@ -47,6 +47,7 @@ from hub.wire.mcp import (
     Era,
     era_of,
 )
+from hub.wire.pages import NoPage, host_of
 from hub.wire.sampling import SINGLE, Malformed, Unreadable, older_content, older_messages, uses_tools
 
 MAX_ITEMS: Final = 10_000
@@ -147,18 +148,31 @@ def _elicitation(question: Question, params: dict[str, Raw], host_version: str) 
     message = peek_str(params.get("message"))
     if message is None:
         raise Refused(INVALID_PARAMS, f"{ELICIT} needs a message")
-    params["message"] = raw(f"[{question.upstream}] {message}")  # the host shows only the hub (G-10)
     mode = mode_of(question)
     if mode == FORM:
+        params["message"] = raw(f"[{question.upstream}] {message}")  # the host shows only the hub (G-10)
         return _form(params, host_version)
     if mode != URL or host_version == L3:
         raise Refused(INVALID_PARAMS, f"A host of {host_version} knows no elicitation of mode {mode}")
-    if peek_str(params.get("url")) is None:
-        raise Refused(INVALID_PARAMS, f"{ELICIT} of mode url needs a url")
+    params["message"] = raw(f"[{question.upstream}: page at {page_host(peek_str(params.get('url')))}] {message}")
     theirs = peek_str(params.pop("elicitationId", None))
     if host_version == L4:
         params["elicitationId"] = raw(elicitation_id(question.upstream, theirs))
     return params
+
+
+def page_host(url: str | None) -> str:
+    """Where a page is that a person is asked to visit.
+
+    Raises:
+        Refused: nobody is to be sent there.
+    """
+    if url is None:
+        raise Refused(INVALID_PARAMS, f"{ELICIT} of mode url needs a url")
+    try:
+        return host_of(url)
+    except NoPage as error:
+        raise Refused(INVALID_PARAMS, f"The URL of this {ELICIT} {error}. Nobody was asked to open it") from None
 
 
 def elicitation_id(upstream: str, theirs: str | None) -> str:

@@ -44,6 +44,7 @@ from hub.wire.mcp import (
     era_of,
 )
 from hub.wire.modern import read_freshness
+from hub.wire.pages import NoPage, host_of
 
 # --- results ----------------------------------------------------------------------------------------------------------
 
@@ -260,8 +261,19 @@ def _is_hop_local(failure: Failure, host_version: str, host_capabilities: Mappin
             return False
         return covers(host_capabilities, required)
     if code == URL_ELICITATION_REQUIRED:
-        return host_version != L4
+        return host_version != L4 or not _sends_to_pages(failure)
     return era_of(host_version) is Era.MODERN and (code == METHOD_NOT_FOUND or -32099 <= code <= -32000)
+
+
+def _sends_to_pages(failure: Failure) -> bool:
+    """Whether all that the error wants to be opened are pages to which people may be sent."""
+    pages = peek_array(peek_object(_data(failure)).get("elicitations"))
+    try:
+        for page in pages:
+            host_of(peek_str(peek_object(page).get("url")) or "")
+    except NoPage:
+        return False
+    return True
 
 
 def _mapped(failure: Failure, code: int, upstream: str, uri: str | None) -> Failure:

@@ -21,7 +21,7 @@ class Watches:
         self.live: set[str] = set()
         self.asked: list[str] = []
 
-    async def observe(self, uri: str) -> bool:
+    async def observe(self, uri: str, reader: int) -> bool:
         self.asked.append(uri)
         await trio.sleep(self.slow_s)
         if self.agrees and uri not in self.live:

@@ -110,14 +110,16 @@ async def test_when_the_last_has_left_it_is_cancelled(nursery, server, autojump_
     assert reads.facts().flights == 0
 
 
-async def test_progress_and_logs_are_for_all(nursery, server, autojump_clock):
+@pytest.mark.covers("I-2")
+async def test_progress_is_for_all_and_logs_for_whoever_began_it(nursery, server, autojump_clock):
     reads = await reads_of(nursery, server)
     hosts = Host(token=True), Host()
     await begin(nursery, reads, server, *hosts)
     assert server.exchanges[0].wants_progress
     server.exchanges[0].progress({"progress": raw(1)})
     server.exchanges[0].log({"data": raw("x")})
-    assert hosts[0].heard == hosts[1].heard == [{"progress": raw(1)}, {"data": raw("x")}]
+    assert hosts[0].heard == [{"progress": raw(1)}, {"data": raw("x")}]
+    assert hosts[1].heard == [{"progress": raw(1)}], "it may be about another call of the first host"
     await land(server)
 
 

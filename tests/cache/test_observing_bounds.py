@@ -26,13 +26,13 @@ class Late(Watches):
         super().__init__(server)
         self._nursery = nursery
 
-    async def observe(self, uri):
-        self._nursery.start_soon(self._agree, uri)
+    async def observe(self, uri, reader):
+        self._nursery.start_soon(self._agree, uri, reader)
         await trio.sleep_forever()
 
-    async def _agree(self, uri):
+    async def _agree(self, uri, reader):
         await trio.sleep(0.3)
-        await super().observe(uri)
+        await super().observe(uri, reader)
 
 
 async def test_one_that_is_far_away_is_asked_for_all(nursery, autojump_clock):

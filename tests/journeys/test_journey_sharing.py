@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from config.state import Memory
 from hub.link.exchange import Identity
 from hub.wire.mcp import L4, MODERN
+from upstreams.lately import SUSPECT_S
 
 FORM = {"message": "Who?", "requestedSchema": {"type": "object", "properties": {"who": {"type": "string"}}}}
 FORMS = {"elicitation": {"form": {}}}
@@ -121,9 +122,11 @@ async def test_one_that_may_run_only_once_refuses_what_is_not_plain(autojump_clo
             assert said(await two.ask("tools/call", {"name": "files__ask"})) == "refused"
         fake.gate.set()
         await waiting.wait()
+        assert said(await two.ask("tools/call", {"name": "files__ask"})) == "refused", "it may be about what was over"
+        await trio.sleep(SUSPECT_S)
         assert said(await two.ask("tools/call", {"name": "files__ask"})) == "two"
         assert len(fake.conversations) == 1
-        assert house.hub.supervisor.upstreams["files"].status().unattributed == 3
+        assert house.hub.supervisor.upstreams["files"].status().unattributed == 4
         other = await named(house, "other", identity=BOB)
         answer = await other.ask("tools/call", {"name": "files__ask"})
         assert answer["result"]["isError"]

@@ -127,3 +127,49 @@ async def test_a_page_of_a_modern_upstream_has_an_end_for_older_hosts(autojump_c
         (asked,) = host.asked
         assert host.of(COMPLETE) == [{"elicitationId": asked["params"]["elicitationId"]}]
         assert other.of(COMPLETE) == []
+
+
+UNPLAIN = ("javascript:alert(1)", "file:///etc/passwd", "http://example.com/", "https://bank.example@evil.example/")
+
+
+@pytest.mark.covers("SEC-86")
+@pytest.mark.parametrize("url", UNPLAIN)
+async def test_nobody_is_sent_to_an_address_that_is_not_plain(pair, autojump_clock, url):
+    answers = []
+
+    def then(answered):
+        answers.append(answered["k"])
+        return {"content": [{"type": "text", "text": "went on"}]}
+
+    fake = pair.fake()
+    visit = {"mode": "url", "message": "Log in", "url": url, "elicitationId": "e1"}
+    if not pair.to_legacy:
+        del visit["elicitationId"]
+    fake.on["tools/call"] = pair.asks({"k": ("elicitation/create", visit)}, then)
+    async with pair.house({"up": fake}) as (house, _):
+        host = await pair.host(house, capabilities=URL_MODE)
+        host.on["elicitation/create"] = lambda params: {"action": "accept"}
+        answer = await host.ask("tools/call", {"name": "up__echo"})
+        if pair.to_legacy:
+            assert answer["result"]["content"] == [{"type": "text", "text": "went on"}], "the call goes on"
+            assert answers == [None], "the server is told no"
+        else:
+            assert "Nobody was asked to open it" in str(answer)
+        assert url not in str((answer, host.asked, host.heard))
+        assert host.asked == []
+
+
+@pytest.mark.covers("SEC-86")
+@pytest.mark.parametrize("version", [L3, L4, MODERN])
+@pytest.mark.parametrize("url", UNPLAIN)
+@pytest.mark.parametrize("mode", [{"form": {}, "url": {}}, {"form": {}}])
+async def test_an_error_sends_nobody_there_either(autojump_clock, version, url, mode):
+    fake = FakeUpstream(version=L4)
+    fake.on["tools/call"] = lambda *_: Failure(
+        -32042, "Not linked", raw({"elicitations": [PAGE, {**PAGE, "url": url}]})
+    )
+    async with a_house({"up": fake}) as house:
+        host = await house.host("lines", version, capabilities={"elicitation": mode})
+        answer = await host.ask("tools/call", {"name": "up__echo"})
+        assert url not in str(answer)
+        assert "Nobody was asked to open it" in str(answer)

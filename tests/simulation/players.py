@@ -19,7 +19,9 @@ from hub.wire.jsonrpc import Failure
 from hub.wire.mcp import Era
 
 QUESTIONS = {"form": "elicitation/create", "sample": "sampling/createMessage", "roots": "roots/list"}
-STEPS = ("progress", "progress", "log", "nap", "nap", *QUESTIONS, *QUESTIONS)
+STEPS = ("progress", "progress", "log", "late", "nap", "nap", *QUESTIONS, *QUESTIONS)
+LATE_S = 50.0
+"""How long after it was told to an upstream may still speak of a call."""
 CAPABILITIES = {"elicitation": {}, "sampling": {}, "roots": {}}
 SCHEMA = {"type": "object", "properties": {"who": {"type": "string"}}, "required": ["who"]}
 
@@ -54,6 +56,8 @@ class Player(Shelf):
         super().__init__(version=version, tools=["work"], resources=[{"uri": uri, "name": uri} for uri in self.uris])
         self.begun: Counter[str] = Counter()
         """How often each call was handed over anew."""
+        self.background: trio.Nursery | None = None
+        """Where it goes on with calls that it has answered; None: it does not."""
         self.crossings: list[str] = []
         """Answers of hosts that were not asked."""
         self.on["tools/call"] = self.work
@@ -88,11 +92,23 @@ class Player(Shelf):
             await trio.sleep(0.01 * number)
         elif step == "log":
             await conversation.tell("notifications/message", {"level": "error", "data": marker})
+        elif step == "late" and self.background is not None:
+            self.background.start_soon(self.mutter, marker, conversation)
         elif step == "die":
             await conversation.close()
-        elif token is not None:
+        elif step == "progress" and token is not None:
             about = {"progressToken": token, "progress": number, "message": marker}
             await conversation.tell("notifications/progress", about)
+
+    async def mutter(self, marker: str, conversation: Conversation) -> None:
+        """Go on about a call, whatever has become of it."""
+        for _ in range(3):
+            await trio.sleep(self.dice.uniform(0, LATE_S / 3))
+            with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
+                await conversation.tell("notifications/message", {"level": "error", "data": marker})
+                if self.era is Era.LEGACY and not conversation.over:
+                    response = await conversation.ask(QUESTIONS["form"], params_of("form", marker))
+                    self.take("form", marker, response.get("result"))
 
     async def tell_all(self, method: str, params: dict[str, Any] | None = None) -> None:
         """Say something over every connection that is still open."""

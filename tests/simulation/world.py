@@ -32,6 +32,8 @@ class World(Readers):
         self.attempts = 0
         """To watch something."""
         self.labels = iter(f"h{number}" for number in range(1000))
+        for player in players.values():
+            player.background = house.nursery
         self.open_library()
 
     async def arrive(self) -> None:
@@ -168,7 +170,7 @@ class World(Readers):
     def may_be_asked(self, errand: Errand) -> bool:
         """Whether a question can come up in it: of its own, or of another call of the same person, which is as good."""
         mine = [each for each in self.errands if each.person is errand.person and each.upstream == errand.upstream]
-        return any(set(each.script) & set(QUESTIONS) for each in mine)
+        return any(set(each.script) & {"late", *QUESTIONS} for each in mine)
 
     async def check_lists(self) -> None:
         """Everybody is shown what there is."""

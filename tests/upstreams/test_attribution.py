@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hub.link.exchange import Operation
-from hub.wire.jsonrpc import raw
-from upstreams.attribution import may_ask, owner, related_task, task_of
+from hub.wire.jsonrpc import Failure, Result, raw
+from upstreams.attribution import may_ask, owner, related_task, task_begun, task_finished, task_of
 
 TASK = "io.modelcontextprotocol/related-task"
 
@@ -45,7 +45,7 @@ LIAR = Call(2, "tools/call", taskId="t1")
         ([ONE, TWO], None),
         ([ONE, COMPLETE], ONE),
         ([COMPLETE], None),
-        ([Call(2, "completion/complete"), ONE], ONE),
+        ([Call(2, "completion/complete"), ONE], None),
     ],
 )
 def test_on_a_shared_stream_all_calls_that_may_ask_are_of_one_conversation(running, found):
@@ -54,9 +54,9 @@ def test_on_a_shared_stream_all_calls_that_may_ask_are_of_one_conversation(runni
 
 
 @pytest.mark.covers("F-I-02")
-def test_a_call_that_was_given_up_here_is_still_suspected():
-    assert owner({}, [ONE], alone=True, suspect=1) is ONE
-    assert owner({}, [ONE], alone=True, suspect=2) is None
+def test_a_call_that_is_over_here_is_still_suspected():
+    assert owner({}, [ONE], alone=True, others={1: False}.get) is ONE
+    assert owner({}, [ONE], alone=True, others={1: True}.get) is None
 
 
 @pytest.mark.covers("G-4", "R-17")
@@ -114,9 +114,9 @@ CALLS = st.builds(Call, st.integers(1, 3), METHODS, taskId=st.sampled_from(["t1"
 
 
 @pytest.mark.covers("I-2", "F-I-02")
-@given(st.lists(CALLS, max_size=6), st.sampled_from([None, "t1", "t3"]), st.booleans(), st.none() | st.integers(0, 3))
-def test_nobody_is_asked_what_could_be_anothers(running, task, alone, suspect):
-    found = owner(about(task) if task else {}, running, alone=alone, suspect=suspect)
+@given(st.lists(CALLS, max_size=6), st.sampled_from([None, "t1", "t3"]), st.booleans(), st.sets(st.integers(0, 3)))
+def test_nobody_is_asked_what_could_be_anothers(running, task, alone, lately):
+    found = owner(about(task) if task else {}, running, alone=alone, others=lambda each: bool(lately - {each}))
     if found is None:
         return
     if task is not None:
@@ -125,5 +125,33 @@ def test_nobody_is_asked_what_could_be_anothers(running, task, alone, suspect):
     assert alone
     able = [call for call in running if may_ask(call.operation, {})]
     assert found is able[-1]
-    assert {call.exchange.caller.conversation for call in able} == {found.exchange.caller.conversation}
-    assert suspect in (None, found.exchange.caller.conversation)
+    assert {call.exchange.caller.conversation for call in running} | lately == {found.exchange.caller.conversation}
+
+
+@pytest.mark.parametrize(
+    ("reply", "begun"),
+    [
+        (Result(raw({"task": {"taskId": "t1", "ttl": 2500}})), ("t1", 2.5)),
+        (Result(raw({"task": {"taskId": "t1", "ttl": None}})), ("t1", float("inf"))),
+        (Result(raw({"task": {"taskId": 7}})), None),
+        (Result(raw({"content": []})), None),
+        (Failure(-32603, "no"), None),
+    ],
+)
+def test_a_call_may_be_answered_with_a_task(reply, begun):
+    assert task_begun(reply) == begun
+
+
+@pytest.mark.parametrize(
+    ("method", "reply", "finished"),
+    [
+        ("tasks/result", Result(raw({})), "t1"),
+        ("tasks/result", Failure(-32603, "the tool failed"), "t1"),
+        ("tasks/cancel", Result(raw({})), "t1"),
+        ("tasks/cancel", Failure(-32601, "no such thing"), None),
+        ("tasks/get", Result(raw({})), None),
+        ("tools/call", Result(raw({})), None),
+    ],
+)
+def test_a_task_is_over_when_its_outcome_was_given_or_it_was_cancelled(method, reply, finished):
+    assert task_finished(Operation(method, {"taskId": raw("t1")}), reply) == finished

@@ -22,27 +22,27 @@ def watches(*uris, holder=None, observed=False):
     return found
 
 
-def whose(concern, uri, found, hosts=1, now=0.0):
-    return concern.whose(uri, found, hosts=hosts, now=now)
+def whose(concern, uri, found, alone=True, now=0.0):
+    return concern.whose(uri, found, alone=alone, now=now)
 
 
 @pytest.mark.covers("N-11")
-@pytest.mark.parametrize("hosts", [1, 2])
-def test_it_concerns_those_who_watch_it_else_those_who_watch_what_it_is_a_part_of(hosts):
+@pytest.mark.parametrize("alone", [True, False])
+def test_it_concerns_those_who_watch_it_else_those_who_watch_what_it_is_a_part_of(alone):
     of_whole, of_part = Reader(), Reader()
     found = watches(WHOLE, holder=of_whole) | watches(PART, holder=of_part)
-    assert whose(Concern(), PART, found, hosts) == [of_part]
+    assert whose(Concern(), PART, found, alone) == [of_part]
     del found[PART]
-    assert whose(Concern(), PART, found, hosts) == [of_whole]
+    assert whose(Concern(), PART, found, alone) == [of_whole]
 
 
 @pytest.mark.covers("N-11")
 def test_what_nobody_asked_for_by_that_name_concerns_the_only_host_there_is():
     reader = Reader()
     found = watches(WHOLE, "a://x/z", holder=reader)
-    assert whose(Concern(), OTHER, found, hosts=1) == [reader]
-    assert whose(Concern(), OTHER, found, hosts=2) == []
-    assert whose(Concern(), OTHER, {}, hosts=0) == []
+    assert whose(Concern(), OTHER, found, alone=True) == [reader]
+    assert whose(Concern(), OTHER, found, alone=False) == []
+    assert whose(Concern(), OTHER, {}, alone=False) == []
 
 
 def test_what_is_only_observed_concerns_nobody_unless_the_host_has_heard_of_it_before():

@@ -110,8 +110,8 @@ def test_a_host_of_that_revision_gets_the_error_with_ids_of_the_hub(bridge):
     assert (reply.code, reply.message) == (-32042, "Authorization required")
     assert json.loads(bytes(reply.data)) == {
         "elicitations": [
-            {**VISIT, "elicitationId": "up:e-77", "message": "[up] Link it"},
-            {**OTHER, "elicitationId": "up:e-78", "message": "[up] Pay"},
+            {**VISIT, "elicitationId": "up:e-77", "message": "[up: page at mcp.example.com] Link it"},
+            {**OTHER, "elicitationId": "up:e-78", "message": "[up: page at mcp.example.com] Pay"},
         ]
     }
     sees = failure_for_host(reply, "tools/call", upstream="up", upstream_version=L4, host_version=L4)

@@ -273,7 +273,17 @@ def test_the_id_of_a_visit_is_the_hubs_own():
     made = [put(VISIT, L4)["elicitationId"] for _ in range(2)]
     assert made[0] != made[1]
     assert all(each.startswith("files:") for each in made)
-    assert put(VISIT, MODERN)["message"] == "[files] Log in"
+    assert put(VISIT, MODERN)["message"] == "[files: page at example.com] Log in"
+
+
+@pytest.mark.covers("SEC-86", "G-10")
+@pytest.mark.parametrize("host_version", [L4, MODERN])
+def test_nobody_is_sent_to_an_address_that_is_not_plain(host_version):
+    for url in ("javascript:alert(1)", "http://example.com/", "https://a@example.com/", "https://example.com/\u202e"):
+        asked = question(ELICIT, mode="url", message="Log in", url=url)
+        assert refusal(asked, host_version) == -32602
+    here = question(ELICIT, mode="url", message="Log in", url="http://127.0.0.1:8080/")
+    assert put(here, host_version)["message"] == "[files: page at 127.0.0.1:8080] Log in"
 
 
 @pytest.mark.covers("G-2", "G-13")

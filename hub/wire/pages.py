@@ -1,0 +1,67 @@
+"""The pages that upstreams want people to visit: which addresses a host may be given, and whose they plainly are.
+
+A person who is asked to open an address trusts the host that shows it, and that shows what the hub passes on. So an
+address is passed only if it means one thing to everybody who reads it: `https`, or `http` to this machine, a host that
+is written out, nothing before it and nothing that is not seen. The hub opens no page itself.
+"""
+
+import ipaddress
+import re
+from typing import Final
+
+MAX_URL_CHARS: Final = 2048
+_SEEN: Final = re.compile(r"[!#$%&'()*+,\-./0-9:;=?@A-Z\[\]_a-z~]*")
+"""What a URI is made of (RFC 3986): no space, no quotes, no backslash, no brackets of any kind but those of IPv6."""
+_PARTS: Final = re.compile(r"(?i:(https?)://)([^/?#]*)")
+_AUTHORITY: Final = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^:\[\]]+)(?::([0-9]{1,5}))?")
+_LABEL: Final = re.compile(r"(?!-)[A-Za-z0-9_-]{1,63}(?<!-)")
+_NUMERIC: Final = re.compile(r"[0-9]+|0[xX][0-9A-Fa-f]*")
+MAX_NAME_CHARS: Final = 253
+
+
+class NoPage(ValueError):
+    """An address that no person is sent to. The text says why, as a clause after the word URL."""
+
+
+def host_of(url: str) -> str:
+    """Where a page is, as people are to be told: the host of `url`, and its port if it names one.
+
+    Raises:
+        NoPage: nobody is to be sent there.
+    """
+    if len(url) > MAX_URL_CHARS:
+        raise NoPage(f"is longer than {MAX_URL_CHARS} characters")
+    if not _SEEN.fullmatch(url):
+        raise NoPage("holds characters that no URL may hold; write them as %XX, and a name of other letters as xn--")
+    found = _PARTS.match(url)
+    if found is None:
+        raise NoPage("does not begin with https://")
+    scheme, authority = found[1].lower(), found[2]
+    if "@" in authority:
+        raise NoPage("has a user before its host, which people take for the host")
+    parts = _AUTHORITY.fullmatch(authority)
+    if parts is None or int(parts[2] or 0) > 65_535:
+        raise NoPage("has no valid host")
+    here = _is_here(parts[1])
+    if scheme == "http" and not here:
+        raise NoPage("begins with http://, which is for this machine only; use https://")
+    return authority.lower()
+
+
+def _is_here(host: str) -> bool:
+    """Whether `host` is this machine.
+
+    Raises:
+        NoPage: it is no host, or is not written as everybody would.
+    """
+    try:
+        if host.startswith("["):
+            return ipaddress.IPv6Address(host[1:-1]).is_loopback
+        labels = host.removesuffix(".").split(".")
+        if _NUMERIC.fullmatch(labels[-1]):  # to browsers, an address, however it is written
+            return ipaddress.IPv4Address(host).is_loopback
+    except ValueError:
+        raise NoPage("has no valid host") from None
+    if len(host) > MAX_NAME_CHARS or not all(map(_LABEL.fullmatch, labels)):
+        raise NoPage("has no valid host")
+    return host.lower() == "localhost"

@@ -1,0 +1,67 @@
+"""The secrets of an upstream's configuration, in what it says."""
+
+import json
+
+import pytest
+
+from config.schema import Secret, UpstreamConfig
+from hub.link.exchange import UpstreamProtocolError
+from hub.wire.jsonrpc import Failure, Raw, raw
+from upstreams.mask import MAX_ERROR_BYTES, Mask
+
+TOKEN = 't0k3n/with+\u00e9"quotes\\'
+CONFIG = UpstreamConfig(
+    command="x",
+    env={"PORT": Secret("8080"), "KEY": Secret(TOKEN)},
+    headers={"Authorization": Secret("Bearer abcdefgh1")},
+)
+
+
+@pytest.mark.covers("I-9", "SEC-61")
+@pytest.mark.parametrize(
+    "spelling",
+    [
+        json.dumps(TOKEN),
+        json.dumps(TOKEN, ensure_ascii=False),
+        json.dumps(TOKEN).replace("/", r"\/"),
+        json.dumps(TOKEN).replace("t0k3n", r"\u0074\u0030k3n"),
+    ],
+)
+def test_an_error_is_masked_however_its_strings_are_spelled(spelling):
+    data = f'{{"deep":[{{"k":{spelling},"port":8080,"n":1E400}}],"auth":"Bearer abcdefgh1 x"}}'
+    masked = Mask(CONFIG).failure(Failure(-32000, f"no such {TOKEN}: abcdefgh1", Raw(data.encode())))
+    assert masked.message == "no such ***: ***"
+    assert bytes(masked.data) == b'{"deep":[{"k":"***","port":8080,"n":1E400}],"auth":"*** x"}'
+    assert masked.code == -32000
+
+
+def test_names_of_members_are_masked_too_and_no_number_is():
+    failure = Failure(1, "x", raw({"8080": [8080, "8080"]}))
+    assert bytes(Mask(CONFIG).failure(failure).data) == b'{"***":[8080,"***"]}'
+
+
+@pytest.mark.parametrize("config", [CONFIG, UpstreamConfig(command="x")])
+@pytest.mark.parametrize("failure", [Failure(1, "fine"), Failure(1, "fine", raw({"a": "\u00e9\\"}))])
+def test_an_error_without_secrets_stays_as_it_is(config, failure):
+    assert Mask(config).failure(failure) is failure
+
+
+@pytest.mark.covers("I-3")
+def test_so_much_is_searched_and_no_more():
+    failure = Failure(1, "x" * (2 * MAX_ERROR_BYTES), raw(["x" * MAX_ERROR_BYTES]))
+    masked = Mask(CONFIG).failure(failure)
+    assert masked.message == "x" * MAX_ERROR_BYTES
+    assert json.loads(bytes(masked.data)) == f"{MAX_ERROR_BYTES + 4} bytes, too many to be searched for secrets"
+    assert Mask(UpstreamConfig(command="x")).failure(failure) is failure
+
+
+def test_a_failure_of_the_hubs_own_that_quotes_an_upstream_is_masked():
+    error = UpstreamProtocolError(f"up said {TOKEN}", upstream="up")
+    Mask(CONFIG).error(error)
+    assert str(error) == "up said ***"
+    Mask(UpstreamConfig(command="x")).error(error)
+    assert str(error) == "up said ***"
+
+
+def test_what_is_masked_shows_no_secret():
+    assert repr(Mask(CONFIG)) == "<Mask of some secrets>"

@@ -1,0 +1,73 @@
+"""Of whom an upstream may still be speaking, though nothing of theirs runs any more. Pure: time is an argument.
+
+Servers go on in the background with what they have answered, with what was cancelled and with what took too long, and
+speak of it then: they log, they ask, they tell of changes. On a stream that many hosts share such words name no call.
+So for a while after its last operation a conversation may still be meant, however that operation ended, and whether its
+host is still there or not; and for as long as a task of it lives.
+
+Only one thing is ever asked: may anybody be meant but this one conversation? For that the conversation whose operation
+ended last is remembered, and until when any other may be meant. That is exact, and there is no table that could grow.
+"""
+
+from math import inf
+from typing import Final
+
+SUSPECT_S: Final = 60.0
+"""How long an upstream is thought to go on with an operation that is over here."""
+NOBODY: Final = 0
+"""No conversation's number: somebody is meant, who may be any or several."""
+MAX_TASKS: Final = 1_024
+MAX_TASK_CHARS: Final = 512
+_MORE: Final = ""
+"""Stands for all tasks beyond those, which are no conversation's in particular."""
+
+
+class Lately:
+    """Of one session that hosts share."""
+
+    __slots__ = ("_latest", "_others_until", "_tasks", "_until")
+
+    def __init__(self) -> None:
+        self._latest = NOBODY
+        """Whose operation ended last."""
+        self._until = -inf
+        """Until when it may be meant."""
+        self._others_until = -inf
+        """Until when any other may be."""
+        self._tasks: dict[str, tuple[int, float]] = {}
+        """By the upstream's id of each that lives: whose it is, and until when."""
+
+    def __repr__(self) -> str:
+        return f"<Lately {self._latest}, {len(self._tasks)} tasks>"
+
+    def ended(self, conversation: int, now: float) -> None:
+        """An operation of `conversation` is over, or the upstream was told something on its behalf."""
+        if conversation != self._latest:
+            self._latest, self._others_until = conversation, self._until
+        self._until = now + SUSPECT_S
+
+    def begun(self, task: str, conversation: int, until: float, now: float) -> None:
+        """A task of `conversation` lives with the upstream, at the longest till then."""
+        if len(self._tasks) >= MAX_TASKS or len(task) > MAX_TASK_CHARS:
+            self._forget(now)
+            if len(self._tasks) >= MAX_TASKS or len(task) > MAX_TASK_CHARS:
+                task, conversation, until = _MORE, NOBODY, max(until, self._tasks.get(_MORE, (NOBODY, until))[1])
+        self._tasks[task] = conversation, until
+
+    def finished(self, task: str | None, now: float) -> None:
+        """The upstream has done with a task, if it is one that was `begun`."""
+        if task and (found := self._tasks.pop(task, None)) is not None:
+            self.ended(found[0], now)
+
+    def others(self, conversation: int, now: float) -> bool:
+        """Whether anybody but `conversation` may be meant by what the upstream says now."""
+        if now < (self._others_until if conversation == self._latest else self._until):
+            return True
+        if not self._tasks:
+            return False
+        self._forget(now)
+        return any(whose != conversation for whose, _ in self._tasks.values())
+
+    def _forget(self, now: float) -> None:
+        """Forget the tasks that live no more."""
+        self._tasks = {task: found for task, found in self._tasks.items() if now < found[1] + SUSPECT_S}
