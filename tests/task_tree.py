@@ -50,13 +50,8 @@ def _lines(task: trio.lowlevel.Task) -> list[str]:
     for nursery in task.child_nurseries:
         if nursery.child_tasks:
             lines.append("  nursery" + (", cancelled" if nursery.cancel_scope.cancel_called else ""))
-            lines += [STEP + line for line in _alike(_lines(child) for child in _in_order(nursery.child_tasks))]
+            lines += [STEP + line for line in _alike(map(_lines, nursery.child_tasks))]
     return lines
-
-
-def _in_order(tasks: Iterable[Any]) -> list[Any]:
-    """As they were started; a nursery holds them in a set."""
-    return sorted(tasks, key=lambda task: task._counter)
 
 
 def _alike(trees: Iterable[list[str]]) -> Iterator[str]:
