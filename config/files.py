@@ -62,13 +62,13 @@ def read_file(path: Path, *, trusted: bool = False) -> bytes | None:
         return None
     except OSError as error:
         raise EditError(f"{path}: cannot be read: {error.strerror}") from None
-    if is_foreign(found):
-        raise EditError(f"{path}: belongs to another user (uid {found.st_uid}); run this as that user")
     if trusted:
         try:
             refuse_foreign(path, found)
         except Problem as problem:
             raise EditError(f"{path}: {problem}") from None
+    if is_foreign(found):
+        raise EditError(f"{path}: belongs to another user (uid {found.st_uid}); run this as that user")
     if len(data) > MAX_BYTES:
         raise EditError(f"{path}: is larger than {MAX_BYTES >> 20} MB; is it the right file?")
     return data

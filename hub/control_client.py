@@ -160,7 +160,8 @@ class ControlClient:
             until = _now() + patience_s
         try:
             self._wait_until(until)
-            self._socket.sendall(request)
+            if request:
+                self._socket.sendall(request)
             seen = 0
             while (end := self._received.find(b"\n", seen)) < 0:
                 seen = len(self._received)
