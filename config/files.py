@@ -10,15 +10,17 @@ lead there.
 import fcntl
 import os
 import secrets
-import shutil
-from collections.abc import Iterator
+import stat
+import sys
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Final
 
 from config.errors import EditError
-from config.source import read_plain
+from config.places import make_dirs, refuse_foreign_dir, refuse_foreign_place
+from config.source import Problem, is_foreign, read_plain, refuse_foreign
 
 MAX_BYTES: Final = 16 << 20
 KEPT: Final = 10
@@ -34,7 +36,7 @@ def locked(directory: Path) -> Iterator[None]:
     """
     path = directory / "edits.lock"
     try:
-        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_dirs(str(directory))
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     except OSError as error:
         raise EditError(f"{path}: cannot be made: {error.strerror}; nothing was changed") from None
@@ -45,23 +47,43 @@ def locked(directory: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def read_file(path: Path) -> bytes | None:
-    """What the file holds now; None: there is none.
+def read_file(path: Path, *, trusted: bool = False) -> bytes | None:
+    """What the file holds now; None: there is none. `trusted`: commands to run are taken from it.
 
     Raises:
-        EditError: it cannot be read, is no plain file, or is far too large for one.
+        EditError: it cannot be read, is no plain file, is far too large for one, or belongs to another user; if it is
+            to be trusted also: somebody else could have written it.
     """
     try:
-        data, _ = read_plain(path, MAX_BYTES + 1)
+        data, found = read_plain(path, MAX_BYTES + 1)
     except FileNotFoundError:
         if path.is_symlink():
             raise EditError(f"{path}: is a link to nothing; remove it, or make the file it leads to") from None
         return None
     except OSError as error:
         raise EditError(f"{path}: cannot be read: {error.strerror}") from None
+    if trusted:
+        try:
+            refuse_foreign(path, found)
+        except Problem as problem:
+            raise EditError(f"{path}: {problem}") from None
+    if is_foreign(found):
+        raise EditError(f"{path}: belongs to another user (uid {found.st_uid}); run this as that user")
     if len(data) > MAX_BYTES:
         raise EditError(f"{path}: is larger than {MAX_BYTES >> 20} MB; is it the right file?")
     return data
+
+
+def refuse_place(path: Path) -> None:
+    """Raise, if a file at `path`, which is not there, would lie in a directory of another user.
+
+    Raises:
+        EditError: so it would.
+    """
+    try:
+        refuse_foreign_place(str(path))
+    except OSError as error:
+        raise EditError(f"{path}: cannot be made: {error.strerror}") from None
 
 
 def replace_private(path: Path, data: bytes) -> None:
@@ -70,14 +92,15 @@ def replace_private(path: Path, data: bytes) -> None:
     Raises:
         OSError: it cannot be written; it is as it was.
     """
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    new = path.with_name(f"{path.name}.{secrets.token_hex(4)}.new")
-    try:
-        _write(new, data, like=None)
-        new.replace(path)
-    finally:
-        with suppress(OSError):
-            new.unlink()
+    make_dirs(str(path.parent))
+    new = f"{path.name}.{secrets.token_hex(4)}.new"
+    with _directory(path.parent) as directory:
+        try:
+            _write(new, data, directory)
+            os.replace(new, path.name, src_dir_fd=directory, dst_dir_fd=directory)
+        finally:
+            with suppress(OSError):
+                os.unlink(new, dir_fd=directory)
 
 
 def replace_file(
@@ -93,24 +116,38 @@ def replace_file(
         EditError: it holds something else by now, or cannot be written; it was left as it is.
     """
     real = Path(os.path.realpath(path))
-    new = real.with_name(f".{real.name}.{secrets.token_hex(4)}.new")
     try:
         if was is None:
-            real.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        _write(new, data, like=None if was is None else real)
-        backup = _backed_up(path, was, now, backups)
-        _refuse_changed(path, was)
-        if was is None:
-            os.link(new, real)  # never replaces: whoever made one meanwhile keeps it
-        else:
-            new.replace(real)
-        _sync_directory(real.parent)
+            make_dirs(str(real.parent))
+        with _directory(real.parent) as directory:
+            return _replaced(path, real.name, directory, data, lambda: _backed_up(path, was, now, backups), was)
     except OSError as error:
         raise EditError(f"{path}: cannot be written: {error.strerror}; it was left as it is") from None
+
+
+def _replaced(
+    path: Path, name: str, directory: int, data: bytes, backed_up: Callable[[], Path | None], was: bytes | None
+) -> Path | None:
+    """The backup, once `name` in the open `directory`, where `path` leads, holds `data`.
+
+    Raises:
+        OSError: it cannot be written.
+        EditError: it holds something else than `was` by now.
+    """
+    new = f".{name}.{secrets.token_hex(4)}.new"
+    try:
+        _write(new, data, directory, like=None if was is None else name)
+        backup = backed_up()
+        _refuse_changed(path, was)
+        if was is None:  # a link never replaces: whoever made a file meanwhile keeps it
+            os.link(new, name, src_dir_fd=directory, dst_dir_fd=directory)
+        else:
+            os.replace(new, name, src_dir_fd=directory, dst_dir_fd=directory)
+        os.fsync(directory)
+        return backup
     finally:
         with suppress(OSError):
-            new.unlink()
-    return backup
+            os.unlink(new, dir_fd=directory)
 
 
 def remove_file(path: Path, *, was: bytes, now: datetime, backups: Path) -> Path | None:
@@ -120,10 +157,11 @@ def remove_file(path: Path, *, was: bytes, now: datetime, backups: Path) -> Path
         EditError: it holds something else than `was` by now, or cannot be removed; it was left as it is.
     """
     try:
-        backup = _backed_up(path, was, now, backups)
-        _refuse_changed(path, was)
-        path.unlink()
-        _sync_directory(path.parent)
+        with _directory(path.parent) as directory:
+            backup = _backed_up(path, was, now, backups)
+            _refuse_changed(path, was)
+            os.unlink(path.name, dir_fd=directory)
+            os.fsync(directory)
     except OSError as error:
         raise EditError(f"{path}: cannot be removed: {error.strerror}; it was left as it is") from None
     return backup
@@ -134,19 +172,56 @@ def _refuse_changed(path: Path, was: bytes | None) -> None:
         raise EditError(f"{path}: was changed by another program meanwhile, and left as it is; run this again")
 
 
-def _write(new: Path, data: bytes, *, like: Path | None) -> None:
-    descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+@contextmanager
+def _directory(path: Path) -> Iterator[int]:
+    """The directory, open: what is done in it is done there, also if another one takes its place meanwhile.
+
+    Raises:
+        OSError: it cannot be opened, or belongs to another user, who could put anything into our files' places.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        refuse_foreign_dir(str(path), os.fstat(descriptor))
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _write(new: str, data: bytes, directory: int, *, like: str | None = None) -> None:
+    """Make the file `new` in the open `directory`, with the owner and mode of its neighbour `like`."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    descriptor = os.open(new, flags, 0o600, dir_fd=directory)
     with open(descriptor, "wb") as file:
         file.write(data)
         if like is not None:
-            found = like.stat()
-            ours = os.fstat(descriptor)
-            if (found.st_uid, found.st_gid) != (ours.st_uid, ours.st_gid):
-                os.fchown(descriptor, found.st_uid, found.st_gid)
-            shutil.copystat(like, new)  # the mode, and what else the file system keeps of it
-            os.utime(new)
+            _be_like(descriptor, like, directory)
         file.flush()
         os.fsync(descriptor)
+
+
+def _be_like(descriptor: int, like: str, directory: int) -> None:
+    """Give an open file the owner, the mode and what else the file system keeps of the file `like`. Never by its path,
+    where a link could lead to another file by now."""
+    model = os.open(like, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=directory)
+    try:
+        found, ours = os.fstat(model), os.fstat(descriptor)
+        if (found.st_uid, found.st_gid) != (ours.st_uid, ours.st_gid):
+            os.fchown(descriptor, found.st_uid, found.st_gid)
+        if sys.platform == "linux":
+            for name in _names_of_attributes(model):
+                with suppress(OSError):  # not all may be set by everybody
+                    os.setxattr(descriptor, name, os.getxattr(model, name))
+        os.fchmod(descriptor, stat.S_IMODE(found.st_mode))
+    finally:
+        os.close(model)
+
+
+def _names_of_attributes(descriptor: int) -> list[str]:
+    """Of the extended attributes of an open file; none, where the file system has none."""
+    try:
+        return os.listxattr(descriptor)
+    except OSError:
+        return []
 
 
 def _backed_up(path: Path, was: bytes | None, now: datetime | None, backups: Path | None) -> Path | None:
@@ -154,7 +229,7 @@ def _backed_up(path: Path, was: bytes | None, now: datetime | None, backups: Pat
     if was is None or backups is None:
         return None
     assert now is not None
-    backups.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_dirs(str(backups))
     name = str(path.absolute()).strip("/").replace("/", "%")[-150:]
     backup = backups / f"{name}.{now:%Y%m%dT%H%M%S.%f}"
     descriptor = os.open(backup, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
@@ -167,11 +242,3 @@ def _backed_up(path: Path, was: bytes | None, now: datetime | None, backups: Pat
         with suppress(OSError):
             old.unlink()
     return backup
-
-
-def _sync_directory(directory: Path) -> None:
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

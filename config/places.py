@@ -6,6 +6,11 @@ started from a shell. So without `XDG_RUNTIME_DIR` the usual place of it is trie
 
 import os
 
+ROOT = 0
+UID_MAP = "/proc/self/uid_map"
+UNMAPPED = 65534
+"""The number that files of users have who have none here."""
+
 
 class NotPrivate(Exception):
     """A directory that must be ours alone is not, or cannot be made."""
@@ -32,6 +37,59 @@ def config_dir() -> str:
     return f"{absolute('XDG_CONFIG_HOME') or _home('.config')}/hubd"
 
 
+def make_dirs(path: str) -> None:
+    """The directory `path`, and those above it, made for this user alone (0700) where they are missing.
+
+    Raises:
+        OSError: they cannot be made, or would lie in a directory of another user, whom they would lock out: root has
+            the HOME of whoever ran `sudo`. `strerror` says it for people.
+    """
+    if not os.path.isdir(path):
+        refuse_foreign_place(path)
+        os.makedirs(path, mode=0o700, exist_ok=True)
+
+
+def refuse_foreign_place(path: str) -> None:
+    """Raise, if `path`, which is not there, would lie in a directory or home directory of another user.
+
+    Raises:
+        OSError: as `refuse_foreign_dir`.
+    """
+    above = os.path.dirname(os.path.abspath(path))
+    while not os.path.lexists(above):
+        above = os.path.dirname(above)
+    home = os.path.expanduser("~")
+    if path.startswith(f"{home}/") and os.path.isdir(home):
+        refuse_foreign_dir(home)
+    refuse_foreign_dir(above)
+
+
+def refuse_foreign_dir(directory: str, found: "os.stat_result | None" = None) -> None:
+    """Raise, if nothing is to be made in `directory`, since it belongs to another user than this one or root.
+    `found`: what is known of it.
+
+    Raises:
+        OSError: so it is, or it cannot be told.
+    """
+    owner = (found or os.stat(directory)).st_uid
+    if owner not in (ROOT, os.geteuid()) and not _is_unmapped(owner):
+        what = "the home directory" if directory == os.path.expanduser("~") else "the directory"
+        text = f"{what} {directory} belongs to another user (uid {owner}); run this as that user"
+        raise PermissionError(1, text, directory)
+
+
+def _is_unmapped(uid: int) -> bool:
+    """Whether this stands for users that this container or sandbox has no number for, such as the root outside, who
+    has the directory /tmp there."""
+    if uid != UNMAPPED:
+        return False
+    try:
+        with open(UID_MAP, "rb") as file:
+            return file.read(64).split() != [b"0", b"0", b"4294967295"]
+    except OSError:
+        return False
+
+
 def private_dir(path: str) -> str:
     """`path`, made if it is missing, and certainly a directory of this user that nobody else may enter.
 
@@ -42,7 +100,7 @@ def private_dir(path: str) -> str:
         NotPrivate: it is something else; nothing was changed.
     """
     try:
-        os.makedirs(path, mode=0o700, exist_ok=True)
+        make_dirs(path)
         found = os.lstat(path)
     except FileExistsError:
         raise NotPrivate(f"{path} is not a directory: move it away") from None
@@ -51,10 +109,11 @@ def private_dir(path: str) -> str:
     if found.st_mode & 0o170000 != 0o040000:
         raise NotPrivate(f"{path} is a link, not a directory: move it away")
     if found.st_uid != os.getuid():
-        raise NotPrivate(f"the directory {path} belongs to another user (uid {found.st_uid}): move it away")
+        todo = "run this as that user" if _is_home_of(found.st_uid) else "move it away"
+        raise NotPrivate(f"the directory {path} belongs to another user (uid {found.st_uid}): {todo}")
     if found.st_mode & 0o077:
         if path.endswith("/hubd") and not found.st_mode & 0o022:
-            os.chmod(path, 0o700)
+            _close_to_others(path, found)
             return path
         import shlex  # not above: the shim loads this module, and shlex brings re, which doubles its start
 
@@ -62,10 +121,35 @@ def private_dir(path: str) -> str:
     return path
 
 
+def _close_to_others(path: str, found: os.stat_result) -> None:
+    """Let nobody else enter the directory that was `found` at `path`, and no other that took its place meanwhile.
+
+    Raises:
+        NotPrivate: that cannot be done.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            if not os.path.samestat(os.fstat(descriptor), found):
+                raise NotPrivate(f"the directory {path} was changed by another program meanwhile; run this again")
+            os.fchmod(descriptor, 0o700)
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        raise NotPrivate(f"the directory {path} cannot be closed to others: {error.strerror}") from None
+
+
 def absolute(variable: str, environ: "os._Environ[str] | dict[str, str]" = os.environ) -> str | None:
     """The directory a variable names; relative ones are to be ignored (XDG base directories)."""
     value = environ.get(variable, "").rstrip("/")
     return value if value.startswith("/") else None
+
+
+def _is_home_of(uid: int) -> bool:
+    try:
+        return os.stat(os.path.expanduser("~")).st_uid == uid
+    except OSError:
+        return False
 
 
 def _home(below: str) -> str:

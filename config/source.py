@@ -24,6 +24,8 @@ MAX_BYTES: Final = 16 << 20
 """Of a host's file: some keep their history there."""
 _HOSTS_SUFFIXES: Final = (".json", ".jsonc", ".yaml", ".yml")
 _PIECE: Final = 1 << 20
+ROOT: Final = 0
+"""Who may change all files anyway."""
 
 Keys = tuple[str, ...]
 
@@ -184,9 +186,14 @@ def read_private(path: Path, limit: int) -> Content:
     return content
 
 
+def is_foreign(found: os.stat_result) -> bool:
+    """Whether a file or directory belongs to another user than this one or root."""
+    return found.st_uid not in (ROOT, os.geteuid())
+
+
 def _refuse_foreign(path: Path, place: Path, found: os.stat_result) -> None:
     what = "" if place == path else f"its directory {place} "
-    if found.st_uid not in (0, os.geteuid()):
+    if is_foreign(found):
         text = f"{what}belongs to another user (uid {found.st_uid}); it decides which commands hubd runs"
         raise Problem((), text)
     if found.st_mode & stat.S_ISVTX:  # as in /tmp: others cannot replace our file

@@ -19,6 +19,7 @@ from msgspec import Struct
 
 from config.check_sharing import TOKEN
 from config.errors import ConfigError
+from config.places import make_dirs
 from config.schema import HubConfig
 from hub.link.exchange import OWNER, Identity
 
@@ -194,7 +195,7 @@ def replace_token(path: Path) -> None:
 
 
 def _make_token(path: Path) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    make_dirs(str(path.parent))
     draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:

@@ -23,7 +23,7 @@ from msgspec import Raw
 from hub.accept import Acceptor, share_of_descriptors
 from hub.link.channel import ChannelClosed, LineChannel, LineReader, LineTooLong, Outbox, OutboxFull
 from hub.link.exchange import HubError
-from hub.sockets import peer_uid
+from hub.peers import peer_uid
 from hub.wire.jsonrpc import (
     EMPTY,
     Failure,

@@ -15,8 +15,8 @@ from hub.accept import Acceptor, share_of_descriptors
 from hub.downstream import LAST_WORDS_S, LineHost, serve_lines
 from hub.hub import Hub
 from hub.link.exchange import OWNER, Identity
+from hub.peers import peer_uid
 from hub.preamble import Preamble, read_preamble
-from hub.sockets import peer_uid
 from hub.wire.jsonrpc import Failure, encode_response
 from hub.wire.mcp import INVALID_PARAMS
 

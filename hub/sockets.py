@@ -6,11 +6,9 @@ import os
 import select
 import socket
 import stat
-import struct
-import sys
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Protocol
+from typing import Final
 
 from config.errors import ConfigError
 
@@ -118,18 +116,3 @@ def inode_at(path: Path) -> tuple[int, int] | None:
     except OSError:
         return None
     return found.st_dev, found.st_ino
-
-
-class Options(Protocol):
-    """A socket of the standard library or of trio."""
-
-    def getsockopt(self, level: int, optname: int, buflen: int, /) -> bytes: ...
-
-
-def peer_uid(sock: Options) -> int:
-    """The user at the other end of a unix socket, as the kernel knows it."""
-    if sys.platform == "darwin":
-        _version, uid = struct.unpack_from("II", sock.getsockopt(0, 1, 76))  # SOL_LOCAL, LOCAL_PEERCRED: struct xucred
-        return int(uid)
-    _pid, uid, _gid = struct.unpack("iII", sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
-    return int(uid)

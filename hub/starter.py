@@ -12,6 +12,7 @@ import sys
 from time import monotonic  # noqa: TID251 - nothing here runs under trio
 
 from config import places
+from hub.peers import ForeignPeer, refuse_foreign_hub
 
 DAEMON = (sys.executable, "-I", "-m", "hub", "serve", "--detached")
 START_LIMIT_S = 15.0
@@ -19,6 +20,8 @@ START_LIMIT_S = 15.0
 ALIVE_LIMIT_S = 45.0
 """If one is: it may be ending in order first, which takes as long as the calls it runs (`drain_s`)."""
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.005, 0.25
+OWN = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+"""How files are opened that only a hub makes: through no link, and without waiting for the writer of a pipe."""
 TAIL_BYTES = 1 << 14
 LOG_BYTES = 4 << 20
 
@@ -56,12 +59,13 @@ class Attempt:
         """A connection, or None: not yet.
 
         Raises:
-            Unavailable: the daemon did not start, or does not listen in time.
+            Unavailable: the daemon did not start, does not listen in time, or another user does.
+            OSError: a file of the hub is something else.
         """
         if hub := connect(self._path):
             return hub
         if self._turn_descriptor < 0:
-            self._turn_descriptor = os.open(self._turn, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            self._turn_descriptor = os.open(self._turn, OWN | os.O_RDWR | os.O_CREAT, 0o600)
         if not self._mine and (mine := _locked(self._turn_descriptor)):
             self._mine = mine
             if hub := connect(self._path):  # whoever had the lock has started it
@@ -100,7 +104,7 @@ def attend(directory: str, gone: bytes) -> _socket.socket | None:
     try:
         if is_alive(f"{directory}/hubd.lock") and holder(directory) != gone:
             return connect(f"{directory}/hubd.sock")
-    except OSError:
+    except (OSError, Unavailable):
         pass
     return None
 
@@ -108,7 +112,7 @@ def attend(directory: str, gone: bytes) -> _socket.socket | None:
 def holder(directory: str) -> bytes:
     """Who has the daemon's lock, or had it last."""
     try:
-        descriptor = os.open(f"{directory}/hubd.lock", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        descriptor = os.open(f"{directory}/hubd.lock", OWN)
     except OSError:
         return b""
     try:
@@ -118,13 +122,21 @@ def holder(directory: str) -> bytes:
 
 
 def connect(path: str) -> _socket.socket | None:
-    """A connection to who listens at `path`; None if nobody does."""
+    """A connection to who listens at `path`; None if nobody does.
+
+    Raises:
+        Unavailable: another user does.
+    """
     hub = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
     try:
         hub.connect(path)
+        refuse_foreign_hub(hub, path)
     except (FileNotFoundError, ConnectionRefusedError):
         hub.close()
         return None
+    except ForeignPeer as error:
+        hub.close()
+        raise Unavailable(str(error)) from None
     return hub
 
 
@@ -138,9 +150,19 @@ def _locked(descriptor: int) -> bool:
 
 
 def is_alive(life: str) -> bool:
-    """Whether a daemon holds its lock. Looking shares it for a moment, which `hub.sockets.take_lock` waits out."""
-    descriptor = os.open(life, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    """Whether a daemon of this user holds its lock. Looking makes no lock, and shares one for a moment, which
+    `hub.sockets.take_lock` waits out.
+
+    Raises:
+        OSError: there is something else in its place, such as a link, or a file of another user.
+    """
     try:
+        descriptor = os.open(life, OWN)
+    except FileNotFoundError:
+        return False
+    try:
+        if os.fstat(descriptor).st_uid != os.geteuid():
+            raise PermissionError(1, "the lock of the hub belongs to another user", life)
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
@@ -211,7 +233,7 @@ def _last_words() -> str:
     try:
         with open(path, "rb") as log:
             log.seek(max(0, os.path.getsize(path) - TAIL_BYTES))
-            lines = log.read().decode(errors="replace").split("\n")
+            lines = log.read(TAIL_BYTES).decode(errors="replace").split("\n")
     except OSError:
         return "and its log cannot be read"
     last = next((line for line in reversed(lines) if line.strip()), "it said nothing")

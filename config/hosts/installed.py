@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from msgspec import Struct, structs
 
-from config.files import read_file, remove_file, replace_file
+from config.files import read_file, refuse_place, remove_file, replace_file
 from config.hosts.entry import KEY, starts_hubd, url_of
 from config.hosts.facts import Place
 from config.hosts.originals import Original, as_before, out_again, put_back
@@ -189,14 +189,14 @@ def _gone(originals: Sequence[Original]) -> dict[str, str]:
     return {each.key: "the file is gone" for each in originals}
 
 
-def text_at(path: Path) -> str:
-    """The text of a host's file; none if there is no file.
+def text_at(path: Path, *, trusted: bool = False) -> str:
+    """The text of a host's file; none if there is no file. `trusted`: the hub is to run what it says.
 
     Raises:
-        EditError: it cannot be read.
+        EditError: it cannot be read, or, if it is to be trusted, somebody else could have written it.
         Refused: it is not UTF-8.
     """
-    return _decoded(read_file(path) or b"")
+    return _decoded(read_file(path, trusted=trusted) or b"")
 
 
 def is_ours(entry: Any, record: Record | None) -> bool:
@@ -282,6 +282,8 @@ def carry_out(plan: Plan, records: Records, *, now: datetime, backups: Path, env
             records.put(path, None)
         return None
     if plan.program:
+        if plan.before is None:
+            refuse_place(path)
         for command in plan.program:
             run_program(command, environ)
     elif plan.after is None:

@@ -16,6 +16,7 @@ EX_OK: Final = 0
 EX_FAILED: Final = 1
 EX_USAGE: Final = 2
 EX_UNAVAILABLE: Final = 69
+EX_SOFTWARE: Final = 70
 EX_CONFIG: Final = 78
 EX_INTERRUPTED: Final = 130
 

@@ -1,12 +1,17 @@
 """`hubd doctor`: what is wrong on this machine, why that matters, and what to do."""
 
 import argparse
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
 
 from hub.cli.base import EX_FAILED, EX_OK, add, add_config, as_json
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+
+STRANGER_S: Final = 2.0
+"""How long a hub other than this shell's may take to say what it is."""
 
 
 def add_commands(commands: Any) -> None:
@@ -36,7 +41,7 @@ def _doctor(options: argparse.Namespace) -> int:
         trust=Path(places.state_dir(), "trust.json"),
         directory=Path.cwd(),
         config=options.config,
-        ask=_asked,
+        ask=partial(_asked, patience_s=STRANGER_S),
     )
     found = findings(examined)
     if options.json:
@@ -52,12 +57,12 @@ def _doctor(options: argparse.Namespace) -> int:
     return EX_FAILED if any(finding.level != "note" for finding in found) else EX_OK
 
 
-def _asked(path: "Path") -> dict[str, Any] | None:
+def _asked(path: "Path", patience_s: float | None = None) -> dict[str, Any] | None:
     """What the hub behind a control socket says; None: nothing."""
     from hub.control_client import ControlClient, ControlFailed, HubNotRunning
 
     try:
-        with ControlClient(path) as hub:
+        with ControlClient(path, patience_s) as hub:
             return hub.status()
     except (OSError, HubNotRunning, ControlFailed):
         return None

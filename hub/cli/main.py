@@ -4,6 +4,7 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
+from io import TextIOWrapper
 from typing import Any, Final
 
 from config.errors import ConfigError, EditError
@@ -12,6 +13,7 @@ from hub.cli.base import (
     EX_CONFIG,
     EX_FAILED,
     EX_INTERRUPTED,
+    EX_SOFTWARE,
     EX_UNAVAILABLE,
     EX_USAGE,
     Command,
@@ -19,7 +21,7 @@ from hub.cli.base import (
     Told,
     UsageError,
 )
-from hub.control_client import ControlFailed, HubNotRunning
+from hub.control_client import ControlFailed, HubNotRunning, NotUnderstood
 
 FAMILIES: Final = {
     "the hub": (running, cache, service, doctor),
@@ -46,7 +48,7 @@ exit codes:
   1    it failed or was refused, the tool reported an error, the doctor found something, or the service does not run
   2    wrong usage
   69   no hub is running, or its address is taken
-  70   a fault of the hub's own
+  70   a fault of the hub's own, or it answers what this version does not understand
   75   another hub of this user is running; of `connect`: the hub goes away again and again
   78   the configuration cannot be used
   130  interrupted
@@ -74,6 +76,8 @@ files:
 
 def main(arguments: Sequence[str]) -> int:
     """Run one command; the exit code. Never raises for what a user can cause."""
+    if isinstance(sys.stdout, TextIOWrapper):  # what servers say need not be text, and in JSON it stays what it is
+        sys.stdout.reconfigure(errors="backslashreplace")
     arguments, words = editing.apart(arguments)
     # before the arguments are parsed: what is wrong with them is told in the same form
     told = Told(json=("--raw" if arguments[:1] == ["call"] else "--json") in arguments)
@@ -107,6 +111,8 @@ def _run(arguments: Sequence[str], words: Sequence[str], told: Told) -> int:
         return told.fail(EX_UNAVAILABLE, str(error))
     except ConfigError as error:
         return told.fail(EX_CONFIG, str(error))
+    except NotUnderstood as error:
+        return told.fail(EX_SOFTWARE, str(error))
     except (ControlFailed, EditError) as error:
         return told.fail(EX_FAILED, str(error))
     except UsageError as error:
@@ -119,6 +125,20 @@ def _run(arguments: Sequence[str], words: Sequence[str], told: Told) -> int:
         if error.filename is None:
             raise
         return told.fail(EX_FAILED, f"{error.filename}: {error.strerror}")
+    except Exception as error:  # noqa: BLE001 - the wall of one command: whatever it met is told in one line
+        return told.fail(EX_SOFTWARE, _unexpected(error))
+
+
+def _unexpected(error: Exception) -> str:
+    """What is said of an error that no command expects: also where it was, since there is no traceback."""
+    from traceback import extract_tb
+
+    last = extract_tb(error.__traceback__)[-1]
+    what = f"{type(error).__name__}: {str(error)[:200]} ({os.path.basename(last.filename)}, line {last.lineno})"
+    return (
+        f"the command failed for a reason that hubd does not know: {what}. If the hub that runs is another version, "
+        "run `hubd stop` and try again; else it is a fault of hubd: please report it"
+    )
 
 
 class _Family:

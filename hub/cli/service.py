@@ -117,6 +117,11 @@ def _put_in_place(service: "Service", options: argparse.Namespace) -> int:
     return EX_OK
 
 
+def _unlinked(path: str, flags: int) -> int:
+    """Open a file of the hub's own, which no link leads to."""
+    return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
+
+
 @contextmanager
 def _nobody_starts_a_hub(system: bool, told: Told) -> Iterator[None]:
     """Stop this user's hub, and keep shims from starting another until the service has its socket."""
@@ -127,7 +132,7 @@ def _nobody_starts_a_hub(system: bool, told: Told) -> Iterator[None]:
 
     from config.paths import runtime_dir
 
-    with open(runtime_dir() / "start.lock", "wb", opener=lambda path, flags: os.open(path, flags, 0o600)) as turn:
+    with open(runtime_dir() / "start.lock", "wb", opener=_unlinked) as turn:
         fcntl.flock(turn, fcntl.LOCK_EX)
         try:
             with client() as hub:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from hub.doctor import daemons, hosts, servers, stores
-from hub.doctor.examined import Examined, Finding
+from hub.doctor.examined import Examined, Finding, unreadable
 
 CHECKS: Final[tuple[Callable[[Examined], Iterator[Finding]], ...]] = (
     servers.configuration,
@@ -24,13 +24,19 @@ CHECKS: Final[tuple[Callable[[Examined], Iterator[Finding]], ...]] = (
     daemons.left_behind,
     servers.open_files,
     stores.secret_files,
+    stores.unreadable_files,
     servers.unpinned_packages,
 )
 
 
 def findings(examined: Examined) -> list[Finding]:
     """What all checks find, the worst first. That a server failed is left out if another check found out why."""
-    found = [finding for check in CHECKS for finding in check(examined)]
+    found: list[Finding] = []
+    for check in CHECKS:
+        try:
+            found.extend(check(examined))
+        except OSError as error:  # it looked at something that it may not look at; the others are none the worse
+            found.append(unreadable(error.filename or check.__name__, error.strerror or str(error)))
     explained = {each.server for each in found if each.level == "problem" and each.check != "upstream"}
     found = [each for each in found if each.check != "upstream" or each.server not in explained]
     return sorted(found, key=lambda finding: ("problem", "warning", "note").index(finding.level))

@@ -1,16 +1,21 @@
 """What is wrong with the hub that runs, with others, and with what dead ones left behind."""
 
 import os
+import shlex
 import stat
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Final
 
 from config import places
 from config.source import read_private
 from hub.doctor.examined import Examined, Finding
 from hub.starter import is_alive
 
+SOCKETS: Final = Path("/proc/net/unix")
+MAX_TABLE_BYTES: Final = 16 << 20
+"""As much of it is read: 100 000 sockets, which other users can make, too."""
 SQUATTED = (
     "another user of this machine held that address when the hub started, and hosts with the usual URL show their "
     "token there; the token was replaced, and nobody is let in by HTTP"
@@ -81,7 +86,8 @@ def other_daemons(examined: Examined) -> Iterator[Finding]:
                 count = len(known.get("hosts") or ())
                 what += f": version {known.get('version')} with {files[0]}, {count} host{'s' * (count != 1)} attached"
             why = "HUBD_RUNTIME_DIR or XDG_RUNTIME_DIR differ, so hosts may reach different hubs, and servers run twice"
-            fix = f"none, if it is meant to be apart (`HUBD_RUNTIME_DIR={directory} hubd status` shows it); else run "
+            shown = f"HUBD_RUNTIME_DIR={shlex.quote(directory)} hubd status"
+            fix = f"none, if it is meant to be apart (`{shown}` shows it); else run "
             fix += "`hubd install` for its hosts in the shell whose hub is meant"
             yield Finding("daemon", "note", what, why, fix)
 
@@ -95,8 +101,18 @@ def _daemons() -> Iterator[tuple[int, str]]:
         for directory in sorted({path.rpartition("/")[0] for path in _listening()}):
             lock = Path(directory, "hubd.lock")
             with suppress(OSError, ValueError):
-                if lock.stat().st_uid == os.getuid() and is_alive(str(lock)):
+                if _is_private(directory) and is_alive(str(lock)):
                     yield int(read_private(lock, 32).data), directory
+
+
+def _is_private(directory: str) -> bool:
+    """Whether only this user can have put there what is in it, as in every hub's directory of sockets.
+
+    Raises:
+        OSError: there is no telling.
+    """
+    found = os.lstat(directory)
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() and not found.st_mode & 0o077
 
 
 def _listening() -> set[str]:
@@ -105,7 +121,8 @@ def _listening() -> set[str]:
     Raises:
         OSError: the kernel does not say.
     """
-    lines = Path("/proc/net/unix").read_text(errors="replace").splitlines()[1:]
+    with SOCKETS.open("rb") as table:
+        lines = os.fsdecode(table.read(MAX_TABLE_BYTES)).split("\n")[1:]
     return {parts[7] for line in lines if len(parts := line.split(None, 7)) == 8 and parts[3] == "00010000"}
 
 
@@ -123,7 +140,7 @@ def stale_sockets(examined: Examined) -> Iterator[Finding]:
     for name in ("hubd.sock", "control.sock"):
         path = f"{places.runtime_dir()}/{name}"
         with suppress(OSError):
-            if stat.S_ISSOCK(os.stat(path).st_mode) and path not in listening:
+            if stat.S_ISSOCK(os.lstat(path).st_mode) and path not in listening:
                 why = "a hub was killed; the next one replaces it, and until then hosts without `hubd connect` fail"
                 yield Finding("socket", "note", f"nobody listens on {path}", why, "start the hub, or remove the file")
 

@@ -1,5 +1,7 @@
 """What the checks look at, and what they find."""
 
+import os
+import shlex
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -36,6 +38,13 @@ class Finding(Struct, frozen=True):
     """The upstream that it is about; "" if it is about none."""
 
 
+def unreadable(path: object, why: str) -> Finding:
+    """A file or directory that hubd needs and cannot use, and what to do if a command run by `sudo` made it."""
+    quoted, uid = shlex.quote(str(path)), os.getuid()
+    fix = f"if it should be yours, run `sudo chown -R {uid} {quoted}`; `sudo hubd` may have made it. Else move it away"
+    return Finding("unreadable", "problem", f"{path} cannot be read", why, fix)
+
+
 class HostFile(Struct, frozen=True):
     """One file of a host that is here, as far as it could be read."""
 
@@ -64,6 +73,8 @@ class Examined(Struct, frozen=True, kw_only=True):
     """Which projects the user allowed."""
     directory: Path
     """Where the user is at work."""
+    unread: tuple[Finding, ...] = ()
+    """The hub's own files that could not be read for this."""
     ask: Callable[[Path], Mapping[str, Any] | None]
     """What the hub says of itself whose control socket is there; None: it does not."""
 
@@ -104,13 +115,20 @@ def examine(
     secret = None
     with suppress(OSError):
         secret = read_private(token, MAX_TOKEN_BYTES).data.decode(errors="replace").strip()
+    unread: list[Finding] = []
+    installed: Records | None = None
+    try:
+        installed = Records(records)
+    except EditError as wrong:
+        unread.append(unreadable(records, str(wrong).removeprefix(f"{records}: ")))
     return Examined(
         machine=machine,
         version=version,
         status=status,
         loaded=loaded,
         error=error,
-        files=tuple(_host_files(machine, Records(records))),
+        files=tuple(_host_files(machine, installed, unread)),
+        unread=tuple(unread),
         token=secret,
         trust=trust,
         directory=directory,
@@ -118,12 +136,16 @@ def examine(
     )
 
 
-def _host_files(machine: Machine, records: Records) -> Iterator[HostFile]:
-    """Of all hosts that are here."""
+def _host_files(machine: Machine, records: Records | None, unread: list[Finding]) -> Iterator[HostFile]:
+    """Of all hosts that are here. What may not even be looked for is added to `unread`."""
     for host in all_hosts().values():
-        if is_found(host, machine):
-            for place in _places(machine, host.id):
-                yield _host_file(place, records, machine)
+        try:
+            places = _places(machine, host.id) if is_found(host, machine) else []
+            files = [_host_file(place, records, machine) for place in places]
+        except OSError as error:
+            unread.append(unreadable(error.filename, f"{error.strerror}, so nobody knows whether {host.title} is here"))
+            continue
+        yield from files
 
 
 def _places(machine: Machine, id: str) -> list[Place]:
@@ -131,7 +153,7 @@ def _places(machine: Machine, id: str) -> list[Place]:
     return [*every_user_file(host, machine), *(each for each in user_places(host, machine) if not each.path.exists())]
 
 
-def _host_file(place: Place, records: Records, machine: Machine) -> HostFile:
+def _host_file(place: Place, records: Records | None, machine: Machine) -> HostFile:
     if not place.path.exists():
         return HostFile(place, exists=False)
     try:
@@ -140,4 +162,5 @@ def _host_file(place: Place, records: Records, machine: Machine) -> HostFile:
         servers, _ = survey(place, text, machine.environ, machine.home)
     except (EditError, Refused) as error:
         return HostFile(place, exists=True, error=str(error))
-    return HostFile(place, exists=True, entry=entry, record=records.get(place.path), servers=tuple(servers))
+    record = None if records is None else records.get(place.path)
+    return HostFile(place, exists=True, entry=entry, record=record, servers=tuple(servers))

@@ -1,5 +1,6 @@
 """What is wrong with the store that hubs share, with other hubs there, and with files that hold secrets."""
 
+import errno
 import os
 import shlex
 import stat
@@ -12,13 +13,16 @@ from typing import Final
 from config import places
 from config.errors import ConfigError
 from config.schema import CacheConfig, HubConfig
-from config.source import read_plain
+from config.source import read_plain, read_private
 from config.variables import MAX_FILE_BYTES
-from hub.doctor.examined import Examined, Finding
+from hub.doctor.examined import Examined, Finding, unreadable
 
 TRY_S: Final = 2.0
 MIN_SECRET: Final = 8
 """Shorter values are found in files by chance."""
+SECRET: Final = ("token", "keys", "installed.json", "originals.json")
+OWN: Final = (*SECRET, "trust.json", "memory.json", "sessions.json")
+"""The files of the state directory."""
 WITHOUT: Final = "the hub works on as if nothing were kept there, and other hubs do not find it"
 
 
@@ -102,7 +106,7 @@ def secret_files(examined: Examined) -> Iterator[Finding]:
     loaded = examined.loaded
     named = [] if loaded is None else [path for path in loaded.files if path not in loaded.sources]
     secrets = {secret for secret in _secrets(examined.config) if len(secret) >= MIN_SECRET}
-    own = [Path(places.state_dir(), name) for name in ("token", "keys", "installed.json", "originals.json")]
+    own = [Path(places.state_dir(), name) for name in SECRET]
     for path in dict.fromkeys((*named, *own)):
         with suppress(OSError):
             mode = stat.S_IMODE(path.stat().st_mode)
@@ -110,6 +114,39 @@ def secret_files(examined: Examined) -> Iterator[Finding]:
                 what = f"others may read {path} (mode {mode:03o}), and it holds a secret"
                 why = "every program of every user here can use it"
                 yield Finding("mode", "warning", what, why, f"run `chmod 600 {shlex.quote(str(path))}`")
+
+
+def unreadable_files(examined: Examined) -> Iterator[Finding]:
+    """The hub's own files and directories that it cannot use, since a command run by root made them, say."""
+    yield from examined.unread
+    said = {finding.what for finding in examined.unread}
+    state = Path(places.state_dir())
+    for directory in (state, Path(places.runtime_dir())):
+        if why := _why_not_ours(directory):
+            yield unreadable(directory, why)
+    for path in [state / name for name in OWN]:
+        if (why := _why_unread(path)) and (finding := unreadable(path, why)).what not in said:
+            yield finding
+
+
+def _why_not_ours(directory: Path) -> str:
+    try:
+        owner = os.lstat(directory).st_uid
+    except FileNotFoundError:
+        return ""
+    except OSError as error:
+        return error.strerror or str(error)
+    return "" if owner == os.geteuid() else f"it belongs to another user (uid {owner}), and the hub uses only its own"
+
+
+def _why_unread(path: Path) -> str:
+    try:
+        read_private(path, 0)
+    except FileNotFoundError:
+        return ""
+    except OSError as error:
+        return "" if error.errno == errno.EFBIG else error.strerror or str(error)
+    return ""
 
 
 def _holds(path: Path, secrets: Iterable[str]) -> bool:

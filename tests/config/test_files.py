@@ -1,6 +1,7 @@
 """Replacing files: all or nothing, with a backup, as they were otherwise."""
 
 import errno
+import os
 import stat
 import threading
 from datetime import UTC, datetime, timedelta
@@ -8,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from config.errors import EditError
-from config.files import KEPT, locked, read_file, remove_file, replace_file, replace_private
+from config.files import KEPT, locked, read_file, refuse_place, remove_file, replace_file, replace_private
 
 NOW = datetime(2026, 11, 21, 12, 30, 15, tzinfo=UTC)
 
@@ -143,3 +144,90 @@ def test_a_private_file_is_replaced_as_a_whole_or_not_at_all(tmp_path, monkeypat
         replace_private(path, b"three")
     assert path.read_bytes() == b"two"
     assert [each.name for each in path.parent.iterdir()] == ["keys"]
+
+
+# --- files and directories of other users -----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def stranger(monkeypatch) -> int:
+    """This process is another user than the one whom all its files belong to; the number of that one."""
+    uid = os.geteuid()
+    monkeypatch.setattr(os, "geteuid", lambda: uid + 1)
+    for name in ("config.places.ROOT", "config.source.ROOT"):
+        monkeypatch.setattr(name, -1)  # or the tests, run by root, would see files of root
+    return uid
+
+
+@pytest.mark.covers("F-C-10", "SEC-62")
+def test_a_file_of_another_user_is_not_read(tmp_path, stranger):
+    path = tmp_path / "a.json"
+    path.write_bytes(b"{}")
+    with pytest.raises(EditError, match=rf"a.json: belongs to another user \(uid {stranger}\); run this as that user"):
+        read_file(path)
+
+
+@pytest.mark.covers("F-C-10", "F-D-06", "SEC-62")
+def test_nothing_is_written_into_a_directory_of_another_user(tmp_path, stranger, backups):
+    path = tmp_path / "a.json"
+    for write in (
+        lambda: replace(path, b"new", None, backups),
+        lambda: replace(tmp_path / "deep" / "a.json", b"new", None, backups),
+        lambda: refuse_place(tmp_path / "deep" / "a.json"),
+        lambda: locked(tmp_path / "deep").__enter__(),
+    ):
+        with pytest.raises(EditError, match=r"belongs to another user .*; run this as that user"):
+            write()
+    with pytest.raises(PermissionError, match="belongs to another user"):
+        replace_private(path, b"new")
+    assert list(tmp_path.iterdir()) == []
+    path.write_bytes(b"old")
+    with pytest.raises(EditError, match="belongs to another user"):
+        replace(path, b"new", b"old", backups)
+    with pytest.raises(EditError, match="belongs to another user"):
+        remove_file(path, was=b"old", now=NOW, backups=backups)
+    assert path.read_bytes() == b"old"
+
+
+@pytest.mark.covers("SEC-62")
+def test_a_link_put_in_between_changes_the_mode_of_nothing_else(tmp_path, backups, monkeypatch):
+    path, other = tmp_path / "a.json", tmp_path / "other"
+    path.write_bytes(b"old")
+    path.chmod(0o644)
+    other.write_bytes(b"secret")
+    other.chmod(0o600)
+    fstat = os.fstat
+
+    def put_link(descriptor):
+        for new in tmp_path.glob(".a.json.*.new"):
+            new.unlink()
+            new.symlink_to(other)
+        return fstat(descriptor)
+
+    monkeypatch.setattr(os, "fstat", put_link)
+    replace(path, b"new", b"old", backups)
+    assert stat.S_IMODE(other.stat().st_mode) == 0o600
+
+
+def test_extended_attributes_stay(tmp_path, backups):
+    path = tmp_path / "a.json"
+    path.write_bytes(b"old")
+    try:
+        os.setxattr(path, "user.note", b"kept")
+    except OSError:
+        pytest.skip("this file system has none")
+    replace(path, b"new", b"old", backups)
+    assert os.getxattr(path, "user.note") == b"kept"
+
+
+@pytest.mark.covers("SEC-50", "F-C-10")
+def test_commands_are_taken_only_from_files_that_nobody_else_could_write(tmp_path):
+    path = tmp_path / "a.json"
+    path.write_bytes(b"{}")
+    path.chmod(0o666)
+    assert read_file(path) == b"{}"
+    with pytest.raises(EditError, match=r"others may write it, and it decides which commands hubd runs"):
+        read_file(path, trusted=True)
+    path.chmod(0o600)
+    assert read_file(path, trusted=True) == b"{}"
+    assert read_file(tmp_path / "missing", trusted=True) is None

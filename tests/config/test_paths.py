@@ -111,3 +111,60 @@ def test_a_socket_path_has_room_in_the_kernel(home, monkeypatch):
     monkeypatch.setenv("HUBD_RUNTIME_DIR", str(home / ("x" * 100)))
     with pytest.raises(ConfigError, match="longer than the 107 bytes"):
         socket_path()
+
+
+# --- directories of other users ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def stranger(monkeypatch) -> int:
+    """This process is another user than the one whom all its files belong to; the number of that one."""
+    uid = os.getuid()
+    for name in ("getuid", "geteuid"):
+        monkeypatch.setattr(os, name, lambda: uid + 1)
+    monkeypatch.setattr("config.places.ROOT", -1)  # or the tests, run by root, would see files of root
+    return uid
+
+
+@pytest.mark.covers("F-C-10", "F-D-06", "SEC-62")
+def test_nothing_is_made_in_the_home_of_another_user(home, stranger, caplog):
+    with pytest.raises(places.NotPrivate, match=rf"home directory {home} .*\(uid {stranger}\); run this as that user"):
+        places.private_dir(f"{home}/.local/state/hubd")
+    state_dir()
+    assert "run this as that user; nothing will be remembered" in caplog.text
+    assert list(home.iterdir()) == []
+
+
+@pytest.mark.covers("F-C-10")
+def test_nothing_is_made_in_a_directory_of_another_user(home, stranger, monkeypatch):
+    there = home / "there"
+    there.mkdir()
+    monkeypatch.setenv("HOME", "/nonexistent")
+    with pytest.raises(PermissionError, match=rf"the directory {there} belongs to another user"):
+        places.make_dirs(f"{there}/a/b")
+    assert list(there.iterdir()) == []
+    places.make_dirs(str(there))  # is there already
+
+
+def test_the_directory_of_another_user_is_that_user_s(home, stranger):
+    (home / "hubd").mkdir()
+    with pytest.raises(places.NotPrivate, match=rf"belongs to another user \(uid {stranger}\): run this as that user"):
+        places.private_dir(f"{home}/hubd")
+
+
+def test_root_may_have_made_the_directory_above(home, monkeypatch):
+    monkeypatch.setattr("config.places.ROOT", os.getuid())
+    uid = os.getuid() + 1
+    for name in ("getuid", "geteuid"):
+        monkeypatch.setattr(os, name, lambda: uid)
+    places.make_dirs(f"{home}/a/b")  # as in /tmp
+    assert (home / "a/b").is_dir()
+
+
+@pytest.mark.parametrize(("numbers", "is_unmapped"), [("0 0 4294967295", False), ("1000 1000 1", True)])
+def test_users_without_a_number_here_are_told_from_nobody(monkeypatch, tmp_path, numbers, is_unmapped):
+    path = tmp_path / "uid_map"
+    path.write_text(f"{numbers}\n")
+    monkeypatch.setattr("config.places.UID_MAP", str(path))
+    assert places._is_unmapped(places.UNMAPPED) is is_unmapped
+    assert not places._is_unmapped(0)

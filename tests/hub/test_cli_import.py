@@ -15,6 +15,9 @@ from host_commands import contents, hubd, told
 from host_homes import HOMES
 from processes import HUBD, running
 
+OTHER = 54321
+"""The number of a user who is not this one."""
+
 
 @pytest.fixture
 def home(tmp_path):
@@ -302,3 +305,36 @@ def test_a_url_that_is_none_stops_neither_import_nor_doctor(home):
     file = home[0] / ".config" / "hubd" / "imported" / "cursor.toml"
     assert "sound" in tomllib.loads(file.read_text())["upstreams"]
     hubd(home, "doctor", code=1)
+
+
+# --- whose files they are ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.covers("SEC-50", "F-C-10")
+@pytest.mark.parametrize("whose", ["open to all", "of another user"])
+def test_files_that_others_could_have_written_are_passed_over(home, whose):
+    path = home[0] / HOMES["cursor"].path
+    if whose == "open to all":
+        path.chmod(0o666)
+    elif os.geteuid() == 0:
+        os.chown(path, OTHER, OTHER)
+    else:
+        pytest.skip("only root can give a file away")
+    said = told(home, "import", "cursor", "cline", "--secrets", "keep", code=1)
+    assert f"{path}: " in said["error"]["message"]
+    assert "it decides which commands hubd runs" in said["error"]["message"]
+    assert {each["host"] for each in said["servers"]} == {"cline"}
+    assert [path.stem for path in (home[0] / ".config/hubd/imported").iterdir()] == ["cline"]
+
+
+@pytest.mark.covers("F-C-10", "F-D-06", "SEC-62")
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can act in the home of another user")
+def test_root_makes_nothing_in_the_home_of_another_user(home):
+    del home[1]["XDG_STATE_HOME"]
+    for path in (home[0], *home[0].rglob("*")):
+        os.chown(path, OTHER, OTHER)
+    before = sorted(home[0].rglob("*"))
+    for command in (("token",), ("install", "cursor"), ("install", "--all"), ("import", "cursor", "--secrets", "keep")):
+        said = hubd(home, *command, code=1)
+        assert f"belongs to another user (uid {OTHER}); run this as that user" in said
+    assert sorted(home[0].rglob("*")) == before

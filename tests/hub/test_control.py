@@ -52,7 +52,12 @@ async def test_names_of_files_need_not_be_utf_8(tmp_path):
     async with serving(tmp_path / "c") as controls:
 
         async def status():
-            return {"config": {"files": ("/caf\udce9/hubd.toml",), "caf\udce9": 1}}
+            return {
+                "summary": "",
+                "warnings": [],
+                "pending": [],
+                "config": {"files": ("/caf\udce9/hubd.toml",), "caf\udce9": 1},
+            }
 
         controls.status = controls.reload = status
         for method in (ControlClient.status, ControlClient.reload):

@@ -1,12 +1,15 @@
 """`hubd doctor`: each thing that can be wrong is found, said with its fix, and nothing else is."""
 
 import contextlib
+import fcntl
 import json
 import os
 import socket
 import stat
 import subprocess
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -22,7 +25,7 @@ from config.schema import HubConfig
 from config.text import serverfile
 from config.trust import Trust
 from hub.control_client import ControlClient, ControlFailed, HubNotRunning
-from hub.doctor import checks, daemons, hosts, servers
+from hub.doctor import checks, daemons, hosts, servers, stores
 from hub.doctor.examined import Examined, Finding, examine
 from upstreams import orphans
 
@@ -442,6 +445,118 @@ def test_a_socket_that_nobody_listens_on(case):
         assert case.found(daemons.stale_sockets) == []
     assert stat.S_ISSOCK(os.stat(directory / "hubd.sock").st_mode)
     assert case.one(daemons.stale_sockets).level == "note"
+
+
+@contextmanager
+def stranger(directory: Path, mode: int = 0o700) -> Iterator[Path]:
+    """What looks like a hub in a directory: a lock that is held, and a control socket that somebody listens on."""
+    directory.mkdir()
+    directory.chmod(mode)
+    lock = directory / "hubd.lock"
+    lock.write_text("4711\n")
+    with socket.socket(socket.AF_UNIX) as listener, lock.open() as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        listener.bind(str(directory / "control.sock"))
+        listener.listen()
+        yield lock
+
+
+def of_stranger(case, directory: Path) -> list[Finding]:
+    return [each for each in case.found(daemons.other_daemons) if str(directory) in each.what]
+
+
+@pytest.mark.covers("SEC-54")
+def test_a_directory_may_have_any_name(case, tmp_path):
+    directory = tmp_path / "a b;c"
+    case.ask = lambda path: None
+    with stranger(directory):
+        (finding,) = of_stranger(case, directory)
+    assert f"`HUBD_RUNTIME_DIR='{directory}' hubd status`" in finding.fix
+
+
+@pytest.mark.covers("SEC-02", "SEC-08")
+@pytest.mark.parametrize("what", ["open directory", "link to our lock", "lock of another user", "linked directory"])
+def test_what_others_could_have_put_there_is_not_asked(case, tmp_path, what, monkeypatch):
+    asked = []
+    case.ask = asked.append
+    directory = tmp_path / "theirs"
+    with stranger(directory, 0o755 if what == "open directory" else 0o700) as lock:
+        if what == "link to our lock":
+            lock.rename(tmp_path / "ours.lock")
+            lock.symlink_to(tmp_path / "ours.lock")
+        elif what == "lock of another user":
+            uid = os.geteuid()
+            monkeypatch.setattr("hub.starter.os.geteuid", lambda: uid + 1)
+        elif what == "linked directory":
+            directory.rename(tmp_path / "elsewhere")
+            directory.symlink_to(tmp_path / "elsewhere")
+        assert of_stranger(case, directory) == []
+    assert directory / "control.sock" not in asked
+
+
+def test_only_the_beginning_of_a_huge_table_of_sockets_is_read(case, tmp_path, monkeypatch):
+    table = tmp_path / "unix"
+    row = "0: 00000002 00000000 00010000 0001 01 1 /{}/hubd.sock\n"
+    table.write_text("Num RefCount\n" + "".join(row.format(at) for at in range(1000)))
+    monkeypatch.setattr(daemons, "SOCKETS", table)
+    monkeypatch.setattr(daemons, "MAX_TABLE_BYTES", 1000)
+    assert 0 < len(daemons._listening()) < 30
+
+
+# --- files that cannot be read ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.covers("F-C-10", "F-D-06", "SEC-62")
+def test_each_file_that_cannot_be_read_is_one_finding_and_the_rest_is_looked_at(case):
+    case.toml('[upstreams.a]\ncommand = "no-such-program"\n')
+    state = case.home / "state" / "hubd"
+    state.mkdir(parents=True, mode=0o700)
+    (case.home / "installed.json").mkdir()
+    for name in ("token", "keys"):
+        (state / name).symlink_to("elsewhere")
+    found = checks.findings(case.examined())
+    unread = [each for each in found if each.check == "unreadable"]
+    names = [str(case.home / "installed.json"), str(state / "token"), str(state / "keys")]
+    assert [each.what for each in unread] == [f"{name} cannot be read" for name in names]
+    assert all("sudo chown" in each.fix for each in unread)
+    assert any("no-such-program is not found" in each.what for each in found)
+
+
+def test_directories_of_another_user(case, monkeypatch):
+    (case.home / "state" / "hubd").mkdir(parents=True, mode=0o700)
+    uid = os.geteuid()
+    monkeypatch.setattr(stores.os, "geteuid", lambda: uid + 1)
+    found = [each for each in case.found(stores.unreadable_files) if "state/hubd" in each.what]
+    assert [each.why for each in found] == [f"it belongs to another user (uid {uid}), and the hub uses only its own"]
+
+
+def test_what_a_check_may_not_look_at_ends_no_other(case, monkeypatch):
+    def refused(examined):
+        yield Finding("c", "note", "before", "", "")
+        raise PermissionError(13, "Permission denied", "/secret/place")
+
+    made = Finding("c", "note", "after", "", "")
+    monkeypatch.setattr(checks, "CHECKS", (refused, lambda _: iter([made])))
+    assert [each.what for each in checks.findings(case.examined())] == [
+        "/secret/place cannot be read",
+        "before",
+        "after",
+    ]
+
+
+@pytest.mark.parametrize("at", ["is_found", "_places"])
+def test_hosts_that_may_not_be_looked_for(case, monkeypatch, at):
+    case.host("cursor")
+
+    def refused(host, machine):
+        raise PermissionError(13, "Permission denied", "/home/x/.cursor")
+
+    monkeypatch.setattr(f"hub.doctor.examined.{at}", refused)
+    if at == "_places":
+        monkeypatch.setattr("hub.doctor.examined.is_found", lambda host, machine: host.id == "cursor")
+    found = case.found(stores.unreadable_files)
+    assert {each.what for each in found} == {"/home/x/.cursor cannot be read"}
+    assert "Cursor is here" in " ".join(each.why for each in found)
 
 
 def test_the_worst_comes_first(case, monkeypatch):

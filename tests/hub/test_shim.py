@@ -278,6 +278,7 @@ def test_it_imports_nothing_heavy():
         "fcntl",
         "hub",
         "hub.envelope",
+        "hub.peers",
         "hub.pipes",
         "hub.pump",
         "hub.recall",

@@ -11,7 +11,8 @@ import pytest
 import trio
 
 from config.errors import ConfigError
-from hub.sockets import AlreadyRunning, bind_unix, peer_uid, take_lock
+from hub.peers import peer_uid
+from hub.sockets import AlreadyRunning, bind_unix, take_lock
 
 
 @pytest.mark.covers("F-D-09")
