@@ -321,10 +321,13 @@ class LineReader:
         size = len(self._begun) if self._dropping is None else self._dropped_bytes
         if self._is_lost or size > self._limit_bytes:
             raise self._too_long()
-        with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
-            self._data = bytes(await self._stream.receive_some(RECEIVE_BYTES))
-        if not self._data:
+        try:
+            data = bytes(await self._stream.receive_some(RECEIVE_BYTES))
+        except (trio.BrokenResourceError, trio.ClosedResourceError):
+            data = b""
+        if not data:
             raise ChannelClosed
+        self._data = data
 
     def _keep(self, rest: bytes) -> None:
         """Keep what there is of a line, if there is room for it; of one that is dropped, how it ends."""
