@@ -15,7 +15,7 @@ from cache.subject import Cause
 from hub.hub import OPEN_DOOR, Hub
 from hub.link.exchange import OWNER, Caller, Identity, UpstreamUnavailable
 from hub.relay import HostExchange
-from hub.wire.jsonrpc import Failure, Request, peek_array, peek_object, peek_str, raw
+from hub.wire.jsonrpc import Failure, Request, own_items, peek_object, peek_str, raw
 from hub.wire.mcp import HUBD_VERSION, INVALID_PARAMS, L4, TOOLS_CALL, Kind
 from upstreams.journal import Journal
 from upstreams.lifecycle import State
@@ -91,7 +91,7 @@ class Operator:
         reply = await self._hub.router.dispatch(Request(0, "tools/list", {}), self._exchange())
         if isinstance(reply, Failure):
             return []
-        return list(peek_array(peek_object(reply.value).get("tools")))
+        return own_items(reply.value, "tools")
 
     async def call(self, name: str, arguments: Raw) -> Raw:
         """Call a tool by its visible name; the whole result, or an object with the member `error`.

@@ -9,7 +9,7 @@ from trio.lowlevel import checkpoint
 
 from hub.link.exchange import UpstreamProtocolError
 from hub.wire.clean import MALFORMED
-from hub.wire.jsonrpc import Failure, detach, first_items, peek_object, peek_str, raw
+from hub.wire.jsonrpc import Failure, detach, peek_object, peek_str, raw
 from hub.wire.loops import NOBODY, Behind, all_behind, read_behind
 from hub.wire.mcp import (
     CAPABILITY,
@@ -23,6 +23,7 @@ from hub.wire.mcp import (
     Kind,
 )
 from hub.wire.modern import read_freshness
+from hub.wire.opening import first_items
 from upstreams.session import Session
 
 MAX_PAGES: Final = 100

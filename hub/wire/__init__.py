@@ -5,6 +5,8 @@ this order:
 
 - `mcp`        the vocabulary: revisions, methods, keys, codes; `Snapshot`. The only place with spec strings.
 - `clean`      what a message may contain, decided on its bytes.
+- `crowds`     what has too much in it to be looked through; `opening`: what has too much to be opened item by item;
+  `salvage`: whose a message would have been that is not JSON.
 - `printable`  texts of peers as a terminal may be given them.
 - `jsonrpc`    one message in, one message out; params and results stay raw bytes, opened one level at a time.
 - `http`       server-sent events.

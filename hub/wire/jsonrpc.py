@@ -12,7 +12,6 @@ Only this module parses what a peer sent. What always holds for a message that `
 `Raw` keeps the whole received message alive: `detach` before storing one.
 """
 
-from functools import cache
 from typing import Any, Final, Literal, cast
 
 import msgspec
@@ -20,6 +19,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType, structs
 
 from hub.wire.clean import MALFORMED, MAX_MEMBERS, Unclean, clean, has_duplicates, members, one_line, well_formed
 from hub.wire.mcp import INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR
+from hub.wire.opening import FREE_BYTES, MAX_OPENED, first_items, has_too_many
 from hub.wire.salvage import Salvaged, salvage
 
 MAX_ID_BYTES: Final = 256
@@ -339,15 +339,6 @@ def _plain_length(envelope: _Envelope) -> int:
 # --- objects, one level at a time -----------------------------------------------------------------------------------
 
 
-MAX_OPENED: Final = 4_096
-"""Members of an object, or items of an array, that are looked at one by one, whoever sent it. Each would cost a hundred
-bytes and more time than it has bytes (SEC-13)."""
-_FREE_BYTES: Final = 4 * MAX_OPENED
-"""Of what may be opened at once: there are not many more in it."""
-_PREFIX_BYTES: Final = 64 * MAX_OPENED
-"""In which a crowd of small members shows already."""
-
-
 def open_object(raw: Raw | bytes) -> dict[str, Raw]:
     """The members of a JSON object, values unread.
 
@@ -355,7 +346,7 @@ def open_object(raw: Raw | bytes) -> dict[str, Raw]:
         RemoteProtocolError: -32602, when it is not an object, or has more than `MAX_OPENED` members.
     """
     try:
-        if memoryview(raw).nbytes > _FREE_BYTES and _is_crowded(raw):
+        if memoryview(raw).nbytes > FREE_BYTES and has_too_many(raw):
             raise RemoteProtocolError(INVALID_PARAMS, f"An object has more than {MAX_OPENED} members")
         return _decode_fields(raw)
     except MALFORMED:
@@ -370,7 +361,7 @@ def peek_object(raw: Raw | bytes | None, *, counted: bool = False) -> dict[str, 
     if raw is None:
         return {}
     try:
-        if not counted and memoryview(raw).nbytes > _FREE_BYTES and _is_crowded(raw):
+        if not counted and memoryview(raw).nbytes > FREE_BYTES and has_too_many(raw):
             return {}
         return _decode_fields(raw)
     except MALFORMED:
@@ -385,7 +376,7 @@ def peek_array(raw: Raw | bytes | None, *, counted: bool = False) -> list[Raw]:
     if raw is None:
         return []
     try:
-        if not counted and memoryview(raw).nbytes > _FREE_BYTES:
+        if not counted and memoryview(raw).nbytes > FREE_BYTES and bytes(raw).count(b",") >= MAX_OPENED:
             items = first_items(raw, MAX_OPENED + 1)
             return items if len(items) <= MAX_OPENED else []
         return _decode_array(raw)
@@ -393,30 +384,9 @@ def peek_array(raw: Raw | bytes | None, *, counted: bool = False) -> list[Raw]:
         return []
 
 
-def first_items(raw: Raw | bytes, most: int) -> list[Raw]:
-    """The first items of a JSON array, at most so many; no others cost anything but being passed over.
-
-    Raises: what `MALFORMED` says, if it is something else.
-    """
-    return [item for item in structs.astuple(_first_decoder(most).decode(raw)) if item]
-
-
-@cache
-def _first_decoder(most: int) -> "msgspec.json.Decoder[Struct]":
-    fields = [(f"item_{number}", Raw, Raw(b"")) for number in range(most)]
-    return msgspec.json.Decoder(msgspec.defstruct("_First", fields, array_like=True))
-
-
-def _is_crowded(raw: Raw | bytes) -> bool:
-    """Whether there are more than `MAX_OPENED` members in an object.
-
-    Raises:
-        Unclean: there is so much within them that they cannot be counted.
-    """
-    data = bytes(raw)
-    if data.count(b":") <= MAX_OPENED:
-        return False
-    return members(data[:_PREFIX_BYTES])[0] > MAX_OPENED or members(data)[0] > MAX_OPENED
+def own_items(raw: Raw, name: str) -> list[Raw]:
+    """The items of the array `name` in an object that the hub has written itself, however many there are."""
+    return _decode_array(_decode_fields(raw)[name])
 
 
 def peek_str(raw: Raw | bytes | None) -> str | None:

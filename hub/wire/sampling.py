@@ -11,7 +11,10 @@ from msgspec import Raw
 
 from hub.wire.jsonrpc import EMPTY, peek_array, peek_object, peek_str, raw
 from hub.wire.mcp import L1, L2, L3, L4, LEGACY_VERSIONS, MODERN
+from hub.wire.opening import is_crowd
 
+MAX_OBJECTS: Final = 20_000
+"""In the messages of a request, that are looked at one by one."""
 ROLES: Final = ("user", "assistant")
 _VERSIONS: Final = (*LEGACY_VERSIONS, MODERN)
 _BLOCKS: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
@@ -42,6 +45,8 @@ def uses_tools(params: Mapping[str, Raw]) -> bool:
     messages = params.get("messages", EMPTY)
     if not any(kind.encode() in bytes(messages) for kind in _TOOL_BLOCKS):
         return False
+    if _is_much(messages):
+        return True  # nobody has looked, and nobody will
     contents = (peek_object(message).get("content", EMPTY) for message in peek_array(messages))
     return any(_kind(block) in _TOOL_BLOCKS for content in contents for block in _blocks(content))
 
@@ -55,6 +60,8 @@ def older_messages(messages: Raw, version: str) -> Raw:
     """
     if not _is_list(messages):
         raise Malformed("messages are a list")
+    if _is_much(messages):
+        raise Malformed("there is too much in the messages to look at each of them")
     older: list[Raw] = []
     for message in peek_array(messages):
         members = peek_object(message)
@@ -100,8 +107,12 @@ def read_blocks(members: Mapping[str, Raw], version: str) -> list[Raw]:
     return blocks
 
 
+def _is_much(messages: Raw) -> bool:
+    return is_crowd(messages) or bytes(messages).count(b"{") > MAX_OBJECTS
+
+
 def _blocks(content: Raw) -> list[Raw]:
-    return peek_array(content) if _is_list(content) else [content]
+    return peek_array(content) if _is_list(content) and not is_crowd(content) else [content]
 
 
 def _is_list(value: Raw) -> bool:

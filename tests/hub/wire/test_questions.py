@@ -579,3 +579,20 @@ def test_an_upstream_that_nobody_answers_is_told_so():
     assert declined(form({}), "no time") == Result(raw({"action": "cancel"}))
     assert declined(sample(TEXT), "no time") == Failure(-1, "no time")
     assert declined(question(ROOTS), "no time") == Failure(-32603, "no time")
+
+
+@pytest.mark.covers("SEC-13")
+@pytest.mark.parametrize(
+    "messages",
+    [
+        [{"role": "user", "content": {"type": "text", "text": "x"}}] * 5_000,
+        [{"role": "user", "content": [{"type": "text", "text": "x"}] * 1_000}] * 30,
+        [{"role": "user", "content": [{"type": "tool_use"}] * 5_000}],
+    ],
+    ids=["messages", "blocks in all", "blocks"],
+)
+@pytest.mark.parametrize("version", LEGACY_VERSIONS)
+def test_too_many_messages_are_not_looked_at(messages, version):
+    asked = question(SAMPLE, maxTokens=1, messages=messages)
+    with pytest.raises(Refused):
+        for_host(asked, version)
