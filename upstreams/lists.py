@@ -9,6 +9,7 @@ from trio.lowlevel import checkpoint
 
 from hub.link.exchange import UpstreamProtocolError
 from hub.wire.clean import MALFORMED
+from hub.wire.headers import asks_for_headers
 from hub.wire.jsonrpc import Failure, detach, peek_object, peek_str, raw
 from hub.wire.loops import NOBODY, Behind, all_behind, read_behind
 from hub.wire.mcp import (
@@ -34,6 +35,8 @@ MAX_ENTRY_MEMBERS: Final = 64
 """Of an entry itself, not of its schemas."""
 MAX_LIST_MEMBERS: Final = 100_000
 """Of all entries, at all their levels: schemas are looked into for each revision of hosts."""
+MAX_SEARCHED_MEMBERS: Final = 20_000
+"""Of all entries that may ask for headers, which is looked for in all of their schemas."""
 TURN_BYTES: Final = 128 << 10
 """Of entries that are opened before others have their turn; each counts for `ENTRY_BYTES` at least."""
 ENTRY_BYTES: Final = 1 << 10
@@ -130,6 +133,7 @@ class _Gatherer:
         self._entries: dict[str, Entry] = {}
         self._bytes = 0
         self._members = 0
+        self._searched = 0
         self._seen = 0
         self._ttl_ms: int | None = None
         self._public = True
@@ -170,7 +174,13 @@ class _Gatherer:
         if size > MAX_ENTRY_BYTES:
             self.degraded = f"an entry of {self._kind.value} larger than {MAX_ENTRY_BYTES >> 10} KiB was left out"
             return 0
-        self._members += bytes(item).count(b":")
+        members = bytes(item).count(b":")
+        self._members += members
+        if self._kind is Kind.TOOL and asks_for_headers(item):
+            self._searched += members
+            if self._searched > MAX_SEARCHED_MEMBERS:
+                self.degraded = f"{self._kind.value} that seem to ask for headers have too much in them: left out"
+                return size
         if self._seen > MAX_ENTRIES or self._members > MAX_LIST_MEMBERS or self._bytes >= MAX_LIST_BYTES:
             self.full = True
             self.degraded = f"{self._kind.value} is too large: only its first {len(self._entries)} entries are used"

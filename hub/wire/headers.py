@@ -86,14 +86,19 @@ class Mirror(Struct, frozen=True):
     """Names of properties, from the root of the arguments."""
 
 
+def asks_for_headers(value: Raw) -> bool:
+    """Whether a tool or a schema may ask for headers: it has the word, or a letter written as an escape."""
+    text = bytes(value)
+    return b"x-mcp-header" in text or b"\\u00" in text
+
+
 def mirrored(input_schema: Raw) -> tuple[Mirror, ...]:
     """The mirrors a tool's `inputSchema` asks for.
 
     Raises:
         InvalidMirror: H-10 is broken.
     """
-    text = bytes(input_schema)
-    if b"x-mcp-header" not in text and b"\\u00" not in text:
+    if not asks_for_headers(input_schema):
         return ()
     mirrors = tuple(_find(input_schema, (), iter(range(MAX_SCHEMAS))))
     if len({mirror.header.lower() for mirror in mirrors}) != len(mirrors):

@@ -6,6 +6,7 @@ content and schemas that are no objects, the marks of the per-request era, error
 the other side, and what belongs to one hop only.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 from urllib.parse import quote
@@ -70,6 +71,7 @@ _DOUBTS_OF_OTHERS = (b"related-task", b'"structuredContent"')
 MAX_BLOCKS: Final = 5_000
 """Content blocks, or messages, of one result that are put into older words: 40 ms."""
 _OCTETS, _NOTHING = raw("application/octet-stream"), raw("")
+_MAY_BE_UNTIDY: Final = re.compile(rb"x-mcp-header|true|false").search
 _BOOLEANS: Final[Mapping[bytes, Raw]] = {b"true": Raw(b"{}"), b"false": Raw(b'{"not":{}}')}
 
 
@@ -334,22 +336,29 @@ def _is_sound(schema: Raw) -> bool:
 
 def _tidy(schema: Raw, legacy: bool) -> Raw:
     """A schema without the annotations and booleans of `entry_for_host`; the same `Raw`, if it has none."""
-    text = bytes(schema)
-    if b"x-mcp-header" not in text and not (legacy and (b"true" in text or b"false" in text)):
+    if not _may_be_untidy(bytes(schema), legacy):
         return schema
     members = peek_object(schema)
     properties = peek_object(members.get("properties"))
-    tidied = {name: _tidy_property(value, legacy) for name, value in properties.items()}
-    if X_MCP_HEADER not in members and all(tidied[name] is value for name, value in properties.items()):
+    tidied = {
+        name: _tidy_property(value, text, legacy)
+        for name, value in properties.items()
+        if _MAY_BE_UNTIDY(text := bytes(value))
+    }
+    if X_MCP_HEADER not in members and all(properties[name] is value for name, value in tidied.items()):
         return schema
     members.pop(X_MCP_HEADER, None)
     if properties:
-        members["properties"] = raw(tidied)
+        members["properties"] = raw({**properties, **tidied})
     return raw(members)
 
 
-def _tidy_property(schema: Raw, legacy: bool) -> Raw:
-    plain = _BOOLEANS.get(bytes(schema)) if legacy else None
+def _may_be_untidy(schema: bytes, legacy: bool) -> bool:
+    return b"x-mcp-header" in schema or (legacy and (b"true" in schema or b"false" in schema))
+
+
+def _tidy_property(schema: Raw, text: bytes, legacy: bool) -> Raw:
+    plain = _BOOLEANS.get(text) if legacy else None
     return _tidy(schema, legacy) if plain is None else plain
 
 

@@ -89,6 +89,11 @@ CROWDS = {
     "members of an entry": b'{"tools":[{"name":"t"},{"name":"u",'
     + b",".join([b'"%d":0' % n for n in range(99)])
     + b"}]}",
+    "schemas that ask": b'{"tools":['
+    + b",".join(
+        b'{"name":"t%d","inputSchema":{"x":"x-mcp-header",%b}}' % (n, b",".join([b'"":0'] * 40)) for n in range(2_000)
+    )
+    + b"]}",
     "schemas": b'{"tools":['
     + b",".join(b'{"name":"t%d","inputSchema":{%b}}' % (n, b",".join([b'"":0'] * 999)) for n in range(1_000))
     + b"]}",
