@@ -6,7 +6,6 @@ take the last bytes of an answer. Deadlines of the first are looked at once a se
 """
 
 import contextlib
-import io
 import logging
 import math
 import os
@@ -37,7 +36,7 @@ _TOO_SLOW: Final = HttpRefusal(408, "The request did not arrive in time")
 HANGUPS: Final = select.EPOLLRDHUP | select.EPOLLET
 BYTES: Final = HANGUPS | select.EPOLLIN
 READ_BYTES: Final = 64 << 10
-LARGE_READ_BYTES: Final = 1 << 20
+LARGE_READ_BYTES: Final = 256 << 10
 LINGER_BYTES: Final = 16 << 20
 RETRY_AFTER: Final = (("Retry-After", "1"),)
 
@@ -372,8 +371,7 @@ class Connection:
             request.body, self._buffer = data[:length], data[length:]
             return
         self._invite(head)
-        body, missing = io.BytesIO(data), length - len(data)
-        body.seek(0, io.SEEK_END)
+        parts, missing = [data], length - len(data)
         counted = length > FREE_BYTES
         if counted:
             self._expect(request, len(data))
@@ -385,11 +383,11 @@ class Connection:
                 raise HttpRefusal(400, "The request body ended before its Content-Length")
             if counted:
                 self._hold(len(data))
-            body.write(data[:missing])
+            parts.append(data[:missing])
             self._buffer = data[missing:]
             missing -= len(data)
         self._account.sends.rest()
-        request.body = body.getvalue()  # no copy: a BytesIO hands its buffer over
+        request.body = b"".join(parts)  # one copy: a buffer that grows costs many
 
     async def _read_chunked(self, request: HttpRequest, head: Head) -> None:
         body = ChunkedBody(self.shared.limits.max_request_body)

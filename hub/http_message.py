@@ -214,7 +214,7 @@ class HttpResponse:
         facts = Overloaded(text, executed=Executed.YES, retry_after_ms=1000).facts()
         body = encode_response(None, Failure(INTERNAL_ERROR, text, raw(facts)))
         self.started = self.complete = False
-        log.warning("an answer of %d bytes was dropped: hosts leave too much unread (global_buffer_bytes)", size)
+        log.info("an answer of %d bytes was dropped: hosts leave too much unread (global_buffer_bytes)", size)
         self.reply(503, body, (("Retry-After", "1"),))
 
     def _start(self) -> None:

@@ -246,7 +246,7 @@ class Peer:
 
     def _missed(self, lost: LineDropped) -> None:
         """There was no room for a message: whoever waits for it, if it was an answer, is told at once."""
-        log.warning("%s sent more than there is room for (global_buffer_bytes): a message was dropped", self._name)
+        log.info("%s sent more than there is room for (global_buffer_bytes): a message was dropped", self._name)
         id = id_at_edges(*lost.edges)
         if id is not None:
             text = f"{self._name} has answered, but the hub holds too much to take it; try again in a moment"

@@ -10,7 +10,6 @@ The verdict on a request never depends on how its bytes were cut into packets.
 
 import re
 from collections.abc import Callable
-from io import BytesIO
 from typing import Final, Generic, TypeVar
 
 import h11
@@ -256,7 +255,7 @@ class ChunkedBody:
         self._parser = h11.Connection(h11.SERVER, max_incomplete_event_size=1 << 30)
         self._parser.receive_data(b"POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n")
         self._parser.next_event()
-        self._body = BytesIO()
+        self._parts: list[bytes] = []
         self._chunks = 0
         self._tail = b""
         self._fed = 0
@@ -290,7 +289,7 @@ class ChunkedBody:
         self._chunks += event.chunk_end  # h11 forgets chunk_start when a size line comes alone
         if self._chunks > self._FREE_CHUNKS + self.size // self._CRUMB_BYTES:
             raise HttpRefusal(400, "The chunks of the body are too small")
-        self._body.write(event.data)
+        self._parts.append(bytes(event.data))
 
     def _check_framing(self, consumed: int) -> None:
         if consumed - self.size > self._limit_framing:
@@ -302,4 +301,4 @@ class ChunkedBody:
         end = len(self._tail) - len(rest)
         if event.headers or self._tail[max(0, end - 4) : end] != b"\r\n\r\n":
             raise HttpRefusal(400, "The chunked body is malformed")
-        return self._body.getvalue(), rest  # no copy
+        return b"".join(self._parts), rest
