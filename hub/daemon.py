@@ -38,6 +38,7 @@ from hub.lines import LineServer
 from hub.link.wall import keep_going
 from hub.operator import Operator
 from hub.options import ServeOptions, checked, configuration
+from hub.privileges import ADVICE, ROOT, is_root
 from hub.process import Faults, Watch, keep_to_itself, sweep, take_descriptors
 from hub.reload import Reloader
 from hub.revival import Revival
@@ -46,6 +47,7 @@ from hub.signals import obey, received
 from hub.sockets import AlreadyRunning, bind_unix, inode_at, take_lock
 from hub.starter import log_path
 from hub.trim import keep_trim
+from hub.wire.printable import printable
 from upstreams.lifecycle import State
 from upstreams.orphans import MARKER, MAX_DEPTH, THIS_HUB, adopt, depth, kill_adopted, kill_marked
 
@@ -84,6 +86,8 @@ def _run(options: ServeOptions) -> int:
         )
     try:
         loaded = configuration(options)
+        if is_root():
+            log.warning("%s; %s", ROOT, ADVICE)
         for warning in loaded.warnings:
             log.warning("%s", warning)
         for remark in loaded.lacking:
@@ -315,6 +319,7 @@ class _Controls:
         self._front = front
         self._watch = watch
         self._reloader = reloader
+        self._is_root = is_root()
         self._faults = Faults()
         logging.getLogger().addHandler(self._faults)
         self.tools = self._operator.tools
@@ -334,6 +339,7 @@ class _Controls:
             },
             "warnings": [*self._displaced(), *self._operator.warnings()],
             "config": self._reloader.status(),
+            "root": self._is_root,
             "loop": self._watch.facts(),
             "faults": self._faults.count,
         }
@@ -362,5 +368,5 @@ class _Controls:
 
 
 def _failed(code: int, error: Exception) -> int:
-    print(f"hubd: {error}", file=sys.stderr)  # noqa: T201
+    print(f"hubd: {printable(str(error), keep=chr(10))}", file=sys.stderr)  # noqa: T201
     return code

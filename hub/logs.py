@@ -13,7 +13,7 @@ from typing import Final
 
 import msgspec
 
-from hub.wire.printable import printable
+from hub.wire.printable import printable, printable_json
 
 LINE_BYTES: Final = 4000
 """Below PIPE_BUF, so that a pipe that polls writable takes a whole line."""
@@ -35,9 +35,9 @@ class JsonFormatter(logging.Formatter):
             fields["message"] = message[:room]
             if error:
                 fields["error"] = error[-room // 2 :]
-            line = msgspec.json.encode(fields)
-            if len(line) <= LINE_BYTES:
-                return line.decode()
+            line = printable_json(msgspec.json.encode(fields).decode())
+            if len(line.encode()) <= LINE_BYTES:
+                return line
             room = room * 3 // 4
 
 

@@ -61,8 +61,10 @@ def run(arguments: list[str]) -> int:
 
 
 def _say(text: str, code: int) -> int:
+    from hub.wire.printable import printable
+
     try:  # noqa: SIM105  (importing contextlib would cost more than all of this)
-        os.write(2, f"hubd connect: {text.rstrip()}\n".encode(errors="backslashreplace"))
+        os.write(2, f"hubd connect: {printable(text.rstrip(), keep=chr(10))}\n".encode(errors="backslashreplace"))
     except OSError:
         pass
     return code

@@ -17,6 +17,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from hub.privileges import CONTAINER_VARIABLE
+
 ROOT = Path(__file__).parent.parent
 DEPS = (ROOT / ".deps").resolve()
 HUBD = Path(sys.executable).with_name("hubd")
@@ -164,6 +166,8 @@ def own_directories(directory: Path) -> dict[str, str]:
     for name in ("XDG_RUNTIME_DIR", "XDG_STATE_HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME", "HOME"):
         kept[name] = str(directory / name.lower())
         Path(kept[name]).mkdir(mode=0o700, parents=True, exist_ok=True)
+    if os.geteuid() == 0:
+        kept[CONTAINER_VARIABLE] = "none"  # of its own will nobody says more where tests are run by root
     kept["HUBD_DUMPABLE"] = "1"  # tests look at its descriptors and memory
     return kept
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from hub.control_client import ControlClient
+from hub.wire.printable import printable_json
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -84,7 +85,7 @@ class Told:
         """Print the object, if there is one. An error alone takes one line, as a record of `hubd logs` does."""
         if self.json and self._members:
             alone = self._members.keys() == {"error"}
-            print(json.dumps(self._members, ensure_ascii=False) if alone else as_json(self._members))
+            print(as_line(self._members) if alone else as_json(self._members))
 
     def is_attended(self) -> bool:
         """Whether there is somebody to ask."""
@@ -191,8 +192,13 @@ def client() -> ControlClient:
 
 
 def as_json(value: object) -> str:
-    """`value` for people and programs alike."""
-    return json.dumps(value, indent=2, ensure_ascii=False)
+    """`value` for people and programs alike: nothing in it is unseen, and a terminal obeys nothing of it."""
+    return printable_json(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def as_line(value: object) -> str:
+    """As `as_json`, on one line."""
+    return printable_json(json.dumps(value, ensure_ascii=False))
 
 
 def now() -> "datetime":

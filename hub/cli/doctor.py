@@ -29,6 +29,7 @@ def _doctor(options: argparse.Namespace) -> int:
     from config.hosts.facts import Machine
     from hub.doctor.checks import findings
     from hub.doctor.examined import examine
+    from hub.privileges import is_root
     from hub.wire.mcp import HUBD_VERSION
     from hub.wire.printable import printable
 
@@ -42,6 +43,7 @@ def _doctor(options: argparse.Namespace) -> int:
         directory=Path.cwd(),
         config=options.config,
         ask=partial(_asked, patience_s=STRANGER_S),
+        root=is_root(),
     )
     found = findings(examined)
     if options.json:

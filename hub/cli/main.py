@@ -3,9 +3,10 @@
 import argparse
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from io import TextIOWrapper
-from typing import Any, Final
+from typing import Any, Final, TextIO, cast
 
 from config.errors import ConfigError, EditError
 from hub.cli import cache, config, doctor, editing, hosts, importing, running, service
@@ -22,6 +23,7 @@ from hub.cli.base import (
     UsageError,
 )
 from hub.control_client import ControlFailed, HubNotRunning, NotUnderstood
+from hub.wire.printable import Printable
 
 FAMILIES: Final = {
     "the hub": (running, cache, service, doctor),
@@ -81,6 +83,22 @@ def main(arguments: Sequence[str]) -> int:
     arguments, words = editing.apart(arguments)
     # before the arguments are parsed: what is wrong with them is told in the same form
     told = Told(json=("--raw" if arguments[:1] == ["call"] else "--json") in arguments)
+    with _printable():
+        return _tell(arguments, words, told)
+
+
+@contextmanager
+def _printable() -> Iterator[None]:
+    """Whatever is printed meanwhile may come from servers, files and arguments: a terminal is to obey nothing of it."""
+    before = sys.stdout, sys.stderr
+    sys.stdout, sys.stderr = (stream and cast(TextIO, Printable(stream)) for stream in before)
+    try:
+        yield
+    finally:
+        sys.stdout, sys.stderr = before
+
+
+def _tell(arguments: Sequence[str], words: Sequence[str], told: Told) -> int:
     try:
         code = _run(arguments, words, told)
         told.end()

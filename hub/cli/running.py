@@ -7,7 +7,19 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from hub.cli.base import EX_CONFIG, EX_FAILED, EX_OK, Told, UsageError, add, add_config, as_json, client, nearest
+from hub.cli.base import (
+    EX_CONFIG,
+    EX_FAILED,
+    EX_OK,
+    Told,
+    UsageError,
+    add,
+    add_config,
+    as_json,
+    as_line,
+    client,
+    nearest,
+)
 from hub.control_client import ControlClient, ControlFailed
 
 # --- the commands' arguments ------------------------------------------------------------------------------------------
@@ -198,7 +210,7 @@ def _logs(options: argparse.Namespace) -> int:
         records = hub.follow(options.name, options.lines) if options.follow else hub.logs(options.name, options.lines)
         record = None
         for record in records:
-            line = json.dumps(record, ensure_ascii=False) if options.json else shown(record)
+            line = as_line(record) if options.json else shown(record)
             print(line, flush=options.follow)
     if record is None and options.lines and not options.json:
         options.told.note(f"nothing has happened to {options.name} since the hub started")

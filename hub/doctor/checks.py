@@ -18,6 +18,7 @@ CHECKS: Final[tuple[Callable[[Examined], Iterator[Finding]], ...]] = (
     hosts.double_imports,
     hosts.double_projects,
     daemons.daemon,
+    daemons.root,
     daemons.upstreams,
     daemons.other_daemons,
     daemons.stale_sockets,

@@ -11,6 +11,7 @@ from typing import Final
 from config import places
 from config.source import read_private
 from hub.doctor.examined import Examined, Finding
+from hub.privileges import ADVICE, ROOT
 from hub.starter import is_alive
 
 SOCKETS: Final = Path("/proc/net/unix")
@@ -51,6 +52,19 @@ def daemon(examined: Examined) -> Iterator[Finding]:
     if pending := config.get("pending"):
         what = f"the hub that runs does not use yet: {', '.join(pending)}"
         yield Finding("daemon", "warning", what, "such settings count from its start on", "run `hubd stop`")
+
+
+def root(examined: Examined) -> Iterator[Finding]:
+    """Whether the hub has, or would have, the rights of root."""
+    status = examined.status
+    if status is None and examined.root:
+        what = "you are root here, and so would be a hub that is started, with every server of it"
+    elif status is not None and status.get("root"):
+        what = ROOT
+    else:
+        return
+    why = "whatever goes wrong in one of them, or is meant ill, has the whole machine"
+    yield Finding("root", "warning", what, why, ADVICE)
 
 
 def upstreams(examined: Examined) -> Iterator[Finding]:

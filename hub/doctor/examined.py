@@ -77,6 +77,8 @@ class Examined(Struct, frozen=True, kw_only=True):
     """The hub's own files that could not be read for this."""
     ask: Callable[[Path], Mapping[str, Any] | None]
     """What the hub says of itself whose control socket is there; None: it does not."""
+    root: bool = False
+    """Whoever looks has the rights of root, and not only in a container."""
 
     @property
     def config(self) -> HubConfig:
@@ -103,6 +105,7 @@ def examine(
     directory: Path,
     config: Path | None = None,
     ask: Callable[[Path], Mapping[str, Any] | None] = lambda path: None,
+    root: bool = False,
 ) -> Examined:
     """Read the configuration (`config`, or the user's own) and the files of all hosts that are here."""
     loaded, error = None, None
@@ -133,6 +136,7 @@ def examine(
         trust=trust,
         directory=directory,
         ask=ask,
+        root=root,
     )
 
 

@@ -17,6 +17,8 @@ def status(data: Mapping[str, Any]) -> str:
         lines.append(f"listens on {printable(str(listen.get('url')))} and {printable(str(listen.get('socket')))}")
     if buffer := data.get("buffer"):
         lines.append(_buffer(buffer))
+    if data.get("root"):
+        lines.append("RUNS AS ROOT, and so does every server it starts (see `hubd doctor`)")
     lines.append("")
     lines += _configuration(config)
     lines += _upstreams(upstreams) if upstreams else ["no upstreams"]

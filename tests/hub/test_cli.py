@@ -180,6 +180,44 @@ def test_programs_get_errors_in_one_form(place, command, code, message):
     assert err.endswith(f"hubd: {error['message']}\n"), "people hear the same"
 
 
+HOSTILE = "\x1b[2J\x9b31m\u202e\u2066\u200b\x7f\U000e0041"
+
+
+@pytest.mark.covers("SEC-54")
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("status" + HOSTILE,),
+        ("status", HOSTILE),
+        ("status", "--" + HOSTILE),
+        ("logs", HOSTILE),
+        ("call", HOSTILE, "--raw"),
+        ("config", "--config", "/nowhere/" + HOSTILE),
+        ("config", "--config", "/nowhere/" + HOSTILE, "--json"),
+        ("install", HOSTILE, "--json"),
+        ("remove", HOSTILE, "--json"),
+        ("import", "--project", HOSTILE),
+        ("add", "x", "--url", "https://" + HOSTILE),
+        ("connect", HOSTILE),
+        ("connect", "--" + HOSTILE),
+        ("serve", "--config", "/nowhere/" + HOSTILE),
+    ],
+)
+def test_what_is_told_of_arguments_obeys_nothing(place, words):
+    code, out, err = place.run(*words)
+    assert code != 0
+    for text in (out, err):
+        assert all(line.isprintable() for line in text.replace("\t", "").split("\n")), text
+
+
+@pytest.mark.covers("SEC-54")
+def test_json_is_printed_with_escapes_and_means_the_same(busy):
+    code, out, _ = busy.run("call", "demo__echo", f"text={HOSTILE}", "--raw")
+    assert code == 0
+    assert json.loads(out)["_meta"] == {"text": HOSTILE}
+    assert all(line.isprintable() for line in out.split("\n")), out
+
+
 def test_the_program_after_a_failed_call_gets_an_object(place):
     code, out, _ = place.run("call", "x", "--raw")
     assert (code, json.loads(out)["error"]["code"]) == (69, 69)

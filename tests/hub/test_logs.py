@@ -57,6 +57,13 @@ def test_a_json_record_is_whole_however_long_its_text(character):
 
 
 @pytest.mark.covers("SEC-54")
+def test_json_records_hold_nothing_unseen():
+    line = JsonFormatter().format(record("up says \x1b[2J\x9b\u202e\U000e0041"))
+    assert line.isprintable()
+    assert json.loads(line)["message"] == "up says \x1b[2J\x9b\u202e\U000e0041"
+
+
+@pytest.mark.covers("SEC-54")
 def test_plain_records_neutralise_escapes():
     line = PlainFormatter().format(record("tool said \x1b[2J\nfake line"))
     assert "\x1b" not in line

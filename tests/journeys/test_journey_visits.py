@@ -63,7 +63,11 @@ async def test_a_modern_host_goes_on_when_it_is_done(autojump_clock, carrier, af
         answer = await host.ask("tools/call", {"name": "up__echo"})
         host.on["elicitation/create"] = lambda params: {"action": "accept"}
         retry = await host.fulfil({"name": "up__echo"}, answer["result"])
-        assert host.asked[0]["params"] == {"mode": "url", "url": PAGE["url"], "message": "[up] Link it"}
+        assert host.asked[0]["params"] == {
+            "mode": "url",
+            "url": PAGE["url"],
+            "message": "[up: page at mcp.example.com] Link it",
+        }
         if after_s is None:
             fake.linked = True
         elif not after_s:
@@ -150,9 +154,9 @@ async def test_nobody_is_sent_to_an_address_that_is_not_plain(pair, autojump_clo
         host = await pair.host(house, capabilities=URL_MODE)
         host.on["elicitation/create"] = lambda params: {"action": "accept"}
         answer = await host.ask("tools/call", {"name": "up__echo"})
-        if pair.to_legacy:
+        if pair.to_legacy or pair.from_legacy:
             assert answer["result"]["content"] == [{"type": "text", "text": "went on"}], "the call goes on"
-            assert answers == [None], "the server is told no"
+            assert [each and each["action"] for each in answers] in ([None], ["cancel"], ["decline"]), "it is told no"
         else:
             assert "Nobody was asked to open it" in str(answer)
         assert url not in str((answer, host.asked, host.heard))

@@ -78,9 +78,10 @@ def hub(tmp_path_factory, files, records):
             table("every-sse", url=urls["every-sse"], transport="sse"),
             child("files", node, OFFICIAL / "server-filesystem" / "dist" / "index.js", files),
             child("time", PYTHON_2, "-m", "mcp_server_time", "--local-timezone", "UTC"),
-            child("py", PYTHON_2, SERVERS / "py2_server.py", "py"),
+            # Each host its own: beside the calls of others nobody can tell whose a log message is.
+            child("py", PYTHON_2, SERVERS / "py2_server.py", "py", session_mode="per_host"),
             table("py-http", url=urls["py-http"]),
-            child("node", node, SERVERS / "node2_server.cjs", "node", env=NODE_ENV),
+            child("node", node, SERVERS / "node2_server.cjs", "node", env=NODE_ENV, session_mode="per_host"),
             table("node-http", url=urls["node-http"]),
         ]
         started = stack.enter_context(running_hub(directory, "\n".join(config)))

@@ -96,8 +96,8 @@ def hub(tmp_path_factory, records):
             ("old", "old", {"session_mode": "per_host"}),
             ("old-shared", "oldshared", {"session_mode": "shared"}),
             ("new", "new", {"era": "modern"}),
-            # Of its own: a host that cancels a call puts in doubt for a while whose the next log messages are.
-            ("new-logs", "newlogs", {"era": "modern"}),
+            # Of its own, and of each host: beside the calls of others nobody can tell whose a log message is.
+            ("new-logs", "newlogs", {"era": "modern", "session_mode": "per_host"}),
         ):
             command, *args = records.tee("upstream", name, [*programs[name[:3]], scheme])
             config.append(table(name, command=command, args=args, **{"era": "legacy", "apps": True, **entries}))

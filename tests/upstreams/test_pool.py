@@ -144,7 +144,8 @@ async def do(house, *hosts):
         ({"session_mode": "singleton"}, Era.LEGACY, "stdio", True, Sharing.SINGLETON),
         ({"session_mode": "per_host"}, Era.LEGACY, "stdio", False, Sharing.PER_HOST),
         ({"roots": "host"}, Era.LEGACY, "stdio", False, Sharing.PER_HOST),
-        ({"session_mode": "per_host"}, Era.MODERN, "stdio", True, Sharing.SHARED),
+        ({"session_mode": "per_host"}, Era.MODERN, "stdio", True, Sharing.PER_HOST),
+        ({"session_mode": "per_host"}, Era.MODERN, "http", True, Sharing.SHARED),
         ({"roots": "host"}, Era.MODERN, "http", False, Sharing.SHARED),
     ],
 )

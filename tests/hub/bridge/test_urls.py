@@ -166,9 +166,12 @@ def test_a_modern_host_gets_an_input_request_for_each_page(bridge):
     assert asked["inputRequests"] == {
         "q1": {
             "method": "elicitation/create",
-            "params": {"mode": "url", "url": VISIT["url"], "message": "[up] Link it"},
+            "params": {"mode": "url", "url": VISIT["url"], "message": "[up: page at mcp.example.com] Link it"},
         },
-        "q2": {"method": "elicitation/create", "params": {"mode": "url", "url": OTHER["url"], "message": "[up] Pay"}},
+        "q2": {
+            "method": "elicitation/create",
+            "params": {"mode": "url", "url": OTHER["url"], "message": "[up: page at mcp.example.com] Pay"},
+        },
     }
     assert "e-77" not in json.dumps(asked)
 
