@@ -13,6 +13,10 @@ EDGE: Final = 1024
 """Bytes of each end of a message that are looked at."""
 MOST: Final = 8
 """Messages of one line."""
+MOST_MEMBERS: Final = 8
+"""Members at each end of a message that are looked at; `id`, `jsonrpc` and `method` are all that SDKs write there."""
+MOST_COMMAS: Final = 4
+"""Commas that are tried as the beginning of one of these: a text may hold some."""
 MOST_LOOKS: Final = 64
 """At places where another message may begin."""
 
@@ -20,7 +24,8 @@ _NAME = rb'[ \t\r\n]*+"([^"\\]{1,64})"[ \t\r\n]*+:[ \t\r\n]*+'
 _SIMPLE = rb'("(?:[^"\\]|\\.)*+"|[^][{}",: \t\r\n]++)[ \t\r\n]*+'
 _FIRST: Final = re.compile(rb"(?:\xef\xbb\xbf)?[ \t\r\n]*+\{")
 _MEMBER: Final = re.compile(_NAME + rb"(?:" + _SIMPLE + rb"(?=[,}]))?", re.S)
-_LAST: Final = re.compile(rb"((?:," + _NAME + _SIMPLE + rb")++)\}[ \t\r\n]*+\Z", re.S)
+_LAST: Final = re.compile(rb"," + _NAME + _SIMPLE, re.S)
+_BLANK: Final = b" \t\r\n"
 _NUMBER: Final = re.compile(rb"-?[0-9]{1,16}")
 _TEXT: Final = re.compile(rb'"([ !#-\[\]-~]{0,256})"')
 
@@ -81,7 +86,10 @@ def _salvage(data: bytes) -> Salvaged:
 def _read_front(edge: bytes, found: dict[bytes, bytes]) -> None:
     """Members from the start up to one that has a structure, or is cut off, whose name is told as well."""
     at = 0
-    while member := _MEMBER.match(edge, at):
+    for _ in range(MOST_MEMBERS):
+        member = _MEMBER.match(edge, at)
+        if member is None:
+            return
         found[member[1]] = member[2] or b""
         if member[2] is None or edge[member.end() : member.end() + 1] != b",":
             return
@@ -90,9 +98,19 @@ def _read_front(edge: bytes, found: dict[bytes, bytes]) -> None:
 
 def _read_back(edge: bytes, found: dict[bytes, bytes]) -> None:
     """Members from the end up to one that has a structure, if a single brace follows them: so they are within none."""
-    if last := _LAST.search(edge):
-        for member in _MEMBER.finditer(last[1] + b"}"):
-            found.setdefault(member[1], member[2] or b"")
+    end = len(edge.rstrip(_BLANK)) - 1
+    if edge[end : end + 1] != b"}":
+        return
+    for _ in range(MOST_MEMBERS):
+        at, member = end, None
+        for _ in range(MOST_COMMAS):
+            at = edge.rfind(b",", 0, at)
+            if at < 0 or (member := _LAST.fullmatch(edge, at, end)):
+                break
+        if member is None:
+            return
+        found.setdefault(member[1], member[2])
+        end = at
 
 
 def _as_id(value: bytes) -> int | str | None:

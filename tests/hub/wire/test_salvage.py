@@ -4,8 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hub.wire import salvage as module
 from hub.wire.jsonrpc import encode
-from hub.wire.salvage import EDGE, MOST, Salvaged, salvage
+from hub.wire.salvage import EDGE, MOST, MOST_COMMAS, MOST_MEMBERS, Salvaged, salvage
 
 ANSWER = Salvaged(7, is_request=False, is_answer=True)
 REQUEST = Salvaged(7, is_request=True, is_answer=False)
@@ -62,3 +63,29 @@ def test_nothing_within_a_result_is_taken_for_the_message(value):
     inner = encode({"id": 3, "method": "m", "value": value, "error": {}})
     for whole in (b'{"id":7,"result":[%b,NaN]}', b'{"result":[%b,NaN],"id":7}'):
         assert salvage(whole % inner) == [ANSWER]
+
+
+@pytest.mark.covers("F-P-07", "F-P-10", "I-3")
+@pytest.mark.parametrize(
+    "line",
+    [
+        b'{"jsonrpc":"2.0"%b' % (b',"a":1' * 170),
+        b'{"jsonrpc":"2.0"%b}' % (b',"a":1' * 170),
+        b'{"jsonrpc":"2.0","a":"%b' % (b"," * 1_000),
+        b'{"a":"%b"}' % (b"," * 1_000),
+        b'{"jsonrpc":"2.0","result":{%b}' % (b',"id":"1"' * 110),
+    ],
+)
+def test_only_so_many_members_are_looked_at_from_the_end(monkeypatch, line):
+    """Each look takes time by the length of what it looks at, so there are never many."""
+    looks = []
+
+    class Counting:
+        def fullmatch(self, *where):
+            looks.append(where)
+            return real.fullmatch(*where)
+
+    real = module._LAST
+    monkeypatch.setattr(module, "_LAST", Counting())
+    salvage(line)
+    assert len(looks) <= MOST_MEMBERS * MOST_COMMAS
