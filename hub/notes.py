@@ -11,8 +11,8 @@ from hub.link.walls import Wall
 
 log = logging.getLogger("hubd.replicas")
 
-NOTE_S: Final = 24 * 3600.0
-"""How long a fact is known."""
+NOTE_S: Final = 49 * 3600.0
+"""How long a fact is known: for longer than a hub whose clock is a day late could revive the session that it is of."""
 RETRY_S: Final = 5.0
 MAX_NOTES: Final = 4_096
 
