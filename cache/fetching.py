@@ -10,6 +10,7 @@ Each is a task of its own, which nobody who waits for it can end alone (`flight`
 
 import logging
 from collections.abc import Callable
+from functools import partial
 
 import trio
 from msgspec import structs
@@ -20,7 +21,8 @@ from cache.observing import Observing
 from cache.results import entry_of, has_ttl, is_complete, kept_result
 from cache.sides import Place, Server
 from cache.subject import Entry
-from hub.link.walls import Wall
+from hub.link.exchange import HubError, kept
+from hub.link.wall import Wall, stand_alone
 from hub.wire.jsonrpc import Reply, Result
 from hub.wire.mcp import Era
 
@@ -67,6 +69,8 @@ class Fetching:
             with flight.scope:
                 try:
                     put = await self._carry(flight)
+                except HubError as error:
+                    self._land(flight, kept(error))
                 except Exception as error:  # noqa: BLE001  # whoever waits raises it
                     self._land(flight, error)
         finally:
@@ -169,11 +173,5 @@ class Fetching:
     def _observe_later(self, server: Server, place: Place, uri: str) -> None:
         """A modern upstream gave no time-to-live: be told of changes before it is read the next time."""
         if self._nursery is not None and self._observing.is_worth_trying(server, place, uri):
-            self._nursery.start_soon(self._have_observed, server.name, place, uri)
-
-    async def _have_observed(self, name: str, place: Place, uri: str) -> None:
-        """Nobody waits for it. A wall."""
-        try:
-            await self._observing.observe(name, place, uri)
-        except* Exception as errors:  # noqa: BLE001  # a wall: logged there
-            self._wall.caught(errors)
+            observe = partial(self._observing.observe, server.name, place, uri)
+            self._nursery.start_soon(stand_alone, "Watching a resource", observe)

@@ -111,7 +111,10 @@ class Link:
         answers = await self.ask_all(commands)
         for answer in answers:
             if isinstance(answer, Refused):
-                raise answer
+                try:
+                    raise answer
+                finally:
+                    del answer, answers  # or it and this frame would hold each other
         return answers
 
     async def ask_all(self, commands: Iterable[Sequence[bytes | str | int]]) -> list[Any]:

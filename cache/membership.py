@@ -25,7 +25,7 @@ from cache.standing import Standing
 from cache.unwritten import Unwritten
 from cache.vault import Vault
 from hub.link.pauses import Pauses, jitter
-from hub.link.walls import Wall
+from hub.link.wall import Wall
 
 if TYPE_CHECKING:
     from cache.link import Link

@@ -2,10 +2,10 @@
 
 Reading, in this order: `schema` (the frozen structs), `places` and `paths` (directories and sockets), `layers` (all
 files as one `Loaded`), `gather` (which files these are; `patterns`: what `include` leads to), `load` (one file). Below
-these: `source` (reading a file safely, and gathering what is to be said about it), `document` (TOML, JSON, YAML and the
-lines of their keys), `mcpservers` and `hostentry` (files in the words of a host), `variables` (`${VAR}` and friends),
-`convert` (values become structs), `check` and `check_sharing` (what types cannot say), `names` (server ids), `errors`
-(what is said about files).
+these: `source` (reading a file safely, and gathering what is to be said about it), `measure` (what is too deep or too
+large to be parsed), `document` (TOML, JSON, YAML and the lines of their keys), `mcpservers` and `hostentry` (files in
+the words of a host), `variables` (`${VAR}` and friends), `convert` (values become structs), `check` and `check_sharing`
+(what types cannot say), `names` (server ids), `errors` (what is said about files).
 
 On top of that:
   - files of a project: `projects` (what they add for the hosts that work there), `trust` (which ones the user allowed)

@@ -19,6 +19,8 @@ from config.source import Keys, Problem
 MIN_BUDGET: Final = 32
 MAX_BUDGET: Final = 64
 """Tool names of more than 64 characters are refused by several hosts."""
+MIN_BUFFER: Final = 64 << 20
+MAX_BUFFER: Final = 1 << 40
 RULE: Final = "lower-case words joined by single dashes, at most 16 characters"
 SECONDS: Final = ("startup_grace_s", "drain_s", "park_ttl_s", "park_total_s", "synthetic_progress_s")
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
@@ -45,6 +47,9 @@ def problems_of_hub(config: HubConfig) -> Iterator[Problem]:
     if not MIN_BUDGET <= config.name_budget <= MAX_BUDGET:
         text = f"must be from {MIN_BUDGET} to {MAX_BUDGET} characters, not {config.name_budget}"
         yield Problem(("name_budget",), text)
+    if not MIN_BUFFER <= config.global_buffer_bytes <= MAX_BUFFER:
+        text = f"must be from {MIN_BUFFER} bytes (64 MiB, so that one request of 16 MiB fits) to {MAX_BUFFER}"
+        yield Problem(("global_buffer_bytes",), text)
     if config.page_size < 0:
         yield Problem(("page_size",), "must be a number of entries, or 0 for everything in one page")
     for name in SECONDS:

@@ -14,7 +14,7 @@ from typing import Any, Final, Literal, Union, get_args, get_origin, get_type_hi
 import msgspec
 from msgspec import Struct
 
-from config.check import MAX_BUDGET, MIN_BUDGET
+from config.check import MAX_BUDGET, MAX_BUFFER, MIN_BUDGET, MIN_BUFFER
 from config.check_sharing import REPLICA_NAME, TOKEN
 from config.schema import CacheConfig, HubConfig, ReplicaConfig, Restart, Secret, Timeouts, UpstreamConfig
 
@@ -32,6 +32,7 @@ _LIMITS: Final[dict[tuple[type[Struct], str], dict[str, Any]]] = {
     **{(Timeouts, name): _POSITIVE for name in Timeouts.__struct_fields__},
     **{(HubConfig, name): _NOT_NEGATIVE for name in HubConfig.__struct_fields__ if name.endswith("_s")},
     **{(UpstreamConfig, name): _NOT_NEGATIVE for name in UpstreamConfig.__struct_fields__ if name.endswith("_s")},
+    (HubConfig, "global_buffer_bytes"): {"minimum": MIN_BUFFER, "maximum": MAX_BUFFER},
     (HubConfig, "name_budget"): {"minimum": MIN_BUDGET, "maximum": MAX_BUDGET},
     (HubConfig, "page_size"): _NOT_NEGATIVE,
     (Restart, "attempts"): _NOT_NEGATIVE,

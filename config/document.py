@@ -1,6 +1,7 @@
 """The text of a TOML, JSON or YAML file as a tree, and the line on which each of its keys stands. Pure.
 
-JSON may have comments and trailing commas (JSONC), as hosts' files do. Lines are looked for when the first one is asked
+JSON may have comments and trailing commas (JSONC), as hosts' files do. What is too deep or too large is refused before
+anything is made of it (`measure`). Lines are looked for when the first one is asked
 for: a sound file is read without ever knowing them.
 """
 
@@ -11,12 +12,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
+from config.measure import COMMENT, STRING, refuse_deep, refuse_json, refuse_toml, refuse_yaml
 from config.source import Keys, Problem
 
 JSON_SUFFIXES: Final = (".json", ".jsonc")
 YAML_SUFFIXES: Final = (".yaml", ".yml")
+UNREADABLE_YAML: Final = (ValueError, LookupError, ArithmeticError, AttributeError, TypeError)
+"""What PyYAML raises, beside its own errors, for values that are not what their tags say."""
 SUFFIXES: Final = (".toml", *JSON_SUFFIXES, *YAML_SUFFIXES)
-MAX_NODES: Final = 1_000_000
 
 
 class Document:
@@ -58,6 +61,7 @@ _PART = re.compile(_KEY)
 
 
 def _toml(text: str) -> Document:
+    refuse_toml(text)
     try:
         tree = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -65,8 +69,9 @@ def _toml(text: str) -> Document:
         reason = re.sub(r"\s*\(at .*\)$", "", str(error))
         line = int(at[1]) if at else text.count("\n") + 1
         raise Problem((), f"is not TOML at {f'column {at[2]}' if at else 'its end'}: {reason}", line=line) from None
-    except RecursionError:
-        raise Problem((), "is not TOML anyone wrote: it is nested too deeply") from None
+    except ValueError as error:  # an integer of thousands of digits
+        raise Problem((), f"is not TOML: {error}") from None
+    refuse_deep(tree)
     return Document(tree, lambda: _lines_of_toml(text))
 
 
@@ -105,12 +110,13 @@ def _unquoted(part: str) -> str:
 
 # --- JSON -------------------------------------------------------------------------------------------------------------
 
-_COMMENT = re.compile(r'"(?:[^"\\]|\\.)*"|//[^\n]*|/\*.*?\*/', re.S)
-_TRAILING = re.compile(r'"(?:[^"\\]|\\.)*"|,(?=\s*[}\]])', re.S)
-_MARK = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:\n]')
+_COMMENT = re.compile(rf"{STRING}|{COMMENT}", re.S)
+_TRAILING = re.compile(rf"{STRING}|,(?=\s*+[}}\]])", re.S)
+_MARK = re.compile(rf"{STRING}|[{{}}\[\],:\n]", re.S)
 
 
 def _json(text: str) -> Document:
+    refuse_json(text)
     plain = text  # comments and commas are blanked, so that lines and columns stay
     if "//" in text or "/*" in text:
         plain = _COMMENT.sub(lambda match: match[0] if match[0][0] == '"' else re.sub(r"[^\n]", " ", match[0]), plain)
@@ -119,8 +125,8 @@ def _json(text: str) -> Document:
         tree = json.loads(plain)
     except json.JSONDecodeError as error:
         raise Problem((), f"is not JSON at column {error.colno}: {error.msg}", line=error.lineno) from None
-    except RecursionError:
-        raise Problem((), "is not JSON anyone wrote: it is nested too deeply") from None
+    except ValueError as error:  # an integer of thousands of digits
+        raise Problem((), f"is not JSON: {error}") from None
     return Document(tree, lambda: _lines_of_json(plain))
 
 
@@ -158,37 +164,17 @@ def _yaml(text: str) -> Document:
     import yaml
 
     try:
+        refuse_yaml(text)
         node = yaml.compose(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-        _refuse_bombs(node)
         tree = yaml.SafeLoader("").construct_document(node) if node is not None else None
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         at = None if mark is None else mark.line + 1
         column = "" if mark is None else f" at column {mark.column + 1}"
         raise Problem((), f"is not YAML{column}: {error.problem}", line=at) from None
-    except (yaml.YAMLError, ValueError) as error:
-        raise Problem((), f"is not YAML: {str(error).splitlines()[0]}") from None
-    except RecursionError:
-        raise Problem((), "is not YAML anyone wrote: it is nested too deeply") from None
+    except (yaml.YAMLError, *UNREADABLE_YAML) as error:
+        raise Problem((), f"is not YAML: {next(iter(str(error).splitlines()), type(error).__name__)}") from None
     return Document(_with_text_keys(tree), lambda: _lines_of_yaml(node))
-
-
-def _refuse_bombs(node: Any) -> None:
-    """Aliases may make a small file a tree without end."""
-    sizes: dict[int, int] = {}
-
-    def size(node: Any) -> int:
-        known = sizes.get(id(node))
-        if known is not None:
-            return known
-        sizes[id(node)] = MAX_NODES  # until it is known: an alias within what it stands for
-        value = node.value if isinstance(node.value, list) else []
-        parts = (part for item in value for part in (item if isinstance(item, tuple) else (item,)))
-        sizes[id(node)] = total = 1 + sum(size(part) for part in parts)
-        return total
-
-    if node is not None and size(node) >= MAX_NODES:
-        raise Problem((), "is not YAML anyone wrote: its aliases make it endless")
 
 
 def _with_text_keys(tree: Any) -> Any:

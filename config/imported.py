@@ -79,4 +79,4 @@ def digest_of(values: Mapping[str, Any]) -> str:
         parts: list[Any] = [str(values["url"]).rstrip("/")]
     else:
         parts = [values.get("command"), list(values.get("args") or ()), sorted(values.get("env") or ())]
-    return sha256(json.dumps(parts).encode()).hexdigest()[:16]
+    return sha256(json.dumps(parts, default=str).encode()).hexdigest()[:16]

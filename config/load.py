@@ -14,9 +14,9 @@ from typing import Any, Final
 from config import mcpservers
 from config.convert import HUB
 from config.document import parse
-from config.mcpservers import Table
+from config.mcpservers import Table, refuse_crowd
 from config.paths import config_file
-from config.source import Findings, Keys, Problem, read
+from config.source import Content, Findings, Keys, Problem, decoded, fetch, refuse_large
 from config.variables import Missing, Unresolved, Variables
 
 EXPANDED: Final = ("command", "args", "env", "cwd", "url", "headers")
@@ -53,6 +53,8 @@ class Source:
         self.tables: list[Table] = []
         self.settings: dict[str, Any] = {}
         self.text = ""
+        self.data = b""
+        """What the file was found to hold; nothing, if another text was read in its place."""
 
     def __repr__(self) -> str:
         return f"<Source {self.path} ({self.layer.value}): {', '.join(table.name for table in self.tables)}>"
@@ -77,15 +79,25 @@ def read_source(
     is_main: bool = False,
     project: Path | None = None,
     text: str | None = None,
+    content: Content | Problem | None = None,
 ) -> Source:
     """Read one file: TOML, or JSON or YAML if it is called so.
 
-    `project`: the folder whose project file it is; `text`: what is read in place of what it holds.
+    `project`: the folder whose project file it is; `content`: what it was found to hold, or why that
+    cannot be told; `text`: what is read in place of that.
     """
     source = Source(path, layer, Variables(environ, path.parent, project=project), is_main=is_main)
     findings = source.findings
     with findings.gathered():
-        source.text = read(path) if text is None else text
+        if text is None:
+            content = fetch(path) if content is None else content
+            if isinstance(content, Problem):
+                raise content
+            source.data = content.data
+            text = decoded(path, content)
+        else:
+            refuse_large(path, len(text.encode(errors="replace")))
+        source.text = text
         document = parse(source.text, path)
         findings.line = document.line
         tree = document.tree
@@ -106,6 +118,7 @@ def _tables(tree: dict[str, Any], findings: Findings) -> tuple[list[Table], dict
     tables = settings.pop("upstreams", {})
     if not isinstance(tables, dict):
         raise Problem(("upstreams",), "expected tables: write [upstreams.NAME]")
+    refuse_crowd(tables, ("upstreams",))
     found = []
     for name, values in tables.items():
         keys = ("upstreams", name)

@@ -8,13 +8,14 @@ tools there are is passed over with a warning.
 Variables become ours: `{env:VAR}` of OpenCode, `${{ secrets.VAR }}` of Continue and `$VAR` of Gemini CLI mean `${VAR}`.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sized
 from pathlib import Path
 from typing import Any, Final
 
 from config.document import JSON_SUFFIXES, YAML_SUFFIXES
 from config.hostentry import SPELLINGS, Entry
 from config.hostentry import Table as Table
+from config.measure import MAX_SERVERS
 from config.names import derive_ids
 from config.source import Findings, Keys, Problem
 
@@ -38,6 +39,7 @@ def servers(tree: Any, findings: Findings) -> list[Table]:
     """
     root, entries = _entries(tree)
     host = _host(findings.path, root, entries)
+    refuse_crowd(entries, root)
     kept = {name: entry for name, entry in entries.items() if not _is_passed_over(entry)}
     ids = derive_ids(kept)
     tables = []
@@ -50,6 +52,17 @@ def servers(tree: Any, findings: Findings) -> list[Table]:
                 findings.doubt(keys, f'"{name}" is called "{ids[name]}" here, a name that all hosts accept')
             tables.append(Entry(entry, keys, host, findings).table(ids[name]))
     return tables
+
+
+def refuse_crowd(entries: Sized, root: Keys) -> None:
+    """Refuse a file of more servers than a hub can run.
+
+    Raises:
+        Problem: so it is.
+    """
+    if len(entries) > MAX_SERVERS:
+        text = f"names {len(entries)} servers, and one file may name {MAX_SERVERS}; split it, or is it the right file?"
+        raise Problem(root, text)
 
 
 def _entries(tree: Any) -> tuple[Keys, dict[str, tuple[str, Any]]]:

@@ -4,8 +4,9 @@
     .mcp.json      as Claude Code and others have it; `.hubd.toml` wins where both name an upstream
 
 A file that came with a checkout starts programs, so nothing of it counts until the user allowed exactly its content
-(`trust`). What a hub does: `find_project` for the root of a host, `load_project`, `Trust.is_allowed`, and then show
-that host `base.upstreams | project.upstreams`.
+(`trust`), and a hub does not even look into it before. What a hub does: `find_project` for the root of a host, then
+`Trust.allowed`, which compares bytes before it reads what they mean, and then show that host
+`base.upstreams | project.upstreams`.
 """
 
 import os
@@ -13,7 +14,6 @@ import stat
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
-from typing import Final
 
 from msgspec import Struct
 
@@ -21,10 +21,22 @@ from config.errors import ConfigError, Remark
 from config.layers import Layer, Origin, Stack, check_names, origins_of, stacks, upstream_of
 from config.load import Source, read_source
 from config.schema import HubConfig, UpstreamConfig
-from config.source import Keys
+from config.source import PROJECT_FILES as PROJECT_FILES
+from config.source import Content, Keys, Problem, fetch
 
-PROJECT_FILES: Final = (".hubd.toml", ".mcp.json")
-"""The first wins."""
+
+class Folder(Struct, frozen=True):
+    """The project files of one folder as they were found, not looked into."""
+
+    root: Path
+    contents: Mapping[Path, Content | Problem]
+    """Of those that are there."""
+
+    @property
+    def digest(self) -> str:
+        """Of their bytes."""
+        found = {path: content.data for path, content in self.contents.items() if isinstance(content, Content)}
+        return _digest(self.root, found)
 
 
 class Project(Struct, frozen=True, kw_only=True):
@@ -34,7 +46,7 @@ class Project(Struct, frozen=True, kw_only=True):
     files: tuple[Path, ...]
     """A change of any of these, or that one comes to be, may change the project."""
     digest: str
-    """Of all content below `root` that counts: the project's files, and files of variables that they name there."""
+    """Of the content of the project's files; and if they name files of variables below `root`, a second one, of all."""
     upstreams: dict[str, UpstreamConfig]
     """Those the project names, in its order: new ones, and in place of the user's."""
     origins: Mapping[Keys, Origin]
@@ -63,10 +75,25 @@ def find_project(directory: Path, home: Path) -> Path | None:
     return None
 
 
-def read_project(root: Path, environ: Mapping[str, str]) -> list[Source]:
-    """Those of the project's files that are there. Blocks; never raises."""
+def read_folder(root: Path) -> Folder:
+    """The bytes of those of the project's files that are there. Blocks; never raises."""
     paths = [root / name for name in PROJECT_FILES]
-    return [read_source(path, Layer.PROJECT, environ, project=root) for path in paths if os.path.lexists(path)]
+    return Folder(root, {path: _fetched(path) for path in paths if os.path.lexists(path)})
+
+
+def _fetched(path: Path) -> Content | Problem:
+    try:
+        return fetch(path)
+    except Problem as problem:
+        return problem.with_traceback(None)
+
+
+def read_project(root: Path, environ: Mapping[str, str], folder: Folder | None = None) -> list[Source]:
+    """Those of the project's files that are there, as they were found in `folder` or are now. Blocks; never raises."""
+    contents = (folder or read_folder(root)).contents
+    return [
+        read_source(path, Layer.PROJECT, environ, project=root, content=content) for path, content in contents.items()
+    ]
 
 
 def load_project(
@@ -90,7 +117,7 @@ def load_project(
     return Project(
         root=root,
         files=tuple(dict.fromkeys((*own, *(path for source in sources for path in source.variables.files)))),
-        digest=_digest(root, sources),
+        digest=_digests(root, sources),
         upstreams=upstreams,
         origins={keys: origin for name, stack in found.items() for keys, origin in origins_of(name, stack)},
         warnings=tuple(doubt for source in sources for doubt in source.findings.doubts),
@@ -107,10 +134,16 @@ def _upstream(name: str, stack: Stack, base: HubConfig) -> UpstreamConfig:
     return upstream_of(stack, below)
 
 
-def _digest(root: Path, sources: Sequence[Source]) -> str:
-    content = {source.path: source.text.encode() for source in sources}
+def _digests(root: Path, sources: Sequence[Source]) -> str:
+    own = {source.path: source.data for source in sources}
+    content = dict(own)
     for source in sources:
         content |= {path: data for path, data in source.variables.files.items() if _is_below(path, root)}
+    first = _digest(root, own)
+    return first if content == own else f"{first} {_digest(root, content)}"
+
+
+def _digest(root: Path, content: Mapping[Path, bytes]) -> str:
     digest = sha256()
     for path, data in sorted(content.items()):
         for part in (os.fsencode(os.path.relpath(path, root)), data):

@@ -179,6 +179,9 @@ class HubConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     on_lost: Literal["error", "restart_safe", "restart"] = "error"
     """What becomes of a tool call whose answers come too late: an error, or a new call (`restart_safe`: if the tool
     says that it only reads, or may be repeated)."""
+    global_buffer_bytes: int = 256 << 20
+    """How much the hub holds for all hosts and servers together: what has begun to arrive, what was not read yet, and
+    what is kept for hosts that may come back. One connection gets a quarter of it at most."""
     synthetic_progress_s: float = 20.0
     """Hosts that asked for progress hear at least this often that a call is still running; 0: only what there is."""
     token: Secret | None = None

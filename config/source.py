@@ -10,11 +10,20 @@ import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from config.errors import Remark
 
+PROJECT_FILES: Final = (".hubd.toml", ".mcp.json")
+"""The names of the files of a project. The first wins."""
+MAX_PROJECT_BYTES: Final = 64 << 10
+"""Of a file of a project, which may have come with a checkout."""
+MAX_OWN_BYTES: Final = 1 << 20
+"""Of a file that is written for hubd, or by it."""
 MAX_BYTES: Final = 16 << 20
+"""Of a host's file: some keep their history there."""
+_HOSTS_SUFFIXES: Final = (".json", ".jsonc", ".yaml", ".yml")
+_PIECE: Final = 1 << 20
 
 Keys = tuple[str, ...]
 
@@ -55,19 +64,50 @@ class Findings:
             self.wrong(problem.keys, str(problem), line=problem.line)
 
 
+class Content(NamedTuple):
+    """What was in a file, at most one byte more than may be; and whose it was."""
+
+    data: bytes
+    found: os.stat_result
+
+
+def limit_of(path: Path) -> int:
+    """How many bytes a configuration file of this name may have. JSON and YAML are what hosts write."""
+    if path.name in PROJECT_FILES:
+        return MAX_PROJECT_BYTES
+    return MAX_BYTES if path.suffix in _HOSTS_SUFFIXES else MAX_OWN_BYTES
+
+
 def read(path: Path) -> str:
     """The text of a configuration file, from one descriptor.
 
     Raises:
-        Problem: it cannot be read, is not a plain file, is empty, or could have been written by someone else.
+        Problem: it cannot be read, is not a plain file, is too large or empty, or someone else could have written it.
+    """
+    return decoded(path, fetch(path))
+
+
+def fetch(path: Path) -> Content:
+    """What a configuration file holds, not looked into.
+
+    Raises:
+        Problem: it cannot be read, or is not a plain file.
     """
     try:
-        data, found = read_plain(path, MAX_BYTES + 1)
+        return Content(*read_plain(path, limit_of(path) + 1))
     except OSError as error:
         raise Problem((), f"cannot be read: {error.strerror}") from None
-    refuse_foreign(path, found)
-    if len(data) > MAX_BYTES:
-        raise Problem((), f"is larger than {MAX_BYTES >> 20} MB; is it the right file?")
+
+
+def decoded(path: Path, content: Content) -> str:
+    """The text that was fetched.
+
+    Raises:
+        Problem: as `read`.
+    """
+    data = content.data
+    refuse_foreign(path, content.found)
+    refuse_large(path, len(data))
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -76,6 +116,17 @@ def read(path: Path) -> str:
     if not text.strip():  # a truncated file must not mean "no upstreams" (F-C-03)
         raise Problem((), "is empty; write at least one [upstreams.NAME], or remove the file")
     return text
+
+
+def refuse_large(path: Path, size: int) -> None:
+    """Raise, if a configuration file of this name may not have so many bytes.
+
+    Raises:
+        Problem: so it is.
+    """
+    if size > (limit := limit_of(path)):
+        shown = f"{limit >> 20} MB" if limit >= 1 << 20 else f"{limit >> 10} KB"
+        raise Problem((), f"is larger than {shown}; is it the right file?")
 
 
 def refuse_foreign(path: Path, found: os.stat_result | None = None) -> None:
@@ -93,23 +144,44 @@ def refuse_foreign(path: Path, found: os.stat_result | None = None) -> None:
         _refuse_foreign(path, place, owned)
 
 
-def read_plain(path: Path, limit: int) -> tuple[bytes, os.stat_result]:
-    """At most `limit` bytes of a plain file, and whose it is; never waits, whatever `path` is.
+def read_plain(path: Path, limit: int, flags: int = 0) -> tuple[bytes, os.stat_result]:
+    """At most `limit` bytes of a plain file, and whose it is; never waits, whatever `path` is. `flags` to open it with.
 
     Raises:
         OSError: it cannot be read, or is a directory, pipe or device; `strerror` says it for people.
     """
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | flags)
+    except ValueError:  # a NUL in it, or half a surrogate pair
+        raise OSError(errno.EINVAL, "no file can have this name") from None
     try:
         found = os.fstat(descriptor)
         if not stat.S_ISREG(found.st_mode):
             raise OSError(errno.EINVAL, "it is not a plain file")
-        data = b""
-        while len(data) < limit and (more := os.read(descriptor, limit - len(data))):
+        data = bytearray()
+        while len(data) < limit and (more := os.read(descriptor, min(_PIECE, limit - len(data)))):
             data += more
-        return data, found
+        return bytes(data), found
     finally:
         os.close(descriptor)
+
+
+def read_private(path: Path, limit: int) -> Content:
+    """What a file of the hub's own holds, which nobody else has to write: no link leads to it.
+
+    Raises:
+        FileNotFoundError: there is none.
+        OSError: it cannot be read, is no plain file, or is larger than `limit`; `strerror` says it for people.
+    """
+    try:
+        content = Content(*read_plain(path, limit + 1, os.O_NOFOLLOW))
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise OSError(errno.ELOOP, "it is a link, and hubd makes none") from None
+        raise
+    if len(content.data) > limit:
+        raise OSError(errno.EFBIG, f"it is larger than the {limit} bytes it may have")
+    return content
 
 
 def _refuse_foreign(path: Path, place: Path, found: os.stat_result) -> None:

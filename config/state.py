@@ -12,6 +12,7 @@ from typing import Final
 import msgspec
 
 from config.files import replace_private
+from config.source import MAX_BYTES, read_private
 
 log = logging.getLogger("hubd.config")
 FORMAT: Final = 1
@@ -106,7 +107,7 @@ class Memory:
 
     def _read(self, path: Path) -> None:
         try:
-            data = path.read_bytes()
+            data = read_private(path, MAX_BYTES).data
         except FileNotFoundError:
             return
         except OSError as error:

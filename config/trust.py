@@ -1,32 +1,57 @@
 """Which project files the user allowed, each with the content it had then: another content counts as never allowed.
 
-One small JSON file, 0600, replaced as a whole. One that cannot be read allows nothing.
+One small JSON file, 0600, replaced as a whole. One that cannot be read allows nothing. What was not allowed is compared
+by its bytes only, and never parsed here.
 """
 
+import errno
 import logging
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
 from config.files import replace_private
-from config.projects import Project
+from config.load import Source
+from config.projects import Project, load_project, read_folder, read_project
+from config.schema import HubConfig
+from config.source import MAX_OWN_BYTES, read_private
 
 log = logging.getLogger("hubd.config")
 FORMAT: Final = 1
+LACKING: Final = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
+"""What says nothing of a file: this process, or the machine, lacks something for a moment."""
 
 
 class _File(msgspec.Struct, frozen=True):
     format: int
     projects: dict[str, str]
-    """Root -> digest of the allowed content."""
+    """Root -> `Project.digest` of the allowed content."""
 
 
 class Trust:
-    """The user's decisions. Each question reads the file, so that another process may answer meanwhile."""
+    """The user's decisions. Each question reads the file, so that another process may answer meanwhile.
+
+    Each raises OSError if that cannot be told now, for lack of descriptors or memory.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
+
+    def allowed(self, root: Path, environ: Mapping[str, str], base: HubConfig) -> tuple[Project, list[Source]] | None:
+        """The project of `root` and what its files say, if the user allowed exactly that; None: it is another content,
+        and was not parsed.
+
+        Raises:
+            ConfigError: it is allowed, and cannot be used.
+        """
+        folder = read_folder(root)
+        if self._read().get(str(root), "").partition(" ")[0] != folder.digest:
+            return None
+        sources = read_project(root, environ, folder)
+        project = load_project(root, environ, base, sources=sources)
+        return (project, sources) if self.is_allowed(project) else None
 
     def is_allowed(self, project: Project) -> bool:
         """Whether the user allowed exactly what `project` says now."""
@@ -58,13 +83,15 @@ class Trust:
 
     def _read(self) -> dict[str, str]:
         try:
-            file = msgspec.json.decode(self._path.read_bytes(), type=_File)
+            file = msgspec.json.decode(read_private(self._path, MAX_OWN_BYTES).data, type=_File)
         except FileNotFoundError:
             return {}
         except OSError as error:
+            if error.errno in LACKING:
+                raise
             log.warning("cannot read %s: %s; no project is allowed", self._path, error.strerror)
             return {}
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             log.warning("%s is damaged; no project is allowed", self._path)
             return {}
         return file.projects if file.format == FORMAT else {}

@@ -10,12 +10,15 @@ ways that are hard to understand. As in a shell, the default is also used for a 
 import os
 import re
 from collections.abc import Mapping
+from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
 from config.source import read_plain
 
 MAX_FILE_BYTES: Final = 1 << 16
+MAX_FILES_BYTES: Final = 1 << 22
+"""Of all files that the references of one configuration file lead to."""
 _REFERENCE = re.compile(r"\$\$\{|\$\{(?P<inner>[^{}]*)\}|\$\{")
 _VARIABLE = re.compile(r"(?:env:)?(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>.*))?", re.S)
 _LINE = re.compile(
@@ -42,6 +45,7 @@ class Variables:
         """What relative paths in `${file:path}` are relative to: the configuration file's own directory."""
         self.files: dict[Path, bytes] = {}
         """What was read, and what could not be, which has no content."""
+        self._total = 0
         self._provided = {"userHome": os.path.expanduser("~"), "/": "/", "pathSeparator": "/"}
         if project is not None:
             self._provided |= {"workspaceFolder": str(project), "workspaceFolderBasename": project.name}
@@ -110,19 +114,26 @@ class Variables:
 
     def _text(self, name: str, shown: str) -> str:
         path = self._path(name)
-        self.files[path] = b""
+        self._keep(path, b"")
         try:
             data, _ = read_plain(path, MAX_FILE_BYTES + 1)
         except (OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) else error
             raise Missing(f"cannot read {path} for {shown}: {reason}") from None
-        self.files[path] = data
         if len(data) > MAX_FILE_BYTES:
+            self._keep(path, sha256(data).digest())  # which is another one when that changes
             raise Missing(f"{shown} is larger than {MAX_FILE_BYTES // 1024} KB: {path}")
+        if self._total + len(data) > MAX_FILES_BYTES:
+            raise Missing(f"{shown} and others together are larger than {MAX_FILES_BYTES >> 20} MB: {path}")
+        self._keep(path, data)
         try:
             return data.decode()
         except UnicodeDecodeError:
             raise Missing(f"{shown} is not UTF-8 text: {path}") from None
+
+    def _keep(self, path: Path, data: bytes) -> None:
+        self._total += len(data) - len(self.files.get(path, b""))
+        self.files[path] = data
 
 
 def _meaningless(inner: str) -> str:

@@ -5,7 +5,8 @@
 Directories are watched, never files, for the watch of a file dies with the first editor that replaces it: those of
 every path and of what it leads to, of every link on the way (Kubernetes swaps one), and their parents, since a
 directory can be replaced as well. What was seen is compared by content, so that whatever else happens there says
-nothing; and it is looked at every `POLL_S` anyway, for file systems that tell nobody anything.
+nothing; and it is looked at every `POLL_S` anyway, for file systems that tell nobody anything. If nothing can be
+watched (this user's inotify instances may be used up), it is looked at often, and tried again now and then.
 """
 
 import hashlib
@@ -21,7 +22,7 @@ from typing import TYPE_CHECKING, Final
 import trio
 
 from config.document import SUFFIXES
-from config.source import MAX_BYTES, read_plain
+from config.source import limit_of, read_plain
 
 if TYPE_CHECKING:
     from watchfiles._rust_notify import RustNotify
@@ -35,6 +36,8 @@ DEBOUNCE_MS: Final = 250
 POLL_S: Final = 30.0
 POLL_ALONE_S: Final = 2.0
 """If nothing can be watched."""
+LOOKS_ALONE: Final = 30
+"""After so many it is tried again to watch."""
 MAX_LINKS: Final = 40
 
 Lookouts = dict[str, tuple[int, int]]
@@ -54,6 +57,8 @@ class Watcher:
         self._aimed = trio.Event()
         """There is something to watch, since there was nothing."""
         self._stop = threading.Event()
+        self._is_alone = False
+        """Nothing could be watched the last time, and that was said."""
 
     def __repr__(self) -> str:
         return f"<Watcher of {len(self._files)} files and {len(self._directories)} directories>"
@@ -101,7 +106,8 @@ class Watcher:
             return
         inspect = partial(_inspect, self._files, self._directories)
         _, lookouts = await trio.to_thread.run_sync(inspect, abandon_on_cancel=True)
-        notify = await trio.to_thread.run_sync(_open, lookouts, abandon_on_cancel=True)
+        notify = self._told(await trio.to_thread.run_sync(_open, lookouts, abandon_on_cancel=True))
+        looks = 0
         while True:
             seen, now_there = await trio.to_thread.run_sync(inspect, abandon_on_cancel=True)
             if stop.is_set():
@@ -111,23 +117,53 @@ class Watcher:
                 self._changed()
             if now_there != lookouts:
                 return
-            if notify is None:
+            if isinstance(notify, str):
                 await trio.sleep(POLL_ALONE_S)
+                looks += 1
+                if looks >= LOOKS_ALONE:
+                    return
             else:
-                wait = partial(notify.watch, DEBOUNCE_MS, STEP_MS, int(POLL_S * 1000), stop)
-                await trio.to_thread.run_sync(wait, abandon_on_cancel=True, limiter=trio.CapacityLimiter(1))
+                wait = partial(_wait, notify, stop)
+                notify = self._told(
+                    await trio.to_thread.run_sync(wait, abandon_on_cancel=True, limiter=trio.CapacityLimiter(1))
+                )
             self._is_again = self._is_again and stop.is_set()
 
+    def _told(self, notify: "RustNotify | str") -> "RustNotify | str":
+        """The same; it is said once when nothing can be watched, and why, and when something can be again."""
+        if isinstance(notify, str) and not self._is_alone:
+            log.warning("cannot watch configuration files (%s); they are looked at every %g s", notify, POLL_ALONE_S)
+        elif self._is_alone and not isinstance(notify, str):
+            log.info("configuration files are watched again")
+        self._is_alone = isinstance(notify, str)
+        return notify
 
-def _open(lookouts: Lookouts) -> "RustNotify | None":
-    # Documented: watchfiles.helpmanual.io/api/rust_backend. Imported here, since a hub that starts need not wait for it
-    from watchfiles._rust_notify import RustNotify
 
+def _open(lookouts: Lookouts) -> "RustNotify | str":
+    """Who watches; or why nothing can be watched. In a thread."""
     try:
+        # Documented: watchfiles.helpmanual.io/api/rust_backend. Imported here: a hub that starts need not wait for it
+        from watchfiles._rust_notify import RustNotify
+
         return RustNotify([*lookouts], False, False, 0, False, True)
-    except (OSError, UnicodeEncodeError) as error:  # too many watches of this user, say, or a name that is not UTF-8
-        log.warning("cannot watch configuration files (%s); they are looked at every %g s", error, POLL_ALONE_S)
-        return None
+    except BaseException as error:  # noqa: BLE001
+        return _why(error)
+
+
+def _wait(notify: "RustNotify", stop: threading.Event) -> "RustNotify | str":
+    """Wait until something may have happened, or `stop`; who watches from now on, as `_open`. In a thread."""
+    try:
+        notify.watch(DEBOUNCE_MS, STEP_MS, int(POLL_S * 1000), stop)
+    except BaseException as error:  # noqa: BLE001
+        return _why(error)
+    return notify
+
+
+def _why(error: BaseException) -> str:
+    """What went wrong in a library that raises RuntimeError for what the kernel refuses, UnicodeEncodeError for names,
+    and BaseException where it is broken; nothing else is ever raised in a thread.
+    """
+    return str(error) or type(error).__name__
 
 
 # --- looking, in a thread ---------------------------------------------------------------------------------------------
@@ -166,7 +202,7 @@ def _below(directory: Path) -> list[bytes]:
 def _content(path: Path) -> bytes:
     """What a file says, or why it says nothing."""
     try:
-        data, _ = read_plain(path, MAX_BYTES + 1)
+        data, _ = read_plain(path, limit_of(path) + 1)
     except OSError as error:
         return b"error %d" % (error.errno or 0)
     return b"file " + hashlib.sha256(data).digest()

@@ -4,16 +4,19 @@ Running out of descriptors pauses accepting, and is logged once a minute (M-07, 
 ends alone (a wall, SEC-16).
 """
 
+import errno
 import logging
 import os
 import resource
 import socket
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
+from functools import partial
 from typing import Final
 
 import trio
 
+from hub.link.wall import keep_going
 from hub.wire.jsonrpc import Failure, encode_response
 from hub.wire.mcp import INTERNAL_ERROR
 
@@ -21,6 +24,11 @@ log = logging.getLogger("hubd.accept")
 
 PAUSE_S: Final = 0.1
 WARNING_S: Final = 60.0
+SHORTAGES: Final = (errno.EMFILE, errno.ENFILE)
+
+
+def _nothing() -> bool:
+    return False
 
 
 class Acceptor:
@@ -37,8 +45,14 @@ class Acceptor:
     def __repr__(self) -> str:
         return f"<Acceptor of {self._what} [{self.connections} open, {self.failures} failures]>"
 
-    async def accept(self, listener: trio.SocketListener) -> trio.SocketStream | None:
-        """The next connection, as soon as the system can give one; None once the listener is closed."""
+    async def accept(
+        self, listener: trio.SocketListener, make_room: Callable[[], bool] = _nothing
+    ) -> trio.SocketStream | None:
+        """The next connection, as soon as the system can give one; None once the listener is closed.
+
+        `make_room` gives a descriptor back if there is one that is of little use; it is asked when there is none left.
+        """
+        asked = False
         while True:
             try:
                 return await listener.accept()
@@ -47,7 +61,9 @@ class Acceptor:
             except OSError as error:
                 self.failures += 1
                 self._warn(f"cannot accept {self._what}: {error.strerror}. Raise the limit of open files (ulimit -n)")
-                await trio.sleep(PAUSE_S)
+                asked = not asked and error.errno in SHORTAGES and make_room()
+                if not asked:
+                    await trio.sleep(PAUSE_S)
 
     async def serve(
         self,
@@ -60,10 +76,18 @@ class Acceptor:
         Returns when the listener is closed. Cancellation: closes it; connections live as long as `nursery` lets them.
         """
         try:
-            while (stream := await self.accept(listener)) is not None:
-                nursery.start_soon(self._wall, stream, handler)
+            await keep_going(f"Accepting {self._what}", partial(self._accept_all, listener, handler, nursery))
         finally:
             listener.socket.close()
+
+    async def _accept_all(
+        self,
+        listener: trio.SocketListener,
+        handler: Callable[[trio.SocketStream], Awaitable[None]],
+        nursery: trio.Nursery,
+    ) -> None:
+        while (stream := await self.accept(listener)) is not None:
+            nursery.start_soon(self._wall, stream, handler)
 
     async def _wall(self, stream: trio.SocketStream, handler: Callable[[trio.SocketStream], Awaitable[None]]) -> None:
         self.connections += 1
@@ -93,7 +117,7 @@ class Acceptor:
 
 def waiting(listener: trio.SocketListener) -> Iterator[trio.SocketStream]:
     """The connections that have been made and not yet accepted: the kernel resets them when the listener is closed."""
-    with socket.socket(fileno=os.dup(listener.socket.fileno())) as sock, suppress(OSError):
+    with suppress(OSError), socket.socket(fileno=os.dup(listener.socket.fileno())) as sock:
         sock.setblocking(False)
         while True:
             connection, _ = sock.accept()

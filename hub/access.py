@@ -181,6 +181,18 @@ def _read_token(path: Path) -> str:
     return text
 
 
+def replace_token(path: Path) -> None:
+    """Make a new token in place of the one kept in `path`, if there is one: somebody else may know that.
+
+    Raises:
+        OSError: it cannot be written. Then the old one is gone all the same, if that can be done.
+    """
+    if not os.path.lexists(path):
+        return
+    path.unlink()
+    _make_token(path)
+
+
 def _make_token(path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}")

@@ -38,7 +38,7 @@ from hub.wire.jsonrpc import (
     peek_str,
     raw,
 )
-from hub.wire.mcp import CANCELLED, ELICIT, INTERNAL_ERROR, INVALID_PARAMS, LIST_ROOTS, PROGRESS_TOKEN
+from hub.wire.mcp import CANCELLED, ELICIT, INTERNAL_ERROR, INVALID_PARAMS, LIST_ROOTS, MAX_SELF_BYTES, PROGRESS_TOKEN
 from hub.wire.progress import number
 from hub.wire.questions import PER_MINUTE, Refused, check, declined, for_host, for_upstream, too_many
 
@@ -266,6 +266,8 @@ class _Roots:
         """Keep what the host of `caller` answered."""
         if not isinstance(reply, Result):
             return
+        if len(memoryview(reply.value)) > MAX_SELF_BYTES:
+            return  # passed on, and asked for again when somebody wants to know
         tells = peek_object(caller.capabilities.get("roots")).get("listChanged") == Raw(b"true")
         self.known = detach(reply.value)
         self.known_until = float("inf") if tells else trio.current_time() + ROOTS_KEPT_S

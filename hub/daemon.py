@@ -36,6 +36,7 @@ from hub.foreground import serve_stdio
 from hub.front import CannotListen, Front, listen
 from hub.hub import Hub
 from hub.lines import LineServer
+from hub.link.wall import keep_going
 from hub.operator import Operator
 from hub.options import ServeOptions, checked, configuration
 from hub.process import Faults, Watch, keep_to_itself, sweep, take_descriptors
@@ -45,6 +46,7 @@ from hub.seal import Sealer, Signer
 from hub.signals import obey, received
 from hub.sockets import AlreadyRunning, bind_unix, inode_at, take_lock
 from hub.starter import log_path
+from hub.trim import keep_trim
 from upstreams.lifecycle import State
 from upstreams.orphans import MARKER, MAX_DEPTH, THIS_HUB, adopt, depth, kill_adopted, kill_marked
 
@@ -121,9 +123,9 @@ async def serve_daemon(loaded: Loaded, read: Callable[[], Loaded], *, shown: boo
     with take_lock(lock_path()), received(signal.SIGHUP, signal.SIGUSR1) as signals:
         tcp, given, given_control = handed.tcp(), handed.unix(socket_path()), handed.unix(control_path())
         handed.refuse()
-        movable = tcp is None
+        movable, squatted = tcp is None, False
         if tcp is None:
-            tcp = listen(config.listen)
+            tcp, squatted = listen(config)
         else:
             checked(structs.replace(config, listen=_address(tcp)))  # who may be let in there (SEC-01)
         memory = Memory(state_path())
@@ -141,7 +143,7 @@ async def serve_daemon(loaded: Loaded, read: Callable[[], Loaded], *, shown: boo
             if store is not None:
                 hub.reads.use(store)
             directory = None if store is None else store.directory
-            front = Front(hub, config, tcp, revival, movable=movable, directory=directory)
+            front = Front(hub, config, tcp, revival, movable=movable, squatted=squatted, directory=directory)
             daemon = _Daemon(hub, front, loaded, read, store, shown=shown)
             own = [lock_path()]
             own += [path for path, it in ((socket_path(), given), (control_path(), given_control)) if it is None]
@@ -190,13 +192,15 @@ class _Daemon:
         others: dict[int, Callable[[], None]] = {signal.SIGHUP: self._reloader.request, signal.SIGUSR1: _reopen_log}
         async with trio.open_nursery() as life:
             await life.start(adopt)
-            life.start_soon(self._watch.run)
-            life.start_soon(obey, signals, self._asked.set, self._patience.cancel, others)
-            life.start_soon(systemd.pulse, self._summary)
-            life.start_soon(await_removal, own, self._asked.set)
+            life.start_soon(keep_going, "Noticing that the hub stands still", self._watch.run)
+            life.start_soon(keep_going, "Giving memory back", partial(keep_trim, self._hub.budget))
+            follow = partial(obey, signals, self._asked.set, self._patience.cancel, others)
+            life.start_soon(keep_going, "Obeying signals", follow)
+            life.start_soon(keep_going, "Telling the service manager", partial(systemd.pulse, self._summary))
+            life.start_soon(keep_going, "Looking after the hub's sockets", partial(await_removal, own, self._asked.set))
             async with trio.open_nursery() as nursery:
                 if self._store is not None:
-                    nursery.start_soon(self._store.run)
+                    nursery.start_soon(keep_going, "Sharing with other hubs", self._store.run)
                 await nursery.start(self._hub.run)
                 await nursery.start(self._front.run)
                 await nursery.start(self._lines.serve, lines)
@@ -217,7 +221,7 @@ class _Daemon:
     async def _reload_until_asked(self) -> None:
         """Follow the configuration until the hub is to stop."""
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._reloader.run)
+            nursery.start_soon(keep_going, "Following the configuration", self._reloader.run)
             await self._asked.wait()
             nursery.cancel_scope.cancel()
 
@@ -324,7 +328,12 @@ class _Controls:
 
     async def status(self) -> dict[str, object]:
         more: dict[str, object] = {
-            "listen": {"url": self._front.url, "socket": str(socket_path()), "wanted": self._front.displaced},
+            "listen": {
+                "url": self._front.url,
+                "socket": str(socket_path()),
+                "wanted": self._front.displaced,
+                "squatted": self._front.squatted,
+            },
             "warnings": [*self._displaced(), *self._operator.warnings()],
             "config": self._reloader.status(),
             "loop": self._watch.facts(),
@@ -335,7 +344,14 @@ class _Controls:
         return {**await self._operator.status(), **more}
 
     def _displaced(self) -> Iterator[str]:
-        if wanted := self._front.displaced:
+        if (wanted := self._front.displaced) and self._front.squatted:
+            yield (
+                f"another user of this machine held {wanted} when the hub started: hosts with the usual URL show their "
+                "token there, so nobody is let in by HTTP until the hub has an address of its own. Find out who it is, "
+                "or name another port with `listen` in hubd.toml; then run `hubd stop`, and `hubd install` for hosts "
+                "that have the URL, since the token was replaced. Hosts on `hubd connect` are not affected"
+            )
+        elif wanted:
             text = f"{wanted} was taken when the hub started, so it listens on {self._front.url}: hosts that have the"
             text += " usual URL do not reach it. Stop what uses that port and run `hubd stop`, or name another port"
             yield f"{text} with `listen` in hubd.toml"

@@ -1,8 +1,8 @@
 """Hosts on a newline-framed connection: the shim's unix socket, or standard input and output.
 
 Both eras share such a connection, message by message (bridging.md 1.1). Each request is a task of the connection's
-nursery; when the host is gone, they all are (F-H-01). Reading never waits for anything, so a cancellation always
-arrives.
+nursery; when the host is gone, they all are (F-H-01). Reading waits for nothing that was begun, so a cancellation
+always arrives; it is held back only for a host that floods, or that goes on asking while it reads no answers.
 """
 
 import logging
@@ -15,12 +15,23 @@ import trio
 from trio.lowlevel import checkpoint
 
 from hub.batch import read_batch, run_batch, wants_answer
-from hub.link.channel import ChannelClosed, LineChannel, LineReader, LineTooLong, Outbox, OutboxFull, descriptor
-from hub.link.exchange import Caller, Identity
+from hub.link.budget import FREE_BYTES, Account
+from hub.link.channel import (
+    ChannelClosed,
+    LineChannel,
+    LineDropped,
+    LineReader,
+    LineTooLong,
+    Outbox,
+    OutboxFull,
+    descriptor,
+)
+from hub.link.exchange import Caller, Executed, Identity, Overloaded
+from hub.link.pace import Pace
 from hub.preamble import GOODBYE, UNDERSTOOD
 from hub.registry import Downstream, Downstreams, Router
 from hub.relay import HostExchange, keep_untold
-from hub.serving import answer, at_once, start
+from hub.serving import NO_ROOM, answer, at_once, overloaded, start
 from hub.wire.jsonrpc import (
     EMPTY,
     Failure,
@@ -36,6 +47,7 @@ from hub.wire.jsonrpc import (
     encode_response,
     is_batch,
     raw,
+    whose,
 )
 from hub.wire.mcp import (
     CANCELLED,
@@ -48,6 +60,7 @@ from hub.wire.mcp import (
     VERSION_KEY,
 )
 from hub.wire.modern import progress_token, read_metadata
+from hub.wire.salvage import id_at_edges
 
 __all__ = ["Downstream", "Downstreams", "LineHost", "serve_lines"]
 
@@ -60,6 +73,8 @@ EOF_GRACE_S: Final = 5.0
 LAST_WORDS_S: Final = 2.0
 MAX_UNREAD_BYTES: Final = 256 << 20
 """Answers are not dropped while the host reads at all (F-H-04); it is given up when it stalls, or beyond this."""
+MUCH_UNREAD_BYTES: Final = 16 << 20
+"""Beyond this no more is read from the host until it has read."""
 CONGESTED_BYTES: Final = 1 << 20
 """Beyond this much unread, progress and logs are dropped and list changes merge (F-H-04)."""
 
@@ -95,9 +110,13 @@ async def serve_lines(
     if isinstance(stream, trio.StapledStream):
         reading, writing = stream.receive_stream, stream.send_stream
     async with trio.open_nursery() as nursery:
-        outbox = Outbox(writing, nursery, nursery.cancel_scope.cancel, limit_bytes=MAX_UNREAD_BYTES)
-        channel = LineChannel(LineReader(reading, limit_bytes=MAX_MESSAGE_BYTES, received=received), outbox)
+        cancel = nursery.cancel_scope.cancel
+        account = hosts.budget.account(identity.principal, give_up=cancel)
+        outbox = Outbox(writing, nursery, cancel, limit_bytes=MAX_UNREAD_BYTES, account=account)
+        reader = LineReader(reading, limit_bytes=MAX_MESSAGE_BYTES, received=received, account=account)
+        channel = LineChannel(reader, outbox)
         host = LineHost(channel, identity, router, hosts, nursery, scope=scope, transport=transport)
+        host.account = account
         host.workplace = workplace
         host.is_bound = is_bound
         host.parted = trio.Event() if goodbyes else None
@@ -112,6 +131,7 @@ async def serve_lines(
         finally:
             host.left(router)
             outbox.close()
+            account.close()
             if host.parted is not None:
                 host.parted.set()
         nursery.cancel_scope.cancel()
@@ -150,6 +170,8 @@ class LineHost(Downstream):
         self._nursery = nursery
         self._untold: dict[str, bytes] = {}
         self._idle = trio.Event()
+        self.account: Account | None = None
+        """What is held for it; None: nothing is counted."""
         self.parted: trio.Event | None = None
         """Set when the host sends no more requests, since it was told goodbye; None: it would not understand."""
 
@@ -183,10 +205,17 @@ class LineHost(Downstream):
             pass
         except OutboxFull:
             log.warning("%r does not read its answers: closing its connection", self)
+            self._channel.outbox.close()
             self._nursery.cancel_scope.cancel()
 
     def _reply(self, id: int | str | None, reply: Reply) -> None:
-        self._send(encode_response(id, reply))
+        try:
+            self._channel.send(encode_response(id, reply))
+        except ChannelClosed:
+            pass
+        except OutboxFull:
+            text = "The request was carried out, but the hub holds too much to keep its answer; read what it has sent"
+            self._send(encode_response(id, overloaded(Overloaded(text, executed=Executed.YES, retry_after_ms=1000))))
 
     def goodbye(self) -> None:
         """Ask the host to send no more requests, if it understands."""
@@ -201,20 +230,38 @@ class LineHost(Downstream):
 
     async def read(self) -> bool:
         """Take messages until there are no more; False: the framing is lost, so nothing is worth waiting for."""
-        taken = 0
+        taken, pace = 0, Pace()
         while True:
             try:
                 line = await self._channel.receive()
             except ChannelClosed:
                 return True
+            except LineDropped as lost:
+                self._reply(id_at_edges(*lost.edges), overloaded(Overloaded(NO_ROOM, retry_after_ms=1000)))
+                continue
             except LineTooLong:
                 self._reply(None, Failure(INVALID_REQUEST, "The message is too long; the connection is closed"))
                 return False
             self.seen = trio.current_time()
-            self._take(line)
-            taken += 1
-            if taken % TURN == 0:
-                await checkpoint()
+            if self._take(line):
+                taken += 1
+                if taken % TURN == 0:
+                    await self._take_turns()
+            else:
+                await self._hold_back(pace, len(line))
+
+    async def _take_turns(self) -> None:
+        """Go on after others have had their turn, and not while the host has too many answers to read."""
+        await checkpoint()
+        if self._channel.queued_bytes > MUCH_UNREAD_BYTES:
+            await self._channel.flush()
+
+    async def _hold_back(self, pace: Pace, size: int) -> None:
+        """Go on when it is time after a message that began nothing. A host that has much to read has to read first: all
+        that is asked of it by such messages is that there are not too many."""
+        if self._channel.queued_bytes > CONGESTED_BYTES:
+            await self._channel.flush()
+        await pace.keep(size)
 
     async def finish(self, is_read: Callable[[], bool]) -> None:
         """Wait for the running requests while the host waits for them, at most `EOF_GRACE_S`. It answers no more."""
@@ -225,7 +272,8 @@ class LineHost(Downstream):
                 with trio.move_on_after(0.05):
                     await self._idle.wait()
 
-    def _take(self, line: bytes) -> None:
+    def _take(self, line: bytes) -> bool:
+        """Whether it is a request for something: of those a host may have as many as it gets answered."""
         try:
             message = decode(line)
         except RemoteProtocolError as error:
@@ -235,47 +283,61 @@ class LineHost(Downstream):
                 self.parted.set()
             else:
                 self._reply(error.id, error.failure)
-            return
+                self._disappoint(line, error)
+            return False
         if isinstance(message, Request):
             try:
-                self._take_request(message)
+                return self._take_request(message, len(line))
             except RemoteProtocolError as error:
                 self._reply(message.id, error.failure)
         elif isinstance(message, Notification):
             self.notified(self._router, message)
         else:
             self.answered(message)
+        return False
 
-    def _take_request(self, request: Request) -> None:
-        """Start, or answer at once.
+    def _disappoint(self, line: bytes, error: RemoteProtocolError) -> None:
+        """Let whoever waits for the answer in a malformed message know that there will be none."""
+        for found in whose(line):
+            if found.is_answer and found.id is not None:
+                self.answered(Response(found.id, error.failure))
+
+    def _take_request(self, request: Request, size: int = 0) -> bool:
+        """Start, or answer at once. False: that took no more than a look at it.
 
         Raises:
             RemoteProtocolError: what to answer.
         """
         if request.method == INITIALIZE:
             self._reply(request.id, self.initialize(self._router, request.params))
-            return
+            return False
         caller = self._caller(request)
         if caller is None:
             if request.method != PING:
                 raise RemoteProtocolError(INVALID_PARAMS, _NEITHER)
             self._reply(request.id, Result(EMPTY))
-            return
+            return False
         if caller is self.caller:
             self.open = True
         if self._channel.outbox.queued_bytes < CONGESTED_BYTES and not self.is_running(request.id):
             reply = at_once(self._router, request, caller, self.view)
             if reply is not None:
                 self._reply(request.id, reply)
-                return
+                return True
+        held = size if size > FREE_BYTES and self.account is not None else 0
+        if held and self.account is not None and not self.account.take(held, trio.current_time()):
+            self._reply(request.id, overloaded(Overloaded(NO_ROOM, retry_after_ms=1000)))
+            return False
         started = start(self, self._router, request, caller)
         if not isinstance(started, trio.CancelScope):
+            self._give(held)
             self._reply(request.id, started)
-            return
+            return False
         token = progress_token(request.params)
         host = self if caller is self.caller else None  # a modern request is never asked by another (R-2)
         exchange = HostExchange(caller, self._say, progress_token=token, scope=self.view, host=host)
-        self._nursery.start_soon(self._serve, request, exchange, started)
+        self._nursery.start_soon(self._serve, request, exchange, started, held)
+        return True
 
     def _caller(self, request: Request) -> Caller | None:
         """Who asks, by the request's own era (F-H-25); None: of neither."""
@@ -290,10 +352,16 @@ class LineHost(Downstream):
             self.identity, metadata.version, metadata.capabilities, metadata.log_level, self.conversation, lasting=True
         )
 
-    async def _serve(self, request: Request, exchange: HostExchange, scope: trio.CancelScope) -> None:
+    def _give(self, held: int) -> None:
+        if held and self.account is not None:
+            self.account.give(held)
+
+    async def _serve(self, request: Request, exchange: HostExchange, scope: trio.CancelScope, held: int) -> None:
         try:
             reply = await answer(self._router, request, exchange, scope)
         finally:
+            if held:
+                self._give(held)
             self.end(request.id)
         if reply is not None:
             self._reply(request.id, reply)

@@ -14,6 +14,7 @@ from hub.downstream import serve_lines
 from hub.equipment import keys_for, last_known, store_for, wall
 from hub.hub import Hub
 from hub.link.exchange import OWNER, Identity
+from hub.link.wall import keep_going
 from hub.process import Watch, sweep
 from hub.reload import Reloader
 from hub.seal import Sealer
@@ -37,15 +38,15 @@ async def serve_stdio(loaded: Loaded, read: Callable[[], Loaded]) -> None:
         await sweep()
         async with trio.open_nursery() as life:
             await life.start(adopt)
-            life.start_soon(Watch().run)
+            life.start_soon(keep_going, "Noticing that the hub stands still", Watch().run)
             async with trio.open_nursery() as nursery:
                 stop = nursery.cancel_scope.cancel
                 life.start_soon(obey, signals, stop, stop, {})
                 if store is not None:
                     hub.reads.use(store)
-                    nursery.start_soon(store.run)
+                    nursery.start_soon(keep_going, "Sharing with other hubs", store.run)
                 await nursery.start(hub.run)
-                nursery.start_soon(reloader.run)
+                nursery.start_soon(keep_going, "Following the configuration", reloader.run)
                 await serve_lines(stdio, Identity(OWNER, "stdio"), hub.router, hub.downstreams, transport="stdio")
                 stop()
             life.cancel_scope.cancel()

@@ -127,7 +127,7 @@ async def _ask(client: HttpClient, request: HttpRequest, is_there: Callable[[], 
         Gone: none will.
     """
     found: list[HttpReply] = []
-    gone = Gone(sent=True)
+    sent = True
     body = request.body if request.method == "POST" else None
 
     async def watch(scope: trio.CancelScope) -> None:
@@ -143,14 +143,14 @@ async def _ask(client: HttpClient, request: HttpRequest, is_there: Callable[[], 
             try:
                 found.append(await client.request(request.method, _fields(request), body, target=request.path))
             except HubError as error:
-                gone = Gone(sent=not isinstance(error, UpstreamUnavailable))
+                sent = not isinstance(error, UpstreamUnavailable)
             nursery.cancel_scope.cancel()
     except BaseException:
         for reply in found:
             reply.discard()
         raise
     if not found:
-        raise gone
+        raise Gone(sent=sent)
     return found[0]
 
 

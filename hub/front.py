@@ -16,19 +16,21 @@ from cache.shared import Directory
 from config.check import split_listen
 from config.paths import token_path
 from config.schema import DEFAULT_LISTEN, HubConfig
-from hub.access import Access, checked_token, read_or_make_token
+from hub.access import Access, checked_token, read_or_make_token, replace_token
 from hub.bridge.homes import runs_of
 from hub.http_endpoint import Endpoint
 from hub.http_server import HttpServer
 from hub.hub import Hub
 from hub.replicas import Peer, Replicas
 from hub.revival import Revival
+from hub.squatters import is_held_by_another_user
 from hub.switch import Switch
 from upstreams.http_connection import parse_url
 
 log = logging.getLogger("hubd")
 
-BACKLOG: Final = 1024
+BACKLOG: Final = 4096
+"""Or what the system allows: a crowd that connects at once is not turned away before it is seen."""
 
 
 class CannotListen(Exception):
@@ -46,15 +48,21 @@ class Front:
         revival: Revival,
         *,
         movable: bool = True,
+        squatted: bool = False,
         directory: Directory | None = None,
     ) -> None:
-        """`directory` is what this hub has in common with others; None: it is alone."""
+        """`squatted`: another user holds the address that hosts know. `directory` is what this hub has in common with
+        others; None: it is alone."""
+        self._hub = hub
         self._listen = config.listen
         self._movable = movable
-        self._stopgap: str | None = None
-        """A token that nobody knows, if none can be kept: then nobody is let in here, others are served (F-D-06)."""
+        self.squatted = squatted
+        """Another user held the wanted address when the hub started, and hosts send their token there. Nobody is let in
+        by HTTP until the hub listens where it was told to."""
+        self._stopgap = secrets.token_urlsafe() if squatted else None
+        """A token that nobody knows, for as long as none can be kept or hosts show theirs to somebody else."""
         try:
-            self._token = token_of(config)
+            self._token = self._stopgap or token_of(config)
         except OSError as error:
             log.warning("cannot keep a token in %s (%s); nobody is let in by HTTP", token_path(), error.strerror)
             self._token = self._stopgap = secrets.token_urlsafe()
@@ -127,13 +135,16 @@ class Front:
             CannotListen: somebody else has it.
             ConfigError, OSError: there is no token to be had.
         """
+        moves = config.listen != self._listen and self._movable
         try:
             self._token = token_of(config)
         except OSError:
             if self._stopgap is None:
                 raise
             self._token = self._stopgap
-        if config.listen == self._listen or not self._movable:
+        if not moves:
+            if self.squatted:
+                self._token = self._stopgap
             return None
         try:
             return listen_tcp(config.listen)
@@ -147,6 +158,7 @@ class Front:
         self._config = config
         if tcp is not None:
             old, self._site, self._listen = self._site, _Site(tcp), config.listen
+            self.squatted = False
             await self._open(self._site)
             if self.replicas is not None:
                 self.replicas.move(self._url())
@@ -181,7 +193,7 @@ class Front:
         return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
     async def _open(self, site: "_Site") -> None:
-        site.http = HttpServer(self.endpoint.handle, self._access(site).guard)
+        site.http = HttpServer(self.endpoint.handle, self._access(site).guard, budget=self._hub.budget)
         await self._nursery.start(site.run)
 
     async def _close(self, site: "_Site", patience_s: float) -> None:
@@ -222,19 +234,43 @@ def token_of(config: HubConfig) -> str | None:
     return read_or_make_token(token_path()) if config.token is None else checked_token(config.token.reveal())
 
 
-def listen(address: str) -> socket.socket:
-    """A listener at `address`. If nobody chose it and it is taken, any other: hosts on the unix socket need none.
+def listen(config: HubConfig) -> tuple[socket.socket, bool]:
+    """A listener at `config.listen`, and False. If nobody chose it and it is taken, any other, for programs that ask
+    the hub where it is; and whether another user of this machine has taken it.
+
+    In that case the token that hosts know is replaced, since hosts may have shown it to that user.
 
     Raises:
         CannotListen: it cannot be had.
     """
     try:
-        return listen_tcp(address)
+        return listen_tcp(config.listen), False
     except CannotListen as error:
-        if address != DEFAULT_LISTEN:
+        squatted = is_squatted(config)
+        if squatted:
+            _distrust_token(config)
+        if config.listen != DEFAULT_LISTEN:
             raise
         log.warning("%s. Taking a free port for now; name one with `listen` in hubd.toml", error)
-        return listen_tcp("127.0.0.1:0")
+        return listen_tcp("127.0.0.1:0"), squatted
+
+
+def is_squatted(config: HubConfig) -> bool:
+    """Whether hosts that reach the hub by its address would show their token to another user."""
+    return config.auth != "none" and is_held_by_another_user(split_listen(config.listen)[1])
+
+
+def _distrust_token(config: HubConfig) -> None:
+    text = f"another user of this machine may hold {config.listen}, where hosts show the hub's token"
+    if config.token is not None:
+        log.error("%s; replace `token` in the configuration, and in hosts, once that has ended", text)
+        return
+    try:
+        replace_token(token_path())
+    except OSError as error:
+        log.error("%s, and it cannot be replaced (%s): delete %s", text, error.strerror, token_path())
+    else:
+        log.warning("%s: it was replaced. Once that has ended, run `hubd install` for hosts that have the URL", text)
 
 
 def listen_tcp(address: str) -> socket.socket:

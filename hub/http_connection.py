@@ -6,6 +6,7 @@ take the last bytes of an answer. Deadlines of the first are looked at once a se
 """
 
 import contextlib
+import io
 import logging
 import math
 import os
@@ -16,21 +17,29 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 
 import trio
+from msgspec import Raw
 from trio.lowlevel import checkpoint, wait_readable
 
 from hub.access import Denied
+from hub.http_crowd import REFUSED, Crowd
 from hub.http_message import STOPPING, HttpLimits, HttpRequest, HttpResponse
-from hub.link.channel import ChannelClosed, Outbox, OutboxFull
+from hub.link.budget import FREE_BYTES, Budget
+from hub.link.channel import ChannelClosed, Outbox, OutboxFull, watch_peer
+from hub.link.exchange import Overloaded
+from hub.serving import NO_ROOM
 from hub.wire.head import ChunkedBody, Head, HeadParser, HttpRefusal, head_end, read_head
-from hub.wire.jsonrpc import Failure, encode_response
+from hub.wire.jsonrpc import Failure, encode_response, raw
 from hub.wire.mcp import INTERNAL_ERROR, INVALID_REQUEST
 
 log = logging.getLogger(__name__)
 
+_TOO_SLOW: Final = HttpRefusal(408, "The request did not arrive in time")
 HANGUPS: Final = select.EPOLLRDHUP | select.EPOLLET
+BYTES: Final = HANGUPS | select.EPOLLIN
 READ_BYTES: Final = 64 << 10
 LARGE_READ_BYTES: Final = 1 << 20
 LINGER_BYTES: Final = 16 << 20
+RETRY_AFTER: Final = (("Retry-After", "1"),)
 
 Handler = Callable[[HttpRequest, HttpResponse], Awaitable[None]]
 Guard = Callable[[HttpRequest], Denied | None]
@@ -40,20 +49,27 @@ class Shared:
     """What all connections of one server have in common."""
 
     def __init__(
-        self, handler: Handler, guard: Guard, limits: HttpLimits, nursery: trio.Nursery, hangups: select.epoll
+        self,
+        handler: Handler,
+        guard: Guard,
+        limits: HttpLimits,
+        nursery: trio.Nursery,
+        hangups: select.epoll,
+        budget: Budget,
+        crowd: Crowd,
     ) -> None:
+        self.budget = budget
+        self.crowd = crowd
         self.handler = handler
         self.guard = guard
         self.limits = limits
         self.nursery = nursery
         """Runs the connections, and the tails of their writes."""
         self.hangups = hangups
-        """Every connection, asked for hang-ups only."""
+        """Every connection, asked for hang-ups; of strangers for bytes, too."""
         self.by_fd: dict[int, Connection] = {}
         self.parser = HeadParser(read_head)
         self.connections: set[Connection] = set()
-        self.strangers: dict[Connection, float] = {}
-        """Not yet past the guard, oldest first, and when they came."""
         self.streams: set[HttpResponse] = set()
         self.running = 0
         """Requests being answered."""
@@ -61,7 +77,7 @@ class Shared:
         self.quiet = trio.Event()
         """Draining, and nothing runs any more."""
         self.room = trio.lowlevel.ParkingLot()
-        """Accept loops that wait for a connection to leave or to be let in."""
+        """Who waits for a connection to leave or to be let in."""
         self.now = trio.current_time()
         """The time, at most a second old."""
         self.date = b""
@@ -71,8 +87,12 @@ class Connection:
     """One accepted connection. `run` serves it; the other methods return at once."""
 
     __slots__ = (
+        "_account",
+        "_body_bytes",
         "_buffer",
         "_fd",
+        "_is_stranger",
+        "_news",
         "_response",
         "_scope",
         "_stream",
@@ -99,14 +119,24 @@ class Connection:
         self.closed = False
         self.hung_up = False
         limits = shared.limits
+        self._account = shared.budget.account(give_up=self._give_way)
+        self._body_bytes = 0
+        """Of the body of the request, held until it is answered."""
         self.outbox = Outbox(
-            stream, shared.nursery, self.abort, limit_bytes=limits.max_unread_bytes, stall_s=limits.write_stall_s
+            stream,
+            shared.nursery,
+            self.abort,
+            limit_bytes=limits.max_unread_bytes,
+            stall_s=limits.write_stall_s,
+            account=self._account,
         )
-
+        self._is_stranger = True
+        self._news = trio.Event()
+        """Set when there are bytes of a stranger. A crowd that sends at once is woken some at a time."""
+        shared.crowd.came(self, trio.current_time())
         shared.connections.add(self)
-        shared.strangers[self] = trio.current_time()
         shared.by_fd[self._fd] = self
-        shared.hangups.register(self._fd, HANGUPS)
+        shared.hangups.register(self._fd, BYTES)
 
     def __repr__(self) -> str:
         state = "closed" if self.closed else "busy" if self._response else "reading"
@@ -117,9 +147,32 @@ class Connection:
         """Written, but not taken by the kernel yet."""
         return self.outbox.queued_bytes
 
+    @property
+    def principal(self) -> str:
+        """Whose it is, as its first request said."""
+        return self._account.principal
+
+    @property
+    def is_idle(self) -> bool:
+        """As `Visitor.is_idle`."""
+        return self._response is None and not self._unanswered and not self.closed
+
+    def has_sent(self) -> bool:
+        """As `Visitor.has_sent`."""
+        poll = select.poll()
+        poll.register(self._fd, select.POLLIN)
+        return bool(self._buffer or poll.poll(0))
+
     def expire(self) -> None:
         """The deadline for a request to arrive has passed."""
         self._scope.cancel()
+
+    def stirred(self, event: int) -> None:
+        """The peer has sent something, or hung up."""
+        if self._is_stranger:
+            self._news.set()
+        if event & ~select.EPOLLIN:
+            self.lost()
 
     def lost(self) -> None:
         """The peer has closed its side: it left, or only says that it sends no more, and nothing tells which.
@@ -142,25 +195,42 @@ class Connection:
             return
         self.closed = True  # before the descriptor may be somebody else's
         self.outbox.close()
+        self._account.close()
         shared = self.shared
         shared.connections.discard(self)
-        shared.strangers.pop(self, None)
+        shared.crowd.left(self)
         shared.room.unpark_all()
         shared.hangups.unregister(self._fd)
         del shared.by_fd[self._fd]
+        self._news.set()
         if self._response is not None:
             self._response.detach()
         self._stream.socket.close()
         self.lost()
+        self._response = None  # it knows this connection: neither would go away by itself
+
+    def _give_way(self) -> None:
+        """Others need the memory: a body that is late is not waited for any more, nor is a peer that does not read."""
+        if self.outbox.queued_bytes:
+            log.info("a host does not read what it has asked for, and others need the room: it is closed")
+            self.abort()
+        else:
+            self.expire()
 
     def send(self, data: bytes) -> None:
         """Write, or queue. A peer that is gone is noted, not reported."""
+        if not self.offer(data):
+            self.abort()
+
+    def offer(self, data: bytes) -> bool:
+        """As `send`; False: there is no room for it, and nothing of it was written."""
         try:
             self.outbox.put(data)
         except ChannelClosed:
             pass
         except OutboxFull:
-            self.abort()
+            return False
+        return True
 
     async def flush(self) -> None:
         """Wait until the peer has taken what was sent, or is gone."""
@@ -168,22 +238,27 @@ class Connection:
 
     async def run(self) -> None:
         """Serve until the peer leaves, breaks the rules, or is too slow. Raises nothing but Cancelled."""
-        refusal: HttpRefusal | None = None
         try:
             try:
                 with self._scope:
                     await self._serve()
-            except HttpRefusal as error:
-                refusal = error
-            if self._scope.cancel_called and self._unanswered:
-                refusal = HttpRefusal(408, "The request did not arrive in time")
-            if refusal is not None and not self.closed:
-                self._refuse(refusal)
+            except HttpRefusal as error:  # not to be kept: its traceback holds this frame, and that of the body
+                self._refuse(_TOO_SLOW if self._is_late else error)
+            except Overloaded as error:
+                self._refuse(HttpRefusal(503, str(error), RETRY_AFTER), raw(error.facts()))
+            else:
+                if self._is_late:
+                    self._refuse(_TOO_SLOW)
             await self._part()
         except Exception as error:  # noqa: BLE001 - wall: serve one connection (M-06)
             await self._crash(error)
         finally:
             self.abort()
+
+    @property
+    def _is_late(self) -> bool:
+        """A request has begun to arrive, and its time is up."""
+        return self._scope.cancel_called and self._unanswered
 
     async def _serve(self) -> None:
         shared = self.shared
@@ -207,13 +282,17 @@ class Connection:
         """What has arrived; empty when the peer is gone or this connection was closed."""
         while not self.closed:
             try:
-                await wait_readable(self._fd)
+                if self._is_stranger:
+                    await self._news.wait()
+                    self._news = trio.Event()
+                else:
+                    await wait_readable(self._fd)
             except trio.ClosedResourceError:
                 return b""
             if self.closed:  # in the same moment: the descriptor may be somebody else's by now
                 return b""
             if self._scope.cancel_called:  # too late, though bytes came in the same moment
-                raise HttpRefusal(408, "The request did not arrive in time")
+                return b""
             try:
                 return os.read(self._fd, size)
             except BlockingIOError:
@@ -236,6 +315,8 @@ class Connection:
         self._unanswered = True
         start = 0
         while not (end := head_end(data, start)):
+            if self._is_stranger:
+                self.shared.crowd.heard(self)
             start = max(0, len(data) - 3)
             more = await self._receive()
             if not more:
@@ -256,10 +337,9 @@ class Connection:
             self.close_after = True
             self._new_response(request.method).reply(denied.status, denied.body, denied.headers)
             return None
-        is_first = self in shared.strangers
+        is_first = self._is_stranger
         if is_first:
-            del shared.strangers[self]
-            shared.room.unpark_all()
+            self._let_in(request)
         if shared.draining and not is_first:  # whoever had just connected was not turned away, and sent it
             text = "The hub is stopping; try again in a moment"
             raise HttpRefusal(503, text, (("Retry-After", "1"), (STOPPING, "1")))
@@ -270,40 +350,87 @@ class Connection:
         self.close_after = head.close
         return request
 
+    def _let_in(self, request: HttpRequest) -> None:
+        """Take this connection among those that stay.
+
+        Raises:
+            Overloaded: there are too many.
+        """
+        if request.identity is not None:
+            self._account.belongs_to(request.identity.principal)
+        shared = self.shared
+        if not shared.crowd.let_in(self):
+            raise Overloaded(REFUSED, retry_after_ms=1000)
+        self._is_stranger = False
+        shared.hangups.modify(self._fd, HANGUPS)
+        shared.room.unpark_all()
+        watch_peer(self._stream.socket)
+
     async def _read_sized(self, request: HttpRequest, head: Head, length: int) -> None:
         data = self._buffer
         if len(data) >= length:
             request.body, self._buffer = data[:length], data[length:]
             return
         self._invite(head)
-        parts, missing = [data], length - len(data)
+        body, missing = io.BytesIO(data), length - len(data)
+        body.seek(0, io.SEEK_END)
+        counted = length > FREE_BYTES
+        if counted:
+            self._expect(request, len(data))
         began = self.shared.now
         while missing > 0:
             self._extend(began, length - missing)
             data = await self._receive(min(max(READ_BYTES, missing), LARGE_READ_BYTES))
             if not data:
                 raise HttpRefusal(400, "The request body ended before its Content-Length")
-            parts.append(data)
+            if counted:
+                self._hold(len(data))
+            body.write(data[:missing])
+            self._buffer = data[missing:]
             missing -= len(data)
-        if missing < 0:
-            parts[-1], self._buffer = data[:missing], data[missing:]
-        else:
-            self._buffer = b""
-        request.body = b"".join(parts)
+        self._account.sends.rest()
+        request.body = body.getvalue()  # no copy: a BytesIO hands its buffer over
 
     async def _read_chunked(self, request: HttpRequest, head: Head) -> None:
         body = ChunkedBody(self.shared.limits.max_request_body)
         done = body.feed(self._buffer) if self._buffer else None
         if done is None:
             self._invite(head)
+            self._expect(request, len(self._buffer))
         began = self.shared.now
         while done is None:
             self._extend(began, body.size)
             data = await self._receive()
             if not data:
                 raise HttpRefusal(400, "The chunked request body ended too early")
+            self._hold(len(data))
             done = body.feed(data)
+        self._account.sends.rest()
         request.body, self._buffer = done
+
+    def _expect(self, request: HttpRequest, received: int) -> None:
+        """A body is to come of which so much is here."""
+        self._account.belongs_to(request.identity.principal if request.identity else "")
+        self._account.sends.begin(trio.current_time())
+        self._hold(received)
+
+    def _hold(self, received: int) -> None:
+        """Count more of a body.
+
+        Raises:
+            Overloaded: there is no room for it.
+        """
+        now = trio.current_time()
+        if not self._account.take(received, now):
+            raise Overloaded(NO_ROOM, retry_after_ms=1000)
+        self._account.sends.moved(received, now)
+        self._body_bytes += received
+
+    def _let_go(self) -> None:
+        """The body is there no more."""
+        self._account.sends.rest()
+        self._account.give(self._body_bytes)
+        self._body_bytes = 0
 
     def _invite(self, head: Head) -> None:
         if head.expects_continue:
@@ -323,6 +450,9 @@ class Connection:
         shared.running += 1
         try:
             await shared.handler(request, response)
+            request.body = b""  # while this connection waits for the next one
+            if self._body_bytes:
+                self._let_go()
             if not response.started:
                 raise RuntimeError(f"nobody answered {request.method} {request.path}")
             response.close_stream()
@@ -342,9 +472,15 @@ class Connection:
         self._response = response = HttpResponse(self, bodiless=method == "HEAD")
         return response
 
-    def _refuse(self, refusal: HttpRefusal) -> None:
+    def _refuse(self, refusal: HttpRefusal, facts: Raw | None = None) -> None:
+        if self.closed:
+            return
+        self._let_go()
         self.close_after = True
-        body = encode_response(None, Failure(INVALID_REQUEST, str(refusal)))
+        failure = (
+            Failure(INVALID_REQUEST, str(refusal)) if facts is None else Failure(INTERNAL_ERROR, str(refusal), facts)
+        )
+        body = encode_response(None, failure)
         self._new_response().reply(refusal.status, body, refusal.headers)
 
     async def _crash(self, error: Exception) -> None:

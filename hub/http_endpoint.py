@@ -36,6 +36,7 @@ from hub.http_refusal import (
 from hub.http_server import HttpRequest, HttpResponse
 from hub.http_session import HttpSession, HttpSessions
 from hub.link.exchange import Caller, Identity, Overloaded
+from hub.link.wall import keep_going
 from hub.registry import Downstreams, Router
 from hub.relay import HostExchange
 from hub.revival import Revival
@@ -116,11 +117,11 @@ class Endpoint:
         """
         try:
             async with trio.open_nursery() as nursery:
-                nursery.start_soon(self.sessions.run)
-                nursery.start_soon(self._revival.run)
+                nursery.start_soon(keep_going, "Restoring sessions", self.sessions.run)
+                nursery.start_soon(keep_going, "Saving sessions", self._revival.run)
                 if self._switch is not None:
-                    nursery.start_soon(self._switch.run)
-                await self._keep_up()
+                    nursery.start_soon(keep_going, "Being found by other hubs", self._switch.run)
+                await keep_going("Looking after sessions", self._keep_up)
         finally:
             self.sessions.note_lists()
             self._revival.save()
@@ -183,7 +184,7 @@ class Endpoint:
         elif request.method == "GET":
             await self._get(request, response, identity, scope)
         elif request.method == "DELETE":
-            self._delete(request, response, identity, scope)
+            await self._delete(request, response, identity, scope)
         else:
             raise not_allowed()
 
@@ -408,7 +409,10 @@ class Endpoint:
         stream, after = found
         await session.carry(stream, after, response)
 
-    def _delete(self, request: HttpRequest, response: HttpResponse, identity: Identity, scope: str | None) -> None:
+    async def _delete(
+        self, request: HttpRequest, response: HttpResponse, identity: Identity, scope: str | None
+    ) -> None:
         session = self._session(request, identity, scope, None)
         self.sessions.close(session)
+        await self._revival.saved()  # or it would be back, if the hub is killed now
         response.reply(200)

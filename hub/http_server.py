@@ -15,21 +15,30 @@ and its own descriptor becomes readable when there is one, even behind bytes tha
 import select
 from collections.abc import Sequence
 from email.utils import formatdate
+from functools import partial
+from itertools import islice
 from typing import Final
 
 import trio
-from trio.lowlevel import wait_readable
+from trio.lowlevel import checkpoint, wait_readable
 
 from hub.accept import Acceptor, share_of_descriptors, waiting
 from hub.access import Denied
 from hub.http_connection import Connection, Guard, Handler, Shared
+from hub.http_crowd import Crowd
 from hub.http_message import HttpLimits, HttpRequest, HttpResponse
-from hub.link.channel import watch_peer
+from hub.link.budget import Budget
+from hub.link.wall import keep_going
 from hub.wire.http import KEEP_ALIVE
 
 __all__ = ["Denied", "Guard", "Handler", "HttpLimits", "HttpRequest", "HttpResponse", "HttpServer"]
 
 UPKEEP_S: Final = 1.0
+FEW: Final = 4
+BURST: Final = 16
+"""How many connections are accepted in one step of the loop, if more than a few strangers are there already."""
+WAKE: Final = 64
+"""Of how many connections news are taken up in one step of the loop."""
 ARRIVE_S: Final = 0.1
 """How long a drain waits for the first requests of connections that were just made."""
 
@@ -37,12 +46,14 @@ ARRIVE_S: Final = 0.1
 class HttpServer:
     """Serves HTTP/1.1. `guard` sees each head before the body is read and may refuse it. One `serve` per object."""
 
-    def __init__(self, handler: Handler, guard: Guard, limits: HttpLimits | None = None) -> None:
+    def __init__(
+        self, handler: Handler, guard: Guard, limits: HttpLimits | None = None, budget: Budget | None = None
+    ) -> None:
+        self._budget = budget or Budget()
         self._handler = handler
         self._guard = guard
         self._limits = limits or HttpLimits()
-        self._most = min(self._limits.max_connections, share_of_descriptors(2))
-        self._acceptor = Acceptor("HTTP connections", self._most)
+        self._acceptor = Acceptor("HTTP connections", self._limits.max_connections)
         self._shared: Shared | None = None
         self._scope = trio.CancelScope()
         self._listeners: Sequence[trio.SocketListener] = ()
@@ -82,12 +93,15 @@ class HttpServer:
         with self._scope, select.epoll() as hangups:
             try:
                 async with trio.open_nursery() as nursery:
-                    self._shared = shared = Shared(self._handler, self._guard, self._limits, nursery, hangups)
+                    self._shared = shared = Shared(
+                        self._handler, self._guard, self._limits, nursery, hangups, self._budget, crowd_of(self._limits)
+                    )
                     shared.date = _date()
-                    nursery.start_soon(self._watch_hangups, shared)
-                    nursery.start_soon(self._upkeep, shared)
+                    nursery.start_soon(keep_going, "Watching connections", partial(self._watch_hangups, shared))
+                    nursery.start_soon(keep_going, "Looking after connections", partial(self._upkeep, shared))
                     for listener in listeners:
-                        nursery.start_soon(self._accept, listener, shared)
+                        accept = partial(self._accept, listener, shared)
+                        nursery.start_soon(keep_going, "Accepting connections", accept)
                     task_status.started()
             finally:
                 self._close_listeners()
@@ -107,8 +121,9 @@ class HttpServer:
             for stream in waiting(listener):
                 self._take(stream, shared)
         self._close_listeners()
-        if shared.strangers:
-            await trio.sleep(ARRIVE_S)
+        with trio.move_on_after(ARRIVE_S):
+            while shared.crowd.strangers:
+                await shared.room.park()
         while shared.running:
             shared.quiet = trio.Event()
             await shared.quiet.wait()
@@ -121,56 +136,52 @@ class HttpServer:
             listener.socket.close()
 
     async def _accept(self, listener: trio.SocketListener, shared: Shared) -> None:
-        while True:
-            await self._wait_for_room(shared)
-            stream = await self._acceptor.accept(listener)
-            if stream is None:
-                return
+        """Accept as fast as connections come, some at a time when they come in crowds: whoever is honest waits behind
+        whoever came before (F-H-11)."""
+
+        def make_room() -> bool:
+            return shared.crowd.make_room(trio.current_time())
+
+        while (stream := await self._acceptor.accept(listener, make_room)) is not None:
             self._take(stream, shared)
+            if shared.crowd.strangers > FEW:
+                for more in islice(waiting(listener), BURST):
+                    self._take(more, shared)
 
     def _take(self, stream: trio.SocketStream, shared: Shared) -> None:
-        watch_peer(stream.socket)
         shared.nursery.start_soon(Connection(stream, shared).run)
-
-    async def _wait_for_room(self, shared: Shared) -> None:
-        """Wait until one more connection may come; strangers that say nothing make room for new ones (F-H-11)."""
-        limits = shared.limits
-        while True:
-            if len(shared.connections) >= self._most:
-                await shared.room.park()
-            elif len(shared.strangers) >= limits.max_strangers:
-                oldest, since = next(iter(shared.strangers.items()))
-                patience = since + limits.stranger_grace_s - trio.current_time()
-                if patience <= 0:
-                    oldest.abort()
-                    return
-                with trio.move_on_after(patience):
-                    await shared.room.park()
-            else:
-                return
 
     # --- watching over them -------------------------------------------------------------------------------------------
 
     async def _watch_hangups(self, shared: Shared) -> None:
         while True:
             await wait_readable(shared.hangups.fileno())
-            for fd, _ in shared.hangups.poll(0):
+            for fd, event in shared.hangups.poll(0, WAKE):
                 connection = shared.by_fd.get(fd)
                 if connection is not None:
-                    connection.lost()
+                    connection.stirred(event)
 
     async def _upkeep(self, shared: Shared) -> None:
         while True:
             await trio.sleep(UPKEEP_S)
             shared.now = now = trio.current_time()
             shared.date = _date()
-            for connection in list(shared.connections):
-                if connection.deadline <= now:
-                    connection.expire()
+            late = [connection for connection in shared.connections if connection.deadline <= now]
+            for number, connection in enumerate(late, 1):
+                connection.expire()
+                if number % BURST == 0:
+                    await checkpoint()  # those of a crowd that came at once end at once, too
             for response in list(shared.streams):
                 response.quiet_s += UPKEEP_S
                 if response.quiet_s >= shared.limits.sse_ping_s and not response.queued_bytes:
                     response.write(KEEP_ALIVE)
+
+
+def crowd_of(limits: HttpLimits) -> Crowd:
+    """Room for as many as `limits` say, within half of the descriptors of this process."""
+    most = share_of_descriptors(2)
+    strangers = max(1, min(limits.max_strangers, most // 4))
+    return Crowd(max(1, min(limits.max_connections, most - strangers)), strangers)
 
 
 def _date() -> bytes:

@@ -7,6 +7,7 @@ running: hosts send them again, or do not, as they see fit.
 """
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Final
 
 import trio
@@ -15,6 +16,7 @@ from msgspec import Raw
 from hub.http_server import HttpResponse
 from hub.link.exchange import Caller, Identity
 from hub.link.flag import Flag
+from hub.link.wall import stand_alone
 from hub.registry import Downstream, Downstreams, Router
 from hub.relay import HostExchange, keep_untold
 from hub.resume import LISTEN_RETRY_MS, RETRY_MS, Archive, EventStream
@@ -51,6 +53,8 @@ class HttpSession(Downstream):
     ) -> None:
         super().__init__("", identity, scope, hosts)
         self.streams: dict[str, EventStream] = {}
+        self._account = hosts.budget.account(identity.principal)
+        """Of what is kept of its streams."""
         self._archive = archive
         self._revival = revival
         self._known = Past("", "")
@@ -80,7 +84,7 @@ class HttpSession(Downstream):
         self._opened += 1
         name = f"{prefix}{self._life}{self._opened}"
         retry_ms = RETRY_MS if prefix == _ANSWERS else LISTEN_RETRY_MS
-        stream = EventStream(name, primed=self.version == L4, retry_ms=retry_ms)
+        stream = EventStream(name, primed=self.version == L4, retry_ms=retry_ms, account=self._account)
         self.streams[stream.name] = stream
         return stream
 
@@ -268,6 +272,7 @@ class HttpSession(Downstream):
         for stream in list(self.streams.values()):
             stream.finish()
             self._archive.take(stream)
+        self._account.close()
 
 
 class HttpSessions:
@@ -315,7 +320,7 @@ class HttpSessions:
                 await self._revived.take()
                 sessions, self._unrestored = self._unrestored, []
                 for session in sessions:
-                    nursery.start_soon(session.restore, self._router)
+                    nursery.start_soon(stand_alone, "Restoring a session", partial(session.restore, self._router))
 
     def _has_room(self, principal: str) -> bool:
         if len(self._sessions) >= MAX_SESSIONS:

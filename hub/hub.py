@@ -23,7 +23,9 @@ from hub.bridge.states import States
 from hub.bridge.tasks import Tasks
 from hub.catalog import Catalog, Rules, merge
 from hub.downstream import Downstreams
+from hub.link.budget import Budget
 from hub.link.flag import Flag
+from hub.link.wall import keep_going
 from hub.naming import Claims
 from hub.notify import LogLevels, Notifier
 from hub.projects import Live, Projects, rule_of
@@ -35,9 +37,9 @@ from hub.saving import keep_saved
 from hub.seal import Sealer
 from hub.wire.mcp import Kind
 from hub.workplaces import split_name
+from upstreams import session
 from upstreams.last_known import LastKnown
 from upstreams.openings import Opener
-from upstreams.session import open_session
 from upstreams.supervisor import Supervisor
 from upstreams.upstream import Upstream
 
@@ -57,7 +59,7 @@ class Hub:
         memory: Memory,
         sealer: Sealer,
         *,
-        open_session: Opener = open_session,
+        open_session: Opener | None = None,
         last_known: LastKnown | None = None,
         projects: Callable[["Hub"], Projects] | None = None,
         run: str = "",
@@ -68,10 +70,11 @@ class Hub:
         self.sealer = sealer
         self.rules = rules_of(config)
         self.claims = Claims.load(memory.get("claims", "all"))
-        self.downstreams = Downstreams(config.park_ttl_s)
+        self.budget = Budget(config.global_buffer_bytes)
+        self.downstreams = Downstreams(config.park_ttl_s, self.budget)
         self.last_known = last_known or LastKnown(None)
         self.reads = Reads(config.cache)
-        self.supervisor = self._make_supervisor(open_session)
+        self.supervisor = self._make_supervisor(open_session or partial(session.open_session, budget=self.budget))
         self.settled = False
         self._started_with = config
         """That of the start, which is over once there can be another."""
@@ -107,7 +110,7 @@ class Hub:
 
     def _make_carrier(self) -> Carrier:
         config, states = self.config, self.states
-        parking = Parking(states, ttl_s=config.park_ttl_s, total_s=config.park_total_s)
+        parking = Parking(states, ttl_s=config.park_ttl_s, total_s=config.park_total_s, budget=self.budget)
         tasks = Tasks(states, self.sealer, self.supervisor.upstreams, ttl_s=config.park_ttl_s)
         return Carrier(states, parking, tasks, self.downstreams.visits, on_lost=config.on_lost)
 
@@ -121,14 +124,15 @@ class Hub:
                 await nursery.start(self.carrier.run)
                 if self.projects is not None:
                     await nursery.start(self.projects.run)
-                nursery.start_soon(self.notifier.run)
-                nursery.start_soon(self.levels.run)
+                nursery.start_soon(keep_going, "Telling hosts of changes", self.notifier.run)
+                nursery.start_soon(keep_going, "Keeping log levels", self.levels.run)
                 self._settle_if_known()
-                nursery.start_soon(self._settle)
-                nursery.start_soon(release_progress)
-                nursery.start_soon(self._remind)
-                nursery.start_soon(keep_saved, self.memory, self._unsaved, self._remember)
-                nursery.start_soon(self.last_known.run)
+                nursery.start_soon(keep_going, "Waiting for the first servers", self._settle)
+                nursery.start_soon(keep_going, "Releasing progress", release_progress)
+                nursery.start_soon(keep_going, "Reminding hosts", self._remind)
+                save = partial(keep_saved, self.memory, self._unsaved, self._remember)
+                nursery.start_soon(keep_going, "Saving what is remembered", save)
+                nursery.start_soon(keep_going, "Saving what servers offer", self.last_known.run)
                 task_status.started()
         finally:
             self._remember()
@@ -257,6 +261,7 @@ class Hub:
         old, self.config = self.config, config
         rules, self.rules = self.rules, rules_of(config)
         self.downstreams.park_ttl_s = config.park_ttl_s
+        self.budget.limit = config.global_buffer_bytes
         self.carrier.adjust(config.park_ttl_s, config.park_total_s, on_lost=config.on_lost)
         if config.synthetic_progress_s != old.synthetic_progress_s:
             self._reminders.cancel()

@@ -13,6 +13,7 @@ from msgspec import Raw, Struct
 from hub.catalog import Catalog, Route
 from hub.link.exchange import HubError, Tenant, failure_from
 from hub.relay import HostExchange, Told, keep_untold
+from hub.wire.crowds import MAX_ITEMS, is_crowd
 from hub.wire.jsonrpc import (
     Failure,
     RemoteProtocolError,
@@ -22,8 +23,6 @@ from hub.wire.jsonrpc import (
     Result,
     encode_notification,
     open_object,
-    peek_array,
-    peek_str,
     raw,
 )
 from hub.wire.mcp import (
@@ -43,6 +42,7 @@ from hub.wire.mcp import (
     Kind,
 )
 from hub.wire.modern import split_meta
+from hub.wire.names import read_strings
 from upstreams.watch import Holder
 
 ACK_TIMEOUT_S: Final = 3.0
@@ -90,27 +90,18 @@ def read_filter(request: Request) -> Filter:
     params, _ = split_meta(request.params)
     if "notifications" not in params:
         raise RemoteProtocolError(INVALID_PARAMS, "subscriptions/listen needs notifications, an object")
+    if is_crowd(params["notifications"]):
+        raise RemoteProtocolError(INVALID_PARAMS, f"notifications has more than {MAX_ITEMS} items")
     wanted = open_object(params["notifications"])
     flags = {flag: bytes(wanted.get(flag, b"false")) for flag in LIST_FLAGS}
     if wrong := [flag for flag, value in flags.items() if value not in (b"true", b"false")]:
         raise RemoteProtocolError(INVALID_PARAMS, f"{wrong[0]} is true or false")
-    return Filter(
-        frozenset(flag for flag, value in flags.items() if value == b"true"),
-        _strings(wanted, "resourceSubscriptions"),
-        _strings(wanted, "taskIds"),
-    )
+    on = frozenset(flag for flag, value in flags.items() if value == b"true")
+    return Filter(on, _strings(wanted, "resourceSubscriptions"), _strings(wanted, "taskIds"))
 
 
 def _strings(wanted: Mapping[str, Raw], name: str) -> list[str] | None:
-    """The strings of a list, each once."""
-    value = wanted.get(name)
-    if value is None:
-        return None
-    found = [peek_str(item) for item in peek_array(value)]
-    texts = [text for text in found if text is not None]
-    if bytes(value)[:1] != b"[" or len(texts) < len(found):
-        raise RemoteProtocolError(INVALID_PARAMS, f"{name} is a list of strings")
-    return list(dict.fromkeys(texts))
+    return read_strings(wanted[name], name) if name in wanted else None
 
 
 # --- listeners --------------------------------------------------------------------------------------------------------

@@ -36,7 +36,13 @@ MAX_CLAIMED_CHARS: Final = 2048
 """A longer URI is tagged instead of remembered."""
 MAX_SCHEMES: Final = 256
 MAX_ALIKE: Final = 100
-"""Templates of one upstream that begin alike, or differ in where their first expression is: what a look-up costs."""
+"""Templates of one upstream that begin alike, or differ in where their first expression is."""
+MAX_EXPRESSIONS: Final = 32
+"""In one template; one with more is tagged instead of remembered, as is a long one."""
+MAX_TRIED: Final = 200
+"""Expressions that looking a URI up may try in all: 40 us."""
+MAX_MATCHED_CHARS: Final = 64 << 10
+"""A longer URI is of no template."""
 MAX_NAME_ID: Final = 30
 
 _HASHED = re.compile(r"_[0-9a-f]{8}$")
@@ -92,24 +98,40 @@ class _Kept(Struct):
 class _Group:
     """The templates of one upstream and one scheme, by their literal prefix."""
 
-    __slots__ = ("_lengths", "prefixes")
+    __slots__ = ("_lengths", "_ordered", "_weights", "prefixes")
 
     def __init__(self) -> None:
         self.prefixes: dict[str, list[Template]] = {}
-        self._lengths: set[int] = set()
+        self._weights: dict[str, int] = {}
+        """Of each prefix, the expressions behind it."""
+        self._lengths: dict[int, int] = {}
+        """Of prefixes, and the most expressions behind one of that length: a URI has one prefix of each at most."""
+        self._ordered: list[str] | None = None
+        """All prefixes in order, made when needed."""
 
     def has_room(self, template: Template) -> bool:
         """Whether looking a URI up stays cheap with one more."""
-        if len(self.prefixes.get(template.prefix, ())) >= MAX_ALIKE:
+        prefix = template.prefix
+        if len(self.prefixes.get(prefix, ())) >= MAX_ALIKE:
             return False
-        return len(self._lengths) < MAX_ALIKE or len(template.prefix) in self._lengths
+        if len(self._lengths) >= MAX_ALIKE and len(prefix) not in self._lengths:
+            return False
+        heaviest = self._lengths.get(len(prefix), 0)
+        weight = self._weights.get(prefix, 0) + template.weight
+        return sum(self._lengths.values()) - heaviest + max(heaviest, weight) <= MAX_TRIED
 
     def add(self, template: Template) -> None:
-        self.prefixes.setdefault(template.prefix, []).append(template)
-        self._lengths.add(len(template.prefix))
+        prefix = template.prefix
+        if prefix not in self.prefixes:
+            self._ordered = None
+        self.prefixes.setdefault(prefix, []).append(template)
+        weight = self._weights[prefix] = self._weights.get(prefix, 0) + template.weight
+        self._lengths[len(prefix)] = max(self._lengths.get(len(prefix), 0), weight)
 
     def offers(self, uri: str) -> bool:
         """Whether `uri` may be an expansion of one of them."""
+        if len(uri) > MAX_MATCHED_CHARS:
+            return False
         found = (self.prefixes.get(uri[:length], ()) for length in self._lengths)
         return any(template.matches(uri) for templates in found for template in templates)
 
@@ -117,7 +139,10 @@ class _Group:
         """Whether one of the prefixes begins with `prefix`, or `prefix` with one of them."""
         if any(prefix[:length] in self.prefixes for length in self._lengths):
             return True
-        return any(mine.startswith(prefix) for mine in self.prefixes)
+        if self._ordered is None:
+            self._ordered = sorted(self.prefixes)
+        at = bisect_left(self._ordered, prefix)
+        return at < len(self._ordered) and self._ordered[at].startswith(prefix)
 
 
 class _Holding(Struct):
@@ -197,7 +222,8 @@ class Claims:
                 if not _exclusive(scheme_of(uri)) or claims._owners.setdefault(uri, upstream) == upstream:
                     holding.recent[uri] = None
             for text in its.templates:
-                holding.keep_template(text, Template(text))
+                if _is_short(text) and holding.has_room(template := Template(text)):
+                    holding.keep_template(text, template)
         return claims
 
     def dump(self) -> dict[str, Any]:
@@ -297,12 +323,12 @@ class Claims:
     def _emit_template(self, upstream: str, holding: _Holding, text: str) -> str:
         scheme = holding.templates.get(text)
         if scheme is None:
-            template = Template(text)
+            template = Template(text if _is_short(text) else text.partition("{")[0])
             scheme = template.scheme
             self._note_scheme(holding, scheme)
             if looks_tagged(text) or self._contested(upstream, holding, template):
                 return tag(holding.sid, text)
-            if len(text) <= MAX_CLAIMED_CHARS and holding.has_room(template):
+            if _is_short(text) and holding.has_room(template):
                 holding.keep_template(text, template)
                 self.changed = True
             elif _exclusive(scheme):
@@ -388,6 +414,11 @@ class Claims:
         if not names and (scheme == "file" or len(emitters) == 1):
             names = [name for name, _ in emitters[:1]]
         return [(name, uri) for name in names]
+
+
+def _is_short(template: str) -> bool:
+    """Whether a template costs so little to match that it may be remembered."""
+    return len(template) <= MAX_CLAIMED_CHARS and template.count("{") <= MAX_EXPRESSIONS
 
 
 def _exclusive(scheme: str) -> bool:

@@ -7,7 +7,7 @@ import trio
 
 from cache.shared import Directory, Unreachable
 from hub.link.flag import Flag
-from hub.link.walls import Wall
+from hub.link.wall import Wall
 
 log = logging.getLogger("hubd.replicas")
 

@@ -63,6 +63,7 @@ class Operator:
             "hosts": hub.downstreams.status(),
             "projects": [] if hub.projects is None else hub.projects.status(),
             "cache": self._cache(),
+            "buffer": hub.budget.facts(),
             "warnings": self.warnings(),
         }
 

@@ -16,6 +16,7 @@ together here.
 
 import logging
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -27,6 +28,7 @@ from config.schema import HubConfig, UpstreamConfig
 from config.watch import Watcher
 from hub.catalog import Catalog, Rules, UpstreamRule
 from hub.link.flag import Flag
+from hub.link.wall import keep_going, stand_alone
 from hub.naming import Claims
 from hub.registry import Downstream
 from hub.roots import Roots
@@ -131,15 +133,18 @@ class Projects:
         """Follow hosts and files until cancelled."""
         async with trio.open_nursery() as self._nursery:
             self._watch()
-            self._nursery.start_soon(self._watcher.run)
+            self._nursery.start_soon(keep_going, "Watching files of projects", self._watcher.run)
             task_status.started()
             try:
-                while True:
-                    await self.changed.take()
-                    await self._settle(None)
-                    await self._roots.ask_unasked(self._nursery)
+                await keep_going("Following projects", partial(self._follow, self._nursery))
             finally:
                 self._nursery = None
+
+    async def _follow(self, nursery: trio.Nursery) -> None:
+        while True:
+            await self.changed.take()
+            await self._settle(None)
+            await self._roots.ask_unasked(nursery)
 
     @property
     def configs(self) -> dict[str, UpstreamConfig]:
@@ -336,7 +341,7 @@ class Projects:
                 live.hosts.remove(host)
                 if not live.hosts and self._nursery is not None:
                     live.ending = trio.CancelScope()
-                    self._nursery.start_soon(self._end, live, live.ending)
+                    self._nursery.start_soon(stand_alone, "Ending a project", partial(self._end, live, live.ending))
 
     async def _end(self, live: Live, ending: trio.CancelScope) -> None:
         with ending:

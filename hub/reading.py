@@ -20,6 +20,7 @@ from hub.bridge.carry import Callee
 from hub.catalog import Catalog
 from hub.link.exchange import Caller, Exchange, Operation
 from hub.rewrite import localise
+from hub.wire.crowds import Crowd
 from hub.wire.jsonrpc import Reply, Request, Result, encode, peek_object
 from hub.wire.mcp import HOP_KEYS, RESOURCES_READ, Era, Snapshot, era_of
 from hub.wire.translate import UnknownResultType, result_for_host
@@ -76,14 +77,14 @@ class Reading:
             value = result_for_host(
                 RESOURCES_READ, entry.value, upstream=upstream, upstream_version=entry.version, host_version=version
             )
-        except UnknownResultType:
+            if era_of(version) is Era.MODERN:
+                members = peek_object(value)
+                del members["ttlMs"], members["cacheScope"]
+                text = Raw(bytes(localise(Raw(encode(members)), catalog.emitter(upstream, asked)))[1:])
+            else:
+                text = localise(value, catalog.emitter(upstream, asked))
+        except (UnknownResultType, Crowd):
             return None
-        if era_of(version) is Era.MODERN:
-            members = peek_object(value)
-            del members["ttlMs"], members["cacheScope"]
-            text = Raw(bytes(localise(Raw(encode(members)), catalog.emitter(upstream, asked)))[1:])
-        else:
-            text = localise(value, catalog.emitter(upstream, asked))
         form = _Form(ref(catalog), text)
         if key in hit.kept.forms:
             self._reads.drop_forms(hit)

@@ -19,6 +19,7 @@ from msgspec import Raw, structs
 
 from hub.asking import Asking
 from hub.bridge.urls import Visits
+from hub.link.budget import Budget
 from hub.link.exchange import Caller, Identity, Overloaded, Question, Tenant, new_conversation
 from hub.relay import HostExchange, Send, wants_log
 from hub.wire.headers import Mirror
@@ -48,6 +49,7 @@ from hub.wire.mcp import (
     LIST_CHANGED,
     LISTEN,
     LOG_LEVELS,
+    MAX_SELF_BYTES,
     MESSAGE,
     PROGRESS,
     ROOTS_CHANGED,
@@ -112,7 +114,8 @@ class Downstreams:
     `park_ttl_s`: how long a question waits for a host's answer.
     """
 
-    def __init__(self, park_ttl_s: float = PARK_TTL_S) -> None:
+    def __init__(self, park_ttl_s: float = PARK_TTL_S, budget: Budget | None = None) -> None:
+        self.budget = budget or Budget()
         self.park_ttl_s = park_ttl_s
         self.asks_as = f"hub-{secrets.token_hex(4)}"
         """How the ids of our questions begin: a late answer to one of an earlier hub is none to one of ours."""
@@ -276,6 +279,9 @@ class Downstream:
         Raises:
             RemoteProtocolError: the request cannot be used.
         """
+        for name in ("capabilities", "clientInfo"):
+            if len(memoryview(params.get(name, EMPTY))) > MAX_SELF_BYTES:
+                raise RemoteProtocolError(INVALID_PARAMS, f"{name} takes more than {MAX_SELF_BYTES} bytes")
         result, version, capabilities = router.initialize(params, self.view)
         had_level = self.log_level is not None
         self.version = version

@@ -27,6 +27,7 @@ from config.gather import OWN_VARIABLES
 from config.layers import Loaded
 from config.watch import Watcher
 from hub.link.flag import Flag
+from hub.link.wall import keep_going
 
 log = logging.getLogger("hubd.reload")
 
@@ -126,7 +127,7 @@ class Reloader:
         """Reload whenever there is a reason to, for ever."""
         async with trio.open_nursery() as nursery:
             self._watcher.aim(self._loaded.files, self._loaded.directories)
-            nursery.start_soon(self._watcher.run)
+            nursery.start_soon(keep_going, "Watching configuration files", self._watcher.run)
             while True:
                 with trio.move_on_after(RETRY_S if self.problem else inf):
                     await self._wanted.take()

@@ -21,7 +21,7 @@ import trio
 from msgspec import Struct, structs
 
 from cache.shared import Directory, Unreachable
-from hub.link.walls import Wall
+from hub.link.wall import Wall
 
 log = logging.getLogger("hubd.replicas")
 

@@ -13,7 +13,10 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
+import trio
+
 from hub.http_server import HttpResponse
+from hub.link.budget import Account
 from hub.wire.http import encode_event
 
 RING_EVENTS: Final = 256
@@ -26,6 +29,8 @@ RETRY_MS: Final = 1000
 LISTEN_RETRY_MS: Final = 3000
 """How soon to come back: for an answer, and for a stream that has none. A host may try only once (Python's SDK), and a
 hub that was killed takes its time to start."""
+SLACK_BYTES: Final = 1 << 10
+"""What is kept, and what is counted of it, may differ by so much."""
 CONGESTED_BYTES: Final = 512 << 10
 """Beyond this much unread, what may be dropped is (F-H-04)."""
 
@@ -38,7 +43,9 @@ class EventStream:
     """
 
     __slots__ = (
+        "_account",
         "_events",
+        "_held",
         "_on_left",
         "_primed",
         "_response",
@@ -50,7 +57,10 @@ class EventStream:
         "number",
     )
 
-    def __init__(self, name: str, *, primed: bool, retry_ms: int = RETRY_MS) -> None:
+    def __init__(self, name: str, *, primed: bool, retry_ms: int = RETRY_MS, account: Account | None = None) -> None:
+        self._account = account
+        self._held = 0
+        """Of what is kept, for the account."""
         self.name = name
         self.number = 0
         self.done = False
@@ -120,6 +130,24 @@ class EventStream:
             self._forget_oldest(vital=True)
         while len(self._events) > RING_EVENTS:
             self._forget_oldest(vital=all(vital for _, _, vital in self._events))
+        if self._account is not None and abs(self.bytes_kept - self._held) > SLACK_BYTES:
+            self._count(self._account)
+
+    def _count(self, account: Account) -> None:
+        """Hold what is kept; if there is no room for it, keep less."""
+        now = trio.current_time()
+        while (more := self.bytes_kept - self._held) > 0 and not account.take(more, now):
+            self._forget_oldest(vital=self._events[0][2])
+        if more < 0:
+            account.give(-more)
+        self._held += more
+
+    def forget(self) -> None:
+        """Keep nothing any more."""
+        self._events.clear()
+        self.bytes_kept = self._vital_bytes = 0
+        if self._account is not None:
+            self._count(self._account)
 
     def _forget_oldest(self, *, vital: bool) -> None:
         """Forget what came first of what is `vital`, or of what is not."""
@@ -202,4 +230,5 @@ class Archive:
     def _forget(self, stream: EventStream) -> None:
         session, _ = self._kept[stream]
         self.take(stream)
+        stream.forget()
         session.pop(stream.name, None)

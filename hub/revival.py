@@ -30,7 +30,7 @@ from config.state import Memory
 from hub.link.exchange import Identity
 from hub.link.flag import Flag
 from hub.odometer import Odometer
-from hub.saving import keep_saved
+from hub.saving import Haste, keep_saved
 from hub.seal import SealBroken, Signer
 from hub.wire.jsonrpc import peek_object, peek_str
 from hub.wire.mcp import LEGACY_VERSIONS
@@ -126,6 +126,7 @@ class Revival:
         for name in journal.keys("kept"):
             self._chars += sum(map(len, kept.uris)) if (kept := self._kept(name)) else 0
         self._changed = Flag()
+        self._haste = Haste()
         journal.on_change = self._changed.set
 
     def __repr__(self) -> str:
@@ -288,7 +289,11 @@ class Revival:
 
     async def run(self) -> None:
         """Save what changes, for ever."""
-        await keep_saved(self._journal, self._changed)
+        await keep_saved(self._journal, self._changed, haste=self._haste)
+
+    async def saved(self) -> None:
+        """Wait until what was kept or ended so far is on disk, as far as that can be had."""
+        await self._haste.saved(self._changed)
 
     def save(self) -> None:
         """Save at once what is unsaved. Blocks; never raises."""

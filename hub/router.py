@@ -9,6 +9,7 @@ The catalogue is a snapshot: `notify` builds a new one and swaps `Router.catalog
 """
 
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import Final, Protocol
 
 import trio
@@ -24,8 +25,10 @@ from hub.lookup import Lookup
 from hub.notify import LogLevels
 from hub.reading import Readable, Reading, is_plain
 from hub.relay import HostExchange
+from hub.rewrite import LARGE_BYTES, may_hold_tags
 from hub.subscriptions import Subscriptions
 from hub.welcome import discover_result, initialize_result
+from hub.wire.crowds import Crowd, peek_few
 from hub.wire.headers import Mirror
 from hub.wire.jsonrpc import Failure, RemoteProtocolError, Reply, Request, Result, peek_object, peek_str, raw
 from hub.wire.legacy import negotiate
@@ -93,6 +96,8 @@ class Router:
         self._levels = levels
         self._carrier = carrier
         self._reading = reading
+        self._looking_through = trio.CapacityLimiter(1)
+        """Of large arguments for tags, in a thread, so that nobody else waits; one at a time, for the memory."""
         self.lists = Lists(upstreams)
         self._lookup = Lookup(self, refresh)
         self.subscriptions = Subscriptions(self)
@@ -299,7 +304,12 @@ class Router:
             params[named] = raw(route.original)
         catalog = self._catalog(exchange.scope)
         if (arguments := params.get("arguments")) is not None:
-            params["arguments"] = untag_arguments(arguments, catalog.untagger(route.upstream))
+            untag = catalog.untagger(route.upstream)
+            if memoryview(arguments).nbytes > LARGE_BYTES and may_hold_tags(arguments):
+                work = partial(untag_arguments, arguments, untag)
+                params["arguments"] = await trio.to_thread.run_sync(work, limiter=self._looking_through)
+            else:
+                params["arguments"] = untag_arguments(arguments, untag)
         params = params_for_upstream(params)
         operation = Operation(request.method, params, meta)
         level = exchange.caller.log_level
@@ -343,11 +353,11 @@ class Router:
             )
         try:
             value = result_for_host(method, reply.value, upstream=upstream, upstream_version=version, host_version=host)
-        except UnknownResultType as error:
+            if upstream:
+                value = localise(value, self._catalog(exchange.scope).emitter(upstream, asked))
+        except (UnknownResultType, Crowd) as error:
             hub_error = UpstreamProtocolError(str(error), upstream=upstream)
             return self._finish(failure_from(hub_error, method), method, "", "", exchange)
-        if upstream:
-            value = localise(value, self._catalog(exchange.scope).emitter(upstream, asked))
         return Result(value)
 
     def _catalog(self, scope: str | None) -> Catalog:
@@ -369,5 +379,5 @@ def _said_unknown(failure: Failure) -> bool:
     """Whether an upstream said that it does not know the method, in its own code or under `data.upstream`."""
     if failure.code == METHOD_NOT_FOUND:
         return True
-    origin = peek_object(peek_object(failure.data if isinstance(failure.data, Raw) else None).get("upstream"))
+    origin = peek_object(peek_few(failure.data if isinstance(failure.data, Raw) else None).get("upstream"))
     return origin.get("code") == raw(METHOD_NOT_FOUND)

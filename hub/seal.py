@@ -20,11 +20,13 @@ from config.check_sharing import KEY_BYTES, KEYS, keys_in
 from config.errors import ConfigError
 from config.files import replace_private
 from config.schema import Secret
+from config.source import read_private
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 NONCE_BYTES: Final = 12
+MAX_FILE_BYTES: Final = 4096
 
 
 class SealBroken(Exception):
@@ -160,10 +162,10 @@ def load_keys(path: Path | None, *, rotate: bool = False) -> Keys:
 
 def _read(path: Path) -> Keys | None:
     try:
-        with path.open("rb") as file:
-            if os.fstat(file.fileno()).st_mode & 0o077:
-                raise ConfigError(f"Others may read the key file {path}: run chmod 600 on it, or delete it")
-            return Keys(*keys_in(file.read(4096).decode("ascii")))
+        data, found = read_private(path, MAX_FILE_BYTES)
+        if found.st_mode & 0o077:
+            raise ConfigError(f"Others may read the key file {path}: run chmod 600 on it, or delete it")
+        return Keys(*keys_in(data.decode("ascii")))
     except FileNotFoundError:
         return None
     except ValueError:

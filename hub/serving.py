@@ -2,6 +2,7 @@
 
 import logging
 from secrets import token_hex
+from typing import Final
 
 import trio
 
@@ -12,6 +13,7 @@ from hub.wire.jsonrpc import Failure, RemoteProtocolError, Reply, Request, raw
 from hub.wire.mcp import INTERNAL_ERROR, SET_LEVEL
 
 log = logging.getLogger("hubd.host")
+NO_ROOM: Final = "The hub holds as much as it may, or for this host (global_buffer_bytes); try again in a moment"
 
 
 def at_once(router: Router, request: Request, caller: Caller, scope: str | None) -> Reply | None:

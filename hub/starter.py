@@ -108,7 +108,7 @@ def attend(directory: str, gone: bytes) -> _socket.socket | None:
 def holder(directory: str) -> bytes:
     """Who has the daemon's lock, or had it last."""
     try:
-        descriptor = os.open(f"{directory}/hubd.lock", os.O_RDONLY | os.O_CLOEXEC)
+        descriptor = os.open(f"{directory}/hubd.lock", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         return b""
     try:
@@ -198,6 +198,8 @@ def log_path() -> str:
         path = places.private_dir(places.state_dir()) + "/hubd.log"
         if os.path.exists(path) and os.path.getsize(path) > LOG_BYTES:
             os.rename(path, path + ".1")
+        if os.path.exists(path) and not os.path.isfile(path):  # whoever writes to a pipe waits for a reader
+            return os.devnull
     except (places.NotPrivate, OSError):
         return os.devnull
     return path

@@ -44,9 +44,11 @@ def looks_ui_tagged(uri: str) -> bool:
 
 
 class Template:
-    """A URI template, for telling which URIs may come of it. `prefix` is its text before the first expression."""
+    """A URI template, for telling which URIs may come of it. `prefix` is its text before the first expression, `weight`
+    how many of these there are, at least 1: what it costs to match.
+    """
 
-    __slots__ = ("_gaps", "prefix", "scheme")
+    __slots__ = ("_gaps", "prefix", "scheme", "weight")
 
     def __init__(self, text: str) -> None:
         parts = _EXPRESSION.split(text)
@@ -54,6 +56,7 @@ class Template:
         self.scheme = scheme_of(parts[0])
         # An expression with an operator may expand to nothing: its variables are optional (RFC 6570, 3.2).
         self._gaps = [(int(parts[i][:1] not in tuple("?&#;/.")), parts[i + 1]) for i in range(1, len(parts), 2)]
+        self.weight = max(1, len(self._gaps))
 
     def matches(self, uri: str) -> bool:
         """Whether `uri` may be an expansion. Linear in its length: each literal is sought from the left, once."""

@@ -23,7 +23,7 @@ from typing import Final
 import trio
 
 from cache.shared import Directory, Unreachable
-from hub.link.walls import Wall
+from hub.link.wall import Wall, keep_going
 from hub.notes import Notes
 from hub.replicas import TRIES, Peer, Replicas
 
@@ -75,7 +75,7 @@ class Whereabouts:
         """Be found with what is here, and write what is noted, for ever."""
         async with trio.open_nursery() as nursery:
             await nursery.start(self._replicas.run)
-            nursery.start_soon(self.notes.run)
+            nursery.start_soon(keep_going, "Writing where sessions are", self.notes.run)
 
     async def leave(self) -> None:
         """Be found no more, so that others take over at once. Takes at most `LEAVE_S`; raises nothing."""

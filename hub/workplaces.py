@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from config.errors import ConfigError
 from config.names import suggest_id
-from config.projects import Project, find_project, load_project
+from config.projects import Project, find_project
 from config.schema import HubConfig
 from config.trust import Trust
 
@@ -75,15 +75,16 @@ class Allowed:
         if root is None:
             return None
         before = running.get(root)
-        goes_on = before if before is not None and self.allows(before) else None
         try:
-            project = load_project(root, self._environ, base)
+            goes_on = before if before is not None and self.allows(before) else None
+            found = self._trust.allowed(root, self._environ, base)
+        except OSError as error:
+            return Found(root, before, f"{root}: cannot tell what you have allowed of this project: {error.strerror}")
         except ConfigError as error:
             return Found(root, goes_on, "; ".join(str(error).splitlines()))
-        if self.allows(project):  # of what was read, whatever the files say by now
-            return Found(root, project)
-        names = ", ".join(project.upstreams) or "none"
-        text = f"{root}: you have not allowed what the files of this project say now, so its servers ({names}) are"
+        if found is not None:  # of what was read, whatever the files say by now
+            return Found(root, found[0])
+        text = f"{root}: you have not allowed what the files of this project say now, so its servers are"
         kept = "as you allowed them before" if goes_on else "not shown"
         return Found(root, goes_on, f"{text} {kept}: look at it and allow it with `hubd trust {quote(str(root))}`")
 

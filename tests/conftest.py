@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 TESTS = Path(__file__).parent
 sys.path.insert(0, str(TESTS))
@@ -19,9 +19,9 @@ sys.path.insert(0, str(TESTS))
 import limits  # noqa: E402  # beside this file
 import seeds  # noqa: E402
 
-settings.register_profile("same", derandomize=True)
+settings.register_profile("same", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile(os.environ.get("HUBD_HYPOTHESIS", "same"))
-"""The same examples in every run; HUBD_HYPOTHESIS=default looks further."""
+"""The same examples in every run, however slow the machine; HUBD_HYPOTHESIS=default looks further."""
 
 signal.signal(signal.SIGINT, signal.default_int_handler)
 """A shell that runs the tests in the background has it ignored, which every program that they start would inherit."""

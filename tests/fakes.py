@@ -28,6 +28,7 @@ from hub.link.exchange import (
     UpstreamLost,
     UpstreamProtocolError,
     UpstreamUnavailable,
+    kept,
     new_conversation,
 )
 from hub.link.peer import BadPeer
@@ -333,7 +334,7 @@ class FakeSession(PeerSession):
                     self._scope.cancel()
         if self._fault:
             error = UpstreamProtocolError(f"{self.name} {self._fault}", upstream=self.name)
-        raise error
+        raise kept(error)
 
     async def _read(self) -> None:
         await self._listen()

@@ -19,6 +19,7 @@ from hub.link.exchange import (
     Identity,
     Operation,
     Question,
+    kept,
 )
 from hub.wire.jsonrpc import Failure, Reply, Result, raw
 from hub.wire.mcp import MODERN, Kind
@@ -123,7 +124,7 @@ class Fixture:
         try:
             await self.session.run(task_status=task_status)
         except HubError as error:
-            self._end = error
+            self._end = kept(error)
             self._over.set()
 
     @property
@@ -177,9 +178,9 @@ async def failing(handler: Handler, *, memory: Memory | None = None, **more: Any
         try:
             await open_http(config_for(peer, **more), "far", Ear(), memory or Memory(None)).run()
         except HubError as error:
-            failure = error
+            failure = kept(error)
     assert failure is not None
-    raise failure
+    raise kept(failure)
 
 
 def answering(*, status: int = 200, body: bytes = b"", **headers: str) -> Handler:

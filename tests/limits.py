@@ -141,7 +141,9 @@ def _explained(item: pytest.Item) -> Generator[None, object, object]:
         result = yield
     except (KeyboardInterrupt, pytest.exit.Exception):
         raise
-    except BaseException:
+    except BaseException as error:
+        if isinstance(error, BaseExceptionGroup) and error.subgroup(KeyboardInterrupt):
+            raise KeyboardInterrupt from None  # else whoever wants to end all tests would fail one
         if item.stash.get(ALARMS, 0) == before:
             raise
     else:

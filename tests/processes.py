@@ -7,6 +7,7 @@ import contextlib
 import os
 import queue
 import re
+import secrets
 import signal
 import socket
 import subprocess
@@ -17,7 +18,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).parent.parent
-DEPS = ROOT / ".deps"
+DEPS = (ROOT / ".deps").resolve()
 HUBD = Path(sys.executable).with_name("hubd")
 PYTHON_1 = DEPS / "py-mcp1" / "bin" / "python"
 PYTHON_2 = DEPS / "py-mcp2" / "bin" / "python"
@@ -100,7 +101,7 @@ class Process:
             return self._popen.wait(patience_s)
         return None
 
-    def stop(self, *, patience_s: float = 10) -> int:
+    def stop(self, *, patience_s: float = 30) -> int:
         """End it: SIGTERM, and SIGKILL to the whole group; its exit code."""
         with contextlib.suppress(ProcessLookupError):
             self._popen.terminate()
@@ -134,9 +135,16 @@ def running(
 
 
 def free_port() -> int:
-    """A port for a server that cannot be told to take any; another program might take it first, but hardly does."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return listener.getsockname()[1]
+    """A port for a server that cannot be told to take any, or that is to come back to its own.
+
+    It is below those that the kernel gives out by itself: no connection of anybody gets it before the server does. No
+    seed decides which it is, since other tests may be running with the same one.
+    """
+    first_given_out = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    while True:
+        port = secrets.choice(range(10_000, max(first_given_out, 20_000)))
+        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            return port
 
 
 class Hub(NamedTuple):

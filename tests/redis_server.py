@@ -26,7 +26,7 @@ from cache.subject import Entry
 from config.schema import CacheConfig, Secret
 
 KEY = bytes(range(32))
-PATIENCE_S = 15.0
+PATIENCE_S = 30.0
 
 
 class RedisServer:
@@ -151,10 +151,10 @@ class Told(logging.Handler):
 
 
 class Store(RedisStore):
-    """A store that remembers what it told."""
+    """A store that remembers what it told, and waits for its answers as long as a busy machine takes."""
 
     def __init__(
-        self, url: str, *, key: bytes = KEY, others: Sequence[bytes] = (), budget_s: float = 1.0, **settings: object
+        self, url: str, *, key: bytes = KEY, others: Sequence[bytes] = (), budget_s: float = 10.0, **settings: object
     ):
         config = CacheConfig(url=Secret(url), **settings)
         super().__init__(config, key, trio.current_time, others=others, budget_s=budget_s)

@@ -8,7 +8,7 @@ import sys
 import threading
 from pathlib import Path
 
-from processes import HUBD, Hub, own_directories, running
+from processes import HUBD, Hub, free_port, own_directories, running
 
 TICK = threading.Event()
 """Never set: to wait a little in a thread."""
@@ -43,11 +43,11 @@ def demo(gate: Gate) -> str:
 
 @contextlib.contextmanager
 def a_run(directory: Path, config: str, port: int = 0):
-    """One run of the hub; what it said is kept in one log per run."""
+    """One run of the hub, the first one on a port that is free; what it said is kept in one log per run."""
     env = own_directories(directory)
     file = directory / "hubd.toml"
     file.write_text(config)
-    argv = [HUBD, "serve", "--config", file, "--listen", f"127.0.0.1:{port}", "--auth", "none"]
+    argv = [HUBD, "serve", "--config", file, "--listen", f"127.0.0.1:{port or free_port()}", "--auth", "none"]
     with running(argv, directory / f"hubd-{port}.log", env=env, cwd=directory) as process:
         yield Hub(process.wait_for(r"https?://[^\s\"]+/mcp")[0], None, env, file, process)
 

@@ -11,14 +11,19 @@ PYTHONHASHSEED, which is told as well where it is set.
 import os
 import random
 import secrets
+import select
 from collections.abc import Generator
 from typing import Final
 
 import pytest
 import trio
+import trio.testing
+from trio.testing import MockClock
 
 VARIABLE: Final = "HUBD_SCHEDULER_SEED"
 RUN_SEED: Final = os.environ.get(VARIABLE) or str(secrets.randbelow(10**6))
+THREAD_S: Final = 0.001
+"""How long a thread that works is given before it is looked after again."""
 
 
 def repeat() -> str:
@@ -28,8 +33,18 @@ def repeat() -> str:
 
 
 def pytest_configure() -> None:
-    """Have trio draw the order of all tasks in a batch from their order of birth, which lies in no address."""
+    """Have trio draw the order of all tasks in a batch from their order of birth, which lies in no address; and let a
+    clock that jumps stand still while a thread works, as when something is saved, however long the machine takes."""
     trio._core._run._ALLOW_DETERMINISTIC_SCHEDULING = True  # type: ignore[misc]
+    jump = MockClock._autojump
+
+    def jump_when_threads_rest(clock: MockClock) -> None:
+        if trio.testing.active_thread_count():
+            select.select([], [], [], THREAD_S)
+        else:
+            jump(clock)
+
+    MockClock._autojump = jump_when_threads_rest  # type: ignore[method-assign]
 
 
 @pytest.hookimpl(trylast=True)

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from typing import Final, Self
 
 import trio
+from trio.lowlevel import checkpoint
 
 from hub.link.exchange import ResultTooLarge, UpstreamLost, UpstreamProtocolError, UpstreamUnavailable
 from hub.wire.head import HeadParser
@@ -27,6 +28,8 @@ KEPT_IDLE_MAX_S: Final = 60.0
 KEPT_CONNECTIONS: Final = 32
 MAX_INFORMATIONAL: Final = 8
 MAX_BODY_BYTES: Final = 8 << 20
+PIECE_BYTES: Final = 32 << 10
+"""Of a chunked body, that is taken apart at once."""
 
 _FIELD_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _FIELD_VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
@@ -98,6 +101,9 @@ class HttpReply:
                 data = await self._connection.receive(self._wanted())
                 if not data:
                     return self._ended()
+            if self._chunks is not None and len(data) > PIECE_BYTES:
+                data, self._rest = data[:PIECE_BYTES], data[PIECE_BYTES:]
+                await checkpoint()  # chunks may be as small as an event
             if data := self._take(data):
                 return data
         return b""
@@ -119,15 +125,20 @@ class HttpReply:
                 self.discard()
                 raise self._client.malformed(error) from None
             if self._chunks.complete:
+                if self._rest:
+                    raise self._more_than_one()
                 self._finish()
         elif self._remaining >= 0:
             if len(data) > self._remaining:
-                self.discard()
-                raise self._client.malformed("it sent more than one answer to one request")
+                raise self._more_than_one()
             self._remaining -= len(data)
             if not self._remaining:
                 self._finish()
         return data
+
+    def _more_than_one(self) -> UpstreamProtocolError:
+        self.discard()
+        return self._client.malformed("it sent more than one answer to one request")
 
     def _ended(self) -> bytes:
         """The peer closed."""

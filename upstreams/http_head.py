@@ -11,7 +11,7 @@ from typing import Final, Literal
 import h11
 from msgspec import Struct
 
-from hub.wire.head import MAX_FIELDS, MAX_HEAD_BYTES, fields_of, flaw_of, will_close
+from hub.wire.head import MAX_FIELDS, MAX_HEAD_BYTES, fields_of, flaw_of, forget_frames, will_close
 
 _KEEP_ALIVE = re.compile(r"\btimeout=([0-9]{1,6})\b")
 _CHUNKED_HEAD: Final = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -69,6 +69,7 @@ def read_response(data: bytes) -> tuple[ResponseHead, int]:
         parser.receive_data(data)
         response = parser.next_event()
     except h11.RemoteProtocolError as error:
+        forget_frames(error)
         raise MalformedResponse(f"its answer is not HTTP/1.1: {error}") from None
     if not isinstance(response, h11.Response):
         raise MalformedResponse("its answer is not HTTP/1.1")
@@ -140,6 +141,7 @@ class ChunkedBody:
                     self.complete = True
                     break
         except h11.RemoteProtocolError as error:
+            forget_frames(error)
             raise MalformedResponse(f"the chunks of its answer are malformed: {error}") from None
         if self.complete and self._parser.trailing_data[0]:
             raise MalformedResponse("it sent more than one answer to one request")

@@ -17,6 +17,7 @@ from typing import Final
 import trio
 from msgspec import Raw, Struct
 
+from hub.link.bucket import Bucket
 from hub.link.exchange import (
     Exchange,
     HubError,
@@ -91,6 +92,7 @@ class LegacyHttp(HttpConversation):
         self._level: dict[str, Raw] | None = None
         self._answering: dict[RequestId, trio.CancelScope] = {}
         """The requests of the upstream that are being answered."""
+        self._complaints = Bucket(1, 1)
         self._asked_at = 0.0
         self._silent_since: float | None = None
         """When the first ping was sent that was not answered, if nothing was since."""
@@ -202,7 +204,7 @@ class LegacyHttp(HttpConversation):
     def _take_of(self, life: Life, take: Take, message: Request | Notification) -> None:
         """Take what a stream of the session `life` says. If that was renewed, answers would go to another session."""
         if life is not self.life and isinstance(message, Request):
-            log.info("%s asks in a session that it has forgotten; nobody is asked", self.name)
+            self._complain("%s asks in a session that it has forgotten; nobody is asked", self.name)
         else:
             take(message)
 
@@ -271,10 +273,15 @@ class LegacyHttp(HttpConversation):
         if request.id in self._answering:
             log.debug("%s sent the request %s twice", self.name, request.method)  # it was resumed from before it
         elif self._nursery is None or len(self._answering) >= MAX_QUESTIONS:
-            log.warning("%s asks too much or too early; its %s is dropped", self.name, request.method)
+            self._complain("%s asks too much or too early; its %s is dropped", self.name, request.method)
         else:
             scope = self._answering[request.id] = trio.CancelScope()
             self._nursery.start_soon(self._answer, request.id, self._questions.take(request, running), scope)
+
+    def _complain(self, text: str, *values: object) -> None:
+        """Say in the log what the server does wrong, now and then."""
+        if self._complaints.take(trio.current_time()):
+            log.warning(text, *values)
 
     async def _answer(self, id: RequestId, answering: Answering, scope: trio.CancelScope) -> None:
         try:

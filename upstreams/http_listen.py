@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
+from hub.link.bucket import Bucket
 from hub.link.exchange import HubError, UpstreamUnavailable
 from hub.wire.jsonrpc import RemoteProtocolError, Response, decode, is_batch, split_batch
 from upstreams.http_client import HttpReply
@@ -33,6 +34,7 @@ class StandingStream:
         self._stream: EventStream | None = None
         """The last stream that was open in this life, for its last event id."""
         self._settled = trio.Event()
+        self._complaints = Bucket(1, 1)
 
     async def start(self, nursery: trio.Nursery) -> None:
         """Open it before the first call: many servers drop what they have to say while nobody listens."""
@@ -91,7 +93,7 @@ class StandingStream:
     async def _read(self, reply: HttpReply) -> None:
         session = self._session
         if self._stream is None:
-            self._stream = EventStream(reply, session.name)
+            self._stream = session.poster.event_stream(reply)
         else:
             missed = not self._stream.last_id
             self._stream.go_on(reply)
@@ -104,6 +106,7 @@ class StandingStream:
                 for kind, data in events:
                     if kind == "message":
                         self._hear(data)
+                    await self._stream.hold_back(data)
         finally:
             session.events.hears(False)
 
@@ -117,4 +120,5 @@ class StandingStream:
                 else:
                     session.deliver(message, None, None)
         except RemoteProtocolError as error:
-            log.info("%s sent what is not an MCP message on its standing stream: %s", session.name, error)
+            if self._complaints.take(trio.current_time()):
+                log.info("%s sent what is not an MCP message on its standing stream: %s", session.name, error)

@@ -9,6 +9,7 @@ import logging
 from collections.abc import Callable
 
 from msgspec import Raw
+from trio.lowlevel import checkpoint
 
 from hub.link.exchange import HubError, UpstreamUnavailable
 from hub.wire.headers import InvalidMirror, Mirror, mirror_headers, mirrored
@@ -20,7 +21,6 @@ from hub.wire.jsonrpc import (
     Request,
     Result,
     encode_request,
-    peek_array,
     peek_object,
     peek_str,
     raw,
@@ -30,7 +30,7 @@ from hub.wire.mcp import HEADER_MISMATCH, LISTEN, TOOLS_CALL, TOOLS_LIST, UNSUPP
 from hub.wire.modern import request_headers
 from upstreams.http_post import CONTENT, Poster, StatusError, Take, field_lines
 from upstreams.http_session import RESENDABLE, HttpConversation
-from upstreams.lists import walk
+from upstreams.lists import MAX_ENTRY_BYTES, first_of, walk
 from upstreams.session import COMMON, SessionEvents, Terms, stamp_own
 
 _TRACES = (b"x-mcp-header", b"\\u00")
@@ -55,7 +55,7 @@ class ModernHttp(HttpConversation):
     async def request(self, method: str, params: dict[str, Raw]) -> Reply:
         reply = await super().request(method, params)
         if method == TOOLS_LIST and isinstance(reply, Result):
-            return Result(self._learn(peek_str(params.get("cursor")), reply.value))
+            return Result(await self._learn(peek_str(params.get("cursor")), reply.value))
         return reply
 
     async def listen(self, params: dict[str, Raw], hear: Callable[[Notification], None]) -> Reply:
@@ -111,7 +111,7 @@ class ModernHttp(HttpConversation):
                 fields += mirror_headers(mirrors, params.get("arguments", EMPTY))
         return CONTENT + field_lines(fields)
 
-    def _learn(self, cursor: str | None, value: Raw) -> Raw:
+    async def _learn(self, cursor: str | None, value: Raw) -> Raw:
         """Remember which tools of a page want headers; the page without tools that ask wrongly.
 
         A walk that came to its end replaces what was known: tools that are gone want nothing. When two walks mix, what
@@ -122,8 +122,12 @@ class ModernHttp(HttpConversation):
         if cursor is None:
             self._walked = {}
         if self._mirrors or any(trace in bytes(value) for trace in _TRACES):
-            tools = peek_array(page.get("tools"))
-            kept = [tool for tool in tools if self._learn_tool(peek_object(tool))]
+            tools = first_of(page.get("tools", EMPTY))
+            kept = []
+            for tool in tools:
+                if len(memoryview(tool)) <= MAX_ENTRY_BYTES and self._learn_tool(peek_object(tool)):
+                    kept.append(tool)
+                await checkpoint()
             if len(kept) < len(tools):
                 value = raw({**page, "tools": kept})
         if in_order:

@@ -10,6 +10,7 @@ from typing import Final, Self
 from urllib.parse import urljoin
 
 import trio
+from trio.lowlevel import checkpoint
 
 from hub.link.exchange import (
     Executed,
@@ -19,8 +20,10 @@ from hub.link.exchange import (
     UpstreamProtocolError,
     UpstreamUnauthorized,
 )
+from hub.link.pace import Pace
 from hub.wire.http import EventTooLong, SseParser
 from hub.wire.jsonrpc import (
+    MAX_PARTS,
     Failure,
     Message,
     Notification,
@@ -48,6 +51,9 @@ MAX_RETRY_AFTER_S: Final = 60.0
 MAX_REFUSAL_BYTES: Final = 64 << 10
 DEFAULT_RETRY_S: Final = 1.0
 MAX_EVENT_ID: Final = 1024
+PIECE_BYTES: Final = 4 << 10
+FREE_LINES: Final = 64
+"""Without data, that cost no time; and how many may be in a piece that is parsed at once, however long it is."""
 SETTLE_S: Final = 0.02
 """How long a stream may take to end behind its response before its connection is given up."""
 
@@ -80,8 +86,12 @@ class EventStream:
     Leaving the `with` block closes the connection, unless the stream has ended in good order.
     """
 
-    def __init__(self, reply: HttpReply, name: str) -> None:
+    def __init__(self, reply: HttpReply, name: str, pace: Pace) -> None:
         self._name = name
+        self._pace = pace
+        self._rest = b""
+        """What was read and not parsed yet."""
+        self._idle_lines = 0
         self._retry_ms: int | None = None
         self.last_id = ""
         """Of the last complete event that had one: where to resume."""
@@ -91,6 +101,7 @@ class EventStream:
     def go_on(self, reply: HttpReply) -> None:
         """Read on in another answer, from the server's idea of `last_id`."""
         self._reply = reply
+        self._rest = b""
         self._parser = SseParser()
 
     def __enter__(self) -> Self:
@@ -113,7 +124,7 @@ class EventStream:
             UpstreamLost, UpstreamProtocolError: as `HttpReply.receive`.
             ResultTooLarge: an event is; whether it is the response cannot be known.
         """
-        data = await self._reply.receive()
+        data = await self._receive()
         if not data:
             return None
         try:
@@ -125,7 +136,31 @@ class EventStream:
             self.events += 1
             if event.id is not None:
                 self.last_id = event.id if _is_sendable(event.id) else ""
+            if not event.data:
+                self._idle_lines += 1
+        self._idle_lines += self._parser.idle_lines
+        self._parser.idle_lines = 0
+        if self._idle_lines > FREE_LINES:
+            idle_lines, self._idle_lines = self._idle_lines, 0
+            await self._pace.keep(messages=idle_lines)
         return [(event.event, event.data) for event in events if event.data]
+
+    async def _receive(self) -> bytes:
+        """The next bytes; of many short lines a piece at a time."""
+        if self._rest:
+            data = self._rest
+            await checkpoint()
+        else:
+            data = await self._reply.receive()
+        self._rest = b""
+        if len(data) > PIECE_BYTES and data.count(b"\n") + data.count(b"\r") > FREE_LINES:
+            data, self._rest = data[:PIECE_BYTES], data[PIECE_BYTES:]
+        return data
+
+    async def hold_back(self, data: bytes) -> None:
+        """Go on when it is time after an event that nobody has waited for."""
+        messages = min(data.count(b"{"), MAX_PARTS) if is_batch(data) else 1
+        await self._pace.keep(len(data), messages=messages)
 
     async def response(self, id: int, take: Take) -> Reply | None:
         """Read on to the response to request `id`; None: the stream ended without.
@@ -138,6 +173,7 @@ class EventStream:
                 if kind == "message" and (reply := pick(data, id, take, self._name)) is not None:
                     await self._settle()
                     return reply
+                await self.hold_back(data)
         return None
 
     async def _settle(self) -> None:
@@ -156,6 +192,8 @@ class Poster:
     def __init__(self, client: HttpClient) -> None:
         self.client = client
         self.name = client.name
+        self.pace = Pace()
+        """Of all that is said on any stream and is no response."""
         self._quiet_until = float("-inf")
 
     async def tell(self, headers: bytes, body: bytes, *, target: str | None = None, resend: bool = False) -> None:
@@ -223,7 +261,7 @@ class Poster:
                 f"{self.name} answered status {reply.status} with a body that is neither JSON nor an event stream; "
                 "is its URL the one of an MCP endpoint?"
             )
-        return EventStream(reply, self.name)
+        return EventStream(reply, self.name, self.pace)
 
     async def refused(self, reply: HttpReply, id: int | None) -> Reply:
         """Judge an answer that is not 200: a JSON-RPC error that answers `id` is its response, all else is raised.

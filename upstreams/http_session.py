@@ -23,6 +23,7 @@ from hub.link.exchange import (
     UpstreamProtocolError,
     UpstreamUnauthorized,
     UpstreamUnavailable,
+    kept,
 )
 from hub.wire.jsonrpc import Notification, Reply, Request
 from hub.wire.legacy import ServerFacts
@@ -300,7 +301,7 @@ class HttpConversation:
             await self.finish()
             self.poster.client.close(abort=not ended)
         assert self._end is not None, "a session that attends no longer has ended"
-        raise self._end
+        raise kept(self._end)
 
     async def prepare(self, nursery: trio.Nursery) -> None:
         """Start what belongs to the session besides calls."""
@@ -314,7 +315,7 @@ class HttpConversation:
     def end(self, error: HubError) -> None:
         """The session is of no use any more: `run` raises `error`."""
         if self._end is None:
-            self._end = error
+            self._end = kept(error)
             self._ended.set()
             self.events.ended()
 

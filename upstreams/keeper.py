@@ -10,7 +10,8 @@ are needed; a restart closes them, too.
 """
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from math import inf
 from typing import Final
 
@@ -50,13 +51,22 @@ class Keeper:
         """Keep the upstream running. Cancellation: its sessions are closed in order."""
         upstream = self.upstream
         while True:
-            with trio.CancelScope() as self._scope:
+            with trio.CancelScope() as self._scope, self._not_lost():
                 async with trio.open_nursery() as nursery:
                     for openings in (upstream.openings, upstream.elders.openings):
                         await nursery.start(openings.run)
                     nursery.start_soon(upstream.holdings.run)
                     await self._keep_running()
             upstream.restarted()
+
+    @contextmanager
+    def _not_lost(self) -> Iterator[None]:
+        """A fault of the hub's own leaves no session behind that calls would go to."""
+        try:
+            yield
+        except Exception:
+            self.upstream.restarted()
+            raise
 
     def restart(self) -> None:
         """Start over at once, whatever it is doing."""

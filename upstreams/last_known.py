@@ -116,7 +116,7 @@ class LastKnown:
                 self._left_alone.add(name)
                 log.warning("%s was written by a newer hubd; it is left alone and not used", path)
                 continue
-            except (OSError, ValueError) as error:
+            except (OSError, ValueError, RecursionError) as error:
                 reason = error.strerror if isinstance(error, OSError) else "it is damaged"
                 log.warning("cannot use %s (%s); %s is shown once it has listed what it offers", path, reason, name)
                 continue
@@ -236,7 +236,7 @@ def _is_ours(path: Path) -> bool:
         return False
     try:
         return msgspec.json.decode(_first_line(path), type=_Head).format <= FORMAT
-    except ValueError:
+    except (ValueError, RecursionError):
         return True
 
 

@@ -17,7 +17,7 @@ from typing import Final, Protocol
 import trio
 from msgspec import Raw
 
-from hub.link.exchange import DeadlineExceeded, HubError
+from hub.link.exchange import DeadlineExceeded, HubError, kept
 from hub.link.pauses import Pauses
 from hub.wire.jsonrpc import Failure, Notification, peek_array, peek_object, peek_str, raw
 from hub.wire.mcp import ACKNOWLEDGED, CAPABILITY, LIST_CHANGED, LIST_FLAGS, METHOD_NOT_FOUND, UPDATED, Era, Kind
@@ -122,7 +122,7 @@ class Listening:
                     {"notifications": raw(flags)}, partial(self._hear_lists, again=again)
                 )
             except HubError as error:
-                reply = error
+                reply = kept(error)
             if isinstance(reply, Failure) and reply.code == METHOD_NOT_FOUND:
                 log.info("%s has no subscriptions: its lists are read again from time to time", self._watches.upstream)
                 return
@@ -214,7 +214,7 @@ class Listening:
                 reply = await self._session.listen(params, partial(self._hear, stream))
                 stream.refusal = reply if isinstance(reply, Failure) else None
             except HubError as error:
-                stream.refusal = error
+                stream.refusal = kept(error)
         stream.answered.set()
         if stream is self._current:
             self._lost(stream)

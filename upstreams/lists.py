@@ -2,11 +2,14 @@
 
 from typing import Final
 
+import msgspec
 import trio
-from msgspec import Raw, Struct
+from msgspec import Raw, Struct, structs
+from trio.lowlevel import checkpoint
 
 from hub.link.exchange import UpstreamProtocolError
-from hub.wire.jsonrpc import Failure, RemoteProtocolError, detach, open_object, peek_array, peek_object, peek_str, raw
+from hub.wire.clean import MALFORMED
+from hub.wire.jsonrpc import Failure, detach, first_items, peek_object, peek_str, raw
 from hub.wire.loops import NOBODY, Behind, all_behind, read_behind
 from hub.wire.mcp import (
     CAPABILITY,
@@ -26,6 +29,13 @@ MAX_PAGES: Final = 100
 MAX_ENTRIES: Final = 2_000
 MAX_ENTRY_BYTES: Final = 64 << 10
 MAX_LIST_BYTES: Final = 8 << 20
+MAX_ENTRY_MEMBERS: Final = 64
+"""Of an entry itself, not of its schemas."""
+MAX_LIST_MEMBERS: Final = 100_000
+"""Of all entries, at all their levels: schemas are looked into for each revision of hosts."""
+TURN_BYTES: Final = 128 << 10
+"""Of entries that are opened before others have their turn; each counts for `ENTRY_BYTES` at least."""
+ENTRY_BYTES: Final = 1 << 10
 
 
 class Listing(Struct, frozen=True):
@@ -75,7 +85,7 @@ async def _walk(session: Session, kind: Kind, *, again: bool = False) -> Listing
             if reply.code == INVALID_PARAMS and params and not again:
                 return None
             raise UpstreamProtocolError(f"{LIST_METHOD[kind]} failed: {reply.message[:200]} ({reply.code})")
-        cursor = list_.take(reply.value)
+        cursor = await list_.take(reply.value)
         if cursor is None or list_.full:
             return list_.listing(session.era)
         if cursor in seen:
@@ -87,6 +97,30 @@ async def _walk(session: Session, kind: Kind, *, again: bool = False) -> Listing
     return list_.listing(session.era)
 
 
+class _Page(Struct):
+    """What of a page is used; it may have any number of other members."""
+
+    tools: Raw = Raw(b"")
+    prompts: Raw = Raw(b"")
+    resources: Raw = Raw(b"")
+    resourceTemplates: Raw = Raw(b"")
+    nextCursor: Raw = Raw(b"")
+    ttlMs: Raw = Raw(b"")
+    cacheScope: Raw = Raw(b"")
+    _meta: Raw = Raw(b"")
+
+
+_decode_page = msgspec.json.Decoder(_Page).decode
+
+
+def _members(page: Raw) -> dict[str, Raw]:
+    """What there is of it; nothing, if it is no page."""
+    try:
+        return {name: value for name, value in structs.asdict(_decode_page(page)).items() if value}
+    except MALFORMED:
+        return {}
+
+
 class _Gatherer:
     """Puts the pages of one list together."""
 
@@ -94,6 +128,8 @@ class _Gatherer:
         self._kind = kind
         self._entries: dict[str, Entry] = {}
         self._bytes = 0
+        self._members = 0
+        self._seen = 0
         self._ttl_ms: int | None = None
         self._public = True
         self._behind = NOBODY
@@ -102,39 +138,51 @@ class _Gatherer:
         self.full = False
         self.degraded = ""
 
-    def take(self, page: Raw) -> str | None:
+    async def take(self, page: Raw) -> str | None:
         """Add one page; its cursor."""
         if self._received_at is None:
             self._received_at = trio.current_time()
-        try:
-            members = open_object(page)
-            items = members[self._kind.value]
-        except (RemoteProtocolError, KeyError):
-            raise UpstreamProtocolError(f"A page of {self._kind.value} is not a list") from None
+        members = _members(page)
+        if self._kind.value not in members:
+            raise UpstreamProtocolError(f"A page of {self._kind.value} is not a list")
         if "_meta" in members:
             self._behind = all_behind((self._behind, read_behind(members["_meta"])))
         freshness = read_freshness(members)
         ttl_ms = freshness.ttl_ms or 0
         self._ttl_ms = ttl_ms if self._ttl_ms is None else min(self._ttl_ms, ttl_ms)
         self._public = self._public and freshness.public
-        for item in peek_array(items):
-            self._add(item)
-            if len(self._entries) >= MAX_ENTRIES or self._bytes >= MAX_LIST_BYTES:
-                self.full = True
-                self.degraded = f"{self._kind.value} is too large: only its first {len(self._entries)} entries are used"
+        opened = 0
+        for item in first_of(members[self._kind.value]):
+            size = self._add(item)
+            if self.full:
                 break
+            opened += max(size, ENTRY_BYTES)
+            if opened >= TURN_BYTES:
+                opened = 0
+                await checkpoint()
         return peek_str(members.get("nextCursor"))
 
-    def _add(self, item: Raw) -> None:
+    def _add(self, item: Raw) -> int:
+        """Take one entry; how large it is."""
         size = len(memoryview(item))
+        self._seen += 1
         if size > MAX_ENTRY_BYTES:
             self.degraded = f"an entry of {self._kind.value} larger than {MAX_ENTRY_BYTES >> 10} KiB was left out"
-            return
+            return 0
+        self._members += bytes(item).count(b":")
+        if self._seen > MAX_ENTRIES or self._members > MAX_LIST_MEMBERS or self._bytes >= MAX_LIST_BYTES:
+            self.full = True
+            self.degraded = f"{self._kind.value} is too large: only its first {len(self._entries)} entries are used"
+            return size
         fields = peek_object(detach(item))
+        if len(fields) > MAX_ENTRY_MEMBERS:
+            self.degraded = f"an entry of {self._kind.value} with more than {MAX_ENTRY_MEMBERS} members was left out"
+            return size
         key = peek_str(fields.get(IDENTIFIER[self._kind]))
         if key and key not in self._entries:  # the first of two wins (F-P-18)
             self._entries[key] = Entry(key, fields)
             self._bytes += size
+        return size
 
     def listing(self, era: Era) -> Listing:
         """What was gathered."""
@@ -142,3 +190,11 @@ class _Gatherer:
         entries, begun_at = tuple(self._entries.values()), self._begun_at
         received_at = begun_at if self._received_at is None else self._received_at
         return Listing(entries, fresh, self.degraded, self._behind, begun_at, received_at)
+
+
+def first_of(items: Raw) -> list[Raw]:
+    """As many items of a page as may be used, and one more; none, if it is no array."""
+    try:
+        return first_items(items, MAX_ENTRIES + 1)
+    except MALFORMED:
+        return []

@@ -264,7 +264,8 @@ async def adopt(*, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
     with trio.open_signal_receiver(signal.SIGCHLD) as signals:
         task_status.started()
         async for _ in signals:
-            reap_adopted()
+            with suppress(OSError):  # no descriptor is left to look with; the next child that ends is another chance
+                reap_adopted()
 
 
 def reap_adopted() -> None:

@@ -7,7 +7,7 @@ The same goes for questions, of which `questions` takes care.
 
 import logging
 from collections.abc import Awaitable, Callable
-from typing import Final, NoReturn
+from typing import Final
 
 import trio
 from msgspec import Raw
@@ -215,7 +215,7 @@ class PeerSession:
                     self._tokens.began(reply, id)
                 return reply
         except (ChannelClosed, OutboxFull, BadPeer, RemoteProtocolError) as error:
-            self._failed(error, mark)
+            raise self._failure(error, mark) from None
         except trio.Cancelled:
             questions.suspect(running)
             raise
@@ -237,7 +237,7 @@ class PeerSession:
         try:
             return await self.peer.request(method, stamp_own(self._era, self.facts.version, params))
         except (ChannelClosed, OutboxFull, BadPeer, RemoteProtocolError) as error:
-            self._failed(error, mark)
+            raise self._failure(error, mark) from None
 
     async def listen(self, params: dict[str, Raw], hear: Callable[[Notification], None]) -> Reply:
         """As `Session.listen`."""
@@ -248,27 +248,27 @@ class PeerSession:
         try:
             return await peer.request(LISTEN, stamp_own(self._era, self.facts.version, params), id=id)
         except (ChannelClosed, OutboxFull, BadPeer, RemoteProtocolError) as error:
-            self._failed(error, mark)
+            raise self._failure(error, mark) from None
         finally:
             del self._listens[id]
 
-    def _failed(self, error: Exception, mark: int) -> NoReturn:
+    def _failure(self, error: Exception, mark: int) -> HubError:
+        """What a call has failed by, if `error` is what the peer has made of it. Returned, not raised: whoever raises
+        what a frame of theirs holds makes a cycle, which keeps the message."""
         name = self.name
-        found: HubError
         match error:
             case OutboxFull():
-                found = Overloaded(f"{name} does not take its input; nothing was sent", upstream=name)
+                return Overloaded(f"{name} does not take its input; nothing was sent", upstream=name)
             case RemoteProtocolError():
-                found = UpstreamProtocolError(f"{name} answered with a malformed message: {error}", upstream=name)
+                return UpstreamProtocolError(f"{name} answered with a malformed message: {error}", upstream=name)
             case _ if self._outbox is not None and self._outbox.delivered_bytes <= mark:
-                found = UpstreamUnavailable(f"{name} ended before the call was sent to it", upstream=name)
+                return UpstreamUnavailable(f"{name} ended before the call was sent to it", upstream=name)
             case BadPeer():
-                found = UpstreamProtocolError(f"{name} {error} and was stopped", upstream=name)
+                return UpstreamProtocolError(f"{name} {error} and was stopped", upstream=name)
             case _:
-                found = UpstreamLost(
+                return UpstreamLost(
                     f"{name} ended while the call was with it; whether it acted is unknown", upstream=name
                 )
-        raise found from None
 
     def _timed_out(self, began: float, heard_before: int) -> None:
         """Count a timeout; after several in which nothing at all was heard, give the upstream up (F-P-04).

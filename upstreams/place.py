@@ -14,7 +14,7 @@ import trio
 from msgspec import Raw
 
 from config.schema import Timeouts
-from hub.link.exchange import Caller, HubError, Tenant, UpstreamProtocolError, UpstreamUnavailable
+from hub.link.exchange import Caller, HubError, Tenant, UpstreamProtocolError, UpstreamUnavailable, kept
 from hub.link.flag import Flag
 from hub.wire.jsonrpc import Reply, Result, peek_object, raw
 from hub.wire.mcp import HUB_SESSION, SET_LEVEL, Era
@@ -186,6 +186,7 @@ class Place:
             if isinstance(found, ImportError):  # what is needed first now was there when the hub started
                 text = f"hubd was replaced while it ran, and cannot reach {self.name}; end it with `hubd stop`"
             self.error = UpstreamProtocolError(text, upstream=self.name)
+            del found  # or it and this frame would hold each other
         finally:
             self._end(on_end)
             self.opened.set()
@@ -216,7 +217,7 @@ class Place:
         try:
             await self.session.run(task_status=opening)
         except HubError as error:
-            self.error = error
+            self.error = kept(error)
         finally:
             self._end(on_end)
             nursery.cancel_scope.cancel()

@@ -13,6 +13,7 @@ import trio
 from msgspec import Raw, Struct
 
 from config.schema import UpstreamConfig
+from hub.link.budget import Budget
 from hub.link.exchange import Caller, Exchange, Operation
 from hub.wire.abilities import PASSIVE, capabilities_for_upstream
 from hub.wire.jsonrpc import EMPTY, Notification, Reply, peek_object, peek_str, raw
@@ -218,13 +219,18 @@ class Session(Protocol):
 
 
 def open_session(
-    config: UpstreamConfig, name: str, events: SessionEvents, memory: EraMemory, terms: Terms = COMMON
+    config: UpstreamConfig,
+    name: str,
+    events: SessionEvents,
+    memory: EraMemory,
+    terms: Terms = COMMON,
+    budget: Budget | None = None,
 ) -> Session:
-    """An unopened session of the transport that `config` asks for."""
+    """An unopened session of the transport that `config` asks for; what it queues is counted in `budget`."""
     if config.command is not None:
         from upstreams.stdio import open_stdio
 
-        return open_stdio(config, name, events, memory, terms)
+        return open_stdio(config, name, events, memory, terms, budget)
     from upstreams.http import open_http
 
     return open_http(config, name, events, memory, terms)

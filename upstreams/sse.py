@@ -13,7 +13,14 @@ from urllib.parse import urljoin
 import trio
 
 from hub.link.channel import ChannelClosed, OutboxFull
-from hub.link.exchange import HubError, UpstreamLost, UpstreamProtocolError, UpstreamUnauthorized, UpstreamUnavailable
+from hub.link.exchange import (
+    HubError,
+    UpstreamLost,
+    UpstreamProtocolError,
+    UpstreamUnauthorized,
+    UpstreamUnavailable,
+    kept,
+)
 from hub.link.peer import BadPeer
 from hub.wire.jsonrpc import RemoteProtocolError, Request, RequestId, decode
 from hub.wire.mcp import L1, L2
@@ -29,6 +36,8 @@ TURN_S: Final = 0.05
 """How long a message waits until the one before it is accepted. Some servers accept a request only when it is done."""
 QUEUED_BYTES: Final = 16 << 20
 INBOX: Final = 64
+MAX_POSTS: Final = 400
+"""At one time: each call may take one until it is answered, and the rest is for answers to the server."""
 
 log = logging.getLogger(__name__)
 
@@ -43,6 +52,9 @@ class SseChannel:
         self._queue: deque[bytes] = deque()
         self._queued_bytes = 0
         self._queued = trio.Event()
+        self._posts = trio.Semaphore(MAX_POSTS)
+        self._less = trio.Event()
+        """Set whenever something of the queue has left, and when it closes."""
         self._inbox, self._messages = trio.open_memory_channel[bytes](INBOX)
         self._closed = False
         self.headers = CONTENT
@@ -68,8 +80,16 @@ class SseChannel:
         except trio.EndOfChannel:
             raise ChannelClosed from None
 
+    @property
+    def queued_bytes(self) -> int:
+        """As `Channel.queued_bytes`."""
+        return self._queued_bytes
+
     async def flush(self) -> None:
-        """As `Channel.flush`: what was sent is on its way at once."""
+        """As `Channel.flush`."""
+        while self._queue and not self._closed:
+            self._less = trio.Event()
+            await self._less.wait()
 
     async def run(self) -> None:
         """Post and read until the stream ends."""
@@ -78,9 +98,10 @@ class SseChannel:
             try:
                 await self._read()
             except HubError as error:
-                self.fault = self.fault or error
+                self.fault = self.fault or kept(error)
             finally:
                 self._closed = True
+                self._less.set()
                 self._inbox.close()
             nursery.cancel_scope.cancel()
 
@@ -90,6 +111,8 @@ class SseChannel:
                 for kind, data in events:
                     if kind == "message":
                         await self._inbox.send(data)
+                    else:
+                        await self._stream.hold_back(data)
 
     async def _post_all(self) -> None:
         """Start each POST when the one before it was accepted, or has had its turn."""
@@ -98,7 +121,9 @@ class SseChannel:
                 while self._queue:
                     message = self._queue.popleft()
                     self._queued_bytes -= len(message)
+                    self._less.set()
                     accepted = trio.Event()
+                    await self._posts.acquire()
                     nursery.start_soon(self._post, message, accepted)
                     with trio.move_on_after(TURN_S):
                         await accepted.wait()
@@ -111,15 +136,16 @@ class SseChannel:
         except HubError as error:
             self._refused(message, error)
             if isinstance(error, UpstreamUnavailable | UpstreamUnauthorized | SessionUnknown):
-                self.fault = self.fault or error
+                self.fault = self.fault or kept(error)
                 self._poster.client.close()
         finally:
             accepted.set()
+            self._posts.release()
 
     def _refused(self, message: bytes, error: HubError) -> None:
         """Whoever waits for the answer to `message` learns that there will be none, and why."""
         request = decode(message, strict=False)
-        if not isinstance(request, Request) or not self.on_refused(request.id, error):
+        if not isinstance(request, Request) or not self.on_refused(request.id, kept(error)):
             log.info("%s did not take a message: %s", self._poster.name, error)
 
 
@@ -168,7 +194,7 @@ class SseConversation(PeerSession):
                 nursery.cancel_scope.cancel()
         finally:
             self._client.close()
-        raise failed or self._why()
+        raise kept(failed or self._why())
 
     async def _listen_to_end(self) -> None:
         await self._listen()
@@ -182,7 +208,7 @@ class SseConversation(PeerSession):
         except RemoteProtocolError as error:
             return UpstreamProtocolError(f"{self.name} answered initialize with nonsense: {error}", upstream=self.name)
         except HubError as error:
-            return about(error, self.name)
+            return kept(about(error, self.name))
         self._agreed(facts)
         if facts.version not in (L1, L2):
             self._channel.headers = CONTENT + b"MCP-Protocol-Version: %b\r\n" % facts.version.encode("ascii")

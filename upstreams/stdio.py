@@ -12,8 +12,9 @@ from typing import Final
 import trio
 
 from config.schema import UpstreamConfig
+from hub.link.budget import Budget
 from hub.link.channel import ChannelClosed, LineChannel, LineReader, Outbox
-from hub.link.exchange import HubError, UpstreamLost, UpstreamProtocolError, UpstreamUnavailable
+from hub.link.exchange import HubError, UpstreamLost, UpstreamProtocolError, UpstreamUnavailable, kept
 from hub.link.peer import BadPeer
 from hub.wire.jsonrpc import RemoteProtocolError
 from hub.wire.mcp import Era
@@ -34,9 +35,16 @@ class DiedInHandshake(UpstreamUnavailable):
     """The process ended before it could be used."""
 
 
-def open_stdio(config: UpstreamConfig, name: str, events: SessionEvents, memory: EraMemory, terms: Terms) -> Session:
+def open_stdio(
+    config: UpstreamConfig,
+    name: str,
+    events: SessionEvents,
+    memory: EraMemory,
+    terms: Terms,
+    budget: Budget | None = None,
+) -> Session:
     """An unopened session with the command of `config`."""
-    return StdioSession(config, name, events, memory, terms)
+    return StdioSession(config, name, events, memory, terms, budget)
 
 
 class StdioSession(PeerSession):
@@ -45,9 +53,17 @@ class StdioSession(PeerSession):
     transport = "stdio"
 
     def __init__(
-        self, config: UpstreamConfig, name: str, events: SessionEvents, memory: EraMemory, terms: Terms = COMMON
+        self,
+        config: UpstreamConfig,
+        name: str,
+        events: SessionEvents,
+        memory: EraMemory,
+        terms: Terms = COMMON,
+        budget: Budget | None = None,
     ) -> None:
         super().__init__(name, events, terms)
+        self._budget = budget or Budget()
+        self._account = self._budget.account()
         self._config = config
         self._memory = memory
 
@@ -78,6 +94,7 @@ class StdioSession(PeerSession):
             exited = child.gone.is_set()
         finally:
             by_itself = child.gone.is_set()
+            self._account.close()
             await child.stop()
             self.pid = None
             self._tell_exit(child, by_itself)
@@ -85,8 +102,9 @@ class StdioSession(PeerSession):
 
     def _connect(self, child: Child, nursery: trio.Nursery) -> None:
         broken = trio.Event()
-        outbox = Outbox(child.stdin, nursery, broken.set)
-        self._attach(LineChannel(LineReader(child.stdout), outbox), outbox)
+        self._account = self._budget.account(f"upstream {self.name}")
+        outbox = Outbox(child.stdin, nursery, broken.set, account=self._account)
+        self._attach(LineChannel(LineReader(child.stdout, account=self._account), outbox), outbox)
         nursery.start_soon(child.drain_stderr)
         nursery.start_soon(child.watch)
         nursery.start_soon(self._read, child)
@@ -105,7 +123,7 @@ class StdioSession(PeerSession):
                 text += "; what it writes to its standard output is not MCP, see `hubd logs`: is it a server?"
             return UpstreamUnavailable(text, upstream=self.name)
         except HubError as error:
-            return about(error, self.name)
+            return kept(about(error, self.name))
         except RemoteProtocolError as error:
             return UpstreamProtocolError(f"{self.name} shakes hands in malformed messages: {error}", upstream=self.name)
         except (ChannelClosed, BadPeer):
@@ -140,7 +158,7 @@ class StdioSession(PeerSession):
         name, opened = self.name, self._facts is not None
         error: HubError
         if refused is not None:
-            error = refused
+            error = kept(refused)
         elif self._fault:
             error = UpstreamProtocolError(f"{name} {self._fault} and was stopped", upstream=name)
         else:

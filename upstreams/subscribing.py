@@ -6,7 +6,7 @@ from typing import Final
 
 import trio
 
-from hub.link.exchange import DeadlineExceeded, HubError
+from hub.link.exchange import DeadlineExceeded, HubError, kept
 from hub.wire.jsonrpc import Failure, raw
 from hub.wire.mcp import SUBSCRIBE, UNSUBSCRIBE
 from upstreams.session import Session, capability
@@ -65,7 +65,7 @@ class Subscribing:
                     else:
                         agreed = True
                 except HubError as error:
-                    refusal = error
+                    refusal = kept(error)
         if resets != watches.resets:
             return  # the upstream may have forgotten it since: another task asks again
         if agreed:

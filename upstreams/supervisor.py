@@ -21,6 +21,7 @@ import trio
 from config.diff import compare
 from config.schema import UpstreamConfig
 from hub.link.exchange import UpstreamUnavailable
+from hub.link.wall import keep_going, stand_alone
 from upstreams.journal import Journals
 from upstreams.keeper import Keeper
 from upstreams.last_known import LastKnown
@@ -69,7 +70,7 @@ class Life:
                 for event in after:
                     await event.wait()
                 if self.keeper is not None:
-                    await self.keeper.run()
+                    await keep_going(f"Keeping {self.upstream.name}", self.keeper.run)
         finally:
             self.over.set()
 
@@ -223,7 +224,7 @@ class Supervisor:
             life.upstream.offered.known = False  # it has to run before it can take the place
             self._candidates[name] = life
             self._nursery.start_soon(life.run)
-            self._nursery.start_soon(self._urge, life)
+            self._nursery.start_soon(stand_alone, f"Urging {name}", partial(self._urge, life))
         else:
             self._replace(life, at_once=starts_first)
 
@@ -294,7 +295,8 @@ class Supervisor:
 
     def _see_off(self, life: Life) -> None:
         self._leaving.setdefault(life.upstream.name, []).append(life)
-        self._nursery.start_soon(self._end, life, self.drain_s)
+        end = partial(self._end, life, self.drain_s)
+        self._nursery.start_soon(stand_alone, f"Ending {life.upstream.name}", end)
 
     async def _end(self, life: Life, patience_s: float) -> None:
         """Wait for the calls of one that takes no more, for so long; stop it."""

@@ -14,7 +14,7 @@ from typing import Final
 
 import trio
 
-from hub.link.exchange import HubError, UpstreamLost
+from hub.link.exchange import HubError, UpstreamLost, kept
 from hub.wire.jsonrpc import Failure
 from hub.wire.mcp import INVALID_PARAMS
 from hub.wire.parts import MAX_URI_CHARS
@@ -88,7 +88,7 @@ class Watches:
             if not agreed and not watch.holders.get(holder):
                 self.unwatch(uri, holder)
         if isinstance(attempt.refusal, HubError):
-            raise attempt.refusal
+            raise kept(attempt.refusal)
         return attempt.refusal
 
     def adopt(self, uri: str, holder: Holder) -> None:

@@ -18,6 +18,7 @@ from config.imported import digest_of
 from config.names import MAX_ID, is_server_id, short_id
 from config.secrecy import secret_arguments
 from config.text import toml
+from config.text.change import Refused
 from config.variables import Variables
 
 Secrets = Literal["keep", "reference", "skip"]
@@ -136,10 +137,10 @@ def _copied(value: Any) -> Any:
 def block(name: str, server: Server) -> str:
     """One server's lines."""
     lines = [_origin(server)]
-    lines += [f"# {note}".replace("\n", " ") for note in server.notes]
+    lines += [toml.comment_of(note) for note in server.notes]
     values = {setting: value for setting, value in server.values.items() if value not in ({}, [], None)}
     if server.off:
-        lines.append(f"# Disabled: {server.off}".replace("\n", " "))
+        lines.append(toml.comment_of(f"Disabled: {server.off}"))
         lines.append(f"# Then run `hubd enable {name}`.")
         values["disabled"] = True
     order = [*TEXTS, "transport"]
@@ -147,10 +148,21 @@ def block(name: str, server: Server) -> str:
     return "\n".join([*lines, toml.render(("upstreams",), name, {**ordered, **values})])
 
 
+def unfit(name: str, server: Server) -> str:
+    """Why the lines of one server would spoil the file they go to; "" if they do not."""
+    try:
+        toml.read(block(name, server))
+    except Refused as error:
+        return f"it cannot be written as TOML, since what was made of it {error}"
+    except TypeError as error:  # YAML has more kinds of values
+        return f"it cannot be written as TOML: {error}"
+    return ""
+
+
 def _origin(server: Server) -> str:
     """The comment that says where it came from."""
     keys = ".".join((*server.place.kept.root, server.key))
-    return f"# From {server.place.path}, {keys}".replace("\n", " ")
+    return toml.comment_of(f"From {server.place.path}, {keys}")
 
 
 def identities_in(text: str, variables: Variables) -> dict[Identity, str]:

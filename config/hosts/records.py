@@ -28,7 +28,7 @@ class Remembered(Generic[T]):
         if data is not None:
             try:
                 self._records = msgspec.json.decode(data, type=_File[type]).files  # type: ignore[valid-type]
-            except (msgspec.DecodeError, UnicodeDecodeError):
+            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
                 self._refuse_or_forget(path)
 
     def _refuse_or_forget(self, path: Path) -> None:

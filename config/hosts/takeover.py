@@ -16,7 +16,7 @@ from config.files import read_file, replace_file
 from config.gather import IMPORTED
 from config.hosts.entry import KEY
 from config.hosts.facts import Host, Machine, Place, all_hosts, every_user_file, is_found
-from config.hosts.importing import Import, block, identities_in
+from config.hosts.importing import Import, block, identities_in, unfit
 from config.hosts.installed import Records, is_ours, text_at
 from config.hosts.originals import Original, taken_out, taken_out_by_program
 from config.hosts.programs import own_program
@@ -26,7 +26,7 @@ from config.layers import load_all
 from config.paths import backup_dir, config_file
 from config.projects import PROJECT_FILES
 from config.schema import HubConfig
-from config.source import Problem
+from config.source import Problem, read
 from config.text import serverfile
 from config.text.change import Refused
 from config.variables import Variables
@@ -71,8 +71,8 @@ def known(config: HubConfig, directory: Path, environ: Mapping[str, str]) -> dic
     """What hubd has already by its configuration and in the directory of imported servers: names by identity."""
     found: dict[Identity, str] = {}
     for path in sorted(directory.glob("*.toml")):
-        with suppress(Problem, OSError, UnicodeDecodeError):
-            found |= identities_in(path.read_text(), Variables(environ, path.parent))
+        with suppress(Problem):
+            found |= identities_in(read(path), Variables(environ, path.parent))
     return found | identities(config)
 
 
@@ -80,8 +80,8 @@ def removed(directory: Path) -> set[str]:
     """What `hubd remove` took out of the imported files, as `config.imported` marks it."""
     found: set[str] = set()
     for path in directory.glob("*.toml"):
-        with suppress(OSError, UnicodeDecodeError):
-            found |= removed_in(path.read_text())
+        with suppress(Problem):
+            found |= removed_in(read(path))
     return found
 
 
@@ -109,6 +109,9 @@ def _imported_file(result: Import, host: Host, directory: Path, environ: Mapping
         hint = "move what you changed to hubd.toml and delete the file, then import again"
         _give_back(result, host, f"{path} {refused}: {hint}")
         return None
+    for name, server in [each for each in result.taken if each[1].place.host is host]:
+        if why := unfit(name, server):
+            result.refuse(name, why)
     while True:
         mine = [(name, server) for name, server in result.taken if server.place.host is host]
         if not mine:

@@ -53,7 +53,12 @@ def is_as_good(values: Mapping[str, Any]) -> bool:
     So only what needs no signing in is taken out of it: what has headers of its own, and what listens on this machine.
     This rule goes when the hub has OAuth.
     """
-    return bool(values.get("headers")) or is_loopback(urlsplit(str(values.get("url"))).hostname or "")
+    if values.get("headers"):
+        return True
+    try:
+        return is_loopback(urlsplit(str(values.get("url"))).hostname or "")
+    except ValueError:  # it is no URL, which is said elsewhere
+        return False
 
 
 def package_of(words: Sequence[str]) -> tuple[str, list[str]] | None:

@@ -2,9 +2,17 @@
 
 from msgspec import Struct
 
+from config.source import Problem
+
 
 class Refused(Exception):
     """A text that cannot be read, or not be edited for certain. The text says what is in the way."""
+
+
+def refusal(problem: Problem) -> Refused:
+    """Why a text is not even looked into."""
+    where = "" if problem.line is None else f" (line {problem.line})"
+    return Refused(f"{problem}{where}")
 
 
 class Edit(Struct, frozen=True):

@@ -12,11 +12,13 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from config.text.change import Edit, Refused, line_start, newline
+from config.measure import refuse_json
+from config.source import Problem
+from config.text.change import Edit, Refused, line_start, newline, refusal
 
 BOM: Final = "\ufeff"
 _BLANK = re.compile(r"(?:[ \t\r\n]+|//[^\n]*|/\*.*?\*/)*", re.S)
-_SAME_LINE = re.compile(r"(?:[ \t]+|/\*(?:[^*\n]|\*(?!/))*\*/)*(?://[^\r\n]*)?(?=[ \t]*\r?\n)")
+_SAME_LINE = re.compile(r"(?:[ \t]++|/\*(?:[^*\n]|\*(?!/))*+\*/)*+(?://[^\r\n]*)?(?=[ \t]*+\r?\n)")
 """Comments behind something, up to the end of its line."""
 _ATOM = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?|true|false|null")
 _DECODER = json.JSONDecoder()
@@ -61,13 +63,14 @@ def scan(text: str) -> Node | None:
     Raises:
         Refused: it is not JSON, comments and trailing commas allowed.
     """
+    try:
+        refuse_json(text)
+    except Problem as problem:
+        raise refusal(problem) from None
     start = _skip(text, 1 if text.startswith(BOM) else 0)
     if start == len(text):
         return None
-    try:
-        node = _value(text, start)
-    except RecursionError:
-        raise Refused("is nested too deeply to be JSON that anyone wrote") from None
+    node = _value(text, start)
     end = _skip(text, node.end)
     if end < len(text):
         raise _unreadable(text, end, "expected the end of the file")

@@ -15,12 +15,17 @@ import tomlkit
 from tomlkit.exceptions import TOMLKitError
 
 from config.document import parse
+from config.measure import refuse_deep, refuse_toml
 from config.source import Keys, Problem
-from config.text.change import Edit, Refused, newline
+from config.text.change import Edit, Refused, newline, refusal
 
 _HEADER = re.compile(
-    r"[ \t]*\[{1,2}[ \t]*(?P<path>(?:\"[^\"\n]*\"|'[^'\n]*'|[A-Za-z0-9_.\- \t])+)\]{1,2}[ \t]*(?:#.*)?"
+    r"[ \t]*\[{1,2}[ \t]*+(?P<path>(?:\"[^\"\n]*\"|'[^'\n]*'|[A-Za-z0-9_.\- \t])+)\]{1,2}[ \t]*(?:#.*)?"
 )
+_UNSEEN = re.compile(
+    "[\x00-\x1f\x7f-\x9f\xad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]"
+)
+"""Controls, what changes the direction of text, what takes no room, and halves of characters."""
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 
@@ -30,9 +35,15 @@ def read(text: str) -> Any:
     Raises:
         Refused: it is not TOML.
     """
+    text = text.removeprefix("\ufeff")
     try:
-        return tomllib.loads(text.removeprefix("\ufeff"))
-    except tomllib.TOMLDecodeError as error:
+        refuse_toml(text)
+        tree = tomllib.loads(text)
+        refuse_deep(tree)
+        return tree
+    except Problem as problem:
+        raise refusal(problem) from None
+    except ValueError as error:  # it is not TOML, or has an integer of thousands of digits
         raise Refused(f"is not TOML: {error}") from None
 
 
@@ -138,7 +149,7 @@ def _start_of(lines: Sequence[str], number: int) -> int:
 
 def _meant(text: str, edit: Edit, path: Sequence[str], key: str, value: Any) -> bool:
     """Whether the edit adds that `key` is `value`, or with None takes it away, and changes nothing else."""
-    meant: Any = tomllib.loads(text)
+    meant: Any = read(text)
     try:
         table = meant
         for name in path:
@@ -149,8 +160,8 @@ def _meant(text: str, edit: Edit, path: Sequence[str], key: str, value: Any) -> 
             del table[key]
         else:
             table[key] = value
-        return bool(tomllib.loads(edit.apply(text)) == meant)
-    except (tomllib.TOMLDecodeError, KeyError, TypeError):
+        return bool(read(edit.apply(text)) == meant)
+    except (Refused, KeyError, TypeError):
         return False
 
 
@@ -176,8 +187,18 @@ def _inline(value: Any) -> str:
 
 
 def text_of(value: str) -> str:
-    """A basic string of TOML: as in JSON, but DEL is escaped, and characters beyond 16 bits must not be."""
-    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    """A basic string of TOML: as in JSON, but what cannot be seen is escaped, and other characters are not."""
+    return _UNSEEN.sub(_escaped, json.dumps(value, ensure_ascii=False))
+
+
+def comment_of(text: str) -> str:
+    """A comment of one line: what would end it, and what cannot be seen, is escaped."""
+    return f"# {_UNSEEN.sub(_escaped, text)}"
+
+
+def _escaped(found: re.Match[str]) -> str:
+    code = ord(found[0])
+    return f"\\u{code:04x}" if code < 1 << 16 else f"\\U{code:08x}"
 
 
 def _table(document: Any, path: Sequence[str]) -> Any:

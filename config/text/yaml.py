@@ -9,7 +9,10 @@ from typing import Any
 
 import yaml
 
-from config.text.change import Edit, Refused, line_end, line_start, newline
+from config.document import UNREADABLE_YAML
+from config.measure import refuse_yaml
+from config.source import Problem
+from config.text.change import Edit, Refused, line_end, line_start, newline, refusal
 
 
 class _Dumper(yaml.SafeDumper):
@@ -26,8 +29,11 @@ def read(text: str) -> Any:
         Refused: it is not one YAML document, or no mapping.
     """
     try:
+        refuse_yaml(text)
         document = yaml.safe_load(text)
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
+    except Problem as problem:
+        raise refusal(problem) from None
+    except (yaml.YAMLError, *UNREADABLE_YAML) as error:
         mark = getattr(error, "problem_mark", None)
         where = "" if mark is None else f" at line {mark.line + 1}"
         raise Refused(f"is not YAML{where}: {getattr(error, 'problem', None) or error}") from None
@@ -120,8 +126,11 @@ def render(path: Sequence[str], key: str, value: dict[str, Any], *, listed: bool
 
 def _compose(text: str) -> yaml.MappingNode | None:
     try:
+        refuse_yaml(text)
         node = yaml.compose(text, Loader=yaml.SafeLoader)
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
+    except Problem as problem:
+        raise refusal(problem) from None
+    except (yaml.YAMLError, *UNREADABLE_YAML) as error:
         raise Refused(f"is not YAML: {getattr(error, 'problem', None) or error}") from None
     if node is None or (isinstance(node, yaml.ScalarNode) and node.value in ("", "~", "null")):
         return None

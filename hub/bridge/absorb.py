@@ -34,7 +34,7 @@ from hub.bridge.task_words import (
     outcome,
     said,
 )
-from hub.link.exchange import Caller, DeadlineExceeded, Exchange, HubError, Interim, Question
+from hub.link.exchange import Caller, DeadlineExceeded, Exchange, HubError, Interim, Question, kept
 from hub.wire.jsonrpc import Failure, Reply, Result, raw
 from hub.wire.mcp import METHOD_NOT_FOUND, Era
 
@@ -164,14 +164,14 @@ class Absorption:
             try:
                 found.append(await work())
             except HubError as error:
-                found.append(error)
+                found.append(kept(error))
             nursery.cancel_scope.cancel()
 
         async with trio.open_nursery() as nursery:
             nursery.start_soon(run, self._keep_an_eye)
             nursery.start_soon(run, self._result)
         if isinstance(found[0], HubError):
-            raise found[0]
+            raise kept(found[0])
         return found[0]
 
     async def _result(self) -> Reply:

@@ -12,6 +12,7 @@ from msgspec import Raw
 from hub.bridge.parked import Record
 from hub.bridge.roots import KnownRoots
 from hub.bridge.states import Binding
+from hub.link.budget import Account
 from hub.link.exchange import Caller, Exchange, Question
 from hub.link.peer import last_words
 from hub.wire.jsonrpc import Failure, Reply, Request
@@ -63,6 +64,7 @@ class Call:
         "_outcome",
         "_over",
         "_waiting",
+        "account",
         "binding",
         "clock",
         "id",
@@ -78,6 +80,8 @@ class Call:
         self._keeper = keeper
         self._waiting: dict[str, _Waiting] = {}
         self._over = trio.Event()
+        self.account: Account | None = None
+        """Of what is held while it waits for answers; None before it asks."""
         self.record = record
         self.request = request
         self.upstream = upstream
@@ -131,10 +135,15 @@ class Call:
 
     def outcome(self) -> Reply:
         """Return, or raise, what `tell` was given."""
-        if isinstance(self._outcome, Exception):
-            raise self._outcome
-        assert self._outcome is not None, "nobody looks before there is an outcome"
-        return self._outcome
+        outcome = self._outcome
+        assert outcome is not None, "nobody looks before there is an outcome"
+        if isinstance(outcome, Exception):
+            self._outcome = None
+            try:
+                raise outcome
+            finally:
+                del outcome  # or it and this frame would hold each other
+        return outcome
 
     # --- the upstream's end: Exchange ---------------------------------------------------------------------------------
 

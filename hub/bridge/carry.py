@@ -88,9 +88,7 @@ class Carrier:
                 operation = with_params(operation, {"inputResponses": request.params["inputResponses"]})
             return await self._begin(upstream, operation, exchange, request)
         try:
-            state = self._states.open(text, caller.identity.principal, request)
-            if state.binding.upstream != upstream.name:
-                raise BadState(INVALID)
+            state = self._states.open(text, caller.identity.principal, request, upstream.name)
             reply = await self._resume(state, upstream, operation, exchange, request)
             return _uncached(reply, operation.method)
         except BadState as error:

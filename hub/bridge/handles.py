@@ -18,6 +18,7 @@ from msgspec import Raw
 from hub.bridge.gather import Gathering
 from hub.bridge.inputs import input_requests, offered, read_questions
 from hub.bridge.remote import Quiet, Remote, TaskServer, is_unknown, nonsense
+from hub.bridge.states import answers_of
 from hub.bridge.task_words import (
     CANCELLED,
     FAILED,
@@ -168,7 +169,7 @@ class Handles:
         return found if isinstance(found, Failure) else Result(whole(found))
 
     async def _update(self, id: str, ticket: Ticket, request: Request, view: View) -> Reply:
-        answers = open_object(request.params.get("inputResponses", b""))
+        answers = answers_of(request, needed=True)
         for answer in answers.values():
             open_object(answer)
         if era_of(ticket.v) is Era.MODERN:

@@ -4,10 +4,11 @@ A state may stand for a call that waits in the memory of one hub, a task may liv
 is sealed says in which run of which hub that is.
 """
 
-from hub.bridge.handles import Handles
+from hub.bridge.handles import MAX_TOLD, Handles
 from hub.bridge.states import States, state_of
-from hub.wire.jsonrpc import Request, peek_array, peek_object, peek_str
+from hub.wire.jsonrpc import RemoteProtocolError, Request, peek_object, peek_str
 from hub.wire.mcp import LISTEN, TASKS_CANCEL, TASKS_GET, TASKS_UPDATE
+from hub.wire.names import read_strings
 
 _ABOUT_TASKS = frozenset({TASKS_GET, TASKS_UPDATE, TASKS_CANCEL})
 
@@ -20,6 +21,14 @@ def runs_of(request: Request, states: States, handles: Handles) -> tuple[str, ..
     elif request.method in _ABOUT_TASKS:
         runs = [handles.run_of(peek_str(request.params.get("taskId")) or "")]
     elif request.method == LISTEN:
-        wanted = peek_object(request.params.get("notifications"))
-        runs = [handles.run_of(peek_str(id) or "") for id in peek_array(wanted.get("taskIds"))]
+        runs = [handles.run_of(id) for id in _task_ids(request)[:MAX_TOLD]]
     return tuple(dict.fromkeys(run for run in runs if run))
+
+
+def _task_ids(request: Request) -> list[str]:
+    """The tasks that a listen names; none, if it is malformed: any hub can say so."""
+    named = peek_object(request.params.get("notifications")).get("taskIds")
+    try:
+        return [] if named is None else read_strings(named, "taskIds")
+    except RemoteProtocolError:
+        return []

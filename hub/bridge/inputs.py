@@ -12,6 +12,7 @@ from msgspec import Raw
 from config.schema import UpstreamConfig
 from hub.bridge.states import wanted
 from hub.link.exchange import Caller, Question, UpstreamProtocolError
+from hub.wire.crowds import MAX_ITEMS, is_crowd
 from hub.wire.jsonrpc import RemoteProtocolError, open_object, peek_object, peek_str
 from hub.wire.mcp import MODERN, QUESTIONS
 from hub.wire.questions import Refused, check, for_host, for_upstream, mode_of
@@ -38,6 +39,8 @@ def read_questions(members: Mapping[str, Raw], upstream: str, version: str) -> d
         UpstreamProtocolError: it asks for what no host can be asked (R-4), or for too much.
     """
     try:
+        if is_crowd(members.get("inputRequests", b"")):
+            raise bad_input(upstream, f"with inputRequests of more than {MAX_ITEMS} items")
         requests = open_object(members["inputRequests"]) if "inputRequests" in members else {}
     except RemoteProtocolError:
         raise bad_input(upstream, "with inputRequests that are no object") from None

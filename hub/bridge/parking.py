@@ -20,7 +20,9 @@ from hub.bridge.call import Call
 from hub.bridge.parked import Event, Phase, Record
 from hub.bridge.roots import KnownRoots
 from hub.bridge.states import ELSEWHERE, EXPIRED, LOST, BadState, State, States, bind, input_required
-from hub.link.exchange import Exchange, Executed, HubError, Interim, Question, Tenant, UpstreamLost
+from hub.link.budget import Budget
+from hub.link.exchange import Exchange, Executed, HubError, Interim, Question, Tenant, UpstreamLost, kept
+from hub.link.wall import keep_going
 from hub.wire.jsonrpc import Reply, Request, Result, peek_str
 from hub.wire.mcp import INVALID_PARAMS, LIST_ROOTS
 from hub.wire.questions import Refused
@@ -65,7 +67,8 @@ class ParkingStatus(Struct, frozen=True):
 class Parking:
     """All such calls of one hub. `ttl_s` and `total_s` are how long answers are waited for, as in `Record`."""
 
-    def __init__(self, states: States, *, ttl_s: float, total_s: float) -> None:
+    def __init__(self, states: States, *, ttl_s: float, total_s: float, budget: Budget | None = None) -> None:
+        self._budget = budget or Budget()
         self._states = states
         self._ttl_s = ttl_s
         self._total_s = total_s
@@ -105,11 +108,14 @@ class Parking:
             self._nursery = nursery
             task_status.started()
             try:
-                while True:
-                    await trio.sleep(SWEEP_S)
-                    self._sweep(trio.current_time())
+                await keep_going("Looking after parked calls", self._keep_up)
             finally:
                 self._nursery = None
+
+    async def _keep_up(self) -> None:
+        while True:
+            await trio.sleep(SWEEP_S)
+            self._sweep(trio.current_time())
 
     # --- requests of hosts --------------------------------------------------------------------------------------------
 
@@ -204,11 +210,14 @@ class Parking:
         try:
             with call.scope:
                 outcome = await work(call)
+        except HubError as error:
+            outcome = kept(error)
         except Exception as error:  # noqa: BLE001 the wall around serving one request: raised again where it is awaited
             outcome = error
         finally:
             self._running -= 1
             self._ended(call, outcome)
+            outcome = None  # it may hold this frame
 
     def _ended(self, call: Call, outcome: Reply | Exception | None) -> None:
         """A call is over; `outcome` None: it was cancelled."""
@@ -217,6 +226,8 @@ class Parking:
         call.close()
         if nobody_waits:
             _stop_clock(call)
+            if call.account is not None:
+                call.account.close()
             if isinstance(outcome, Exception) and not isinstance(outcome, HubError):
                 log.error("%r failed when nobody waited for it any more", call, exc_info=outcome)
             return
@@ -270,7 +281,7 @@ class Parking:
         if self._nursery is None:
             raise Refused(INVALID_PARAMS, "The hub is stopping")
         runs = call.record.phase is Phase.RUN
-        if runs and not self._has_room(call.caller.identity.principal):
+        if runs and not (self._has_room(call.caller.identity.principal) and self._hold(call, question, now)):
             log.warning("%s asks, and too many calls wait for answers already: refused", call.upstream)
             raise Refused(INVALID_PARAMS, "Too many calls wait for answers of their hosts")
         key = call.record.ask(question, now)
@@ -298,10 +309,20 @@ class Parking:
         of_this = [identity for identity in waiting if identity.principal == principal]
         return len(waiting) < MAX_PARKED and len(of_this) < MAX_PARKED_EACH
 
+    def _hold(self, call: Call, question: Question, now: float) -> bool:
+        """Count what is kept while `call` waits; False: there is no room for it."""
+        size = sum(map(len, question.params.values()))
+        if call.account is None:
+            size += sum(map(len, call.request.params.values()))
+            call.account = self._budget.account(call.caller.identity.principal)
+        return call.account.take(size, now)
+
     # --- what is over -------------------------------------------------------------------------------------------------
 
     def _bury(self, call: Call) -> None:
         """Forget a call that is over, but for why, in case that somebody comes back to it."""
+        if call.account is not None:
+            call.account.close()
         if self._calls.pop(call.id, None) is not None and call.record.round:
             self._tombstones[call.id] = call.record.reason, trio.current_time() + TOMBSTONE_S
             if len(self._tombstones) > MAX_TOMBSTONES:

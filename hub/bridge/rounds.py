@@ -14,9 +14,10 @@ import trio
 from msgspec import Raw, Struct, structs
 
 from hub.bridge.inputs import MAX_ROUNDS, bad_input, judge, read_questions
-from hub.link.exchange import Exchange, Executed, HubError, Question
+from hub.link.exchange import Exchange, Executed, HubError, Question, kept
 from hub.wire.abilities import URL
-from hub.wire.jsonrpc import Failure, Reply, Result, peek_object, peek_str, raw
+from hub.wire.crowds import Crowd, open_result
+from hub.wire.jsonrpc import Failure, Reply, Result, peek_str, raw
 from hub.wire.mcp import ELICIT, INPUT_REQUIRED, RESULT_TYPE
 from hub.wire.questions import mode_of
 
@@ -63,7 +64,10 @@ def read_wanted(reply: Reply, upstream: str, version: str) -> Wanted | None:
     """
     if not isinstance(reply, Result) or INPUT_REQUIRED.encode() not in memoryview(reply.value).tobytes():
         return None
-    members = peek_object(reply.value)
+    try:
+        members = open_result(reply.value)
+    except Crowd as error:
+        raise bad_input(upstream, f"in a way that nobody can look through: {error}") from None
     if peek_str(members.get(RESULT_TYPE)) != INPUT_REQUIRED:
         return None
     state = members.get("requestState")
@@ -140,33 +144,29 @@ async def ask_all(questions: Mapping[str, Question], exchange: Exchange) -> dict
     """
     if len(questions) == 1:
         ((key, question),) = questions.items()
-        answer = _answer(question, await exchange.ask(question))
-        if isinstance(answer, InputRefused):
-            raise answer
-        return {key: answer}
+        return {key: _answer(question, await exchange.ask(question))}
     answers: dict[str, Raw] = {}
     refusals: list[InputRefused] = []
 
     async def ask(key: str, question: Question) -> None:
-        answer = _answer(question, await exchange.ask(question))
-        if isinstance(answer, InputRefused):
-            refusals.append(answer)
+        try:
+            answers[key] = _answer(question, await exchange.ask(question))
+        except InputRefused as error:
+            refusals.append(kept(error))
             nursery.cancel_scope.cancel()
-        else:
-            answers[key] = answer
 
     async with trio.open_nursery() as nursery:
         for key, question in questions.items():
             nursery.start_soon(ask, key, question)
     if refusals:
-        raise refusals[0]
+        raise refusals.pop(0)
     return {key: answers[key] for key in questions}
 
 
-def _answer(question: Question, reply: Reply) -> Raw | InputRefused:
+def _answer(question: Question, reply: Reply) -> Raw:
     if isinstance(reply, Result):
         return reply.value
     if question.method == ELICIT:
         return CANCELLED
     text = f"{question.upstream} needs an answer to {question.method}, which was refused: {reply.message}"
-    return InputRefused(text, upstream=question.upstream, refusal=reply)
+    raise InputRefused(text, upstream=question.upstream, refusal=reply)

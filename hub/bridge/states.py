@@ -15,11 +15,26 @@ from msgspec import Raw, Struct
 from hub.bootclock import BootClock
 from hub.link.exchange import Interim, Question
 from hub.seal import SealBroken, Sealer
-from hub.wire.jsonrpc import EMPTY, Failure, Request, encode, peek_object, peek_str, raw
+from hub.wire.crowds import MAX_ITEMS, SMALL_BYTES, is_crowd
+from hub.wire.jsonrpc import (
+    EMPTY,
+    Failure,
+    RemoteProtocolError,
+    Request,
+    encode,
+    open_object,
+    peek_object,
+    peek_str,
+    raw,
+)
 from hub.wire.mcp import HUB_INFO, INPUT_REQUIRED, INVALID_PARAMS, RESULT_TYPE, SERVER_INFO_KEY
 
 PURPOSE: Final = "rs"
 VERSION: Final = 1
+MAX_READ_BYTES: Final = 64 << 10
+"""Of what a request asks for: up to this it is compared by its meaning, which takes 20 ms at most."""
+_NONE: Final = Raw(b"")
+_MARK: Final = b"as written\0"
 
 INVALID: Final = "request_state_invalid"
 EXPIRED: Final = "request_state_expired"
@@ -100,13 +115,35 @@ def digest(request: Request) -> str:
     """What a request asks for, without how: the same however a host writes it down again.
 
     Numbers are compared by the value they have in JavaScript, since hosts written in it send 1.0 as 1 and
-    large integers rounded.
+    large integers rounded. What is larger than `MAX_READ_BYTES` is compared as it is written, since reading it takes
+    seconds: a program writes the same value the same way each time.
     """
-    params = request.params
-    named = params.get("uri", EMPTY) if "name" not in params else params["name"]
-    text = b"[%b,%b,%b]" % (encode(request.method), named, params.get("arguments", EMPTY))
+    if (size := _size(request)) > MAX_READ_BYTES:
+        found = sha256(_MARK)
+        for part in _asked(request):
+            found.update(b"%d:" % memoryview(part).nbytes)
+            found.update(part)
+        return f"{size}:{found.hexdigest()}"
+    text = b"[%b,%b,%b]" % _asked(request)
     plain = json.loads(text, parse_int=_number, parse_float=_number)
     return sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()
+
+
+def _asked(request: Request) -> tuple[bytes, Raw, Raw]:
+    """What a request asks for, in the words of its host: the method, the name of the thing, the arguments."""
+    params = request.params
+    named = params.get("uri", EMPTY) if "name" not in params else params["name"]
+    return encode(request.method), named, params.get("arguments", EMPTY)
+
+
+def _size(request: Request) -> int:
+    return sum(memoryview(part).nbytes for part in _asked(request))
+
+
+def _may_have(found: str, request: Request) -> bool:
+    """Whether a request can have the digest `found`, by its size alone, which costs nothing."""
+    size = _size(request)
+    return found.partition(":")[0] == f"{size}" if size > MAX_READ_BYTES else ":" not in found
 
 
 def _number(text: str) -> float:
@@ -154,15 +191,20 @@ class States:
         )
         return self._sealer.seal(PURPOSE, encode(sealed))
 
-    def open(self, text: str, principal: str, request: Request) -> State:
-        """The state that `request` brought.
+    def open(self, text: str, principal: str, request: Request, upstream: str | None = None) -> State:
+        """The state that `request`, which is for `upstream` if that is known, brought. What costs least is compared
+        first: whoever has one state may bring it with anything.
 
         Raises:
             BadState: `request_state_invalid`, which says nothing else; `request_state_expired`, to its owner only.
         """
         found = self._unsealed(text)
+        if (found.v, found.p, found.q) != (VERSION, principal, request.method) or not _may_have(found.d, request):
+            raise BadState(INVALID)
+        if upstream is not None and found.u != upstream:
+            raise BadState(INVALID)
         binding = bind(found.u, principal, request)
-        if (found.v, found.p, found.q, found.d) != (VERSION, principal, binding.method, binding.digest):
+        if found.d != binding.digest:
             raise BadState(INVALID)
         expired = self._is_expired(found)
         if expired and found.m not in self._remembered:
@@ -205,9 +247,16 @@ def wanted(question: Question, params: Mapping[str, Raw]) -> Raw:
     return raw({"method": question.method, "params": params})
 
 
-def answers_of(request: Request) -> dict[str, Raw]:
-    """The answers a retried request brings, by key."""
-    return peek_object(request.params.get("inputResponses"))
+def answers_of(request: Request, *, needed: bool = False) -> dict[str, Raw]:
+    """The answers a retried request brings, by key.
+
+    Raises:
+        RemoteProtocolError: -32602, they are too many to look through; or they are `needed`, and there are none.
+    """
+    answers = request.params.get("inputResponses", _NONE)
+    if memoryview(answers).nbytes > SMALL_BYTES and is_crowd(answers):
+        raise RemoteProtocolError(INVALID_PARAMS, f"inputResponses has more than {MAX_ITEMS} items")
+    return open_object(answers) if needed else peek_object(answers)
 
 
 def state_of(request: Request) -> str | None:

@@ -10,12 +10,14 @@ Inside the hub a task has the names of the extension. What an upstream got wrong
 it, so that hosts see only what the schema allows; a task without id or status is none.
 """
 
+import re
 from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
 from msgspec import UNSET, Raw, Struct, structs
 
+from hub.wire.crowds import Crowd, open_result
 from hub.wire.jsonrpc import NULL, Failure, Reply, Result, peek_object, peek_str, raw
 from hub.wire.mcp import (
     COMPLETED,
@@ -42,6 +44,7 @@ POLL_S: Final = 1.0
 """How often to look, if the upstream does not say."""
 POLL_LEAST_S: Final = 0.25
 POLL_MOST_S: Final = 60.0
+_ERROR_CODE: Final = re.compile(rb"-?[0-9]{1,16}")
 SOME_DAY: Final = raw("1970-01-01T00:00:00Z")
 """When something happened of which the upstream does not say when."""
 
@@ -89,7 +92,10 @@ def begun(reply: Reply, version: str) -> Task | None:
     """
     if not isinstance(reply, Result) or _MARK not in memoryview(reply.value).tobytes():
         return None
-    members = peek_object(reply.value)
+    try:
+        members = open_result(reply.value)
+    except Crowd as error:
+        raise NoTask(f"what may be a task: {error}") from None
     if era_of(version) is Era.MODERN:
         return read_task(members, version) if peek_str(members.get(RESULT_TYPE)) == TASK else None
     inner = members.get("task")
@@ -157,14 +163,16 @@ def outcome(task: Task) -> Reply:
         error = peek_object(task.members.get("error"))
         code = bytes(error.get("code", b""))
         message = peek_str(error.get("message")) or task.message or "The task failed"
-        whole = code.isdigit() or code[1:].isdigit()
-        return Failure(int(code) if whole else INTERNAL_ERROR, message, error.get("data", UNSET))
+        return Failure(int(code) if _ERROR_CODE.fullmatch(code) else INTERNAL_ERROR, message, error.get("data", UNSET))
     raise NoTask(f"a task that is {task.status} without saying what came of it")
 
 
 def has_content(reply: Reply) -> bool:
     """Whether `reply`, to a legacy `tasks/result`, says anything: of a tool that raised, some servers keep nothing."""
-    return isinstance(reply, Failure) or "content" in peek_object(reply.value)
+    try:
+        return isinstance(reply, Failure) or "content" in open_result(reply.value)
+    except Crowd:
+        return True
 
 
 def said(task: Task) -> Result:

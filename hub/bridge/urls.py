@@ -21,6 +21,7 @@ from hub.bridge.rounds import InputRefused
 from hub.bridge.states import Binding, State, States, answers_of, bind, input_required, wanted
 from hub.link.exchange import Caller, Executed, HubError, Question, UpstreamProtocolError
 from hub.wire.abilities import URL, modes
+from hub.wire.crowds import peek_few
 from hub.wire.jsonrpc import (
     Failure,
     RemoteProtocolError,
@@ -156,7 +157,7 @@ class Urls:
             return self._ask(bind(upstream.name, caller.identity.principal, request), requests, ids, round)
         for page in pages:
             self._visits.began(upstream.name, page.id, caller.conversation)
-        members = peek_object(None if isinstance(reply.data, UnsetType) else reply.data)
+        members = peek_few(None if isinstance(reply.data, UnsetType) else reply.data)
         return Failure(reply.code, reply.message, raw({**members, "elicitations": shown}))
 
     async def resume(self, state: State, upstream: Visitable, request: Request) -> Reply | None:
@@ -200,7 +201,7 @@ def _pages(failure: Failure, upstream: str) -> list[_Page]:
     Raises:
         UpstreamProtocolError: it names none, or too many, or not how to get there.
     """
-    data = peek_object(None if isinstance(failure.data, UnsetType) else failure.data)
+    data = peek_few(None if isinstance(failure.data, UnsetType) else failure.data)
     found = peek_array(data.get("elicitations"))
     pages = [_page(value, upstream) for value in found[:MAX_AT_ONCE]]
     known = [page for page in pages if page is not None]

@@ -71,52 +71,50 @@ def _config(options: argparse.Namespace) -> int:
 
     gathered = gather(options.config, os.environ)
     base = loaded(gathered)
-    project, sources = _project_of(options.project, base.config)
-    allowed = bool(sources)
-    if allowed:
+    root, project, sources = _project_of(options.project, base.config)
+    if project is not None:
         from msgspec import structs
 
         gathered = structs.replace(gathered, sources=(*sources, *gathered.sources))
     hub = hub_settings(gathered, defaults=options.effective)
     found = upstreams(gathered, defaults=options.effective)
-    warnings = [*base.warnings, *(project.warnings if project and allowed else ())]
+    warnings = [*base.warnings, *(() if project is None else project.warnings)]
     if options.json:
-        print(as_json(_as_object(gathered.sources, hub, found, warnings, project, allowed)))
+        print(as_json(_as_object(gathered.sources, hub, found, warnings, root, project is not None)))
         return EX_OK
     for source in gathered.sources:
         print(f"# {source.layer.value}: {source.path}")
     if not gathered.sources:
         print(f"# no file: {gathered.files[0]} is not there")
-    if project is not None and not allowed:
-        print(f"# the project {project.root} is not allowed, so it does not count; see `hubd trust`")
+    if root is not None and project is None:
+        print(f"# the project {root} is not allowed, so it does not count; see `hubd trust`")
     for line in lines(hub, found):
         print(line)
     _say(warnings, options.told)
     return EX_OK
 
 
-def _project_of(named: Path | None, base: "HubConfig") -> tuple["Project | None", tuple[Any, ...]]:
-    """The project of a folder, and its sources if the user allowed them."""
+def _project_of(named: Path | None, base: "HubConfig") -> "tuple[Path | None, Project | None, tuple[Any, ...]]":
+    """The root of a folder's project; and if the user allowed it, the project and its sources."""
     from config.paths import trust_path
-    from config.projects import find_project, load_project, read_project
+    from config.projects import find_project
     from config.trust import Trust
 
     root = find_project(named or Path.cwd(), Path.home())
     if root is None:
         if named is not None:
             raise UsageError(f"--project: neither {named} nor a folder above it has a .hubd.toml or .mcp.json")
-        return None, ()
-    sources = read_project(root, os.environ)
-    project = load_project(root, os.environ, base, sources=sources)
-    return project, tuple(sources) if Trust(trust_path()).is_allowed(project) else ()
+        return None, None, ()
+    found = Trust(trust_path()).allowed(root, os.environ, base)
+    return (root, None, ()) if found is None else (root, found[0], tuple(found[1]))
 
 
 def _as_object(
-    sources: Any, hub: "list[Setting]", found: "list[Shown]", warnings: "list[Remark]", project: Any, allowed: bool
+    sources: Any, hub: "list[Setting]", found: "list[Shown]", warnings: "list[Remark]", root: Path | None, allowed: bool
 ) -> dict[str, Any]:
     return {
         "files": [{"path": str(source.path), "layer": source.layer.value} for source in sources],
-        "project": None if project is None else {"root": str(project.root), "allowed": allowed},
+        "project": None if root is None else {"root": str(root), "allowed": allowed},
         "settings": [_setting(setting) for setting in hub],
         "upstreams": [_upstream(upstream) for upstream in found],
         "warnings": [remark_object(warning) for warning in warnings],

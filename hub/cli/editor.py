@@ -65,6 +65,7 @@ def _edited(editor: list[str], copy: Path, draft: "Draft", told: Told) -> "Seque
     import subprocess
 
     from config.errors import EditError
+    from config.source import MAX_OWN_BYTES, read_plain
 
     try:
         output = sys.stderr.fileno() if told.json else None  # standard output is the object's alone
@@ -74,7 +75,7 @@ def _edited(editor: list[str], copy: Path, draft: "Draft", told: Told) -> "Seque
     if code != 0:
         raise EditError(f"the editor ended with code {code}, and {draft.main} was left as it is")
     try:
-        draft.replace(copy.read_bytes().decode())
+        draft.replace(read_plain(copy, MAX_OWN_BYTES + 1)[0].decode())
     except FileNotFoundError:
         raise EditError(f"the editor left no file, and {draft.main} was left as it is") from None
     except UnicodeDecodeError:

@@ -220,8 +220,10 @@ def _status(options: argparse.Namespace) -> int:
 
 
 def _condition(path: Path, text: str) -> str:
+    from config.source import MAX_OWN_BYTES, read_plain
+
     try:
-        found = path.read_text(encoding="utf-8")
+        found = read_plain(path, MAX_OWN_BYTES)[0].decode()
     except FileNotFoundError:
         return ABSENT
     except (OSError, UnicodeDecodeError) as error:

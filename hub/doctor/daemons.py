@@ -7,8 +7,18 @@ from contextlib import suppress
 from pathlib import Path
 
 from config import places
+from config.source import read_private
 from hub.doctor.examined import Examined, Finding
 from hub.starter import is_alive
+
+SQUATTED = (
+    "another user of this machine held that address when the hub started, and hosts with the usual URL show their "
+    "token there; the token was replaced, and nobody is let in by HTTP"
+)
+UNSQUAT = (
+    "find out who it is, or name another port with `listen` in hubd.toml; then run `hubd stop`, and `hubd install` "
+    "for hosts that have the URL. On a machine with several users prefer `hubd connect`, which needs no token"
+)
 
 
 def daemon(examined: Examined) -> Iterator[Finding]:
@@ -25,6 +35,9 @@ def daemon(examined: Examined) -> Iterator[Finding]:
     listen = status.get("listen") or {}
     if wanted := listen.get("wanted"):
         what = f"the hub listens on {listen.get('url')}, and not on {wanted}"
+        if listen.get("squatted"):
+            yield Finding("daemon", "problem", what, SQUATTED, UNSQUAT)
+            return
         fix = "stop what uses that port and run `hubd stop`; or name another one with `listen` in hubd.toml"
         yield Finding(
             "daemon", "warning", what, "it was taken at the start; hosts with the usual URL do not reach it", fix
@@ -83,7 +96,7 @@ def _daemons() -> Iterator[tuple[int, str]]:
             lock = Path(directory, "hubd.lock")
             with suppress(OSError, ValueError):
                 if lock.stat().st_uid == os.getuid() and is_alive(str(lock)):
-                    yield int(lock.read_text()), directory
+                    yield int(read_private(lock, 32).data), directory
 
 
 def _listening() -> set[str]:

@@ -14,11 +14,14 @@ from config.hosts.installed import Record, Records, text_at
 from config.hosts.survey import Server, survey
 from config.layers import Loaded, load_all
 from config.schema import HubConfig, UpstreamConfig
+from config.source import read_private
 from config.text import serverfile
 from config.text.change import Refused
 
 GUI_PATH: Final = "/usr/bin:/bin:/usr/sbin:/sbin"
 """What a program has as PATH that no shell has started."""
+
+MAX_TOKEN_BYTES: Final = 2048
 
 
 class Finding(Struct, frozen=True):
@@ -100,7 +103,7 @@ def examine(
             loaded = load_all(config, machine.environ, partly=True)
     secret = None
     with suppress(OSError):
-        secret = token.read_text().strip()
+        secret = read_private(token, MAX_TOKEN_BYTES).data.decode(errors="replace").strip()
     return Examined(
         machine=machine,
         version=version,

@@ -14,7 +14,7 @@ from config.hosts.entry import KEY, command_of, url_of, variables_of
 from config.hosts.installed import is_ours
 from config.hosts.survey import identities
 from config.hosts.takeover import started_anyway
-from config.projects import find_project, load_project
+from config.projects import find_project
 from config.schema import HubConfig
 from config.trust import Trust
 from hub.access import ways_in
@@ -41,11 +41,13 @@ def double_imports(examined: Examined) -> Iterator[Finding]:
 def double_projects(examined: Examined) -> Iterator[Finding]:
     """Servers of the project one is at work in that hosts start themselves, and that the hub may start, too."""
     root = find_project(examined.directory, examined.machine.home)
-    titles, keys = ([], []) if root is None else started_anyway(root, examined.machine)
-    if root is None or not titles:
+    if root is None:
         return
     with suppress(ConfigError, OSError):
-        if Trust(examined.trust).is_allowed(load_project(root, examined.machine.environ, examined.config)):
+        if Trust(examined.trust).allowed(root, examined.machine.environ, examined.config) is not None:
+            titles, keys = started_anyway(root, examined.machine)
+            if not titles:
+                return
             who = f"{_listed(titles)} start{'s' * (len(titles) == 1)}"
             what = f"{who} {_listed(keys)} of {root}/.mcp.json, and so may the hub"
             why = "what both start runs twice, and such a host sees each of its tools twice"
@@ -113,12 +115,19 @@ def _entry_by_command(file: HostFile, examined: Examined) -> Iterator[Finding]:
         yield Finding("entry", "warning", what, why, f"{fix} in the shell whose hub is meant")
 
 
+def _port_of(url: str) -> str:
+    """As the URL says it; "" if it says none, or is no URL."""
+    with suppress(ValueError):
+        return urlsplit(url).netloc.rpartition(":")[2]
+    return ""
+
+
 def _entry_by_url(file: HostFile, examined: Examined) -> Iterator[Finding]:
     url, title, config = url_of(file.entry) or "", file.place.title, examined.config
     fix = f"run `hubd install --http {file.place.host.id}`"
     host, port = split_listen(config.listen)
     proxied = ways_in(config, host, port).proxied
-    if examined.loaded is not None and url not in proxied and urlsplit(url).netloc.rpartition(":")[2] != str(port):
+    if examined.loaded is not None and url not in proxied and _port_of(url) != str(port):
         what = f"{title}: its entry goes to another port than the hub listens on ({config.listen})"
         yield Finding("entry", "problem", what, "the host does not reach the hub", fix)
     elif config.auth == "token" and (not (token := examined.wanted) or token not in str(file.entry)):

@@ -22,7 +22,7 @@ from config.hosts.survey import Identity, identities
 from config.hosts.unwrap import bare, package_of
 from config.schema import HubConfig
 from config.secrecy import secrets_in
-from config.source import Problem
+from config.source import Problem, fetch
 from hub.doctor.examined import GUI_PATH, Examined, Finding
 
 CONNECT_S: Final = 2.0
@@ -182,6 +182,6 @@ def open_files(examined: Examined) -> Iterator[Finding]:
 
 def _holds_secrets(path: Path) -> bool:
     try:
-        return next(secrets_in(parse(path.read_text(), path).tree), None) is not None
-    except (Problem, OSError, ValueError):
+        return next(secrets_in(parse(fetch(path).data.decode(), path).tree), None) is not None
+    except (Problem, ValueError):
         return False

@@ -4,7 +4,7 @@ import os
 import shlex
 import stat
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -12,6 +12,8 @@ from typing import Final
 from config import places
 from config.errors import ConfigError
 from config.schema import CacheConfig, HubConfig
+from config.source import read_plain
+from config.variables import MAX_FILE_BYTES
 from hub.doctor.examined import Examined, Finding
 
 TRY_S: Final = 2.0
@@ -102,12 +104,22 @@ def secret_files(examined: Examined) -> Iterator[Finding]:
     secrets = {secret for secret in _secrets(examined.config) if len(secret) >= MIN_SECRET}
     own = [Path(places.state_dir(), name) for name in ("token", "keys", "installed.json", "originals.json")]
     for path in dict.fromkeys((*named, *own)):
-        with suppress(OSError, UnicodeDecodeError):
+        with suppress(OSError):
             mode = stat.S_IMODE(path.stat().st_mode)
-            if mode & 0o044 and (path in own or any(secret in path.read_text() for secret in secrets)):
+            if mode & 0o044 and (path in own or _holds(path, secrets)):
                 what = f"others may read {path} (mode {mode:03o}), and it holds a secret"
                 why = "every program of every user here can use it"
                 yield Finding("mode", "warning", what, why, f"run `chmod 600 {shlex.quote(str(path))}`")
+
+
+def _holds(path: Path, secrets: Iterable[str]) -> bool:
+    """Whether any of these is in the file.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    text = read_plain(path, MAX_FILE_BYTES)[0].decode(errors="replace")
+    return any(secret in text for secret in secrets)
 
 
 def _secrets(config: HubConfig) -> Iterator[str]:

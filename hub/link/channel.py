@@ -4,17 +4,26 @@ Reader and writer of a peer are two things (STYLE rule 7): a peer that stops rea
 """
 
 import os
+import re
 import socket
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Final, Protocol
+from typing import Final, Protocol, cast
 
 import trio
 from trio.lowlevel import wait_writable
 
+from hub.link.budget import FREE_BYTES, Account
+
 RECEIVE_BYTES: Final = 1 << 18
 MAX_LINE_BYTES: Final = 8 << 20
+EDGE_BYTES: Final = 256
+"""Of a line that is dropped, at each end: the id of a message is there."""
+BLANK_BYTES: Final = 4 << 10
+BLANK_PAUSE_S: Final = 0.01
+"""How long a peer is not read that sent so many bytes of blank lines in a row."""
+_BLANK: Final = re.compile(rb"[ \t\r\n]*+")
 PEER_DEAD_S: Final = 30
 _WATCHING: Final = tuple(
     (level, getattr(socket, name), value)
@@ -41,6 +50,18 @@ class LineTooLong(Exception):
     """A line passed the limit before its newline came; framing is lost."""
 
 
+class LineDropped(Exception):
+    """There was no room for a line, which was read to its end and dropped. `edges` is how it begins and ends."""
+
+    def __init__(self, edges: tuple[bytes, bytes]) -> None:
+        super().__init__("there was no room for a line")
+        self.edges = edges
+
+
+def _nobody() -> None:
+    pass
+
+
 class Outbox:
     """Bytes on their way to one peer, in order and never interleaved.
 
@@ -50,6 +71,8 @@ class Outbox:
     called once, as it is when the peer is gone.
 
     A stream without a descriptor (a memory stream in a test) is always written by the task.
+
+    What is queued beyond `FREE_BYTES` is held for `account`; a large message is refused before any of it is written.
     """
 
     def __init__(
@@ -60,7 +83,11 @@ class Outbox:
         *,
         limit_bytes: int = 16 << 20,
         stall_s: float = 30.0,
+        account: Account | None = None,
     ) -> None:
+        self._account = account
+        self._held = 0
+        """Of the queue, for the account."""
         self._stream = stream
         self._nursery = nursery
         self._on_broken = on_broken
@@ -90,23 +117,30 @@ class Outbox:
 
         Raises:
             ChannelClosed: the peer is gone.
-            OutboxFull: the limit would be passed; nothing was queued.
+            OutboxFull: the limit would be passed, or there is no room for it; nothing was written or queued.
         """
         if self.broken:
             raise ChannelClosed
+        size = len(data)
         if self._draining:
-            if self.queued_bytes + len(data) > self._limit_bytes:
+            if self.queued_bytes + size > self._limit_bytes or not self._has_room(size):
                 raise OutboxFull
             self._queue.append(data)
-            self.queued_bytes += len(data)
-            self.accepted_bytes += len(data)
+            self.queued_bytes += size
+            self.accepted_bytes += size
             return
+        if size > FREE_BYTES and not self._has_room(size):
+            raise OutboxFull
         sent = self._write(data)
-        self.accepted_bytes += len(data)
-        if sent == len(data):
+        self.accepted_bytes += size
+        if sent == size:
+            if self._held:
+                self._settle()
             return
         self._queue.append(memoryview(data)[sent:])
-        self.queued_bytes = len(data) - sent
+        self.queued_bytes = size - sent
+        if self._held:
+            self._settle()
         self._draining = True
         self._drained = trio.Event()
         self._nursery.start_soon(self._drain)
@@ -120,6 +154,24 @@ class Outbox:
         """Refuse everything from now on. What is queued is dropped."""
         self._give_up(notify=False)
 
+    def _has_room(self, size: int) -> bool:
+        """Hold what is queued and so much more; False: there is no room."""
+        if self._account is None:
+            return True
+        more = self.queued_bytes + size - FREE_BYTES - self._held
+        if more > 0:
+            if not self._account.take(more, trio.current_time()):
+                return False
+            self._held += more
+        return True
+
+    def _settle(self) -> None:
+        """Hold what is queued now, and no more."""
+        over = self._held - max(0, self.queued_bytes - FREE_BYTES)
+        if self._account is not None and over:
+            self._held -= over
+            self._account.give(over)
+
     def _write(self, data: bytes | memoryview) -> int:
         if self._fd is None:
             return 0
@@ -132,17 +184,24 @@ class Outbox:
             raise ChannelClosed from None
 
     async def _drain(self) -> None:
+        account = self._account
         try:
+            if account is not None:
+                account.reads.begin(trio.current_time())
             while self._queue:
                 batch = memoryview(b"".join(self._queue))
                 self._queue.clear()
                 await self._send(batch)
+                del batch
+                self._settle()
         except (ChannelClosed, trio.TooSlowError, trio.BrokenResourceError, trio.ClosedResourceError, OSError):
             self._give_up()
         except trio.Cancelled:
             self._give_up(notify=False)  # half a message may have left: nothing may follow it
             raise
         finally:
+            if account is not None:
+                account.reads.rest()
             self._draining = False
             self._drained.set()
 
@@ -161,6 +220,8 @@ class Outbox:
             sent = self._write(batch)
             self.queued_bytes -= sent
             batch = batch[sent:]
+            if self._account is not None:
+                self._account.reads.moved(sent, trio.current_time())
 
     def _give_up(self, *, notify: bool = True) -> None:
         if self.broken:
@@ -169,9 +230,11 @@ class Outbox:
         self._queue.clear()
         self._lost_bytes = self.queued_bytes
         self.queued_bytes = 0
+        self._settle()
         self._drained.set()
+        on_broken, self._on_broken = self._on_broken, _nobody  # who hears it has us, most likely: no cycle is left
         if notify:
-            self._on_broken()
+            on_broken()
 
 
 def descriptor(stream: object) -> int | None:
@@ -193,61 +256,131 @@ def watch_peer(sock: trio.socket.SocketType) -> None:
 class LineReader:
     """Newline-framed messages from one stream, with a limit.
 
-    The scan for the newline never starts over, so a 16 MB line costs one pass (FINDINGS 3). `received` is what was read
-    off the stream before.
+    What was read is cut line by line as lines are asked for, so a read of many short ones costs no more at once than
+    one of few long ones. The scan for the newline never starts over, so a 16 MB line costs one pass.
+    `received` is what was read off the stream before. What there is of a line beyond `FREE_BYTES` is held for `account`
+    until its end.
     """
 
     def __init__(
-        self, stream: trio.abc.ReceiveStream, *, limit_bytes: int = MAX_LINE_BYTES, received: bytes = b""
+        self,
+        stream: trio.abc.ReceiveStream,
+        *,
+        limit_bytes: int = MAX_LINE_BYTES,
+        received: bytes = b"",
+        account: Account | None = None,
     ) -> None:
+        self._account = account
+        self._held = 0
+        self._dropping: tuple[bytes, bytes] | None = None
+        """How the line begins that there is no room for, and how it ends as far as it came."""
+        self._dropped_bytes = 0
+        """Of that line."""
         self._stream = stream
         self._limit_bytes = limit_bytes
-        self._buffer = bytearray()
-        self._scanned = 0
-        self._lines: deque[bytes] = deque()
-        self._too_long = False
-        if received:
-            self._feed(received)
+        self._begun = bytearray()
+        """Of a line whose newline has not come."""
+        self._data = received
+        self._at = 0
+        """Where in `_data` the next line begins."""
+        self._is_lost = False
 
     async def receive(self) -> bytes:
         """The next line without its newline; blank lines are skipped.
 
         Raises:
             ChannelClosed: the stream ended; a last line without newline is dropped, never parsed (F-P-08).
+            LineDropped: there was no room for a line; those after it can be read.
             LineTooLong: lines before it have been returned; nothing more can be read.
         """
-        while not self._lines:
-            if self._too_long:
-                raise LineTooLong
-            await self._fill()
-        return self._lines.popleft()
+        while True:
+            data, at = self._data, self._at
+            end = data.find(b"\n", at)
+            if end < 0:
+                await self._fill()
+                continue
+            self._at = end + 1
+            line = data[at:end]
+            if self._dropping is not None:
+                raise self._drop(line)
+            if self._begun:
+                line = self._finish(line)
+            if len(line) > self._limit_bytes:
+                raise self._too_long()
+            if line and not line.isspace():
+                return line
+            self._at = cast(re.Match[bytes], _BLANK.match(data, self._at)).end()
+            if self._at - at >= BLANK_BYTES:
+                await trio.sleep(BLANK_PAUSE_S)
 
     async def _fill(self) -> None:
-        try:
-            data = bytes(await self._stream.receive_some(RECEIVE_BYTES))
-        except (trio.BrokenResourceError, trio.ClosedResourceError):
-            data = b""
-        if not data:
+        """Read on; what there is of a line is kept."""
+        if self._at < len(self._data):
+            self._keep(self._data[self._at :])
+        self._data, self._at = b"", 0
+        size = len(self._begun) if self._dropping is None else self._dropped_bytes
+        if self._is_lost or size > self._limit_bytes:
+            raise self._too_long()
+        with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
+            self._data = bytes(await self._stream.receive_some(RECEIVE_BYTES))
+        if not self._data:
             raise ChannelClosed
-        self._feed(data)
 
-    def _feed(self, data: bytes) -> None:
-        if not self._buffer and data[-1:] == b"\n" and len(data) <= self._limit_bytes:  # whole lines: no copy
-            self._lines.extend(line for line in data.split(b"\n") if line and not line.isspace())
+    def _keep(self, rest: bytes) -> None:
+        """Keep what there is of a line, if there is room for it; of one that is dropped, how it ends."""
+        if self._dropping is not None:
+            begin, end = self._dropping
+            self._dropping = begin, (end + rest)[-EDGE_BYTES:]
+            self._dropped_bytes += len(rest)
             return
-        self._buffer += data
-        while (at := self._buffer.find(b"\n", self._scanned)) >= 0:
-            if at > self._limit_bytes:
-                break
-            line = bytes(memoryview(self._buffer)[:at])
-            del self._buffer[: at + 1]
-            self._scanned = 0
-            if line and not line.isspace():
-                self._lines.append(line)
-        self._scanned = len(self._buffer)
-        if self._scanned > self._limit_bytes:
-            self._too_long = True
-            self._buffer = bytearray()
+        self._begun += rest
+        if self._account is not None and (self._held or len(self._begun) > FREE_BYTES):
+            self._hold(self._account)
+
+    def _hold(self, account: Account) -> None:
+        """Hold what there is of a line; if there is no room for it, drop it."""
+        now = trio.current_time()
+        more = max(0, len(self._begun) - FREE_BYTES) - self._held
+        if not self._held:
+            account.sends.begin(now)
+        if more > 0 and not account.take(more, now):
+            self._dropping = bytes(self._begun[:EDGE_BYTES]), bytes(self._begun[-EDGE_BYTES:])
+            self._dropped_bytes = len(self._begun)
+            self._begun = bytearray()
+            more = -self._held
+        if more < 0:
+            account.give(-more)
+        self._held += more
+        if self._held:
+            account.sends.moved(more, now)
+        else:
+            account.sends.rest()
+
+    def _drop(self, rest: bytes) -> LineDropped | LineTooLong:
+        """The end of a line that there is no room for."""
+        assert self._dropping is not None
+        begin, end = self._dropping
+        self._dropping = None
+        if self._dropped_bytes + len(rest) > self._limit_bytes:
+            return self._too_long()
+        return LineDropped((begin, (end + rest)[-EDGE_BYTES:]))
+
+    def _finish(self, rest: bytes) -> bytes:
+        """The line that was begun in earlier reads."""
+        begun, self._begun = self._begun, bytearray()
+        if self._held and self._account is not None:
+            self._hold(self._account)
+        begun += rest
+        return bytes(begun)
+
+    def _too_long(self) -> LineTooLong:
+        """Forget what was read: nobody can tell where the next line begins."""
+        self._is_lost = True
+        self._dropping = None
+        self._data, self._at, self._begun = b"", 0, bytearray()
+        if self._held and self._account is not None:
+            self._hold(self._account)
+        return LineTooLong()
 
 
 class Channel(Protocol):
@@ -269,6 +402,11 @@ class Channel(Protocol):
         """
         ...
 
+    @property
+    def queued_bytes(self) -> int:
+        """Of what was sent, that the peer has not taken yet."""
+        ...
+
     async def flush(self) -> None:
         """Wait until what was sent has left."""
         ...
@@ -287,6 +425,10 @@ class LineChannel:
 
     async def receive(self) -> bytes:
         return await self.reader.receive()
+
+    @property
+    def queued_bytes(self) -> int:
+        return self.outbox.queued_bytes
 
     async def flush(self) -> None:
         await self.outbox.flush()

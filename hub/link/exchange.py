@@ -10,7 +10,7 @@ turns it into the reply a host sees.
 
 from enum import Enum
 from itertools import count
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeVar
 
 from msgspec import Raw, Struct, field
 
@@ -152,6 +152,20 @@ class HubError(Exception):
         if self.retry_after_ms is not None:
             facts["retryAfterMs"] = self.retry_after_ms
         return facts
+
+
+AnyError = TypeVar("AnyError", bound=HubError)
+
+
+def kept(error: AnyError) -> AnyError:
+    """`error` as it may be kept, or raised by whoever waits for it: a copy without the frames it has passed.
+
+    Those hold all that was local to them, such as the bodies of requests, for as long as the error is there; and if one
+    of them holds the error, until the next full collection, which an idle hub has none of.
+    """
+    copy = type(error).__new__(type(error), *error.args)
+    copy.__dict__.update(error.__dict__)
+    return copy
 
 
 class UpstreamUnavailable(HubError):

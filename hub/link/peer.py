@@ -14,7 +14,9 @@ import trio
 from msgspec import Raw
 from trio.lowlevel import Abort, current_task, reschedule, wait_task_rescheduled
 
-from hub.link.channel import Channel, ChannelClosed, LineTooLong, OutboxFull
+from hub.link.channel import Channel, ChannelClosed, LineDropped, LineTooLong, OutboxFull
+from hub.link.exchange import Executed, Overloaded
+from hub.link.pace import Pace
 from hub.wire.jsonrpc import (
     EMPTY,
     Failure,
@@ -31,20 +33,21 @@ from hub.wire.jsonrpc import (
     encode_request,
     encode_response,
     is_batch,
-    peek_object,
     raw,
     split_batch,
+    whose,
 )
 from hub.wire.mcp import CANCELLED, DISCOVER, INITIALIZE, INTERNAL_ERROR, PING
+from hub.wire.salvage import Salvaged, id_at_edges
 
 log = logging.getLogger(__name__)
 
 MAX_BAD_MESSAGES: Final = 1_000
-"""Malformed messages in a row after which the peer is given up (F-P-07)."""
+"""Malformed messages after which the peer is given up, if none of use is between them (F-P-07)."""
 MAX_QUESTIONS: Final = 64
 """Requests of the peer that are being answered at one time."""
-NOTIFICATIONS_PER_S: Final = 1_000
-"""Beyond this the peer is read no faster, which holds it back and nobody else (F-P-14)."""
+MAX_UNREAD_BYTES: Final = 256 << 10
+"""Of what the peer has not read yet: beyond this it has to read before it may ask for more."""
 COMPLAIN_EVERY_S: Final = 1.0
 SHOWN_BYTES: Final = 200
 NEVER_CANCELLED: Final = frozenset({INITIALIZE, DISCOVER})
@@ -104,8 +107,7 @@ class Peer:
         self._last_id = 0
         self._waiting: dict[RequestId, _Waiter] = {}
         self._answering: dict[RequestId, trio.CancelScope] = {}
-        self._window_at = float("-inf")
-        self._in_window = 0
+        self._pace = Pace()
         self._bad_in_a_row = 0
         self._complained_at = float("-inf")
         self.takes_requests = True
@@ -160,7 +162,10 @@ class Peer:
         answer = waiter.answer
         if isinstance(answer, (Result, Failure)):
             return answer
-        raise answer or ChannelClosed
+        try:
+            raise answer or ChannelClosed
+        finally:
+            del answer, waiter  # or it would hold this frame, and this frame it, with the request
 
     def fail(self, id: RequestId, error: Exception) -> bool:
         """Let request `id` end with `error`: it is known that there will be no answer. False: nobody waits for one."""
@@ -220,8 +225,13 @@ class Peer:
             reschedule(waiter.task)
 
     async def _read(self, nursery: trio.Nursery) -> None:
+        """Take messages; those that nobody waits for at the pace that a peer has (F-P-14)."""
         while True:
-            data = await self._channel.receive()
+            try:
+                data = await self._channel.receive()
+            except LineDropped as lost:
+                self._missed(lost)
+                continue
             try:
                 message = decode(data, strict=self._strict)
             except RemoteProtocolError as error:
@@ -229,9 +239,18 @@ class Peer:
                     await self._take_batch(data, nursery)
                 else:
                     self._complain(data, error)
+                    await self._pace.keep(len(data))
                 continue
-            self._bad_in_a_row = 0
-            await self._take(message, nursery)
+            if not self._take(message, nursery):
+                await self._hold_back(message, len(data))
+
+    def _missed(self, lost: LineDropped) -> None:
+        """There was no room for a message: whoever waits for it, if it was an answer, is told at once."""
+        log.warning("%s sent more than there is room for (global_buffer_bytes): a message was dropped", self._name)
+        id = id_at_edges(*lost.edges)
+        if id is not None:
+            text = f"{self._name} has answered, but the hub holds too much to take it; try again in a moment"
+            self.fail(id, Overloaded(text, executed=Executed.YES))
 
     async def _take_batch(self, data: bytes, nursery: trio.Nursery) -> None:
         """The messages of an array (2025-03-26)."""
@@ -239,46 +258,51 @@ class Peer:
             parts = split_batch(data)
         except RemoteProtocolError as error:
             self._complain(data, error)
+            await self._pace.keep(len(data))
             return
         for part in parts:
             try:
                 message = decode(part, strict=self._strict)
             except RemoteProtocolError as error:
                 self._complain(part, error)
+                await self._pace.keep(len(part))
             else:
-                await self._take(message, nursery)
+                if not self._take(message, nursery):
+                    await self._hold_back(message, len(part))
 
-    async def _take(self, message: Message, nursery: trio.Nursery) -> None:
+    def _take(self, message: Message, nursery: trio.Nursery) -> bool:
+        """Whether it is an answer that somebody has waited for."""
         self.messages += 1
         if isinstance(message, Response):
             waiter = None if message.id is None else self._waiting.pop(message.id, None)
             if waiter is None:
                 self.stray_answers += 1
-            else:
-                waiter.answer = message.reply
-                reschedule(waiter.task)
-        elif isinstance(message, Notification):
-            if message.method == CANCELLED and self.takes_requests:
-                self._stop_answering(message)
-            else:
-                self._on_notification(message)
-            await self._pace()
-        else:
+                return False
+            waiter.answer = message.reply
+            reschedule(waiter.task)
+            self._bad_in_a_row = 0
+            return True
+        self._bad_in_a_row = 0
+        if isinstance(message, Request):
             self._take_request(message, nursery)
+        elif message.method == CANCELLED and self.takes_requests:
+            self._stop_answering(message)
+        else:
+            self._on_notification(message)
+        return False
 
-    async def _pace(self) -> None:
-        self._in_window += 1
-        if self._in_window >= NOTIFICATIONS_PER_S:
-            await trio.sleep_until(self._window_at + 1)
-            self._in_window = 0
-            self._window_at = trio.current_time()
+    async def _hold_back(self, message: Message, size: int) -> None:
+        """Go on when it is time after a message that nobody has asked for, and when a peer that asks reads answers."""
+        if isinstance(message, Request) and self._channel.queued_bytes > MAX_UNREAD_BYTES:
+            await self._channel.flush()
+        await self._pace.keep(size)
 
     def _complain(self, data: bytes, error: RemoteProtocolError) -> None:
         """Drop a malformed message; whoever waits for it is told at once (F-P-07, F-P-10)."""
         self.bad_messages += 1
         self._bad_in_a_row += 1
-        if error.id is not None:
-            self._disappoint(data, error, error.id)
+        for found in whose(data):
+            self._disappoint(found, error)
         now = trio.current_time()
         if now - self._complained_at >= COMPLAIN_EVERY_S:
             self._complained_at = now
@@ -287,14 +311,16 @@ class Peer:
                 shown = data[:SHOWN_BYTES].decode(errors="replace")
                 self._on_complaint(f"sent what is not a message: {shown}")
         if self._bad_in_a_row >= MAX_BAD_MESSAGES:
-            raise BadPeer(f"sent {MAX_BAD_MESSAGES} lines in a row that are not messages")
+            raise BadPeer(f"sent {MAX_BAD_MESSAGES} lines that are not messages, and nothing of use between them")
 
-    def _disappoint(self, data: bytes, error: RemoteProtocolError, id: RequestId) -> None:
-        if "method" in peek_object(data):  # a request, whose id is of the peer's own counting
-            if self.takes_requests:
-                self._send_if_possible(encode_response(id, error.failure), "an error")
-        else:
-            self.fail(id, error)
+    def _disappoint(self, found: Salvaged, error: RemoteProtocolError) -> None:
+        """Tell whoever waits for the answer to, or in, a malformed message. A request has an id of the peer's own."""
+        if found.id is None:
+            return
+        if found.is_answer:
+            self.fail(found.id, error)
+        elif found.is_request and self.takes_requests:
+            self._send_if_possible(encode_response(found.id, error.failure), "an error")
 
     # --- answering ----------------------------------------------------------------------------------------------------
 

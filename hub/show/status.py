@@ -5,7 +5,7 @@ from textwrap import TextWrapper
 from typing import Any, Final
 
 from hub.show.cache import brief
-from hub.show.tables import Row, duration, table, times
+from hub.show.tables import Row, duration, size, table, times
 from hub.wire.printable import printable
 
 
@@ -15,6 +15,8 @@ def status(data: Mapping[str, Any]) -> str:
     lines = [f"hubd {data.get('version', '?')}, up {duration(data.get('uptime_s') or 0)}"]
     if listen := data.get("listen"):
         lines.append(f"listens on {printable(str(listen.get('url')))} and {printable(str(listen.get('socket')))}")
+    if buffer := data.get("buffer"):
+        lines.append(_buffer(buffer))
     lines.append("")
     lines += _configuration(config)
     lines += _upstreams(upstreams) if upstreams else ["no upstreams"]
@@ -29,6 +31,17 @@ def status(data: Mapping[str, Any]) -> str:
     if faults := data.get("faults"):
         warnings.append(f"the hub itself failed at something {times(faults)}; its log says more")
     return "\n".join(lines + ([""] if warnings else []) + [f"warning: {printable(text)}" for text in warnings])
+
+
+def _buffer(buffer: Mapping[str, Any]) -> str:
+    """What is held for hosts and servers; whether somebody had to do without."""
+    used, limit, highest = (size(buffer.get(member) or 0) for member in ("used", "limit", "highest"))
+    text = f"holds {used} of {limit} for hosts and servers, {highest} at most so far"
+    if refused := buffer.get("refused"):
+        text += f"; had no room {times(refused)}"
+    if evicted := buffer.get("evicted"):
+        text += f"; {evicted} that {'was' if evicted == 1 else 'were'} late had to give way"
+    return text
 
 
 def _in_common(data: Mapping[str, Any]) -> list[str]:

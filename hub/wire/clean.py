@@ -5,6 +5,7 @@ All of it is decided on bytes, in linear time whatever they are, since anybody m
 
 import re
 from array import array
+from codecs import utf_8_decode
 from itertools import accumulate, compress
 from typing import Final, cast
 
@@ -14,6 +15,16 @@ from msgspec import Raw
 MAX_DEPTH: Final = 128
 MAX_MEMBERS: Final = 1024
 """Of a message, its params or its `_meta`, whose members are looked at one by one; arguments may have any number."""
+MAX_STRUCTURES: Final = 400_000
+"""Objects and arrays of one message, and as many members at all its levels, if they have to be counted one by one."""
+MAX_QUOTES: Final = 1_000_000
+"""Of strings that hold what is counted."""
+MAX_REPAIRED_BYTES: Final = 4 << 20
+MAX_ESCAPES: Final = 200_000
+"""Of a message with lone surrogates, which is repaired; a larger one is refused."""
+MAX_LINE_ENDS: Final = 100_000
+"""Of the characters that are legal in strings, yet line ends to some, each of which is written anew."""
+PIECE_BYTES: Final = 1 << 20
 
 
 class Unclean(Exception):
@@ -37,11 +48,10 @@ _LONE = re.compile(
     rb"|(?<!\\u[dD][89abAB][0-9a-fA-F]{2})\\u[dD][c-fC-F][0-9a-fA-F]{2}"
 )
 _LINE_ENDS = {b"\xe2\x80\xa8": rb"\u2028", b"\xe2\x80\xa9": rb"\u2029", b"\xc2\x85": rb"\u0085"}
-_ESCAPED_LINE_END = re.compile(rb"(?<!\\)(?:\\\\)*+\\(?:\xe2\x80[\xa8\xa9]|\xc2\x85)")
 
 
 def clean(data: bytes) -> bytes:
-    """`data` as strict UTF-8 JSON on one line, not too deep, without lone surrogates.
+    """`data` as strict UTF-8 JSON on one line, not too deep.
 
     It is not parsed, unless it holds a line end: what is not JSON may pass.
 
@@ -50,35 +60,71 @@ def clean(data: bytes) -> bytes:
         msgspec.DecodeError: it is not JSON.
     """
     if not data.isascii():
-        try:
-            data.decode()
-        except UnicodeDecodeError as error:
-            raise Unclean(f"Not UTF-8: {error.reason} at byte {error.start}") from None
+        _check_utf8(data)
+        if len(data) > MAX_LINE_ENDS and sum(map(data.count, _LINE_ENDS)) > MAX_LINE_ENDS:
+            raise Unclean(f"More than {MAX_LINE_ENDS} line separators (U+2028, U+2029 or U+0085) in its strings")
         data = one_line(data)
     if data.count(b"{") + data.count(b"[") > MAX_DEPTH and _depth(data) > MAX_DEPTH:
         raise Unclean(f"JSON nested deeper than {MAX_DEPTH} levels")
-    if b"\\" in data and _SURROGATE(data):
-        data = _well_formed(data)
     if b"\n" in data or b"\r" in data:
         data = msgspec.json.format(data, indent=-1)
     return data
+
+
+def _check_utf8(data: bytes) -> None:
+    """Refuse what is not UTF-8. Piece by piece: one rare character makes four bytes of each in all of a string."""
+    at = 0
+    try:
+        while at < len(data):
+            piece = data[at : at + PIECE_BYTES]
+            taken = utf_8_decode(piece, "strict", at + len(piece) == len(data))[1]
+            at += taken
+    except UnicodeDecodeError as error:
+        raise Unclean(f"Not UTF-8: {error.reason} at byte {at + error.start}") from None
 
 
 def one_line(data: bytes) -> bytes:
     """JSON without the three characters that are legal in its strings, yet line ends to some text-mode readers."""
     if data.isascii() or not any(end in data for end in _LINE_ENDS):
         return data
-    if _ESCAPED_LINE_END.search(data):  # not JSON; it must not become JSON here
+    if any(_is_escaped(data, end) for end in _LINE_ENDS):  # not JSON; it must not become JSON here
         return data
     for end, escape in _LINE_ENDS.items():
         data = data.replace(end, escape)
     return data
 
 
-def _well_formed(data: bytes) -> bytes:
-    """`data` with U+FFFD for each surrogate escape that lacks its other half."""
-    if b"\0" in data:  # not JSON; it must not become JSON here
+def _is_escaped(data: bytes, end: bytes) -> bool:
+    """Whether the line end `end` stands somewhere behind a backslash that is not escaped itself."""
+    at = data.find(b"\\" + end)
+    while at >= 0:
+        if _backslashes(data, at + 1) % 2:
+            return True
+        at = data.find(b"\\" + end, at + 1)
+    return False
+
+
+def _backslashes(data: bytes, end: int) -> int:
+    """How many there are in a row before `end`."""
+    width = 16
+    while True:
+        window = data[max(0, end - width) : end]
+        found = len(window) - len(window.rstrip(b"\\"))
+        if found < width:
+            return found
+        width *= 4
+
+
+def well_formed(data: bytes) -> bytes:
+    """`data`, which does not decode, with U+FFFD for each surrogate escape that lacks its other half.
+
+    Raises:
+        Unclean: that would take too long.
+    """
+    if not _SURROGATE(data) or b"\0" in data:  # not JSON; it must not become JSON here
         return data
+    if len(data) > MAX_REPAIRED_BYTES or data.count(b"\\") > MAX_ESCAPES:
+        raise Unclean("Not JSON: a lone surrogate or worse, in a message too large to be repaired")
     return _LONE.sub(rb"\\ufffd", data.replace(rb"\\", b"\0\0")).replace(b"\0\0", rb"\\")
 
 
@@ -106,7 +152,12 @@ def _outside_strings(data: bytes, unwanted: bytes) -> bytes:
     if b"\\" in data:
         data = data.replace(rb"\\", b"").replace(rb"\"", b"")
     marks = data.translate(None, unwanted).replace(b'""', b"")
-    return b"".join(marks.split(b'"')[::2])
+    if marks.count(b'"') > MAX_QUOTES:
+        raise Unclean(f"More than {MAX_QUOTES // 2} strings with brackets or colons in them")
+    outside = b"".join(marks.split(b'"')[::2])
+    if len(outside) > 3 * MAX_STRUCTURES:  # an object has two brackets, a member of it a colon
+        raise Unclean(f"More than {MAX_STRUCTURES} objects, arrays and members")
+    return outside
 
 
 # --- members given twice ----------------------------------------------------------------------------------------------

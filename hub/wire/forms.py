@@ -4,18 +4,26 @@ That revision knows strings, numbers, booleans and plain enums. Options with tit
 a choice of several becomes one boolean per option, named `field::option`, and the booleans become a list again.
 """
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
 
 from msgspec import Raw, Struct
 
 from hub.wire.jsonrpc import peek_array, peek_object, peek_str, raw
 
 TRUE = Raw(b"true")
+MAX_FORM_BYTES: Final = 256 << 10
+"""Of a form that is put into older words: a thousand options with long titles have half of it."""
+MAX_FIELDS: Final = 256
+MAX_OPTIONS: Final = 1024
+"""Of all fields together: there are 600 time zones and 250 countries."""
+MAX_REPEATED_CHARS: Final = 1 << 20
+"""Of names, titles and descriptions of fields, which each of their options repeats."""
+_REPEATED: Final = ("title", "description")
 
 
 class Unshowable(ValueError):
-    """A form that cannot be put into older words."""
+    """A form that cannot be put into older words, or is too large for people to fill in."""
 
 
 class OutOfBounds(ValueError):
@@ -40,17 +48,19 @@ def older_form(schema: Raw) -> Raw:
     """`requestedSchema` as a host of 2025-06-18 can read it; `schema` itself, if it can.
 
     Raises:
-        Unshowable: a field is a list of anything but strings to choose from.
+        Unshowable: a field is a list of anything but strings to choose from, an option is given twice, or there is too
+            much of anything.
     """
-    members = peek_object(schema)
-    properties = peek_object(members.get("properties"))
+    members, properties = _opened(schema)
     choices = {choice.field: choice for choice in _choices(members, properties)}
     older: dict[str, Raw] = {}
+    left = MAX_OPTIONS - sum(len(choice.boxes) for choice in choices.values())
     for name, value in properties.items():
         if name in choices:
             older.update(_boxes(choices[name]))
         else:
-            older[name] = _older_enum(value)
+            older[name], count = _older_enum(value, left)
+            left -= count
     if older == properties:
         return schema
     members["properties"] = raw(older)
@@ -64,10 +74,11 @@ def newer_content(schema: Raw, content: Mapping[str, Raw]) -> dict[str, Raw]:
 
     Raises:
         OutOfBounds: see there.
+        Unshowable: as `older_form`, which has shown it.
     """
-    members = peek_object(schema)
+    members, properties = _opened(schema)
     newer = dict(content)
-    for choice in _choices(members, peek_object(members.get("properties"))):
+    for choice in _choices(members, properties):
         given = {box: newer.pop(box) for box in choice.boxes if box in newer}
         chosen = [option.value for box, option in choice.boxes.items() if given.get(box) == TRUE]
         least, most = _bound(choice.members, "minItems"), _bound(choice.members, "maxItems")
@@ -79,41 +90,90 @@ def newer_content(schema: Raw, content: Mapping[str, Raw]) -> dict[str, Raw]:
     return newer
 
 
+def _opened(schema: Raw) -> tuple[dict[str, Raw], dict[str, Raw]]:
+    """The members of a form, and its fields.
+
+    Raises:
+        Unshowable: it is too large, or has too many.
+    """
+    if memoryview(schema).nbytes > MAX_FORM_BYTES:
+        raise Unshowable(f"it has more than {MAX_FORM_BYTES >> 10} KiB")
+    members = peek_object(schema)
+    properties = peek_object(members.get("properties"))
+    if len(properties) > MAX_FIELDS or len(peek_array(members.get("required"))) > MAX_FIELDS:
+        raise Unshowable(f"it has more than {MAX_FIELDS} fields")
+    return members, properties
+
+
 def _choices(members: dict[str, Raw], properties: dict[str, Raw]) -> Iterator[_Choice]:
     """All fields of several options, their booleans under names that nothing else in the form has."""
     required = set(map(peek_str, peek_array(members.get("required"))))
-    taken = set(properties)
+    box_of = _Boxes(properties)
+    left, repeated = MAX_OPTIONS, 0
     for name, value in properties.items():
         field = peek_object(value)
         if peek_str(field.get("type")) != "array":
             continue
-        boxes = {}
-        for option in _options(field):
-            box = f"{name}::{option.value}"
-            while box in taken:
-                box += "_"
-            taken.add(box)
-            boxes[box] = option
+        options = _options(field, left)
+        left -= len(options)
+        repeated += len(options) * (len(name) + sum(memoryview(field.get(each, b"")).nbytes for each in _REPEATED))
+        if repeated > MAX_REPEATED_CHARS:
+            raise Unshowable("its fields with several options have too long names, titles or descriptions")
+        boxes = {box_of(f"{name}::{option.value}"): option for option in options}
         yield _Choice(name, boxes, field, name in required)
 
 
-def _options(field: dict[str, Raw]) -> list[_Option]:
+class _Boxes:
+    """Names for booleans that no field of a form has, nor another boolean.
+
+    A name that is taken gets a number. No number is tried twice in a form, so that finding one takes no more attempts
+    in all than there are names.
+    """
+
+    def __init__(self, taken: Iterable[str]) -> None:
+        self._taken = set(taken)
+        self._last = 1
+
+    def __call__(self, name: str) -> str:
+        box = name
+        while box in self._taken:
+            self._last += 1
+            box = f"{name}_{self._last}"
+        self._taken.add(box)
+        return box
+
+
+def _options(field: dict[str, Raw], most: int) -> list[_Option]:
     items = peek_object(field.get("items"))
-    titled = _titled(items.get("anyOf", items.get("oneOf")))
-    if titled is not None:
-        return titled
-    values = [peek_str(each) for each in peek_array(items.get("enum"))]
-    if "enum" not in items or None in values:
-        raise Unshowable("a list of anything but strings to choose from")
-    return [_Option(value, value) for value in values if value is not None]
+    options = _titled(items.get("anyOf", items.get("oneOf")), most)
+    if options is None:
+        values = [peek_str(each) for each in _few(items.get("enum"), most)]
+        if "enum" not in items or None in values:
+            raise Unshowable("a list of anything but strings to choose from")
+        options = [_Option(value, value) for value in values if value is not None]
+    if len({option.value for option in options}) < len(options):
+        raise Unshowable("an option is given twice")
+    return options
 
 
-def _titled(value: Raw | None) -> list[_Option] | None:
-    """Options with titles; None: it is something else."""
+def _few(value: Raw | None, most: int) -> list[Raw]:
+    """The items of a list of options.
+
+    Raises:
+        Unshowable: there are more than `most`, which is what others have left.
+    """
+    items = peek_array(value)
+    if len(items) > most:
+        raise Unshowable(f"it has more than {MAX_OPTIONS} options")
+    return items
+
+
+def _titled(value: Raw | None, most: int) -> list[_Option] | None:
+    """Options with titles; None: it is something else. Raises: Unshowable, there are more than `most`."""
     if value is None:
         return None
     options = []
-    for each in peek_array(value):
+    for each in _few(value, most):
         option = peek_object(each)
         const = peek_str(option.get("const"))
         if const is None:
@@ -125,7 +185,7 @@ def _titled(value: Raw | None) -> list[_Option] | None:
 def _boxes(choice: _Choice) -> Iterator[tuple[str, Raw]]:
     """The booleans that stand for one field."""
     label = peek_str(choice.members.get("title")) or choice.field
-    default = set(map(peek_str, peek_array(choice.members.get("default"))))
+    default = set(map(peek_str, peek_array(choice.members.get("default"))[:MAX_OPTIONS]))
     for box, option in choice.boxes.items():
         boolean: dict[str, Any] = {"type": "boolean", "title": f"{label}: {option.title}"}
         if "description" in choice.members:
@@ -135,16 +195,20 @@ def _boxes(choice: _Choice) -> Iterator[tuple[str, Raw]]:
         yield box, raw(boolean)
 
 
-def _older_enum(value: Raw) -> Raw:
-    """A field of one option: `oneOf` becomes `enum` and `enumNames`."""
+def _older_enum(value: Raw, most: int) -> tuple[Raw, int]:
+    """A field of one option: `oneOf` becomes `enum` and `enumNames`; and how many options it has that do.
+
+    Raises:
+        Unshowable: they are more than `most`.
+    """
     members = peek_object(value)
-    options = _titled(members.get("oneOf"))
+    options = _titled(members.get("oneOf"), most)
     if options is None or "enum" in members:
-        return value
+        return value, 0
     del members["oneOf"]
     members["enum"] = raw([option.value for option in options])
     members["enumNames"] = raw([option.title for option in options])
-    return raw(members)
+    return raw(members), len(options)
 
 
 def _bound(members: dict[str, Raw], name: str) -> int | None:

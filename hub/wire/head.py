@@ -10,6 +10,7 @@ The verdict on a request never depends on how its bytes were cut into packets.
 
 import re
 from collections.abc import Callable
+from io import BytesIO
 from typing import Final, Generic, TypeVar
 
 import h11
@@ -129,6 +130,7 @@ def read_head(data: bytes) -> tuple[Head, int]:
         parser.receive_data(data)
         request = parser.next_event()
     except h11.RemoteProtocolError as error:
+        forget_frames(error)
         raise HttpRefusal(400, f"Not an HTTP/1.1 request: {error}") from None
     assert isinstance(request, h11.Request), "a complete head makes a request"
     headers = fields_of(request)
@@ -144,6 +146,11 @@ def read_head(data: bytes) -> tuple[Head, int]:
         expects_continue=_expects_continue(headers),
     )
     return head, int(headers.get("content-length", 0))
+
+
+def forget_frames(error: h11.RemoteProtocolError) -> None:
+    """Cut the cycle that h11 makes, whose frames hold the error they raise: with it go the body, and the connection."""
+    error.__traceback__ = None
 
 
 def fields_of(event: h11.Request | h11.Response) -> dict[str, str]:
@@ -249,7 +256,7 @@ class ChunkedBody:
         self._parser = h11.Connection(h11.SERVER, max_incomplete_event_size=1 << 30)
         self._parser.receive_data(b"POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n")
         self._parser.next_event()
-        self._parts: list[bytes] = []
+        self._body = BytesIO()
         self._chunks = 0
         self._tail = b""
         self._fed = 0
@@ -270,7 +277,8 @@ class ChunkedBody:
                     self._take(event)
                 elif isinstance(event, h11.EndOfMessage):
                     return self._finish(event)
-        except h11.RemoteProtocolError:
+        except h11.RemoteProtocolError as error:
+            forget_frames(error)
             raise HttpRefusal(400, "The chunked body is malformed") from None
         self._check_framing(self._fed)
         return None
@@ -282,7 +290,7 @@ class ChunkedBody:
         self._chunks += event.chunk_end  # h11 forgets chunk_start when a size line comes alone
         if self._chunks > self._FREE_CHUNKS + self.size // self._CRUMB_BYTES:
             raise HttpRefusal(400, "The chunks of the body are too small")
-        self._parts.append(bytes(event.data))
+        self._body.write(event.data)
 
     def _check_framing(self, consumed: int) -> None:
         if consumed - self.size > self._limit_framing:
@@ -294,4 +302,4 @@ class ChunkedBody:
         end = len(self._tail) - len(rest)
         if event.headers or self._tail[max(0, end - 4) : end] != b"\r\n\r\n":
             raise HttpRefusal(400, "The chunked body is malformed")
-        return b"".join(self._parts), rest
+        return self._body.getvalue(), rest  # no copy

@@ -59,6 +59,8 @@ def _is_wrapped(value: str) -> bool:
 
 # --- parameters mirrored into headers ---------------------------------------------------------------------------------
 
+MAX_SCHEMAS: Final = 1_000
+"""Within one another, that are looked through for one tool."""
 X_MCP_HEADER: Final = "x-mcp-header"
 _MIRRORED_TYPES = frozenset({"string", "integer", "boolean"})
 _MAX_INTEGER = 2**53 - 1
@@ -93,28 +95,33 @@ def mirrored(input_schema: Raw) -> tuple[Mirror, ...]:
     text = bytes(input_schema)
     if b"x-mcp-header" not in text and b"\\u00" not in text:
         return ()
-    mirrors = tuple(_find(input_schema, ()))
+    mirrors = tuple(_find(input_schema, (), iter(range(MAX_SCHEMAS))))
     if len({mirror.header.lower() for mirror in mirrors}) != len(mirrors):
         raise InvalidMirror("two parameters ask for the same header")
     return mirrors
 
 
-def _find(schema: Raw, path: tuple[str, ...] | None) -> Iterator[Mirror]:
-    """The mirrors in a schema. `path` None: it is not reached by `properties` alone, so there may be none."""
+def _find(schema: Raw, path: tuple[str, ...] | None, left: Iterator[int]) -> Iterator[Mirror]:
+    """The mirrors in a schema. `path` None: it is not reached by `properties` alone, so there may be none.
+
+    `left`: has an item for each schema that may still be looked at.
+    """
+    if next(left, None) is None:
+        raise InvalidMirror(f"x-mcp-header in more than {MAX_SCHEMAS} schemas")
     members = peek_object(schema)
     if X_MCP_HEADER in members:
         yield _mirror(members, path)
     for name, property in peek_object(members.get("properties")).items():
-        yield from _find(property, None if path is None else (*path, name))
+        yield from _find(property, None if path is None else (*path, name), left)
     for keyword in _ONE_SCHEMA:
         if keyword in members:
-            yield from _find(members[keyword], None)
+            yield from _find(members[keyword], None, left)
     for keyword in _LISTS_OF_SCHEMAS:
         for inner in peek_array(members.get(keyword)):
-            yield from _find(inner, None)
+            yield from _find(inner, None, left)
     for keyword in _MAPS_OF_SCHEMAS:
         for inner in peek_object(members.get(keyword)).values():
-            yield from _find(inner, None)
+            yield from _find(inner, None, left)
 
 
 def _mirror(members: dict[str, Raw], path: tuple[str, ...] | None) -> Mirror:

@@ -38,6 +38,8 @@ class SseParser:
     def __init__(self, max_event_bytes: int = MAX_EVENT_BYTES) -> None:
         self.last_event_id = ""
         self.retry_ms: int | None = None
+        self.idle_lines = 0
+        """That brought no data: comments, blank lines between events, fields beside data. Whoever counts takes them."""
         self._max_event_bytes = max_event_bytes
         self._partial = bytearray()
         self._at_start = True
@@ -105,6 +107,8 @@ class SseParser:
             if self._data:
                 data = self._data[0] if len(self._data) == 1 else b"\n".join(self._data)
                 events.append(ServerEvent(data, self._event, self._id, self._retry_ms))
+            else:
+                self.idle_lines += 1
             self._begin_event()
             return
         field, _, value = line.partition(b":")
@@ -112,7 +116,9 @@ class SseParser:
         if field == b"data":
             self._data.append(value)
             self._event_bytes += len(line)
-        elif field == b"event":
+            return
+        self.idle_lines += 1
+        if field == b"event":
             self._event = value.decode(errors="replace") or "message"
         elif field == b"id" and b"\0" not in value:
             self._id = self.last_event_id = value.decode(errors="replace")

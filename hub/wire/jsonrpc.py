@@ -12,13 +12,15 @@ Only this module parses what a peer sent. What always holds for a message that `
 `Raw` keeps the whole received message alive: `detach` before storing one.
 """
 
+from functools import cache
 from typing import Any, Final, Literal, cast
 
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType, structs
 
-from hub.wire.clean import MALFORMED, MAX_MEMBERS, Unclean, clean, has_duplicates, members, one_line
+from hub.wire.clean import MALFORMED, MAX_MEMBERS, Unclean, clean, has_duplicates, members, one_line, well_formed
 from hub.wire.mcp import INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR
+from hub.wire.salvage import Salvaged, salvage
 
 MAX_ID_BYTES: Final = 256
 MAX_ID: Final = 2**53
@@ -100,8 +102,9 @@ class _Error(Struct):
     data: Raw | UnsetType = UNSET
 
 
-class _OnlyId(Struct):
+class _Outline(Struct):
     id: int | str | UnsetType | None = UNSET
+    method: Raw | UnsetType = UNSET
 
 
 class _OnlyMeta(Struct):
@@ -120,7 +123,7 @@ _Batch = msgspec.defstruct(
 _decode_envelope = msgspec.json.Decoder(_Envelope).decode
 _decode_fields = msgspec.json.Decoder(dict[str, Raw]).decode
 _decode_error = msgspec.json.Decoder(_Error).decode
-_decode_id = msgspec.json.Decoder(_OnlyId).decode
+_decode_outline = msgspec.json.Decoder(_Outline).decode
 _decode_meta = msgspec.json.Decoder(_OnlyMeta).decode
 _decode_batch = msgspec.json.Decoder(_Batch).decode
 _decode_array = msgspec.json.Decoder(list[Raw]).decode
@@ -147,7 +150,11 @@ def decode(data: bytes, *, strict: bool = True) -> Message:
         data = data.removeprefix(_BOM)
     try:
         data = clean(data)
-        envelope = _decode_envelope(data)
+        try:
+            envelope = _decode_envelope(data)
+        except msgspec.DecodeError as error:
+            data = _repaired(data, error)
+            envelope = _decode_envelope(data)
     except MALFORMED as error:
         raise _complaint(data, error) from None
     if envelope.method is UNSET:
@@ -189,7 +196,12 @@ def split_batch(data: bytes) -> list[bytes]:
         RemoteProtocolError: not an array, or one that is empty or has more than `MAX_PARTS`.
     """
     try:
-        parts = [bytes(part) for part in structs.astuple(_decode_batch(clean(data))) if part]
+        data = clean(data)
+        try:
+            batch = _decode_batch(data)
+        except msgspec.DecodeError as error:
+            batch = _decode_batch(_repaired(data, error))
+        parts = [bytes(part) for part in structs.astuple(batch) if part]
     except MALFORMED as error:
         raise _complaint(data, error) from None
     if not parts:
@@ -202,6 +214,13 @@ def is_batch(data: bytes) -> bool:
     return data.lstrip(b" \t\r\n")[:1] == b"["
 
 
+def _repaired(data: bytes, error: msgspec.DecodeError) -> bytes:
+    """`data` without the lone surrogates for which it was refused with `error`, which is raised if there are none."""
+    if isinstance(error, msgspec.ValidationError) or (repaired := well_formed(data)) == data:
+        raise error
+    return repaired
+
+
 def _complaint(data: bytes, error: Exception) -> RemoteProtocolError:
     if isinstance(error, Unclean):
         return RemoteProtocolError(PARSE_ERROR, str(error), id=_recover_id(data))
@@ -210,10 +229,23 @@ def _complaint(data: bytes, error: Exception) -> RemoteProtocolError:
     return RemoteProtocolError(PARSE_ERROR, f"Not JSON: {error}", id=_recover_id(data))
 
 
-def _recover_id(data: bytes) -> RequestId | None:
-    """The id of a message that cannot be used, so that whoever waits for it need not wait in vain (F-P-10)."""
+def whose(data: bytes) -> list[Salvaged]:
+    """What `data` would have been, which is no message that can be used: each request and each answer in it.
+
+    So that whoever waits need not wait in vain (F-P-10).
+    """
     try:
-        return _known_id(_decode_id(data).id)
+        outline = _decode_outline(data)
+    except MALFORMED:
+        return salvage(data)
+    is_request = outline.method is not UNSET
+    return [Salvaged(_known_id(outline.id), is_request=is_request, is_answer=not is_request)]
+
+
+def _recover_id(data: bytes) -> RequestId | None:
+    """The id of a message that cannot be used, by which its sender may be answered, if that is JSON at least."""
+    try:
+        return _known_id(_decode_outline(data).id)
     except MALFORMED:
         return None
 
@@ -260,7 +292,10 @@ def _failure(raw: Raw, id: RequestId | None) -> Failure:
 
 def _refuse_crowds(data: bytes, envelope: _Envelope, id: RequestId | None) -> None:
     """Refuse what has too many members to be opened, before that costs 300 bytes for each (SEC-13)."""
-    first, second, third = members(data)
+    try:
+        first, second, third = members(data)
+    except Unclean as error:
+        raise RemoteProtocolError(INVALID_REQUEST, str(error), id=id) from None
     if first > MAX_MEMBERS:
         raise RemoteProtocolError(INVALID_REQUEST, f"The message has more than {MAX_MEMBERS} members", id=id)
     if isinstance(envelope.params, UnsetType):
@@ -304,36 +339,84 @@ def _plain_length(envelope: _Envelope) -> int:
 # --- objects, one level at a time -----------------------------------------------------------------------------------
 
 
+MAX_OPENED: Final = 4_096
+"""Members of an object, or items of an array, that are looked at one by one, whoever sent it. Each would cost a hundred
+bytes and more time than it has bytes (SEC-13)."""
+_FREE_BYTES: Final = 4 * MAX_OPENED
+"""Of what may be opened at once: there are not many more in it."""
+_PREFIX_BYTES: Final = 64 * MAX_OPENED
+"""In which a crowd of small members shows already."""
+
+
 def open_object(raw: Raw | bytes) -> dict[str, Raw]:
     """The members of a JSON object, values unread.
 
     Raises:
-        RemoteProtocolError: -32602, when it is not an object.
+        RemoteProtocolError: -32602, when it is not an object, or has more than `MAX_OPENED` members.
     """
     try:
+        if memoryview(raw).nbytes > _FREE_BYTES and _is_crowded(raw):
+            raise RemoteProtocolError(INVALID_PARAMS, f"An object has more than {MAX_OPENED} members")
         return _decode_fields(raw)
     except MALFORMED:
         raise RemoteProtocolError(INVALID_PARAMS, "Expected a JSON object") from None
 
 
-def peek_object(raw: Raw | bytes | None) -> dict[str, Raw]:
-    """The members of a JSON object; empty for anything else."""
+def peek_object(raw: Raw | bytes | None, *, counted: bool = False) -> dict[str, Raw]:
+    """The members of a JSON object; empty for anything else, and if there are more than `MAX_OPENED`.
+
+    `counted`: the caller has counted what is in it (`hub.wire.crowds`), and wants all of it.
+    """
     if raw is None:
         return {}
     try:
+        if not counted and memoryview(raw).nbytes > _FREE_BYTES and _is_crowded(raw):
+            return {}
         return _decode_fields(raw)
     except MALFORMED:
         return {}
 
 
-def peek_array(raw: Raw | bytes | None) -> list[Raw]:
-    """The items of a JSON array; empty for anything else."""
+def peek_array(raw: Raw | bytes | None, *, counted: bool = False) -> list[Raw]:
+    """The items of a JSON array; empty for anything else, and if there are more than `MAX_OPENED`.
+
+    `counted`: as for `peek_object`.
+    """
     if raw is None:
         return []
     try:
+        if not counted and memoryview(raw).nbytes > _FREE_BYTES:
+            items = first_items(raw, MAX_OPENED + 1)
+            return items if len(items) <= MAX_OPENED else []
         return _decode_array(raw)
     except MALFORMED:
         return []
+
+
+def first_items(raw: Raw | bytes, most: int) -> list[Raw]:
+    """The first items of a JSON array, at most so many; no others cost anything but being passed over.
+
+    Raises: what `MALFORMED` says, if it is something else.
+    """
+    return [item for item in structs.astuple(_first_decoder(most).decode(raw)) if item]
+
+
+@cache
+def _first_decoder(most: int) -> "msgspec.json.Decoder[Struct]":
+    fields = [(f"item_{number}", Raw, Raw(b"")) for number in range(most)]
+    return msgspec.json.Decoder(msgspec.defstruct("_First", fields, array_like=True))
+
+
+def _is_crowded(raw: Raw | bytes) -> bool:
+    """Whether there are more than `MAX_OPENED` members in an object.
+
+    Raises:
+        Unclean: there is so much within them that they cannot be counted.
+    """
+    data = bytes(raw)
+    if data.count(b":") <= MAX_OPENED:
+        return False
+    return members(data[:_PREFIX_BYTES])[0] > MAX_OPENED or members(data)[0] > MAX_OPENED
 
 
 def peek_str(raw: Raw | bytes | None) -> str | None:

@@ -6,7 +6,7 @@ meant for one hop ends here, what belongs to others passes (bridging.md 15).
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType, field
@@ -45,6 +45,10 @@ class Refusal(RemoteProtocolError):
 # --- requests of hosts ------------------------------------------------------------------------------------------------
 
 
+MAX_META_BYTES: Final = 256 << 10
+"""Of a modern request, what it says of itself included."""
+
+
 class Metadata(Struct, frozen=True):
     """What one request says about its sender. All of it is a claim (V-22)."""
 
@@ -78,6 +82,10 @@ def read_metadata(params: Mapping[str, Raw], headers: Mapping[str, str] | None =
     value = params.get("_meta")
     if value is None:
         return None
+    if len(memoryview(value)) > MAX_META_BYTES:
+        if VERSION_KEY not in peek_object(value):
+            return None
+        raise Refusal(INVALID_PARAMS, f"params._meta takes more than {MAX_META_BYTES} bytes")
     try:
         meta = _decode_meta(value)
     except msgspec.ValidationError as error:

@@ -17,6 +17,7 @@ from typing import Final
 from msgspec import Raw, Struct
 
 from hub.wire.abilities import FORM, URL, modes
+from hub.wire.crowds import SMALL_BYTES, is_crowd
 from hub.wire.forms import OutOfBounds, Unshowable, newer_content, older_form
 from hub.wire.jsonrpc import (
     EMPTY,
@@ -48,6 +49,8 @@ from hub.wire.mcp import (
 )
 from hub.wire.sampling import SINGLE, Malformed, Unreadable, older_content, older_messages, uses_tools
 
+MAX_ITEMS: Final = 10_000
+"""Items in the messages to sample from, or in an answer, if it is large, on all levels: each is looked at, 40 ms."""
 SAMPLING_REJECTED: Final = -1
 """The code of a user who does not want a model asked (the revisions' own example)."""
 
@@ -98,8 +101,14 @@ def check(question: Question, capabilities: Mapping[str, Raw]) -> None:
         raise Refused(METHOD_NOT_FOUND, f"The host of this call does not answer {method}")
     if method == ELICIT and (mode := mode_of(question)) not in modes(capabilities):
         raise Refused(INVALID_PARAMS, f"The host of this call knows no elicitation of mode {mode}")
+    if method == SAMPLE and _is_crowd(params.get("messages", EMPTY)):
+        raise Refused(INVALID_PARAMS, f"The messages to sample from have more than {MAX_ITEMS} items")
     if method == SAMPLE and uses_tools(params) and "tools" not in peek_object(capabilities["sampling"]):
         raise Refused(INVALID_PARAMS, "The host of this call knows no tools in sampling")
+
+
+def _is_crowd(value: Raw) -> bool:
+    return memoryview(value).nbytes > SMALL_BYTES and is_crowd(value, MAX_ITEMS)
 
 
 def mode_of(question: Question) -> str:
@@ -159,6 +168,8 @@ def elicitation_id(upstream: str, theirs: str | None) -> str:
 
 def _form(params: dict[str, Raw], host_version: str) -> dict[str, Raw]:
     schema = params.get("requestedSchema")
+    if schema is not None and _is_crowd(schema):
+        raise Refused(INVALID_PARAMS, f"The requestedSchema has more than {MAX_ITEMS} items")
     members = peek_object(schema)
     properties = members.get("properties")
     if schema is None or properties is None or bytes(properties)[:1] != b"{":
@@ -194,10 +205,12 @@ def for_upstream(question: Question, answer: Raw, host_version: str) -> Raw:
     """A host's answer to `for_host(question, host_version)`, as the upstream can read it.
 
     Raises:
-        RemoteProtocolError: -32602, it is no answer to such a question, or fewer or more options are chosen than the
-            form allows; the host may try again.
+        RemoteProtocolError: -32602, it is no answer to such a question, or too large to look through, or fewer or more
+            options are chosen than the form allows; the host may try again.
         Refused: -32603, the upstream's revision has no words for it.
     """
+    if _is_crowd(answer):
+        raise RemoteProtocolError(INVALID_PARAMS, f"The answer to {question.method} has more than {MAX_ITEMS} items")
     members = open_object(answer)
     found = dict(members)
     members.pop(RESULT_TYPE, None)
@@ -226,6 +239,8 @@ def _elicited(question: Question, members: dict[str, Raw], host_version: str) ->
             newer = newer_content(question.params.get("requestedSchema", EMPTY), filled)
         except OutOfBounds as error:
             raise RemoteProtocolError(INVALID_PARAMS, str(error)) from None
+        except Unshowable as error:
+            raise Refused(INVALID_PARAMS, f"A host of {host_version} cannot be shown this form: {error}") from None
         if newer != filled:
             members["content"] = raw(newer)
 

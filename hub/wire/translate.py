@@ -13,6 +13,7 @@ from urllib.parse import quote
 from msgspec import UNSET, Raw, UnsetType
 
 from hub.wire.abilities import covers
+from hub.wire.crowds import SMALL_BYTES, Crowd, open_result, peek_few, refuse_crowd
 from hub.wire.headers import X_MCP_HEADER, InvalidMirror, mirrored
 from hub.wire.jsonrpc import NULL, Failure, encode, peek_array, peek_object, peek_str, raw
 from hub.wire.mcp import (
@@ -65,6 +66,8 @@ _DOUBTS: Final[Mapping[str, tuple[bytes, ...]]] = {
 }
 _DOUBTS_OF_OTHERS = (b"related-task", b'"structuredContent"')
 """What makes it worth opening a result between legacy peers."""
+MAX_BLOCKS: Final = 5_000
+"""Content blocks, or messages, of one result that are put into older words: 40 ms."""
 _OCTETS, _NOTHING = raw("application/octet-stream"), raw("")
 _BOOLEANS: Final[Mapping[bytes, Raw]] = {b"true": Raw(b"{}"), b"false": Raw(b'{"not":{}}')}
 
@@ -76,6 +79,7 @@ def result_for_host(method: str, value: Raw, *, upstream: str, upstream_version:
 
     Raises:
         UnknownResultType: the upstream's fault; there is nothing to show to the host.
+        Crowd: likewise, it has more items than the hub looks through.
     """
     from_era, to_era = era_of(upstream_version), era_of(host_version)
     if from_era is to_era is Era.LEGACY:
@@ -85,7 +89,7 @@ def result_for_host(method: str, value: Raw, *, upstream: str, upstream_version:
             return value
     if memoryview(value)[0] != ord("{"):
         raise UnknownResultType("a result is an object")
-    found = peek_object(value)
+    found = peek_object(value, counted=True) if memoryview(value).nbytes <= SMALL_BYTES else open_result(value)
     members = _checked(method, found, from_era)
     if to_era is Era.LEGACY:
         _make_legacy(method, members, from_era, upstream, host_version)
@@ -134,7 +138,7 @@ def _make_legacy(method: str, members: dict[str, Raw], era: Era, upstream: str, 
         for name in ("resultType", "ttlMs", "cacheScope"):
             members.pop(name, None)
     if "_meta" in members:
-        before = peek_object(members["_meta"])
+        before = peek_object(members["_meta"], counted=True)
         meta = _without_hop_keys(members["_meta"])
         meta.pop(SERVER_INFO_KEY, None)
         if not meta and before:
@@ -149,7 +153,7 @@ def _make_legacy(method: str, members: dict[str, Raw], era: Era, upstream: str, 
 
 
 def _without_hop_keys(meta: Raw | None) -> dict[str, Raw]:
-    members = peek_object(meta)
+    members = peek_object(meta, counted=True)
     for key in (RELATED_TASK_KEY, SUBSCRIPTION_KEY):
         members.pop(key, None)
     return members
@@ -161,8 +165,8 @@ def _make_structure_an_object(members: dict[str, Raw]) -> None:
     if structured is None or _opens_with(structured, "{"):
         return
     del members["structuredContent"]
-    blocks = peek_array(members["content"])
-    if not any(peek_str(peek_object(block).get("type")) == "text" for block in blocks):
+    blocks = _few(members["content"], "content blocks")
+    if not any(peek_str(peek_object(block, counted=True).get("type")) == "text" for block in blocks):
         members["content"] = raw([*blocks, {"type": "text", "text": bytes(structured).decode()}])
 
 
@@ -170,21 +174,35 @@ def _older_content(content: Raw, upstream: str, host_version: str) -> Raw:
     """A list of content blocks for a host of `host_version`."""
     if host_version not in (L1, L2):
         return content
-    blocks = peek_array(content)
+    blocks = _few(content, "content blocks")
     older = [_older_block(block, f"{upstream}/{at}", host_version) for at, block in enumerate(blocks)]
     return content if older == blocks else raw(older)
 
 
 def _older_messages(messages: Raw, upstream: str, host_version: str) -> Iterator[Raw]:
-    for at, message in enumerate(peek_array(messages)):
-        members = peek_object(message)
+    for at, message in enumerate(_few(messages, "messages")):
+        members = peek_object(message, counted=True)
         content = members.get("content", NULL)
         older = _older_block(content, f"{upstream}/{at}", host_version)
         yield message if older is content else raw({**members, "content": older})
 
 
+def _few(value: Raw, what: str) -> list[Raw]:
+    """The items of a list that are looked at one by one.
+
+    Raises:
+        Crowd: they are too many for that.
+    """
+    if memoryview(value).nbytes > SMALL_BYTES:
+        refuse_crowd(value, f"the list of {what} in a result")
+    items = peek_array(value, counted=True)
+    if len(items) > MAX_BLOCKS:
+        raise Crowd(f"a result has {len(items)} {what}; for a host of this revision the hub reads {MAX_BLOCKS} at most")
+    return items
+
+
 def _older_block(block: Raw, place: str, host_version: str) -> Raw:
-    members = peek_object(block)
+    members = peek_object(block, counted=True)
     kind = peek_str(members.get("type"))
     kept = {name: members[name] for name in ("annotations", "_meta") if name in members}
     if kind == "resource_link":
@@ -225,7 +243,7 @@ def failure_for_host(
         if code == INVALID_PARAMS and not to_modern and era_of(upstream_version) is Era.MODERN and _names_uri(failure):
             return _mapped(failure, RESOURCE_NOT_FOUND, upstream, uri)
         if uri is not None and _names_uri(failure) and code in (RESOURCE_NOT_FOUND, INVALID_PARAMS):
-            return Failure(code, failure.message, raw({**peek_object(_data(failure)), "uri": uri}))
+            return Failure(code, failure.message, raw({**peek_few(_data(failure)), "uri": uri}))
     if _is_hop_local(failure, host_version, host_capabilities):
         return _mapped(failure, INTERNAL_ERROR, upstream, None)
     return failure
@@ -237,7 +255,7 @@ def _is_hop_local(failure: Failure, host_version: str, host_capabilities: Mappin
     if code in (HEADER_MISMATCH, UNSUPPORTED_VERSION):
         return True
     if code == MISSING_CAPABILITY:
-        required = peek_object(peek_object(_data(failure)).get("requiredCapabilities"))
+        required = peek_object(peek_few(_data(failure)).get("requiredCapabilities"))
         if host_capabilities is None or not required.keys() <= host_capabilities.keys():
             return False
         return covers(host_capabilities, required)
@@ -258,7 +276,7 @@ def _mapped(failure: Failure, code: int, upstream: str, uri: str | None) -> Fail
 
 
 def _names_uri(failure: Failure) -> bool:
-    return "uri" in peek_object(_data(failure))
+    return "uri" in peek_few(_data(failure))
 
 
 def _data(failure: Failure) -> Raw | None:

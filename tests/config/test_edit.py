@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from config.edit import NEW_FILE, Draft
 from config.errors import EditError
 
+BUSY = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 NOW = datetime(2026, 11, 21, 12, 30, 15, tzinfo=UTC)
 FILES = """\
 # mine, keep
@@ -309,7 +310,7 @@ VALUES = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=150, deadline=None, suppress_health_check=BUSY)
 @given(text=documents(), values=VALUES)
 def test_a_server_that_comes_and_goes_leaves_no_trace(home, text, values):
     home.write(text)
@@ -328,7 +329,7 @@ def test_a_server_that_comes_and_goes_leaves_no_trace(home, text, values):
         assert left.startswith(text)
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=150, deadline=None, suppress_health_check=BUSY)
 @given(text=documents())
 def test_a_server_turned_off_and_on_leaves_no_trace(home, text):
     home.write(text)
@@ -346,7 +347,7 @@ def test_a_server_turned_off_and_on_leaves_no_trace(home, text):
         home.write(text)
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=100, deadline=None, suppress_health_check=BUSY)
 @given(text=documents())
 def test_removing_one_leaves_the_others_and_all_comments(home, text):
     home.write(text)

@@ -1,5 +1,6 @@
 """Project files: where they are looked for, what they add to the user's own, and that they count only when allowed."""
 
+import errno
 import os
 from pathlib import Path
 
@@ -8,9 +9,11 @@ from msgspec import structs
 
 from config.errors import ConfigError
 from config.layers import Layer
-from config.projects import find_project, load_project
+from config.projects import find_project, load_project, read_folder
 from config.schema import HubConfig, Secret, UpstreamConfig
+from config.source import MAX_PROJECT_BYTES
 from config.trust import Trust
+from hub.workplaces import Allowed
 
 HOME = Path("/nowhere/home")
 
@@ -168,6 +171,46 @@ def test_only_the_content_that_was_allowed_counts(root, tmp_path):
     assert not trust.deny(root)
 
 
+@pytest.mark.covers("SEC-13", "I-5")
+@pytest.mark.parametrize(
+    "text",
+    [
+        ".".join(["a"] * 200_000) + " = 1",
+        "".join(f"[a.b{n}]\n" for n in range(100_000)),
+        "[upstreams.db",
+        "[upstreams.a]\ncommand = 'x'\nenv_file = './fifo'\n",
+    ],
+    ids=["long key", "many tables", "no TOML", "sound"],
+)
+def test_what_was_not_allowed_is_not_looked_into(root, tmp_path, text):
+    (root / ".hubd.toml").write_text(text)
+    trust = Trust(tmp_path / "trust.json")
+    assert trust.allowed(root, {}, HubConfig()) is None, "not even that it cannot be used is known"
+    assert len(read_folder(root).contents[root / ".hubd.toml"].data) <= MAX_PROJECT_BYTES + 1
+
+
+def test_what_was_allowed_is_what_was_compared(root, tmp_path):
+    trust = Trust(tmp_path / "trust.json")
+    (root / ".env").write_text("A=1\n")
+    (root / ".hubd.toml").write_text("[upstreams.a]\ncommand = 'x'\nenv = { A = '${file:.env}' }\n")
+    trust.allow(load(root))
+    found = trust.allowed(root, {}, HubConfig())
+    assert found is not None
+    assert found[0] == load(root)
+    (root / ".env").write_text("A=2\n")
+    assert trust.allowed(root, {}, HubConfig()) is None
+    (root / ".env").write_text("A=1\n")
+    (root / ".mcp.json").symlink_to("nowhere")
+    with pytest.raises(ConfigError, match="cannot be read"):
+        trust.allowed(root, {}, HubConfig())
+
+
+@pytest.mark.parametrize("name", [".hubd.toml", ".mcp.json"])
+def test_a_project_file_is_small(root, name):
+    (root / name).write_text(f'{{"a": {{"command": "{"x" * MAX_PROJECT_BYTES}"}}}}')
+    assert "is larger than 64 KB" in refusal(root)[0]
+
+
 def test_files_that_the_project_brings_are_content_and_the_user_s_are_not(root, tmp_path):
     (root / ".env").write_text("A=1\n")
     (tmp_path / "mine.env").write_text("B=1\n")
@@ -191,3 +234,36 @@ def test_a_damaged_file_allows_nothing_and_can_be_written_anew(root, tmp_path, t
     Trust(path).allow(project)
     assert Trust(path).is_allowed(project)
     assert [each.name for each in tmp_path.iterdir() if each.name.startswith("trust")] == ["trust.json"]
+
+
+@pytest.mark.covers("SEC-62", "I-5")
+@pytest.mark.parametrize("kind", ["link", "device", "pipe"])
+def test_a_file_of_decisions_that_is_none_allows_nothing(root, tmp_path, kind, caplog):
+    path, sound = tmp_path / "trust.json", tmp_path / "sound.json"
+    (root / ".mcp.json").write_text('{"a": {"command": "x"}}')
+    project = load(root)
+    Trust(sound).allow(project)
+    if kind == "pipe":
+        os.mkfifo(path)
+    else:
+        path.symlink_to(sound if kind == "link" else "/dev/zero")
+    assert not Trust(path).is_allowed(project)
+    assert "no project is allowed" in caplog.text
+
+
+@pytest.mark.covers("F-D-07")
+def test_without_descriptors_nothing_is_taken_for_a_decision(root, tmp_path, monkeypatch):
+    def refuse(*arguments):
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    (root / ".mcp.json").write_text('{"a": {"command": "x"}}')
+    trust = Trust(tmp_path / "trust.json")
+    trust.allow(project := load(root))
+    reader = Allowed(trust, {}, HOME)
+    assert reader.find(root, HubConfig(), {}).project == project
+    monkeypatch.setattr("config.trust.read_private", refuse)
+    found = reader.find(root, HubConfig(), {root: project})
+    assert found.project == project, "what runs goes on"
+    assert "cannot tell what you have allowed" in found.problem
+    with pytest.raises(OSError, match="Too many"):
+        reader.allows(project)

@@ -1,5 +1,7 @@
 """What is remembered between runs, and that failing to remember stops nothing."""
 
+import os
+
 import pytest
 
 from config.state import Memory
@@ -108,3 +110,31 @@ def test_a_link_in_place_of_the_draft_is_not_followed(tmp_path):
     memory.save()
     assert target.read_text() == "precious"
     assert not path.is_symlink()
+
+
+@pytest.mark.covers("SEC-62", "F-D-06", "I-5")
+@pytest.mark.parametrize("kind", ["link", "device", "pipe", "directory", "large"])
+def test_what_is_no_file_of_the_hub_s_is_not_read(tmp_path, kind, caplog):
+    path = tmp_path / "memory.json"
+    sound = tmp_path / "sound"
+    memory = Memory(sound)
+    memory.put("claims", "all", 1)
+    memory.save()
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "directory":
+        path.mkdir()
+    elif kind == "large":
+        with path.open("wb") as sparse:
+            sparse.truncate((16 << 20) + 1)
+    else:
+        path.symlink_to(sound if kind == "link" else "/dev/zero")
+    memory = Memory(path)
+    assert memory.get("claims", "all") is None
+    assert f"cannot read {path}: " in caplog.text
+    assert "starting with nothing remembered" in caplog.text
+    memory.put("claims", "all", 2)
+    memory.save()
+    if kind != "directory":
+        assert Memory(path).get("claims", "all") == 2, "the next save takes its place"
+    assert Memory(sound).get("claims", "all") == 1, "nothing is written through a link"

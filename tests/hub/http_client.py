@@ -9,6 +9,7 @@ import trio
 
 from hub.access import Denied
 from hub.http_server import Guard, Handler, HttpLimits, HttpRequest, HttpServer
+from hub.link.budget import Budget
 
 
 def allow(request: HttpRequest) -> Denied | None:
@@ -147,13 +148,18 @@ class Served:
 
 @asynccontextmanager
 async def serving(
-    handler: Handler = echo, guard: Guard = allow, *, limits: HttpLimits | None = None, wrap=lambda listener: listener
+    handler: Handler = echo,
+    guard: Guard = allow,
+    *,
+    limits: HttpLimits | None = None,
+    wrap=lambda listener: listener,
+    budget: Budget | None = None,
 ) -> AsyncIterator[Served]:
     """A server on a free loopback port."""
     (listener,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
     port = listener.socket.getsockname()[1]
     async with trio.open_nursery() as nursery:
-        served = Served(HttpServer(handler, guard, limits), port, nursery)
+        served = Served(HttpServer(handler, guard, limits, budget), port, nursery)
         await nursery.start(served.run, [wrap(listener)])
         try:
             yield served

@@ -43,7 +43,7 @@ async def serving(path, *, most=3, wrap=lambda listener: listener):
     async with trio.open_nursery() as nursery:
         listener = trio.SocketListener(trio.socket.from_stdlib_socket(bind_unix(path)))
         nursery.start_soon(acceptor.serve, wrap(listener), echo, nursery)
-        with trio.fail_after(20):
+        with trio.fail_after(30):
             yield acceptor, partial(trio.open_unix_socket, str(path))
         nursery.cancel_scope.cancel()
     assert acceptor.connections == 0
@@ -95,7 +95,7 @@ async def test_one_too_many_is_told_and_there_is_room_again_later(tmp_path, capl
 async def test_closing_the_listener_ends_accepting_and_keeps_connections(tmp_path):
     acceptor = Acceptor("echoes", 3)
     listener = trio.SocketListener(trio.socket.from_stdlib_socket(bind_unix(tmp_path / "s")))
-    with trio.fail_after(20):
+    with trio.fail_after(30):
         async with trio.open_nursery() as connections:
             async with trio.open_nursery() as accepting:
                 accepting.start_soon(acceptor.serve, listener, echo, connections)

@@ -11,7 +11,18 @@ from schemas import validate
 from hub.asking import MAX_OPEN, MAX_OPEN_BYTES, ROOTS_KEPT_S, Asking
 from hub.link.exchange import Caller, Identity, Question
 from hub.wire.jsonrpc import Failure, Response, Result, decode, encode, raw
-from hub.wire.mcp import ELICIT, INTERNAL_ERROR, INVALID_PARAMS, L1, L3, L4, LIST_ROOTS, METHOD_NOT_FOUND, SAMPLE
+from hub.wire.mcp import (
+    ELICIT,
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    L1,
+    L3,
+    L4,
+    LIST_ROOTS,
+    MAX_SELF_BYTES,
+    METHOD_NOT_FOUND,
+    SAMPLE,
+)
 from hub.wire.questions import PER_MINUTE
 
 EVERYTHING = {"sampling": {}, "elicitation": {}, "roots": {"listChanged": True}}
@@ -387,6 +398,17 @@ async def test_roots_of_a_host_that_does_not_tell_are_believed_for_a_while(
     await trio.sleep(2)
     await asker.ask("c", question(LIST_ROOTS, {}), wire)
     assert ("c" not in asker.replies) is asked_again
+
+
+@pytest.mark.covers("F-H-20")
+async def test_very_long_roots_are_passed_on_but_not_kept(asker):
+    roots = question(LIST_ROOTS, {})
+    wire, _ = await asker.ask("a", roots)
+    many = {"roots": [{"uri": "file:///" + "x" * MAX_SELF_BYTES}]}
+    asker.asking.answered(result("hub-1", many))
+    assert value((await asker.settle())["a"]) == many
+    await asker.ask("b", roots, wire)
+    assert wire.ids == ["hub-1", "hub-2"]
 
 
 # --- progress ---------------------------------------------------------------------------------------------------------

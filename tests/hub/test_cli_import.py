@@ -6,6 +6,7 @@ import pty
 import stat
 import subprocess
 import threading
+import tomllib
 from pathlib import Path
 
 import host_commands
@@ -164,6 +165,31 @@ def test_what_hubd_could_not_use_is_skipped(home):
     hubd(home, "validate")
 
 
+@pytest.mark.covers("I-3")
+def test_one_bad_entry_costs_no_other(home):
+    entries = {
+        "before": {"command": "a"},
+        "escape": {"command": "b\x1b[31m", "args": ["\x7f", "\x9b"], "env": {"A\x1b": "\u202e"}},
+        "na\x1bme": {"command": "c"},
+        "half": {"command": "d\ud800"},
+        "null": {"command": "e", "args": [None]},
+        "infinite": {"command": "f", "args": ["1e400"]},
+        "after": {"command": "g"},
+    }
+    text = json.dumps({"mcpServers": entries}).replace('"1e400"', "1e400")
+    (home[0] / HOMES["cursor"].path).write_text(text)
+    said = " ".join(hubd(home, "import", "cursor").split())
+    file = home[0] / ".config" / "hubd" / "imported" / "cursor.toml"
+    upstreams = tomllib.loads(file.read_text())["upstreams"]
+    assert list(upstreams) == ["before", "escape", "na-me", "after"]
+    assert upstreams["escape"]["command"] == "b\x1b[31m"
+    assert upstreams["escape"]["env"] == {"A\x1b": "\u202e"}
+    assert all(character.isprintable() or character == "\n" for character in file.read_text())
+    for name in ("half", "null", "infinite"):
+        assert f"{name} of Cursor: it cannot be written as TOML" in said
+    hubd(home, "validate")
+
+
 def test_an_unreadable_file_keeps_nothing_else_from_being_taken(home):
     (home[0] / HOMES["kiro"].path).write_text("{")
     said = hubd(home, "import", "kiro", "copilot", code=1)
@@ -262,3 +288,17 @@ def test_programs_are_told_of_a_host_that_has_no_file(home):
     found = told(home, "import", "kiro")
     assert (found["servers"], found["files"], found["dry_run"]) == ([], [], False)
     assert any("there is no file of it" in note for note in found["notes"])
+
+
+def test_a_url_that_is_none_stops_neither_import_nor_doctor(home):
+    entries = {
+        "odd": {"command": "npx", "args": ["mcp-remote", "https://[::x/mcp"]},
+        "hubd": {"url": "https://[::x/mcp"},
+        "sound": {"command": "g"},
+    }
+    (home[0] / HOMES["cursor"].path).write_text(json.dumps({"mcpServers": entries}))
+    said = hubd(home, "import", "cursor")
+    assert "sound" in said
+    file = home[0] / ".config" / "hubd" / "imported" / "cursor.toml"
+    assert "sound" in tomllib.loads(file.read_text())["upstreams"]
+    hubd(home, "doctor", code=1)

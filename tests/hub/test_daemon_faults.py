@@ -164,6 +164,30 @@ def test_a_fault_that_nothing_can_deal_with_stops_the_hub_in_order(tmp_path, whe
     assert not list(Path(env["XDG_RUNTIME_DIR"]).rglob("*.sock"))
 
 
+WITHOUT_INOTIFY = ["unshare", "-Ur", "sh", "-c", 'echo 0 > /proc/sys/user/max_inotify_instances && exec "$@"', "sh"]
+"""A namespace of its own, so that nobody else is without them."""
+
+
+@pytest.mark.covers("F-D-07", "F-D-13")
+def test_a_user_without_inotify_instances_has_a_hub(tmp_path):
+    if subprocess.run([*WITHOUT_INOTIFY, "true"], capture_output=True, check=False).returncode:
+        pytest.skip("no user namespaces here; tests/config/test_watch.py injects the error")
+    (config := tmp_path / "hubd.toml").write_text(DEMO)
+    env = own_directories(tmp_path)
+    argv = [*WITHOUT_INOTIFY, HUBD, "serve", "--listen", "127.0.0.1:0", "--config", config]
+    with running(argv, tmp_path / "log", env=env) as process:
+        url = process.wait_for(r"hubd listens on (\S+)")[1]
+        hub = Hub(url, None, env, tmp_path, process)
+        assert hubd(hub, "call", "demo__add", "a=2", "b=40").stdout.strip() == "2 + 40 = 42"
+        (tmp_path / "upstreams.d").mkdir()  # which has it look anew
+        (tmp_path / "upstreams.d" / "more.toml").write_text("[upstreams.more]\ncommand = 'false'\n")
+        while '"more"' not in hubd(hub, "status", "--json").stdout:  # it is looked at now and then
+            assert process._popen.poll() is None, process.tail()
+        assert "cannot watch configuration files" in process.log.read_text()
+        assert hubd(hub, "call", "demo__add", "a=2", "b=40").stdout.strip() == "2 + 40 = 42"
+        assert json.loads(hubd(hub, "status", "--json").stdout)["faults"] == 0
+
+
 @pytest.mark.covers("F-D-12", "F-D-13")
 def test_status_tells_of_faults_and_of_standing_still(tmp_path):
     with running_hub(tmp_path, DEMO) as hub:

@@ -10,9 +10,12 @@ import trio
 import trio.testing
 from http_fakes import ALICE, BOB, Scripted, call, read
 from schemas import validate
+from steps import counting
 
+from hub import downstream
 from hub import registry as registry_module
-from hub.downstream import EOF_GRACE_S, MAX_MESSAGE_BYTES, MAX_UNREAD_BYTES, TURN, Downstreams, serve_lines
+from hub.downstream import EOF_GRACE_S, MAX_MESSAGE_BYTES, TURN, Downstreams, serve_lines
+from hub.link import pace
 from hub.link.exchange import Question
 from hub.wire.jsonrpc import Failure, Result, encode, raw
 from hub.wire.mcp import (
@@ -23,6 +26,7 @@ from hub.wire.mcp import (
     L3,
     L4,
     LOG_LEVEL_KEY,
+    MAX_SELF_BYTES,
     MODERN,
     TOOLS_CALL,
     VERSION_KEY,
@@ -148,6 +152,16 @@ async def test_initialize(host, asked, got):
 
 async def test_an_initialize_that_cannot_be_used(host):
     assert (await host.ask("initialize", {}, 3))["error"]["code"] == -32602
+    await host.initialize()
+
+
+@pytest.mark.covers("F-H-20")
+@pytest.mark.parametrize("member", ["capabilities", "clientInfo"])
+async def test_what_a_host_says_of_itself_is_kept_and_has_a_limit(host, hosts, member):
+    params = {"protocolVersion": L4, "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}
+    params[member] = {**params[member], "title": "x" * MAX_SELF_BYTES}
+    refused = await host.ask("initialize", params, 3)
+    assert (refused["error"]["code"], member in refused["error"]["message"]) == (-32602, True)
     await host.initialize()
 
 
@@ -280,7 +294,7 @@ async def test_a_host_that_asks_much_at_once_lets_others_have_their_turn(router,
         assert (await other.receive())["id"] == 1
         for id in range(many):
             assert (await busy.receive())["id"] == id
-    assert answered.index(BOB) < 2 * TURN
+    assert answered.index(BOB) <= 2 * TURN
 
 
 @pytest.mark.covers("SEC-16")
@@ -332,6 +346,19 @@ async def test_a_host_is_asked_during_its_call(host, router):
     assert (await host.receive())["id"] == 1
     assert bytes(router.replies["ask"].value) == b'{"action":"accept"}'
     await host.settle()
+
+
+@pytest.mark.covers("F-P-10", "F-H-08")
+async def test_a_malformed_answer_ends_the_question_at_once(host, router):
+    router.questions["ask"] = form()
+    await host.initialize(capabilities=ASKABLE)
+    await host.send(call("ask"))
+    asked = await host.receive()
+    await host.send(
+        b'{"jsonrpc":"2.0","id":"%b","result":{"action":"accept","content":{"a":NaN}}}' % asked["id"].encode()
+    )
+    assert {(await host.receive()).get("id"), (await host.receive()).get("id")} == {None, 1}
+    assert router.replies["ask"].code == -32700
 
 
 @pytest.mark.covers("F-H-19", "I-2", "G-2")
@@ -528,7 +555,7 @@ async def test_standard_input_and_output(router, hosts):
     os.write(write_in, ping * 2)
     os.close(write_in)
     stdio = trio.StapledStream(trio.lowlevel.FdStream(write_out), trio.lowlevel.FdStream(read_in))
-    with trio.fail_after(2):
+    with trio.fail_after(30):
         async with stdio:
             await serve_lines(stdio, ALICE, router, hosts, transport="stdio")
     assert os.read(read_out, 1000).count(b'"result":{}') == 2
@@ -587,7 +614,7 @@ async def test_answers_that_do_not_fit(router, hosts):
         await host.initialize()
         (attached,) = hosts._attached.values()
         answer = b'"%b"' % (b"x" * (7 << 20))
-        for _ in range(MAX_UNREAD_BYTES // len(answer)):
+        for _ in range(hosts.budget.limit // 4 // len(answer)):
             attached._send(answer)
         await trio.testing.wait_all_tasks_blocked()
         assert len(hosts) == 1, "it has not read them yet, but may"
@@ -649,3 +676,46 @@ async def test_status_rows(host, hosts):
     (row,) = hosts.status()
     assert (row["host"], row["version"], row["in_flight"]) == ("Test", L3, 0)
     assert repr(next(iter(hosts._attached.values()))) == "<LineHost desk 2025-06-18, 0 requests in flight>"
+
+
+# --- floods -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.covers("F-H-05")
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"1",
+        b'{"jsonrpc":"2.0","method":"n"}',
+        b'{"jsonrpc":"2.0","id":5,"result":{}}',
+    ],
+)
+async def test_a_host_that_floods_is_read_in_turns_and_no_faster_than_it_should(
+    autojump_clock, monkeypatch, router, hosts, line
+):
+    async with connected(router, hosts) as host, trio.open_nursery() as nursery:
+        await host.initialize()
+        began = trio.current_time()
+        with counting() as steps:
+            steps.count(monkeypatch, downstream, "decode")
+            last = b'{"jsonrpc":"2.0","id":"last","method":"ping"}\n'
+            nursery.start_soon(host.stream.send_all, (line + b"\n") * 3_000 + last)
+            while b'"id":"last"' not in await host.line():
+                pass
+        assert steps.total >= 3_001
+        assert steps.most <= pace.TURN + 1
+        assert trio.current_time() - began > 1.8
+
+
+@pytest.mark.covers("F-H-04", "F-H-05")
+async def test_a_host_that_asks_and_does_not_read_is_read_no_further(autojump_clock, monkeypatch, router, hosts):
+    monkeypatch.setattr(downstream, "MUCH_UNREAD_BYTES", 1 << 20)
+    async with connected(router, hosts) as host, trio.open_nursery() as nursery:
+        await host.initialize()
+        [served] = hosts
+        ping = encode({"jsonrpc": "2.0", "id": "x" * 200, "method": "ping"}) + b"\n"
+        nursery.start_soon(host.stream.send_all, ping * 50_000)
+        with trio.move_on_after(29):  # it is given up after 30 s without a byte taken
+            await trio.sleep_forever()
+        assert 0 < served._channel.queued_bytes <= 2 << 20
+        nursery.cancel_scope.cancel()

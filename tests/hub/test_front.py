@@ -1,11 +1,10 @@
 """What hubs behind one balancer have in common by configuration: a token, a key, and what they call each other."""
 
-import socket
-
 import pytest
 import trio
 from fleet_house import Facts
 from http_client import Client
+from processes import free_port
 
 from config.errors import ConfigError
 from config.schema import CacheConfig, HubConfig, ReplicaConfig, Secret
@@ -120,9 +119,7 @@ async def test_another_token_acts_at_once_and_another_name_at_the_next_start(nur
 
 
 async def test_a_hub_that_moves_is_found_where_it_went(nursery):
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     config = HubConfig(token=Secret(TOKEN), listen="127.0.0.1:0", cache=CacheConfig())
     facts = Facts()
     front = a_front(config, facts)

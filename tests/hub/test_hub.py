@@ -11,6 +11,7 @@ from msgspec import Raw
 
 from config.schema import Timeouts
 from config.state import Memory
+from hub import hub as hub_module
 from hub.link.exchange import UpstreamUnavailable
 from hub.wire.mcp import L4, MODERN
 from upstreams.lifecycle import State
@@ -122,3 +123,24 @@ async def test_an_upstream_is_restarted_by_command(autojump_clock):
         for name, reason in [("off", "off is disabled"), ("no", "There is no server no; there are: files, off")]:
             with pytest.raises(UpstreamUnavailable, match=reason):
                 await house.operator.restart(name)
+
+
+@pytest.mark.covers("F-D-13", "I-3")
+@pytest.mark.parametrize("task", ["release_progress", "remind_hosts", "keep_saved"])
+async def test_a_fault_of_one_task_ends_no_other(task, monkeypatch, autojump_clock, caplog):
+    faults = []
+    sound = getattr(hub_module, task)
+
+    async def faulty(*arguments):
+        faults.append(task)
+        if len(faults) == 1:
+            raise RuntimeError("a fault of a library")
+        await sound(*arguments)
+
+    monkeypatch.setattr(hub_module, task, faulty)
+    async with a_house({"one": FakeUpstream(tools=["echo"])}) as house:
+        host = await house.host("lines", L4)
+        await trio.sleep(2)
+        assert await host.names() == ["one__echo"]
+        assert len(faults) == 2, "it began anew"
+        assert "has stopped because of a fault, and begins anew in 1 s" in caplog.text

@@ -2,10 +2,23 @@ import json
 import random
 
 import pytest
+from counting import calls_of, lines_of
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from hub.naming import MAX_ALIKE, MAX_CLAIMED_CHARS, MAX_CLAIMS, MAX_SCHEMES, Claims, name_id, server_id, visible
+from hub.naming import (
+    MAX_ALIKE,
+    MAX_CLAIMED_CHARS,
+    MAX_CLAIMS,
+    MAX_EXPRESSIONS,
+    MAX_MATCHED_CHARS,
+    MAX_SCHEMES,
+    MAX_TRIED,
+    Claims,
+    name_id,
+    server_id,
+    visible,
+)
 
 VECTORS = [
     ("tool", "github", "create_issue", "github__create_issue", 20),
@@ -305,6 +318,53 @@ def test_looking_a_uri_up_stays_cheap():
     assert claims.relist("a", [], alike)[1] == [*alike[:-1], f"hub.a+{alike[-1]}"]
     longer = [f"z:{'z' * i}{{y}}" for i in range(MAX_ALIKE + 1)]
     assert claims.relist("a", [], [*longer, "z:y{y}"])[1] == [*longer[:-1], f"hub.a+{longer[-1]}", "z:y{y}"]
+
+
+@pytest.mark.covers("F-P-16", "I-3", "SEC-13")
+def test_the_expressions_that_one_uri_may_have_to_be_tried_with_are_bounded():
+    claims = claims_of("a")
+    templates = [f"x:{'x' * i}" + "{y}/" * 20 for i in range(MAX_TRIED // 20 + 1)]
+    assert claims.relist("a", [], templates)[1] == [*templates[:-1], f"hub.a+{templates[-1]}"]
+    beside = ["x:b{y}", *(f"z:{i:03}{{y}}/{{z}}" for i in range(500))]
+    assert claims.relist("a", [], [*templates[:-1], *beside])[1] == [*templates[:-1], *beside], (
+        "no URI has to be tried with both"
+    )
+    restarted = claims_of("a", data=claims.dump())
+    assert restarted.relist("a", [], templates)[1] == claims.relist("a", [], templates)[1]
+    uri = "x:" + "x" * 2000
+    assert lines_of(lambda: claims.emit("a", uri)) < 20 * MAX_TRIED
+
+
+@pytest.mark.covers("F-P-16", "I-3", "SEC-13")
+def test_a_template_of_many_expressions_is_tagged_rather_than_remembered():
+    claims = claims_of("a")
+    most = "x:" + "{y}/" * MAX_EXPRESSIONS
+    assert template(claims, "a", most) == most
+    assert template(claims, "a", most + "{z}") == f"hub.a+{most}{{z}}"
+    assert template(claims, "a", "https:" + most + "{z}") == "https:" + most + "{z}"
+    kept = {"a": {"templates": [most, most + "{z}"]}}
+    assert claims_of("a", data=kept).dump()["a"]["templates"] == [most]
+
+
+@pytest.mark.covers("F-P-16", "I-3", "SEC-13")
+def test_a_uri_that_is_too_long_is_of_no_template():
+    claims = claims_of("a", "b")
+    template(claims, "a", "x:{y}")
+    short, long = "x:" + "y" * (MAX_MATCHED_CHARS - 2), "x:" + "y" * MAX_MATCHED_CHARS
+    assert claims.owner(short) == "a"
+    assert claims.owner(long) is None
+    assert claims.emit("a", long) == f"hub.a+{long}"
+    assert claims.resolve(f"hub.a+{long}") == [("a", long)]
+
+
+@pytest.mark.covers("F-P-16", "I-3", "SEC-13")
+def test_a_list_of_templates_takes_as_much_work_as_it_has_however_many_another_has():
+    def work(theirs: int) -> int:
+        claims = claims_of("a", "b")
+        claims.relist("a", [], [f"x:a{i:04}{{y}}" for i in range(theirs)])
+        return calls_of(lambda: claims.relist("b", [], [f"x:b{i:04}{{y}}" for i in range(20)]))
+
+    assert work(20) == work(40)
 
 
 def test_only_news_count_as_change():

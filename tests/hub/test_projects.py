@@ -117,6 +117,18 @@ async def test_nothing_runs_that_was_not_allowed(shop: Shop):
         assert house.hub.projects.warnings == []
 
 
+@pytest.mark.covers("I-3", "I-5", "SEC-13")
+async def test_of_what_was_not_allowed_only_that_is_known(shop: Shop):
+    shop.write("[upstreams.secret\n" + ".".join(["a"] * 200_000), allowed=False)
+    async with a_house(shop.fakes("db", files=FakeUpstream(tools=["read"])), projects=shop.projects) as house:
+        host = await house.host("lines", L4, workplace=shop.root)
+        assert await host.names() == ["files__read"]
+        (warning,) = house.hub.projects.warnings
+        assert "you have not allowed what the files of this project say now" in warning
+        assert "TOML" not in warning
+        assert "secret" not in warning
+
+
 async def test_who_asks_for_what_a_project_had_is_told_that_it_is_gone(shop: Shop):
     shop.write(DB + '[upstreams.mail]\ncommand = "mail"\n')
     async with a_house(shop.fakes("db", "mail"), projects=shop.projects) as house:

@@ -59,7 +59,7 @@ async def staged(first=EMPTY):
     stage = Stage(first)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(stage.reloader.run)
-        with trio.fail_after(20):
+        with trio.fail_after(30):
             yield stage
         nursery.cancel_scope.cancel()
 
@@ -187,7 +187,7 @@ class Wavering(Stage):
 @pytest.mark.covers("F-C-04")
 async def test_what_files_say_in_the_end_counts_also_if_they_were_read_in_between(tmp_path):
     stage = Wavering(tmp_path / "hubd.toml")
-    with trio.fail_after(20):
+    with trio.fail_after(30):
         async with trio.open_nursery() as nursery:
             nursery.start_soon(stage.reloader.run)
             for size in (2, 1):

@@ -683,3 +683,47 @@ async def test_a_host_that_comes_late_hears_what_changed_before(autojump_clock, 
         await until_still(house)
         assert [message["method"] for message in stream.messages] == [TOOLS_CHANGED]
         stream.leave()
+
+
+# --- what is over stays over ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.covers("F-H-21", "F-D-03")
+async def test_a_session_that_was_ended_is_not_back_after_a_kill_right_then(hubs):
+    host = await hubs.host()
+    assert (await host.http("DELETE", b"", host.headers())).status == 200
+    await hubs.start(saved=False)
+    assert await is_gone(hubs.again(host))
+
+
+@pytest.mark.covers("F-H-21")
+async def test_sessions_that_are_ended_together_are_written_together(hubs, monkeypatch):
+    hosts = [await hubs.host() for _ in range(60)]
+    await hubs.revival.saved()
+    writes = []
+    write = Memory.write
+    monkeypatch.setattr(Memory, "write", lambda self, draft: (writes.append(len(draft)), write(self, draft)))
+    statuses = []
+
+    async def end(host):
+        statuses.append((await host.http("DELETE", b"", host.headers())).status)
+
+    async with trio.open_nursery() as nursery:
+        for host in hosts:
+            nursery.start_soon(end, host)
+    assert statuses == [200] * 60
+    assert len(writes) <= 3
+    await hubs.start(saved=False)
+    assert len({await is_gone(hubs.again(host)) for host in hosts}) == 1
+
+
+@pytest.mark.covers("F-H-21", "F-D-05")
+async def test_a_session_is_ended_though_that_cannot_be_written(hubs, monkeypatch):
+    host = await hubs.host()
+
+    def fail(path, data):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("config.state.replace_private", fail)
+    assert (await host.http("DELETE", b"", host.headers())).status == 200
+    await is_gone(host)

@@ -18,8 +18,10 @@ from hub.catalog import Rules, UpstreamRule, merge
 from hub.link.exchange import UpstreamUnavailable
 from hub.naming import Claims
 from hub.notify import LogLevels
+from hub.rewrite import LARGE_BYTES
 from hub.router import Router
 from hub.seal import Sealer
+from hub.wire.crowds import MAX_ITEMS, SMALL_BYTES
 from hub.wire.jsonrpc import Failure, RemoteProtocolError, Request, Result, raw
 from hub.wire.mcp import L1, L3, L4, MODERN, Entry, Freshness, Kind, Snapshot
 
@@ -228,3 +230,51 @@ async def test_parameters_are_passed_on_without_being_changed_in_the_request():
     assert json.loads(bytes(request.params["name"])) == "files__echo"
     sent = {name: json.loads(bytes(value)) for name, value in bench.files.calls[0].params.items()}
     assert sent == {"name": "echo", "arguments": arguments, "extra": 1}
+
+
+# --- what it costs ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.covers("I-3", "SEC-13")
+@pytest.mark.parametrize("filler", [0, LARGE_BYTES])
+async def test_tagged_uris_in_arguments_are_put_right_however_large_these_are(filler):
+    """Large ones in a thread, so that nobody else waits."""
+    bench = Bench("find")
+    text = {"more": "a" * filler}
+    await bench.ask("tools/call", name="files__find", arguments={"uri": "hub.files+x://1", **text})
+    (called,) = bench.files.calls
+    assert json.loads(bytes(called.params["arguments"])) == {"uri": "x://1", **text}
+
+
+@pytest.mark.covers("I-3", "SEC-13")
+@pytest.mark.parametrize("filler", [0, LARGE_BYTES])
+async def test_a_call_with_too_many_tagged_uris_is_refused_and_not_made(filler, monkeypatch):
+    monkeypatch.setattr("hub.rewrite.MAX_TAGS", 2)
+    bench = Bench("find")
+    found = await bench.ask("tools/call", name="files__find", arguments=["hub.files+x://1"] * 3 + ["a" * filler])
+    assert isinstance(found, Failure)
+    assert found.code == -32602
+    assert found.message == (
+        "The arguments hold more than 2 URIs with a tag of the hub, more than the hub puts right in one call;"
+        " pass fewer at a time"
+    )
+    assert not bench.files.calls
+
+
+@pytest.mark.covers("I-3", "SEC-13")
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        ({"content": [], "more": [1] * (MAX_ITEMS + 1)}, "a result has more than 100000 items"),
+        ({"content": [1] * MAX_ITEMS + [{"uri": 1}]}, "the content of a result has more than 100000 items"),
+        ({"content": [{"uri": 1}] * 5001 + ["a" * SMALL_BYTES]}, "a result has 5001 URIs; the hub looks up 5000"),
+    ],
+)
+async def test_a_result_with_more_in_it_than_the_hub_looks_through_is_an_error(answer, why):
+    bench = Bench("find")
+    bench.files.answer = Result(raw(answer))
+    found = await bench.ask("tools/call", FakeHost(version=MODERN), name="files__find", arguments={})
+    assert isinstance(found, Result)
+    told = json.loads(bytes(found.value))
+    assert told["isError"]
+    assert why in told["content"][0]["text"]

@@ -1,3 +1,4 @@
+import os
 import stat
 import subprocess
 import sys
@@ -112,6 +113,22 @@ def test_a_damaged_key_file_is_refused(tmp_path, content):
     path.write_text(content)
     path.chmod(0o600)
     with pytest.raises(ConfigError, match="damaged"):
+        load_keys(path)
+
+
+@pytest.mark.covers("SEC-62")
+@pytest.mark.parametrize("kind", ["link", "device", "pipe", "large"])
+def test_a_key_file_that_is_none_is_not_read(tmp_path, kind):
+    path, sound = tmp_path / "keys", tmp_path / "sound"
+    load_keys(sound)
+    if kind == "pipe":
+        os.mkfifo(path, 0o600)
+    elif kind == "large":
+        path.touch(0o600)
+        path.write_bytes(sound.read_bytes() * 1000)
+    else:
+        path.symlink_to(sound if kind == "link" else "/dev/zero")
+    with pytest.raises(OSError, match=r"link|plain file|larger"):
         load_keys(path)
 
 

@@ -218,3 +218,20 @@ def test_results_show_text_and_name_the_rest():
 def test_small_parts():
     assert [duration(seconds) for seconds in (0.4, 119, 120, 7200, 200_000)] == ["0 s", "119 s", "2 min", "2 h", "2 d"]
     assert table((), []) == []
+
+
+@pytest.mark.covers("I-5")
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({}, "holds 3 MiB of 256 MiB for hosts and servers, 64 MiB at most so far"),
+        (
+            {"refused": 1, "evicted": 2},
+            "holds 3 MiB of 256 MiB for hosts and servers, 64 MiB at most so far; had no room once; "
+            "2 that were late had to give way",
+        ),
+    ],
+)
+def test_what_is_held_for_hosts_and_servers(more, said):
+    facts = {"used": 3 << 20, "limit": 256 << 20, "highest": 64 << 20, "refused": 0, "evicted": 0, **more}
+    assert said in status({**STATUS, "buffer": facts}).splitlines()

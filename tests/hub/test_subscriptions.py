@@ -12,8 +12,10 @@ from hub.link.exchange import Overloaded, UpstreamUnavailable
 from hub.listeners import ACK_TIMEOUT_S, RETRY_S, read_filter
 from hub.naming import Claims
 from hub.subscriptions import Subscriptions
+from hub.wire.crowds import MAX_ITEMS
 from hub.wire.jsonrpc import Failure, RemoteProtocolError, Request, Result, raw
 from hub.wire.mcp import L4, MODERN, TASKS_EXTENSION, Entry, Freshness, Kind, Snapshot
+from hub.wire.names import MAX_STRINGS
 from upstreams.watches import Watches
 
 A, B = "note://a", "note://b"
@@ -236,7 +238,14 @@ async def test_one_owner_of_several_is_enough(autojump_clock):
 def test_filters():
     wanted = read_filter(listening(toolsListChanged=True, promptsListChanged=False, more=1, taskIds=["t", "t"]))
     assert (wanted.lists, wanted.uris, wanted.tasks) == (frozenset({"toolsListChanged"}), None, ["t"])
-    for wrong in ({"toolsListChanged": "yes"}, {"taskIds": {}}, {"resourceSubscriptions": [A, None]}):
+    too_many = ["a"] * (MAX_STRINGS + 1)
+    for wrong in (
+        {"toolsListChanged": "yes"},
+        {"taskIds": {}},
+        {"resourceSubscriptions": [A, None]},
+        {"resourceSubscriptions": too_many},
+        {"taskIds": too_many},
+    ):
         with pytest.raises(RemoteProtocolError):
             read_filter(listening(**wrong))
     with pytest.raises(RemoteProtocolError):
@@ -266,3 +275,9 @@ async def test_tasks_are_for_hosts_that_know_them(autojump_clock, nursery):
     assert host.sent[0]["params"]["notifications"] == {"taskIds": ["t"]}
     assert host.sent[1]["params"]["taskId"] == "t"
     assert len(gone) == 1
+
+
+@pytest.mark.covers("SEC-13", "I-3")
+def test_a_listen_for_a_crowd_is_refused():
+    with pytest.raises(RemoteProtocolError, match="notifications has more than 100000 items"):
+        read_filter(listening(resourceSubscriptions=["x"] * (MAX_ITEMS + 1)))

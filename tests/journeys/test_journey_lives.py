@@ -1,6 +1,6 @@
 """Upstreams that are slow, late, dead, dying or far too large, and what hosts notice of it."""
 
-from time import perf_counter
+from time import thread_time
 
 import pytest
 import trio
@@ -177,15 +177,15 @@ async def test_an_upstream_with_far_too_many_tools_is_cut_and_delays_nobody(auto
 
 
 class Longest(trio.abc.Instrument):
-    """How long the longest step of a task of the hub took, in real time."""
+    """How long the longest step of a task of the hub took, in time of the processor: others may be busy too."""
 
     def __init__(self):
         self.found_s = 0.0
         self._since = 0.0
 
     def before_task_step(self, task):
-        self._since = perf_counter()
+        self._since = thread_time()
 
     def after_task_step(self, task):
         if "FakeUpstream" not in task.name and "test_" not in task.name:
-            self.found_s = max(self.found_s, perf_counter() - self._since)
+            self.found_s = max(self.found_s, thread_time() - self._since)

@@ -284,12 +284,11 @@ async def test_how_it_ended(nursery, program, ending):
 
 
 @pytest.mark.covers("T-4")
-async def test_a_polite_child_ends_when_its_input_does():
+async def test_a_polite_child_ends_when_its_input_does(monkeypatch):
+    monkeypatch.setattr("upstreams.child.CLOSE_GRACE_S", 30)
     child = Child(python("import sys; sys.stdin.read(); sys.stderr.write('bye')"), "c", os.environ)
-    began = trio.current_time()
     await child.stop()
-    assert trio.current_time() - began < 2
-    assert child.ending() == "exited with status 0"
+    assert child.ending() == "exited with status 0", "a signal would have ended it otherwise"
     assert child.said.tail() == "bye"
 
 
@@ -316,7 +315,8 @@ async def test_a_stubborn_child_is_killed(monkeypatch):
 
 
 @pytest.mark.covers("M-03")
-async def test_a_child_can_finish_what_it_has_to_say(nursery):
+async def test_a_child_can_finish_what_it_has_to_say(monkeypatch):
+    monkeypatch.setattr("upstreams.child.CLOSE_GRACE_S", 30)
     program = "import sys; sys.stdin.read(); sys.stdout.write('x' * 3000000); sys.stderr.write('y' * 300000)"
     child = Child(python(program), "c", os.environ)
     await child.stop()
@@ -334,7 +334,7 @@ async def test_nothing_that_it_started_is_left(nursery, tmp_path, setsid):
     pidfd = os.pidfd_open(grandchild)
     assert (os.getsid(grandchild) != os.getsid(child.pid)) is setsid
     await child.stop()
-    with trio.fail_after(5):  # SIGKILL was sent; how soon it works is the kernel's affair
+    with trio.fail_after(30):  # SIGKILL was sent; how soon it works is the kernel's affair
         await trio.lowlevel.wait_readable(pidfd)
     os.close(pidfd)
     assert not alive(child.pid)
@@ -421,7 +421,7 @@ def test_a_flood_is_kept_out_of_the_log(caplog):
 async def test_a_child_that_floods_stderr_is_not_held_up():
     script = {"start": [["stderr", "x" * 1000, 3000], ["stderr", "\nlast words\n"], ["exit", 4]]}
     child = Child(scripted(script), "c", os.environ)
-    with trio.fail_after(10):
+    with trio.fail_after(30):
         async with trio.open_nursery() as nursery:
             nursery.start_soon(child.drain_stderr)
             await child.watch()

@@ -194,14 +194,14 @@ async def fuzz(era: str, methods: set[str], step: Callable[[Fixture], Awaitable[
                 await nursery.start(it.run)
                 while number < FIRST + COUNT and not it.over:
                     script.garbler = Garbler(number)
-                    start = time.perf_counter()
+                    start = time.thread_time()  # not that of a machine with other things to do
                     try:
                         with trio.fail_after(1000):
                             await step(it)
                     except BaseException:
                         print(f"HUBD_FUZZ_SEED={number} HUBD_FUZZ=1")  # noqa: T201
                         raise
-                    assert time.perf_counter() - start < 4 * SLOW_S, f"input {number} is slow"
+                    assert time.thread_time() - start < 4 * SLOW_S, f"input {number} is slow"
                     peer.requests.clear()
                     await trio.testing.wait_all_tasks_blocked()
                     number += 1

@@ -7,6 +7,7 @@ import pytest
 import trio
 from http_fixture import TEXT, Ear, answering, failing, log_note, note, running
 from http_peer import PeerRequest, Script, Talk
+from steps import counting
 
 from hub.link.exchange import (
     DeadlineExceeded,
@@ -17,9 +18,13 @@ from hub.link.exchange import (
     UpstreamUnauthorized,
     UpstreamUnavailable,
 )
+from hub.link.pace import MESSAGES_PER_S, TURN
+from hub.wire.http import SseParser
 from hub.wire.jsonrpc import raw
 from hub.wire.mcp import Kind
+from upstreams import http_listen, http_post
 from upstreams.http_legacy import MAX_QUESTIONS
+from upstreams.http_post import PIECE_BYTES
 from upstreams.session import CallTimeouts, Terms
 
 
@@ -390,7 +395,7 @@ async def test_polling_ends_with_the_idle_time(autojump_clock: trio.abc.Clock) -
     ],
     ids=["cr", "bom", "nul id", "comments", "others", "two lines"],
 )
-async def test_odd_but_legal_streams(stream: bytes) -> None:
+async def test_odd_but_legal_streams(stream: bytes, autojump_clock: trio.abc.Clock) -> None:
     script = Script()
 
     async def call(request: PeerRequest, talk: Talk) -> None:
@@ -622,3 +627,60 @@ async def test_a_session_id_that_cannot_be_sent_back_is_refused() -> None:
     script.on["initialize"] = initialize
     with pytest.raises(UpstreamProtocolError, match="session id"):
         await failing(script)
+
+
+# --- floods -----------------------------------------------------------------------------------------------------------
+
+FLOODS = {
+    "notifications": b'data: {"jsonrpc":"2.0","method":"n"}\n\n',
+    "answers": b'data: {"jsonrpc":"2.0","id":9999,"result":{}}\n\n',
+    "pings": b'data: {"jsonrpc":"2.0","id":"a","method":"ping"}\n\n',
+    "no messages": b"data: 1\n\n",
+    "other events": b"event: other\ndata: 1\n\n",
+    "batches": b"data: [%b]\n\n" % b",".join([b'{"jsonrpc":"2.0","method":"n"}'] * 100),
+    "comments": b": x\n",
+    "blank lines": b"\n",
+    "blank lines of another kind": b"\r",
+    "ids": b"id: 1\n",
+    "empty events": b"data:\n\n",
+}
+IN_EACH = {"batches": 100} | dict.fromkeys(
+    ("empty events", "comments", "blank lines", "blank lines of another kind", "ids"), 0.1
+)
+
+
+@pytest.mark.covers("F-P-14", "F-R-14", "F-P-07")
+@pytest.mark.parametrize("flood", FLOODS)
+@pytest.mark.parametrize("on", ["GET", "tools/call"])
+async def test_a_flood_of_events_is_read_in_turns_and_no_faster_than_it_should(
+    flood: str,
+    on: str,
+    autojump_clock: trio.abc.Clock,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    if on == "tools/call" and flood in ("answers", "no messages"):
+        pytest.skip("ends the call at once")
+    script, times = Script(version="2025-03-26"), int(3 * MESSAGES_PER_S / IN_EACH.get(flood, 1))
+
+    async def say(request: PeerRequest, talk: Talk) -> None:
+        await talk.stream()
+        await talk.chunk(FLOODS[flood] * times)
+        await talk.event(note("notifications/resources/list_changed"))
+        await talk.event(request.result({})) if on == "tools/call" else await talk.hang()
+
+    script.on[on] = say
+    began = trio.current_time()
+    with counting() as steps:
+        steps.count(monkeypatch, SseParser, "_take_line")
+        steps.count(monkeypatch, http_post, "decode")
+        steps.count(monkeypatch, http_listen, "decode")
+        async with running(script) as it:
+            if on == "tools/call":
+                await it.call()
+            while Kind.RESOURCE not in it.ear.kinds:
+                await it.ear.heard.wait()
+            assert trio.current_time() - began > 1.8
+    assert steps.total > times
+    assert steps.most <= PIECE_BYTES + 2 * TURN
+    assert len([each for each in caplog.records if each.name.startswith("upstreams.http_l")]) < 10

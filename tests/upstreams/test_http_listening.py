@@ -62,7 +62,7 @@ class Listened(Script):
 
 async def until(condition: Any) -> None:
     """Wait for something that a real socket brings."""
-    with trio.fail_after(10):
+    with trio.fail_after(30):
         while not condition():  # noqa: ASYNC110
             await trio.sleep(0.01)
 
@@ -108,7 +108,7 @@ async def test_what_is_on_its_way_over_the_old_stream_is_not_lost(nursery: trio.
             await old.cut()
         else:
             await old.event(note("notifications/resources/updated", uri=A, _meta={SUBSCRIPTION: min(script.open)}))
-        with trio.fail_after(10):
+        with trio.fail_after(30):
             await news.wait()
         await until(lambda: len(script.open) == 1)
         assert reader.heard == [A]
@@ -149,7 +149,7 @@ async def test_a_legacy_server_that_forgot_the_session_is_subscribed_to_again(nu
         script.forget()
         news = reader.news
         assert await upstream.call(Operation("tools/call", {"name": raw("echo")}), reader.exchange)
-        with trio.fail_after(10):
+        with trio.fail_after(30):
             await news.wait()
         assert subscribed == [(1, A), (102, A)]
         assert reader.heard == [A]

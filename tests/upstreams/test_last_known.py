@@ -118,7 +118,10 @@ def test_a_damaged_byte_anywhere_is_noticed(tmp_path, caplog):
     assert "damaged" in caplog.text
 
 
-@pytest.mark.parametrize("data", [b"", b"\n", b"{}", b"[]\n{}", b"\xff\n\xff", b'{"format":"1"}\n{}', b"[" * 5000])
+@pytest.mark.parametrize(
+    "data",
+    [b"", b"\n", b"{}", b"[]\n{}", b"\xff\n\xff", b'{"format":"1"}\n{}', b"[" * 5000, b'{"a":' + b"[" * 5000 + b"\n"],
+)
 def test_what_was_never_ours_is_none_and_is_replaced(tmp_path, data, caplog):
     path = tmp_path / "files.json"
     path.write_bytes(data)

@@ -3,12 +3,15 @@
 import json
 
 import pytest
+from msgspec import Raw
+from steps import counting
 
+import upstreams.lists
 from hub.link.exchange import UpstreamProtocolError
 from hub.wire.jsonrpc import Failure, Result, raw
 from hub.wire.legacy import ServerFacts
 from hub.wire.mcp import L4, Era, Freshness, Kind
-from upstreams.lists import MAX_ENTRIES, MAX_ENTRY_BYTES, MAX_PAGES, walk
+from upstreams.lists import ENTRY_BYTES, MAX_ENTRIES, MAX_ENTRY_BYTES, MAX_PAGES, TURN_BYTES, walk
 
 
 class Pages:
@@ -25,7 +28,7 @@ class Pages:
         cursor = json.loads(bytes(params["cursor"])) if "cursor" in params else None
         self.asked.append((method, cursor))
         page = self.page(cursor)
-        return page if isinstance(page, Failure) else Result(raw(page))
+        return page if isinstance(page, Failure | Result) else Result(raw(page))
 
 
 def tool(name, **more):
@@ -76,6 +79,34 @@ async def test_too_many_entries_are_cut(autojump_clock):
     assert len(listing.entries) == MAX_ENTRIES
     assert "too large" in listing.degraded
     assert len(session.asked) == 1
+
+
+CROWDS = {
+    "empty entries": b'{"tools":[' + b",".join([b"{}"] * 390_000) + b"]}",
+    "entries": b'{"tools":[' + b",".join([b'{"name":"t%d"}' % number for number in range(100_000)]) + b"]}",
+    "numbers": b'{"tools":[' + b",".join([b"1"] * 1_000_000) + b"]}",
+    "members of the page": b'{"tools":[{"name":"t"}],' + b",".join([b'"%d":0' % n for n in range(300_000)]) + b"}",
+    "members of an entry": b'{"tools":[{"name":"t"},{"name":"u",'
+    + b",".join([b'"%d":0' % n for n in range(99)])
+    + b"}]}",
+    "schemas": b'{"tools":['
+    + b",".join(b'{"name":"t%d","inputSchema":{%b}}' % (n, b",".join([b'"":0'] * 999)) for n in range(1_000))
+    + b"]}",
+}
+
+
+@pytest.mark.covers("F-P-16", "SEC-13")
+@pytest.mark.parametrize("page", CROWDS.values(), ids=CROWDS)
+async def test_a_list_of_any_shape_is_opened_in_turns_and_only_as_far_as_it_is_used(autojump_clock, monkeypatch, page):
+    with counting() as steps:
+        steps.count(monkeypatch, upstreams.lists, "detach")
+        listing = await walk(Pages(lambda cursor: Result(Raw(page))), Kind.TOOL)
+    assert len(listing.entries) <= MAX_ENTRIES
+    assert steps.total <= MAX_ENTRIES
+    assert steps.most <= TURN_BYTES // ENTRY_BYTES
+    assert steps.most_bytes <= TURN_BYTES + MAX_ENTRY_BYTES
+    if page is not CROWDS["members of the page"]:
+        assert listing.degraded
 
 
 @pytest.mark.covers("F-P-16")

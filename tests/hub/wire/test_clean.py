@@ -4,6 +4,7 @@ import contextlib
 import json
 import re
 import time
+import tracemalloc
 
 import msgspec
 import pytest
@@ -11,7 +12,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from hub.wire.clean import MAX_DEPTH, MAX_MEMBERS, Unclean, clean, has_duplicates, members, one_line
+from hub.wire.clean import (
+    MAX_DEPTH,
+    MAX_ESCAPES,
+    MAX_LINE_ENDS,
+    MAX_MEMBERS,
+    MAX_REPAIRED_BYTES,
+    MAX_STRUCTURES,
+    PIECE_BYTES,
+    Unclean,
+    clean,
+    has_duplicates,
+    members,
+    one_line,
+    well_formed,
+)
 
 
 @pytest.mark.parametrize("data", [b'{"a":"\xc3\xa9 \\u00e9 \\ud83d\\ude00"}', b"", b"nonsense", b" 7 "])
@@ -67,7 +82,7 @@ PIECES = st.sampled_from(["\\\\", "\\ud83d", "\\uDE00", "\\ude00", "\\uD83D", "u
 @given(st.lists(PIECES).map("".join))
 def test_lone_surrogates_become_replacement_characters(text: str) -> None:
     wanted = re.sub("[\ud800-\udfff]", "\ufffd", json.loads(f'"{text}"'))
-    assert json.loads(clean(f'"{text}"'.encode())) == wanted
+    assert json.loads(well_formed(f'"{text}"'.encode())) == wanted
 
 
 def test_nul_does_not_turn_into_a_backslash() -> None:
@@ -136,3 +151,76 @@ def test_all_of_it_takes_linear_time(name: str) -> None:
     with contextlib.suppress(Unclean):
         members(clean(HOSTILE[name]))
     assert time.process_time() - began < 1
+
+
+# --- what costs more than it has bytes --------------------------------------------------------------------------------
+
+
+@pytest.mark.covers("SEC-13")
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"[%b]" % b",".join([b"{}"] * 1_000_000),
+        b"[" * 4_000_000,
+        b'{"a":' * 1_000_000,
+        b'["["],' * 1_000_000,
+        b'["' + "\u2028".encode() * (MAX_LINE_ENDS + 1) + b'"]',
+        b'["' + "\x85".encode() * (MAX_LINE_ENDS + 1) + b'"]',
+    ],
+    ids=lambda data: data[:5],
+)
+def test_what_is_too_finely_structured_is_refused_before_it_takes_memory(data):
+    tracemalloc.start()
+    try:
+        with pytest.raises(Unclean, match=r"More than|deeper"):
+            clean(data)
+        assert tracemalloc.get_traced_memory()[1] < 3 * len(data) + (1 << 20)
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.covers("SEC-13")
+def test_members_that_are_too_many_to_be_counted():
+    with pytest.raises(Unclean, match="More than"):
+        members(b'{"a":{%b}}' % b",".join([b'"":0'] * 3 * (MAX_STRUCTURES + 1)))
+
+
+@pytest.mark.covers("SEC-13")
+def test_one_rare_character_does_not_make_four_bytes_of_each():
+    data = b'["' + b"x" * (8 << 20) + "\U0001f600".encode() + b'"]'
+    tracemalloc.start()
+    assert clean(data) is data
+    assert tracemalloc.get_traced_memory()[1] < 8 << 20
+    tracemalloc.stop()
+
+
+@pytest.mark.covers("M-10")
+@pytest.mark.parametrize("at", range(-3, 4))
+def test_utf8_is_checked_across_pieces(at):
+    for character, is_good in ("\U0001f600".encode(), True), (b"\xf0\x9f\x98", False), (b"\xff", False):
+        data = b"x" * (PIECE_BYTES + at) + character + b"x" * PIECE_BYTES
+        if is_good:
+            assert clean(data) is data
+        else:
+            with pytest.raises(Unclean, match=f"byte {PIECE_BYTES + at}"):
+                clean(data)
+    with pytest.raises(Unclean, match="UTF-8"):
+        clean(b"x" * (PIECE_BYTES + at) + b"\xf0\x9f")
+
+
+@pytest.mark.covers("SEC-13")
+def test_a_message_is_repaired_only_while_that_is_cheap():
+    assert well_formed(b'"\\ud800"' + b"\\n" * 1000) == b'"\\ufffd"' + b"\\n" * 1000
+    for data in (b'"' + b"\\ud800" * (MAX_ESCAPES + 1), b'"\\ud800' + b"x" * MAX_REPAIRED_BYTES):
+        with pytest.raises(Unclean, match="too large"):
+            well_formed(data)
+    pairs = b'"' + b"\\ud83d\\ude00" * MAX_ESCAPES + b'"'
+    assert clean(pairs) is pairs
+
+
+@pytest.mark.covers("SEC-12")
+@pytest.mark.parametrize("backslashes", [*range(1, 9), 15, 16, 17, 63, 64, 65, 1000, 1001])
+def test_a_line_end_behind_backslashes(backslashes):
+    data = b'"' + b"\\" * backslashes + "\u2028".encode() + b'"'
+    written = b'"' + b"\\" * backslashes + b'\\u2028"'
+    assert one_line(data) == (data if backslashes % 2 else written)

@@ -501,3 +501,32 @@ def test_deep_recursion_in_the_parser_is_a_malformed_message(monkeypatch: pytest
 
     monkeypatch.setattr(jsonrpc, "_decode_envelope", overflow)
     assert refusal(b'{"jsonrpc":"2.0","id":3,"method":"m"}').failure.code == -32700
+
+
+@pytest.mark.covers("SEC-13")
+def test_a_crowd_is_not_opened():
+    few = jsonrpc.MAX_OPENED
+    for padding in (b"", b" " * 100_000):
+        full = Raw(b"{%b%b}" % (b",".join([b'"%d":{"a":0}' % number for number in range(few)]), padding))
+        assert len(jsonrpc.peek_object(full)) == len(jsonrpc.open_object(full)) == few
+        crowd = Raw(b'{%b,"one more":0%b}' % (bytes(full)[1:-1].rstrip(), padding))
+        assert jsonrpc.peek_object(crowd) == {}
+        with pytest.raises(RemoteProtocolError, match="more than"):
+            jsonrpc.open_object(crowd)
+        items = Raw(b"[%b%b]" % (b",".join([b'{"a":0}'] * few), padding))
+        assert len(jsonrpc.peek_array(items)) == few
+        assert jsonrpc.peek_array(Raw(b"[{},%b]" % bytes(items)[1:-1])) == []
+    late = Raw(b'{"a":"%b",%b}' % (b"x" * 1_000_000, b",".join([b'"%d":0' % number for number in range(few)])))
+    assert jsonrpc.peek_object(late) == {}
+    assert jsonrpc.first_items(items, 3) == [Raw(b'{"a":0}')] * 3
+
+
+@pytest.mark.covers("SEC-13", "I-5")
+def test_a_crowd_takes_no_memory():
+    objects = Raw(b"[%b]" % b",".join([b"{}"] * 1_000_000))
+    members = Raw(b"{%b}" % b",".join([b'"%d":0' % number for number in range(300_000)]))
+    tracemalloc.start()
+    assert jsonrpc.peek_array(objects) == []
+    assert jsonrpc.peek_object(members) == {}
+    assert tracemalloc.get_traced_memory()[1] < 20 << 20
+    tracemalloc.stop()

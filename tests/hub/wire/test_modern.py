@@ -13,6 +13,7 @@ from hub.wire.jsonrpc import RemoteProtocolError
 from hub.wire.legacy import read_initialize_result
 from hub.wire.mcp import HOP_KEYS, MODERN, NAMED_BY, PREFIX, Freshness
 from hub.wire.modern import (
+    MAX_META_BYTES,
     DiscoverFacts,
     Metadata,
     Refusal,
@@ -41,6 +42,15 @@ def refused(params: dict[str, Raw], headers: dict[str, str] | None = None) -> Re
 
 
 # --- metadata -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.covers("F-H-20")
+def test_what_a_host_says_of_itself_has_a_limit():
+    large = {"name": "x" * MAX_META_BYTES, "version": "1"}
+    with pytest.raises(Refusal, match="more than"):
+        read_metadata(meta(protocolVersion=MODERN, clientCapabilities={}, clientInfo=large))
+    own = Raw(json.dumps({"of its own": large}).encode())
+    assert read_metadata({"_meta": own}) is None, "a legacy host may send what it likes"
 
 
 @pytest.mark.covers("B-10", "B-11", "N-9")

@@ -10,10 +10,11 @@ from schemas import _check, validate
 
 from hub.bridge.states import input_required, wanted
 from hub.wire.abilities import capabilities_for_upstream, capabilities_of_session, covers, superset
+from hub.wire.crowds import SMALL_BYTES
 from hub.wire.jsonrpc import Failure, RemoteProtocolError, Result, encode_request, encode_response, raw
 from hub.wire.legacy import initialize_params
 from hub.wire.mcp import ALL_VERSIONS, L1, L2, L3, L4, LEGACY_VERSIONS, MODERN
-from hub.wire.questions import Question, Refused, check, declined, for_host, for_upstream
+from hub.wire.questions import MAX_ITEMS, Question, Refused, check, declined, for_host, for_upstream
 
 ELICIT, SAMPLE, ROOTS = "elicitation/create", "sampling/createMessage", "roots/list"
 UI = {"io.modelcontextprotocol/ui": {"mimeTypes": ["text/html;profile=mcp-app"]}}
@@ -540,6 +541,24 @@ def test_nonsense_is_refused_and_nothing_else_happens(method, params, answer, ho
         for_upstream(asked, raw(answer), host_version)
     except (Refused, RemoteProtocolError):
         pass
+
+
+@pytest.mark.covers("SEC-13", "I-3")
+def test_a_question_or_an_answer_with_a_crowd_in_it_is_refused():
+    crowd = [{}] * (MAX_ITEMS + 1) + ["a" * SMALL_BYTES]
+    everything = members(sampling={}, elicitation={}, roots={})
+    asked = question(SAMPLE, messages=crowd, maxTokens=1)
+    for ask in (lambda: check(asked, everything), lambda: for_host(form({"a": {"enum": crowd}}), L4)):
+        with pytest.raises(Refused, match="more than 10000 items"):
+            ask()
+    for put_question, answer in (
+        (form({}), {"action": "accept", "content": {"a": crowd}}),
+        (sample(TEXT), {"role": "user", "model": "m", "content": crowd}),
+        (question(ROOTS), {"roots": crowd}),
+        (question(ROOTS), {"roots": [], "more": crowd}),
+    ):
+        with pytest.raises(RemoteProtocolError, match="more than 10000 items"):
+            for_upstream(put_question, raw(answer), MODERN)
 
 
 # --- nobody answers ---------------------------------------------------------------------------------------------------

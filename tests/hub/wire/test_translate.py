@@ -10,9 +10,11 @@ from hypothesis import strategies as st
 from msgspec import UNSET, Raw
 from schemas import validate
 
+from hub.wire.crowds import MAX_ITEMS, Crowd
 from hub.wire.jsonrpc import Failure, Result, encode_response, raw
 from hub.wire.mcp import ALL_VERSIONS, L1, L2, L3, L4, MODERN, PREFIX, Kind
 from hub.wire.translate import (
+    MAX_BLOCKS,
     UnknownResultType,
     entry_for_host,
     failure_for_host,
@@ -446,3 +448,38 @@ def test_what_was_meant_for_the_hub_goes_no_further() -> None:
     assert params_for_upstream(params) is params
     more = {**params, "task": raw({}), "inputResponses": raw({}), "requestState": raw("s")}
     assert params_for_upstream(more) == params
+
+
+# --- crowds -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_large_result_of_few_items_passes():
+    rows = {"rows": [{"a": number, "b": [1, 2, {}]} for number in range(20_000)]}
+    value = raw({"content": [{"type": "text", "text": json.dumps(rows)}], "structuredContent": rows})
+    for from_, to in product((L4, MODERN), (L1, L4, MODERN)):
+        after = result_for_host("tools/call", value, upstream="up", upstream_version=from_, host_version=to)
+        assert len(json.loads(bytes(after))["content"]) == 1
+
+
+@pytest.mark.covers("I-3", "SEC-13")
+@pytest.mark.parametrize(
+    ("method", "value"),
+    [
+        ("tools/call", {"content": [{"type": "audio"}] * (MAX_BLOCKS + 1)}),
+        ("tools/call", {"content": [{"type": "audio"}] * (MAX_ITEMS + 1)}),
+        ("prompts/get", {"messages": [{"content": {"type": "audio"}}] * (MAX_BLOCKS + 1)}),
+        ("tools/call", {"content": [{"type": "image"}] * (MAX_BLOCKS + 1), "structuredContent": 7}),
+    ],
+)
+def test_what_is_put_into_older_words_block_by_block_has_so_many_blocks_at_most(method, value):
+    with pytest.raises(Crowd, match=r"of this revision the hub reads 5000 at most|has more than 100000 items"):
+        result_for_host(method, raw(value), upstream="a", upstream_version=L4, host_version=L1)
+
+
+@pytest.mark.covers("I-3", "SEC-13")
+def test_details_of_an_error_that_are_a_crowd_are_not_opened():
+    failure = Failure(-32602, "no", raw({"uri": "x", "more": [1] * (MAX_ITEMS + 1)}))
+    found = failure_for_host(
+        failure, "resources/read", upstream="a", upstream_version=L4, host_version=L4, uri="hub.a+x"
+    )
+    assert found is failure

@@ -6,7 +6,7 @@ import pytest
 import trio
 from fleet_house import Facts
 
-from hub.link.walls import MAX_SAID, Wall
+from hub.link.wall import MAX_SAID, Wall
 from hub.notes import RETRY_S, Notes
 from hub.replicas import RETRY_S as REPLICAS_RETRY_S
 from hub.replicas import Peer, Replicas

@@ -1,0 +1,96 @@
+"""How much there is in a JSON value, counted before anything is made of it.
+
+To open an object or an array costs 100 to 300 bytes and up to some microseconds for each item, and whoever wrote it
+chose how many there are. Counting them on the bytes costs next to nothing for each, so that a value with too many can
+be refused in time (SEC-13). Text counts as one item, however long it is.
+"""
+
+from typing import Final
+
+from msgspec import DecodeError, Raw, Struct
+from msgspec.json import Decoder
+
+from hub.wire.jsonrpc import peek_object
+
+SMALL_BYTES: Final = 64 << 10
+"""A value up to this is opened whatever is in it: 30 000 items at most, a few milliseconds."""
+MAX_ITEMS: Final = 100_000
+"""Items of a value on all its levels together, if the hub has to open it: 10 ms. A list of 5 000 links has 40 000."""
+_MAX_QUOTES: Final = 1_000_000
+"""Of strings that hold commas or quotes, which have to be cut out one by one."""
+
+_UNWANTED = bytes(set(range(256)) - set(b'",'))
+_NONE: Final = Raw(b"")
+
+
+class Crowd(ValueError):
+    """A value has too many items for the hub to look through them. The text says which and how many it may have."""
+
+
+class _Known(Struct):
+    """The members of results that may be large, and are opened only if there is a reason."""
+
+    content: Raw = _NONE
+    contents: Raw = _NONE
+    messages: Raw = _NONE
+    completion: Raw = _NONE
+    structuredContent: Raw = _NONE
+
+
+_decode_known = Decoder(_Known).decode
+
+
+def is_crowd(value: Raw | bytes, most: int = MAX_ITEMS) -> bool:
+    """Whether JSON has more than `most` items, on all levels together. Linear, and nothing is made for each item."""
+    data = bytes(value)
+    if len(data) <= 2 * most or data.count(b",") < most:  # an item has two bytes at least: `1,`
+        return False
+    if b"\\" in data:
+        data = data.replace(rb"\\", b"").replace(rb"\"", b"")
+    marks = data.translate(None, _UNWANTED).replace(b'""', b"")
+    if marks.count(b'"') > _MAX_QUOTES:
+        return True
+    return sum(len(outside) for outside in marks.split(b'"')[::2]) >= most if b'"' in marks else len(marks) >= most
+
+
+def refuse_crowd(value: Raw, what: str) -> None:
+    """Refuse to open a value with too many items. Small ones need not be asked about: see `SMALL_BYTES`.
+
+    Raises:
+        Crowd: it has more than `MAX_ITEMS`. `what` names it.
+    """
+    if is_crowd(value):
+        raise Crowd(f"{what} has more than {MAX_ITEMS} items, which is more than the hub looks through")
+
+
+def peek_few(value: Raw | None) -> dict[str, Raw]:
+    """The members of a JSON object that is no crowd; empty for anything else."""
+    if value is None or (memoryview(value).nbytes > SMALL_BYTES and is_crowd(value)):
+        return {}
+    return peek_object(value, counted=True)
+
+
+def open_result(value: Raw) -> dict[str, Raw]:
+    """The members of a result; empty, if it is no object.
+
+    Raises:
+        Crowd: it has too many.
+    """
+    if memoryview(value).nbytes > SMALL_BYTES:
+        refuse_crowded_result(value)
+    return peek_object(value, counted=True)
+
+
+def refuse_crowded_result(value: Raw) -> None:
+    """The same for a result, whose members may be as large as they like where the hub need not open them.
+
+    Raises:
+        Crowd: see there.
+    """
+    try:
+        known = _decode_known(value)
+    except (DecodeError, RecursionError):
+        return  # no object: there is nothing to open
+    members = (known.content, known.contents, known.messages, known.completion, known.structuredContent)
+    if memoryview(value).nbytes - sum(memoryview(each).nbytes for each in members) > SMALL_BYTES:
+        refuse_crowd(value, "a result")

@@ -1,0 +1,26 @@
+"""Budgets of a plain call: Python function calls, system calls, and no garbage that only the collector could free.
+
+Counts do not depend on how fast or how busy the machine is. When the code gets better, lower the budget.
+"""
+
+import pytest
+from count_calls import MODES, count
+
+TOLERANCE = 1.05
+BUDGETS = {
+    "HTTP legacy, 1 at a time": (380, 10.1),
+    "HTTP legacy, 64 at a time": (290, 4.3),
+    "HTTP modern, 1 at a time": (424, 10.1),
+    "unix socket, 1 at a time": (406, 12.1),
+    "unix socket, 64 at a time": (259, 2.6),
+}
+"""Python function calls and system calls of one plain call."""
+
+
+@pytest.mark.parametrize("name", MODES)
+def test_a_plain_call_costs_no_more_than_its_budget(name, tmp_path):
+    cost = count(MODES[name], tmp_path)
+    calls, system = BUDGETS[name]
+    assert cost.calls <= calls * TOLERANCE, f"{name}: {cost.calls:.1f} Python function calls in place of {calls}"
+    assert cost.system <= system * TOLERANCE, f"{name}: {cost.system:.2f} system calls in place of {system}"
+    assert cost.cycles == 0, f"{name}: {cost.cycles} objects in reference cycles"

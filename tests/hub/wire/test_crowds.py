@@ -1,0 +1,66 @@
+"""Counting what there is in JSON: as a parser would, without making anything of it."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import Raw
+
+from hub.wire import crowds
+from hub.wire.crowds import Crowd, is_crowd, open_result, peek_few, refuse_crowd
+
+VALUES = st.recursive(
+    st.none() | st.integers(-9, 9) | st.text('a,":{}[]\\é\n', max_size=6),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text('a,"\\', max_size=3), inner, max_size=4),
+    max_leaves=30,
+)
+
+
+def separators(value: object) -> int:
+    """How many commas it takes to write a value."""
+    if isinstance(value, dict | list):
+        inner = value.values() if isinstance(value, dict) else value
+        return max(0, len(value) - 1) + sum(map(separators, inner))
+    return 0
+
+
+@pytest.mark.covers("SEC-13")
+@given(VALUES, st.booleans(), st.integers(1, 12))
+def test_the_items_of_all_levels_are_counted(value, escaped, most):
+    text = json.dumps(value, ensure_ascii=escaped).encode()
+    assert is_crowd(text, most) is (len(text) > 2 * most and separators(value) >= most)
+
+
+@pytest.mark.covers("SEC-13")
+def test_many_strings_with_commas_are_a_crowd_before_they_are_counted(monkeypatch):
+    monkeypatch.setattr(crowds, "_MAX_QUOTES", 6)
+    assert is_crowd(b'["a,","b,","c,","d,",""]', 8)
+    assert not is_crowd(b'["a,","b,","c,",",,,,,,,,,"]'.replace(b'"a,",', b""), 8)
+
+
+@pytest.mark.covers("SEC-13")
+def test_a_large_object_of_many_members_is_not_opened(monkeypatch):
+    monkeypatch.setattr(crowds, "SMALL_BYTES", 0)
+    few, many = (
+        Raw(b'{"a":[1,2,3],"b":"1,2"}'),
+        Raw(b"{%b}" % b",".join(b'"%d":1' % i for i in range(crowds.MAX_ITEMS + 1))),
+    )
+    assert list(peek_few(few)) == ["a", "b"]
+    assert peek_few(many) == peek_few(None) == peek_few(Raw(b"7")) == {}
+    refuse_crowd(few, "it")
+    with pytest.raises(Crowd, match="it has more than 100000 items"):
+        refuse_crowd(many, "it")
+
+
+@pytest.mark.covers("SEC-13", "I-3")
+def test_what_the_hub_need_not_open_does_not_make_a_result_a_crowd():
+    rows = b"[%b]" % b",".join([b"[1,2]"] * crowds.MAX_ITEMS)
+    assert list(open_result(Raw(b'{"content":%b,"structuredContent":{"a":%b},"x":1}' % (rows, rows)))) == [
+        "content",
+        "structuredContent",
+        "x",
+    ]
+    with pytest.raises(Crowd, match="a result has more than"):
+        open_result(Raw(b'{"content":[],"x":%b}' % rows))
+    assert open_result(Raw(rows)) == {}
