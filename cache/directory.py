@@ -6,8 +6,9 @@ from typing import Any, Final, NamedTuple
 import trio
 
 from cache.membership import Membership
-from cache.scripts import SWAP, Refused
-from cache.shared import Unreachable
+from cache.scripts import END_OF_TIME_US, SWAP, Refused, finding
+from cache.shared import MAX_FACT_BYTES, Unreachable
+from cache.vault import OVERHEAD_BYTES
 
 FACT_S: Final = 0.5
 """How long an operation may take. Longer than a look in the cache: without it a host gets an error, not slowness."""
@@ -76,12 +77,13 @@ class RedisDirectory:
         return bool(done == 1)
 
     def _sealed(self, key: str, value: bytes, until: int) -> bytes:
+        until = min(until, END_OF_TIME_US)  # a hub that believed a server may have put there any number
         return self._member.layout.vault.seal(key, until.to_bytes(_UNTIL_BYTES) + value)
 
     async def _find(self, name: str) -> _Found:
         """Raises: Unreachable."""
         keys = [layout.fact(name) for layout in self._member.layouts]
-        answers = await self._ask(*((b"GET", key) for key in keys))
+        answers = await self._ask(*(finding(key, MAX_FACT_BYTES + _UNTIL_BYTES + OVERHEAD_BYTES) for key in keys))
         newest, value, is_mine, is_foreign = 0, None, False, False
         for layout, key, sealed in zip(self._member.layouts, keys, answers, strict=True):
             if sealed is None:
@@ -96,7 +98,8 @@ class RedisDirectory:
                 self._member.standing.found_altered()  # it is gone by itself then
             elif until > newest:
                 newest, value, is_mine = until, opened[_UNTIL_BYTES:], layout is self._member.layout
-        return _Found(value, newest, answers[0] or b"", is_mine, is_foreign)
+        mine = answers[0] if isinstance(answers[0], bytes) else b""
+        return _Found(value, newest, mine, is_mine, is_foreign)
 
     async def _ask(self, *commands: Sequence[bytes | str | int]) -> list[Any]:
         link = self._member.link

@@ -8,6 +8,7 @@
 Each is a task of its own, which nobody who waits for it can end alone (`flight`).
 """
 
+import logging
 from collections.abc import Callable
 from functools import partial
 
@@ -21,9 +22,11 @@ from cache.results import entry_of, has_ttl, is_complete, kept_result
 from cache.sides import Place, Server
 from cache.subject import Entry
 from hub.link.exchange import HubError, kept
-from hub.link.wall import stand_alone
+from hub.link.wall import Wall, stand_alone
 from hub.wire.jsonrpc import Reply, Result
 from hub.wire.mcp import Era
+
+log = logging.getLogger("cache.redis")
 
 
 class Fetching:
@@ -33,6 +36,7 @@ class Fetching:
         self._keeping = keeping
         self._observing = observing
         self._clock = clock
+        self._wall = Wall(log, "keeping what was read")
         self._nursery: trio.Nursery | None = None
 
     def __repr__(self) -> str:
@@ -73,8 +77,10 @@ class Fetching:
             self._keeping.end(flight)
             flight.end()
         if put is not None and flight.ticket is not None:
-            share = partial(self._keeping.share, flight.ticket, flight.subject, put)
-            await stand_alone("Sharing what was read", share)
+            try:
+                await self._keeping.share(flight.ticket, flight.subject, put)
+            except* Exception as errors:  # noqa: BLE001  # a wall: logged there
+                self._wall.caught(errors)
 
     async def _carry(self, flight: Flight) -> Entry | None:
         """Read, and land; what is to be kept where other hubs find it."""
@@ -123,13 +129,21 @@ class Fetching:
         async with trio.open_nursery() as nursery:
             if watched:
                 nursery.start_soon(self._observing.observe, subject.upstream, place, subject.uri, reader)
-            entry = await self._keeping.look(flight)
+            entry = await self._ask_store(flight)
         if flight.is_disturbed:  # by the agreement itself, most likely: whatever is found from now on is good
             flight.is_disturbed = False
-            entry = await self._keeping.look(flight)
+            entry = await self._ask_store(flight)
         if entry is None or flight.is_disturbed or self._clock() >= entry.fresh_until:
             return None
         return None if entry.observed and not place.watches.is_observed(subject.uri) else entry
+
+    async def _ask_store(self, flight: Flight) -> Entry | None:
+        """What the store has. A wall: what goes wrong there is no reason not to read."""
+        try:
+            return await self._keeping.look(flight)
+        except Exception as error:  # noqa: BLE001  # logged there
+            self._wall.caught(error)
+            return None
 
     # --- what was read, and may be kept -------------------------------------------------------------------------------
 

@@ -3,7 +3,8 @@
 Of coredis only its connections are used, not its client: they match answers to requests and speak TLS and RESP3, while
 the client's pool, retries and re-subscriptions would hide what must be seen here (a slow server, a lost subscription).
 A connection that fails in any way is never used again, so no answer is ever taken for that of another request; one who
-gave up waiting leaves its place in the row to the answer (F-X-05).
+gave up waiting leaves its place in the row to the answer (F-X-05). What comes is decoded in `cache.replies`, which
+believes nothing.
 
 To import this module takes 0.2 s and 15 MB; only `cache.membership` does, in a thread and when a store is configured.
 """
@@ -29,14 +30,23 @@ from coredis.exceptions import (
 from coredis.exceptions import ConnectionError as Lost
 
 from cache.address import Address
+from cache.replies import Replies
 from cache.scripts import Refused
 from cache.shared import Unreachable
+from hub.link.flag import Flag
+from hub.wire.printable import printable
 
 logging.getLogger("coredis").setLevel(logging.CRITICAL + 1)  # it logs tracebacks of what is said here in a word
 
 OPEN_S: Final = 3.0
 """How long it may take until both connections can be used."""
 REASON_CHARS: Final = 200
+STEP_BYTES: Final = 16 << 10
+"""Read at a time from the connection that listens: messages may be as short as they like, and each costs a step."""
+MAX_UNHEARD: Final = 256
+"""Messages that have come and were not heard yet; as long as there are more, nothing is read."""
+MAX_FACTS_BYTES: Final = 64 << 10
+"""Of what a server says that it is."""
 _CODES: Final = {ReadOnlyError: "READONLY", AuthorizationError: "NOPERM", WrongTypeError: "WRONGTYPE"}
 
 
@@ -49,8 +59,8 @@ class Link:
         """Which run of the server it is."""
         self._reason = ""
         self._scope = trio.CancelScope()
-        self._asking: BaseConnection | None = None
-        self._listening: BaseConnection | None = None
+        self._asking: _Connection | None = None
+        self._listening: _Connection | None = None
 
     def __repr__(self) -> str:
         return f"<Link to {self.address}, run {self.run_id or 'unknown'}{', ' * bool(self._reason)}{self._reason}>"
@@ -151,8 +161,14 @@ class Link:
         try:
             async with aclosing(self._listening.push_messages) as messages:
                 async for message in messages:
-                    if message[0] == b"message" and isinstance(message[2], bytes):
-                        hear(message[2])
+                    match message:
+                        case [b"message", bytes(), bytes(said)]:
+                            hear(said)
+                        case [b"subscribe" | b"unsubscribe", *_]:
+                            pass
+                        case _:
+                            return self.fail("it sends a message that is none")
+                    self._listening.heard()
         except Lost as error:
             self.fail(why(error))
         self.fail("the subscription ended")
@@ -161,33 +177,74 @@ class Link:
         """Raises: Unreachable, and whatever coredis raises."""
         context = _tls(self.address)
         opened = []
-        for _ in range(2):
-            opened.append(_Connection(self.address, await _stream(self.address, context)))
+        for listens in (False, True):
+            stream = await _stream(self.address, context)
+            opened.append(_Connection(self.address, stream, listens=listens))
             await nursery.start(self._hold, opened[-1])
         self._asking, self._listening = opened
         self.run_id = await _run_of(opened[0])
         if await _run_of(opened[1]) != self.run_id:
             raise Unreachable("two connections reach two servers")
 
-    async def _hold(self, connection: BaseConnection, task_status: trio.TaskStatus[None]) -> None:
+    async def _hold(self, connection: "_Connection", task_status: trio.TaskStatus[None]) -> None:
         await connection.run(task_status=task_status)
-        self.fail("the connection ended")
+        self.fail("the connection ended" if connection.problem is None else why(connection.problem))
 
 
 class _Connection(BaseConnection):
-    """One of coredis over a stream that is there: one that cannot connect leaves streams of its own behind."""
+    """One of coredis over a stream that is there: one that cannot connect leaves streams of its own behind.
 
-    def __init__(self, address: Address, stream: ByteStream) -> None:
+    One that does not listen is told nothing but answers; one that does is told no more than it can hear.
+    """
+
+    def __init__(self, address: Address, stream: ByteStream, *, listens: bool) -> None:
         password = address.password.reveal() if address.password is not None else None
         place = TCPLocation(str(address), address.port)  # to be shown only
         super().__init__(place, username=address.username, password=password, db=address.db)
-        self._stream = stream
+        self._parser: Any = Replies(lambda is_message: listens if is_message else bool(self._requests))
+        self._paced = _Paced(stream, self._unheard if listens else None)
+        self.heard = self._paced.go_on
+        """To be called after each message: more may be read."""
 
     async def _connect(self) -> ByteStream:
-        return self._stream
+        return self._paced
+
+    def _unheard(self) -> int:
+        return self._push_message_buffer_in.statistics().current_buffer_used
+
+    @property
+    def problem(self) -> BaseException | None:
+        """What has ended it."""
+        return self._last_error
 
     def describe(self) -> str:
         return f"<Connection to {self.location!r}>"
+
+
+class _Paced(ByteStream):
+    """A stream of which nothing is read while too many messages are `unheard`; None: there are none."""
+
+    def __init__(self, stream: ByteStream, unheard: Callable[[], int] | None) -> None:
+        self._stream = stream
+        self._unheard = unheard
+        self._flag = Flag()
+        self.go_on = self._flag.set
+
+    async def receive(self, max_bytes: int = 65_536) -> bytes:
+        if self._unheard is None:
+            return await self._stream.receive(max_bytes)
+        while self._unheard() > MAX_UNHEARD:
+            await self._flag.take()
+        return await self._stream.receive(STEP_BYTES)
+
+    async def send(self, item: bytes) -> None:
+        await self._stream.send(item)
+
+    async def send_eof(self) -> None:
+        await self._stream.send_eof()
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
 
 
 async def _stream(address: Address, context: ssl.SSLContext | None) -> ByteStream:
@@ -204,14 +261,14 @@ def _tls(address: Address) -> ssl.SSLContext | None:
     return ssl.create_default_context(cafile=address.ca) if address.tls else None
 
 
-async def _run_of(connection: BaseConnection) -> str:
+async def _run_of(connection: _Connection) -> str:
     """The id of this run of a server that may be written to. Raises: Unreachable, and whatever coredis raises."""
     facts = dict[str, str]()
     for section in (b"server", b"replication"):
         answer = await connection.create_request(b"INFO", section, decode=False)
         if not isinstance(answer, bytes):
             raise Unreachable("it does not say what it is")
-        lines = (line.partition(":") for line in answer.decode(errors="replace").splitlines())
+        lines = (line.partition(":") for line in answer[:MAX_FACTS_BYTES].decode(errors="replace").splitlines())
         facts.update({name: value for name, _, value in lines})
     if facts.get("role", "master") != "master":
         raise Unreachable("it is a replica, which cannot be written to")
@@ -244,7 +301,7 @@ def why(error: BaseException) -> str:
     if isinstance(error, ConnectionError) and error.errno:
         return os.strerror(error.errno)  # without the address, which is named beside it
     text = getattr(error, "verify_message", "") or getattr(error, "strerror", "") or str(error) or type(error).__name__
-    said = " ".join(str(text).split())[:REASON_CHARS].rstrip(".")
+    said = printable(" ".join(str(text)[: REASON_CHARS * 4].split()))[:REASON_CHARS].rstrip(".")
     return f"{said} (cache.password)" if isinstance(error, AuthenticationFailureError) else said
 
 

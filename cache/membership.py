@@ -3,10 +3,13 @@
     connect -> the same run of the server on both connections? -> listen -> write what could not be written
             -> hear oneself -> VOUCHED -> until anything of it fails -> pause -> connect
 
-Nothing here is mended in place: whatever goes wrong ends the link, and the next one begins with nothing.
+Nothing here is mended in place: whatever goes wrong ends the link, and the next one begins with nothing. So does what
+nobody thought of.
 """
 
 import importlib
+import logging
+import sys
 from collections.abc import Awaitable, Callable, Collection
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -22,6 +25,7 @@ from cache.standing import Standing
 from cache.unwritten import Unwritten
 from cache.vault import Vault
 from hub.link.pauses import Pauses, jitter
+from hub.link.wall import Wall
 
 if TYPE_CHECKING:
     from cache.link import Link
@@ -67,6 +71,7 @@ class Membership:
         self._ahead_us = 0
         self._rung = trio.Event()
         self._written = trio.Event()
+        self.wall = Wall(logging.getLogger("cache.redis"), f"the use of the shared store at {address}")
 
     def __repr__(self) -> str:
         return f"<Membership: {self.standing!r}, {self.unwritten!r}>"
@@ -97,17 +102,27 @@ class Membership:
 
     async def run(self) -> None:
         """Keep a link alive until cancelled."""
-        link = await trio.to_thread.run_sync(importlib.import_module, "cache.link")  # 0.2 s that nobody waits for
         pauses = Pauses(jitter, first_s=FIRST_PAUSE_S, healthy_s=STEADY_S)
         while True:
             pauses.opened(self._clock())
+            reason = ""
             try:
-                reason = await link.Link(self._address).run(self._serve)
+                reason = await self._use_link()
+            except* Exception as errors:  # noqa: BLE001  # a wall: logged there
+                reason = self.wall.caught(errors)
             finally:
                 self.link = None
                 self._unvouched()
             self.standing.lost(reason, self._clock())
             await self.pause(pauses.next_s(self._clock()))
+
+    async def _use_link(self) -> str:
+        """Connect, and use the link until it ends; returns why."""
+        link = sys.modules.get("cache.link")
+        if link is None:
+            link = await trio.to_thread.run_sync(importlib.import_module, "cache.link")  # 0.2 s that nobody waits for
+        made: Link = link.Link(self._address)
+        return await made.run(self._serve)
 
     async def pause(self, seconds: float) -> None:
         """Let the store be for a while; a shorter one, if there is something to be written."""

@@ -22,7 +22,7 @@ from cache.address import address_of, require_client
 from cache.directory import RedisDirectory
 from cache.facts import StoreFacts
 from cache.membership import Membership
-from cache.scripts import HASH_TTL_S, Refused, look_for, time_of
+from cache.scripts import HASH_TTL_S, STAMP_CHARS, Refused, look_for, time_of
 from cache.shared import Ticket, Unreachable
 from cache.subject import EVERYONE, Entry
 from cache.vault import OVERHEAD_BYTES, Vault
@@ -134,6 +134,8 @@ class RedisStore:
             return None, None
         try:
             stamp, seconds, microseconds, *values = found
+            if len(stamp) != STAMP_CHARS:
+                raise ValueError("no stamp")
             read_at = time_of([seconds, microseconds])
             ticket = Ticket(stamp.decode("ascii"), read_at / 1e6 - self._clock(), read_at)
         except (TypeError, ValueError, AttributeError, Unreachable):
@@ -206,7 +208,7 @@ class RedisStore:
         line, _, body = opened.partition(b"\n")
         try:
             head = msgspec.json.decode(line, type=_Head)
-        except msgspec.DecodeError:  # a hub of another version wrote it
+        except (msgspec.DecodeError, UnicodeDecodeError):  # a hub of another version wrote it
             return None
         if max(head.fresh_until or 0.0, head.stale_until) <= self._clock() + ticket.ahead_s:
             return None  # it is gone by itself then, unless somebody has put it back

@@ -89,6 +89,17 @@ Returns the server's time, which hubs also hear behind the message: `AT_CHARS` d
 It is no transaction (MULTI): a server that is full refuses all that is said in one, but lets scripts delete."""
 
 AT_CHARS: Final = 16
+END_OF_TIME_US: Final = 1 << 53
+"""In the year 2255. Later times are none, and could not be told apart as numbers with a fraction."""
+STAMP_CHARS: Final = 40
+
+FIND: Final = b"""
+local size = redis.pcall('STRLEN', KEYS[1])
+if type(size) ~= 'number' or size > tonumber(ARGV[1]) then return -1 end
+return redis.call('GET', KEYS[1])
+"""
+"""KEYS: the name. ARGV: bytes of the largest value. Returns what is there: bytes, null for none, -1 for what is too
+large, or of another kind."""
 
 SWAP: Final = b"""
 local now = redis.call('GET', KEYS[1])
@@ -121,20 +132,28 @@ def voiding(hash: str, fields: Iterable[str], channel: str, message: bytes) -> l
 
 def time_of(answer: object) -> int:
     """The server's time as `SAY` or `TIME` answers, in microseconds. Raises: Unreachable."""
+    at = -1
     try:
         if isinstance(answer, list):
             seconds, microseconds = answer
-            return int(seconds) * 1_000_000 + int(microseconds)
-        if isinstance(answer, bytes) and len(answer) == AT_CHARS and answer.isdigit():
-            return int(answer)
-    except (TypeError, ValueError):
+            at = int(seconds) * 1_000_000 + int(microseconds)
+        elif isinstance(answer, bytes) and len(answer) == AT_CHARS and answer.isdigit():
+            at = int(answer)
+    except (TypeError, ValueError, OverflowError):
         pass
-    raise Unreachable("it does not say what time it is")
+    if not 0 <= at < END_OF_TIME_US:
+        raise Unreachable("it does not say what time it is")
+    return at
 
 
 def look_for(hash: str, fields: list[str], names: list[str], token: str, max_bytes: int) -> list[bytes | str | int]:
     """The command for `LOOK`; `names` are two, and `token` is random."""
     return [b"EVAL", LOOK, 1, hash, token, max_bytes, HASH_TTL_S, MAX_FIELDS, *names, *fields]
+
+
+def finding(key: str, max_bytes: int) -> list[bytes | str | int]:
+    """The command for `FIND`."""
+    return [b"EVAL", FIND, 1, key, max_bytes]
 
 
 class Layout:

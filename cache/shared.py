@@ -7,12 +7,15 @@ nobody looks (bridging.md 13, faults.md 6.7).
 """
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import Final, Protocol
 
 from msgspec import Struct
 
 from cache.facts import StoreFacts
 from cache.subject import Entry
+
+MAX_FACT_BYTES: Final = 256 << 10
+"""Of a value in a `Directory`; what is longer is not found there. The largest are what a session has set."""
 
 
 class Unreachable(Exception):

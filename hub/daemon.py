@@ -29,6 +29,7 @@ from config.paths import control_path, key_path, lock_path, sessions_path, socke
 from config.state import Memory
 from hub import logs, systemd
 from hub.banner import announce
+from hub.bootclock import boot_clock
 from hub.control import serve_control
 from hub.equipment import keys_for, last_known, projects_of, store_for, wall
 from hub.foreground import serve_stdio
@@ -141,7 +142,8 @@ async def serve_daemon(loaded: Loaded, read: Callable[[], Loaded], *, shown: boo
             store = store_for(loaded, keys)
             revival = Revival(Signer(keys), Memory(sessions_path()), wall, config.replica.name if store else "")
             run = revival.run_id if store else ""
-            hub = Hub(config, memory, Sealer(keys), last_known=last_known(), projects=projects_of, run=run)
+            known, boot = last_known(), boot_clock()
+            hub = Hub(config, memory, Sealer(keys), last_known=known, projects=projects_of, run=run, boot=boot)
             if store is not None:
                 hub.reads.use(store)
             directory = None if store is None else store.directory

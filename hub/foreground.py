@@ -9,6 +9,7 @@ from config.diff import Difference
 from config.layers import Loaded
 from config.paths import state_path
 from config.state import Memory
+from hub.bootclock import boot_clock
 from hub.downstream import serve_lines
 from hub.equipment import keys_for, last_known, store_for, wall
 from hub.hub import Hub
@@ -25,7 +26,7 @@ async def serve_stdio(loaded: Loaded, read: Callable[[], Loaded]) -> None:
     """Serve until that host has gone, or a signal comes."""
     keys = keys_for(loaded.config, None)
     store = store_for(loaded, keys)
-    hub = Hub(loaded.config, Memory(state_path()), Sealer(keys), last_known=last_known())
+    hub = Hub(loaded.config, Memory(state_path()), Sealer(keys), last_known=last_known(), boot=boot_clock())
     stdio = trio.StapledStream(trio.lowlevel.FdStream(os.dup(1)), trio.lowlevel.FdStream(os.dup(0)))
 
     async def apply(changed: Loaded, found: Difference) -> None:

@@ -414,4 +414,4 @@ class HttpSessions:
             else:
                 session.tell_untold()
         self.archive.expire(now)
-        self._revival.forget()
+        self._revival.forget(now)

@@ -16,8 +16,9 @@ from cache.reads import Reads
 from config.diff import pending
 from config.schema import HubConfig, UpstreamConfig
 from config.state import Memory
+from hub.bootclock import BootClock
 from hub.bridge.carry import Carrier
-from hub.bridge.parking import Parking
+from hub.bridge.parking import PARK, Parking
 from hub.bridge.states import States
 from hub.bridge.tasks import Tasks
 from hub.catalog import Catalog, Rules, merge
@@ -62,6 +63,7 @@ class Hub:
         last_known: LastKnown | None = None,
         projects: Callable[["Hub"], Projects] | None = None,
         run: str = "",
+        boot: BootClock | None = None,
     ) -> None:
         self.config = config
         self.memory = memory
@@ -81,7 +83,7 @@ class Hub:
         self.levels = LogLevels(self.downstreams.log_levels, self._apply_level)
         self._reminders = trio.CancelScope()
         wall = time.time  # noqa: TID251  # what hosts carry outlives this process
-        self.states = States(sealer, wall=wall, run=run)
+        self.states = States(sealer, wall=wall, run=run, boot=boot, remembered=(PARK,))
         self.carrier = self._make_carrier()
         catalog = merge((), self.rules, self.claims)
         upstreams, reading = self.supervisor.upstreams, Reading(self.reads)

@@ -1,14 +1,18 @@
 """Facts that other hubs are to know soon, and that nobody waits for until they are written."""
 
+import logging
 from typing import Final
 
 import trio
 
 from cache.shared import Directory, Unreachable
 from hub.link.flag import Flag
+from hub.link.wall import Wall
 
-NOTE_S: Final = 24 * 3600.0
-"""How long a fact is known."""
+log = logging.getLogger("hubd.replicas")
+
+NOTE_S: Final = 49 * 3600.0
+"""How long a fact is known: for longer than a hub whose clock is a day late could revive the session that it is of."""
 RETRY_S: Final = 5.0
 MAX_NOTES: Final = 4_096
 
@@ -23,6 +27,7 @@ class Notes:
         self._directory = directory
         self._unwritten: dict[str, bytes] = {}
         self._noted = Flag()
+        self._wall = Wall(log, "telling other hubs of sessions")
 
     def __repr__(self) -> str:
         return f"<Notes [{len(self._unwritten)} unwritten]>"
@@ -41,9 +46,16 @@ class Notes:
             await self._noted.take()
             try:
                 await self.flush()
-            except Unreachable:
-                await trio.sleep(RETRY_S)
-                self._noted.set()
+            except* Unreachable:
+                await self._later()
+            except* Exception as errors:  # noqa: BLE001  # a wall: logged there
+                self._wall.caught(errors)
+                self._unwritten.pop(next(iter(self._unwritten), ""), None)
+                await self._later()
+
+    async def _later(self) -> None:
+        await trio.sleep(RETRY_S)
+        self._noted.set()
 
     async def flush(self) -> None:
         """Write all there is.

@@ -21,6 +21,7 @@ import trio
 from msgspec import Struct, structs
 
 from cache.shared import Directory, Unreachable
+from hub.link.wall import Wall
 
 log = logging.getLogger("hubd.replicas")
 
@@ -90,6 +91,7 @@ class Replicas:
         self._wait_until: float | None = None
         self._leaving = False
         self._reached = False
+        self._wall = Wall(log, "being registered where other hubs look")
         self._rounds = 0
         """How often it has seen who is there, up to `ROUNDS`."""
 
@@ -166,8 +168,11 @@ class Replicas:
                 await self.tend(lapsed)
                 self._began, self._tend_at = began, now + TEND_S
             self._until = now + LIVES_S
-        except Unreachable:
+        except* Unreachable:
             self._reached = False
+        except* Exception as errors:  # noqa: BLE001  # a wall: logged there
+            self._reached = False
+            self._wall.caught(errors)
 
     async def _begin(self) -> bytes | None:
         """The directory is empty: nobody is taken for dead before all were able to register."""

@@ -11,8 +11,10 @@ level, the subscriptions, which sessions are over, and what the lists were that 
               over    session -> when it began; a session that has ended stays ended
               lists   run -> endpoint -> digests of its lists
 
-A session older than `LIFE_S` is not revived, and so everything in the journal is forgotten some day. A journal that
-cannot be written costs what is in it and nothing else (F-D-05).
+
+A session older than `LIFE_S` is not revived, and so everything in the journal is forgotten some day: once hubs have run
+for so long since it was written (`hub.odometer`). A journal that cannot be written costs what is in it and nothing else
+(F-D-05).
 """
 
 import logging
@@ -21,11 +23,13 @@ from collections.abc import Callable
 from typing import Any, Final
 
 import msgspec
-from msgspec import Raw, Struct, field
+from msgspec import Raw, Struct, field, structs
 
+from cache.shared import MAX_FACT_BYTES
 from config.state import Memory
 from hub.link.exchange import Identity
 from hub.link.flag import Flag
+from hub.odometer import Odometer
 from hub.saving import Haste, keep_saved
 from hub.seal import SealBroken, Signer
 from hub.wire.jsonrpc import peek_object, peek_str
@@ -40,7 +44,11 @@ MAX_ID: Final = 1_024
 it repeats its id with every request, and large heads cost too much (`hub.wire.head.HeadParser`)."""
 MAX_SHOWN: Final = 100
 """Characters of a host's name that are kept."""
+FORGET_S: Final = LIFE_S + 60.0
+"""How long hubs run until they forget. What they look at is up to `hub.http_endpoint.UPKEEP_S` old."""
 MAX_OVER: Final = 4_096
+MAX_KEPT: Final = 4_096
+"""Sessions of which something is kept; the oldest make room."""
 MAX_URIS: Final = 256
 """Subscriptions of one session that are kept."""
 MAX_KEPT_CHARS: Final = 1 << 20
@@ -112,6 +120,7 @@ class Revival:
         self._signer = signer
         self._journal = journal
         self._wall = wall
+        self._odometer = Odometer(journal)
         self._chars = 0
         """Of all URIs in the journal."""
         for name in journal.keys("kept"):
@@ -132,7 +141,8 @@ class Revival:
         shown = peek_object(client_info)
         names = {key: (peek_str(shown.get(key)) or "")[:MAX_SHOWN] for key in ("name", "title", "version")}
         info = {key: text for key, text in names.items() if text}
-        name, minted = secrets.token_urlsafe(16), int(self._wall())
+        name = secrets.token_urlsafe(16)
+        minted = max(int(self._wall()), self._floor() + 1)  # sooner, and it could not be revived
         handshake = _Handshake(self.run_id, name, minted, version, capabilities, info)
         front = self._replica and f"{self._replica}~"
         id = front + self._signer.sign(_PURPOSE, msgspec.json.encode(handshake), _bound(identity, scope, self._replica))
@@ -203,14 +213,19 @@ class Revival:
             chars = sum(map(len, uris[:MAX_URIS]))
             kept_uris = uris[:MAX_URIS] if self._chars + chars <= MAX_KEPT_CHARS else []
             kept = _Kept(past.minted, self.run_id, level, kept_uris, missed)
-            self._journal.put("kept", past.name, msgspec.to_builtins(kept))
-            self.tell(f"kept/{past.name}", msgspec.json.encode(kept))
+            self._odometer.put("kept", past.name, msgspec.to_builtins(kept))
             self._chars += sum(map(len, kept_uris))
+            told = msgspec.json.encode(kept)
+            if len(told) > MAX_FACT_BYTES:
+                told = msgspec.json.encode(structs.replace(kept, uris=[]))
+            self.tell(f"kept/{past.name}", told)
+            for oldest in self._journal.keys("kept")[:-MAX_KEPT]:
+                self._drop(oldest)
 
     def _drop(self, name: str) -> None:
         kept = self._kept(name)
         self._chars -= sum(map(len, kept.uris)) if kept else 0
-        self._journal.put("kept", name, None)
+        self._odometer.put("kept", name, None)
 
     def end(self, past: Past) -> None:
         """A session is over for good."""
@@ -219,11 +234,15 @@ class Revival:
         self._drop(past.name)
         over = {name: _read(self._journal.get("over", name), int) or 0 for name in self._journal.keys("over")}
         if len(over) >= MAX_OVER:
-            oldest = min(over, key=over.__getitem__)
-            self._journal.put("floor", "minted", max(self._floor(), over[oldest]))
-            self._journal.put("over", oldest, None)
-        self._journal.put("over", past.name, past.minted)
+            self._forget_end(min(over, key=over.__getitem__))
+        self._odometer.put("over", past.name, past.minted)
         self.tell(f"over/{past.name}", b"1")
+
+    def _forget_end(self, name: str) -> None:
+        """Forget that a session is over; none that began before it is revived from now on, whatever the clock says."""
+        minted = _read(self._journal.get("over", name), int) or 0
+        self._journal.put("floor", "minted", max(self._floor(), minted))
+        self._odometer.put("over", name, None)
 
     def give_up(self, past: Past) -> None:
         """A session goes on at another hub."""
@@ -245,24 +264,25 @@ class Revival:
 
     def sign(self) -> None:
         """Have later runs know that this one was before them."""
-        self._journal.put("runs", self.run_id, int(self._wall()))
+        self._odometer.put("runs", self.run_id, int(self._wall()))
 
     def was_mine(self, run: str) -> bool:
         """Whether that was an earlier run of this hub, if they signed."""
         return run != self.run_id and self._journal.get("runs", run) is not None
 
-    def forget(self) -> None:
-        """Drop what is too old to matter, and the lists of runs long ago."""
+    def forget(self, now: float) -> None:
+        """Drop what is too old to matter, and the lists of runs long ago. `now` is the loop's time, in seconds."""
+        self._odometer.run_on(now)
         for name in self._journal.keys("runs"):
-            if name != self.run_id and not self._is_young(_read(self._journal.get("runs", name), int) or 0):
-                self._journal.put("runs", name, None)
+            if name != self.run_id and self._odometer.is_older("runs", name, FORGET_S):
+                self._odometer.put("runs", name, None)
         for name in self._journal.keys("kept"):
-            kept = self._kept(name)
-            if kept is None or not self._is_young(kept.minted):
+            if self._kept(name) is None or self._odometer.is_older("kept", name, FORGET_S):
                 self._drop(name)
         for name in self._journal.keys("over"):
-            if not self._is_young(_read(self._journal.get("over", name), int) or 0):
-                self._journal.put("over", name, None)
+            minted = _read(self._journal.get("over", name), int)
+            if self._odometer.is_older("over", name, FORGET_S) and (minted or 0) <= self._wall():
+                self._forget_end(name)
         runs = [run for run in self._journal.keys("lists") if run != self.run_id]
         for run in runs[: max(0, len(runs) - MAX_RUNS)]:
             self._journal.put("lists", run, None)
@@ -277,6 +297,7 @@ class Revival:
 
     def save(self) -> None:
         """Save at once what is unsaved. Blocks; never raises."""
+        self._odometer.note()
         self._journal.save()
 
 

@@ -18,13 +18,12 @@ Whoever gets a request that belongs elsewhere raises `Elsewhere`, before anythin
 
 import logging
 from collections.abc import Callable, Collection, Iterable
-from contextlib import suppress
 from typing import Final
 
 import trio
 
 from cache.shared import Directory, Unreachable
-from hub.link.wall import keep_going
+from hub.link.wall import Wall, keep_going
 from hub.notes import Notes
 from hub.replicas import TRIES, Peer, Replicas
 
@@ -80,9 +79,14 @@ class Whereabouts:
 
     async def leave(self) -> None:
         """Be found no more, so that others take over at once. Takes at most `LEAVE_S`; raises nothing."""
-        with trio.move_on_after(LEAVE_S), suppress(Unreachable):
-            await self._replicas.leave()
-            await self.notes.flush()
+        with trio.move_on_after(LEAVE_S):
+            try:
+                await self._replicas.leave()
+                await self.notes.flush()
+            except* Unreachable:
+                pass
+            except* Exception as errors:  # noqa: BLE001  # a wall: logged there
+                Wall(log, "taking leave of other hubs").caught(errors)
 
     async def _tend(self, lapsed: bool) -> None:
         """Look after the claims of this hub. `lapsed`: others may have taken what began here, too."""

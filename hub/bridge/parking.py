@@ -19,7 +19,7 @@ from msgspec import Raw, Struct
 from hub.bridge.call import Call
 from hub.bridge.parked import Event, Phase, Record
 from hub.bridge.roots import KnownRoots
-from hub.bridge.states import ELSEWHERE, LOST, BadState, State, States, bind, input_required
+from hub.bridge.states import ELSEWHERE, EXPIRED, LOST, BadState, State, States, bind, input_required
 from hub.link.budget import Budget
 from hub.link.exchange import Exchange, Executed, HubError, Interim, Question, Tenant, UpstreamLost, kept
 from hub.link.wall import keep_going
@@ -183,7 +183,7 @@ class Parking:
         if call is None and self.is_elsewhere(state.run):
             raise BadState(ELSEWHERE)
         if call is None:
-            reason, _ = self._tombstones.get(id, (LOST, 0.0))
+            reason, _ = self._tombstones.get(id, (EXPIRED if state.expired else LOST, 0.0))
             raise BadState(reason)
         return call
 

@@ -5,13 +5,14 @@ What may be used once only is the business of whoever keeps count (`parking`).
 """
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from hashlib import sha256
 from typing import Any, Final
 
 import msgspec
 from msgspec import Raw, Struct
 
+from hub.bootclock import BootClock
 from hub.link.exchange import Interim, Question
 from hub.seal import SealBroken, Sealer
 from hub.wire.crowds import MAX_ITEMS, SMALL_BYTES, is_crowd
@@ -80,6 +81,8 @@ class State(Struct, frozen=True):
     members: dict[str, Raw]
     run: str = ""
     """The run of a hub in whose memory the rest is; "": there is no rest."""
+    expired: bool = False
+    """Whether it is older than it was to be; only of a mode whose memory knows better."""
 
 
 class _Sealed(Struct, frozen=True):
@@ -94,6 +97,10 @@ class _Sealed(Struct, frozen=True):
     x: float
     s: dict[str, Raw] = {}
     r: str = ""
+    b: str = ""
+    """Which run of the machine it is from, if that is known; `y` is then until when it is good, by the clock that
+    nobody sets."""
+    y: float = 0.0
 
 
 _decode = msgspec.json.Decoder(_Sealed).decode
@@ -146,13 +153,26 @@ def _number(text: str) -> float:
 class States:
     """Seals and opens states. `wall` is the time of day in seconds: states outlive the process, as its key does.
 
+    The time of day may be set, and be wrong for a while. So `boot`, which nobody sets, decides as long as the machine
+    runs; and of modes in `remembered`, whose calls are in memory, whoever has the call does.
+
     `run` names the run of this hub, if there are others beside it.
     """
 
-    def __init__(self, sealer: Sealer, *, wall: Callable[[], float], run: str = "") -> None:
+    def __init__(
+        self,
+        sealer: Sealer,
+        *,
+        wall: Callable[[], float],
+        run: str = "",
+        boot: BootClock | None = None,
+        remembered: Collection[str] = (),
+    ) -> None:
         self.run = run
         self._sealer = sealer
         self._wall = wall
+        self._boot = boot or BootClock("", wall)
+        self._remembered = frozenset(remembered)
 
     def seal(self, mode: str, binding: Binding, members: Mapping[str, Any], *, ttl_s: float, here: bool = False) -> str:
         """A state that is good for `ttl_s`. `members` may hold `Raw`; `here`: the rest is in this hub's memory."""
@@ -166,6 +186,8 @@ class States:
             self._wall() + ttl_s,
             {name: raw(value) for name, value in members.items()},
             self.run if here else "",
+            self._boot.id,
+            self._boot.now() + ttl_s if self._boot.id else 0.0,
         )
         return self._sealer.seal(PURPOSE, encode(sealed))
 
@@ -184,9 +206,15 @@ class States:
         binding = bind(found.u, principal, request)
         if found.d != binding.digest:
             raise BadState(INVALID)
-        if found.x < self._wall():
+        expired = self._is_expired(found)
+        if expired and found.m not in self._remembered:
             raise BadState(EXPIRED)
-        return State(found.m, binding, found.s, found.r)
+        return State(found.m, binding, found.s, found.r, expired)
+
+    def _is_expired(self, found: _Sealed) -> bool:
+        if found.b and found.b == self._boot.id:
+            return found.y < self._boot.now()
+        return found.x < self._wall()
 
     def run_of(self, text: str) -> str:
         """The run in whose memory the rest of a state is; "": there is no rest, or `open` will say what is wrong."""

@@ -4,6 +4,8 @@ import pytest
 import trio
 from redis_server import Store
 
+from cache.shared import MAX_FACT_BYTES
+
 pytestmark = pytest.mark.real
 
 
@@ -37,3 +39,34 @@ async def test_only_one_of_many_swaps(one, other):
             nursery.start_soon(claim, (one, other)[n % 2], str(n))
     assert len(won) == 1
     assert await other.directory.get("session") == won[0].encode()
+
+
+@pytest.mark.covers("F-X-04")
+async def test_what_somebody_else_put_there_costs_nothing_whatever_its_size(one, server):
+    """Nothing of it comes over the connection."""
+    here = one.directory
+    await here.put("session", b"mine", 15)
+    (name,) = server.keys("*:d:*")
+    parser, read = one._member.link._asking._parser, []
+    feed = parser.feed
+    parser.feed = lambda data: (read.append(len(data)), feed(data))
+    server.do("SETRANGE", name, 64 << 20, b"x")
+    for count in range(1, 4):
+        read.clear()
+        assert await here.get("session") is None
+        assert not await here.swap("session", None, b"mine", 15)
+        assert sum(read) < 1_024
+        assert one.facts().altered == 2 * count
+    server.do("DEL", name)
+    server.do("LPUSH", name, b"x")
+    assert await here.get("session") is None
+    await here.put("session", b"mine", 15)
+    assert await here.get("session") == b"mine"
+
+
+async def test_the_largest_fact_is_found(one, other):
+    largest = b"x" * MAX_FACT_BYTES
+    await one.directory.put("kept", largest, 15)
+    assert await other.directory.get("kept") == largest
+    await one.directory.put("kept", largest + b"x", 15)
+    assert await other.directory.get("kept") is None

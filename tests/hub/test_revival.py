@@ -10,8 +10,11 @@ from fakes import FakeUpstream
 from house import a_house
 from http_fakes import BOB, Answered, Host, Scripted, make_endpoint, make_revival
 
+from cache.shared import MAX_FACT_BYTES
 from config.state import Memory
+from hub import odometer
 from hub import revival as module
+from hub.http_endpoint import UPKEEP_S
 from hub.http_session import MAX_SESSIONS_OF_PRINCIPAL, RESUBSCRIBE_S, SESSION_IDLE_S
 from hub.link.exchange import Identity
 from hub.revival import LIFE_S, MAX_ID, MAX_URIS, Revival
@@ -212,6 +215,89 @@ async def test_old_sessions_are_not_revived(autojump_clock, hubs):
     hubs.now -= 2 * LIFE_S  # a clock that was wrong
     await hubs.start()
     await is_gone(hubs.again(young))
+
+
+SOON_S = 200.0
+
+
+@pytest.fixture
+def soon(monkeypatch):
+    """Hubs forget after this time, for a day has very many moments."""
+    monkeypatch.setattr(module, "FORGET_S", SOON_S)
+    monkeypatch.setattr(odometer, "NOTE_S", 20.0)
+
+
+def test_hubs_run_longer_than_sessions_live_until_they_forget():
+    assert module.FORGET_S > LIFE_S + UPKEEP_S
+
+
+@pytest.mark.covers("F-D-11", "F-H-14", "F-H-21")
+@pytest.mark.parametrize("days", [2, 400, -2, -400])
+@pytest.mark.parametrize("while_it_runs", [True, False])
+async def test_a_clock_that_is_wrong_for_a_while_changes_nothing(autojump_clock, hubs, days, while_it_runs):
+    ended, living = await hubs.host(), await hubs.host()
+    await set_level(living, "error")
+    await subscribe(living, "a://1")
+    assert (await ended.http("DELETE", b"", ended.headers())).status == 200
+    hubs.now += days * LIFE_S
+    if not while_it_runs:
+        await hubs.start()
+        await is_gone(hubs.again(ended))
+    await trio.sleep(30)  # upkeep
+    await hubs.host()
+    hubs.now -= days * LIFE_S
+    await hubs.start()
+    await trio.sleep(30)
+    await is_gone(hubs.again(ended))
+    assert (await hubs.again(living).call("echo")).status == 200
+    await trio.testing.wait_all_tasks_blocked()
+    assert hubs.endpoint._hosts.log_levels() == ["error"]
+    assert hubs.router.subscribed == ["a://1"]
+
+
+@pytest.mark.covers("F-D-11", "F-H-14", "F-H-21")
+async def test_what_has_ended_stays_so_though_it_is_forgotten(autojump_clock, hubs, soon):
+    """The clock is set back by all the time that has gone by since."""
+    ended = await hubs.host()
+    assert (await ended.http("DELETE", b"", ended.headers())).status == 200
+    hubs.now += LIFE_S
+    await trio.sleep(SOON_S + 20)
+    assert hubs.revival._journal.keys("over") == []
+    hubs.now -= LIFE_S
+    await hubs.start()
+    await is_gone(hubs.again(ended))
+    host = await hubs.host()  # at the very second
+    await hubs.start()
+    assert (await hubs.again(host).call("echo")).status == 200
+
+
+@pytest.mark.covers("F-D-11")
+async def test_how_long_hubs_have_run_adds_up(autojump_clock, hubs, soon):
+    ended = await hubs.host()
+    assert (await ended.http("DELETE", b"", ended.headers())).status == 200
+    for _ in range(8):
+        assert hubs.revival._journal.keys("over")
+        await trio.sleep(SOON_S / 8)
+        await hubs.start()
+    await trio.sleep(SOON_S / 2)  # what did not count
+    assert hubs.revival._journal.keys("over") == []
+
+
+@pytest.mark.covers("F-D-11")
+async def test_a_journal_of_another_version_counts_from_now(autojump_clock, hubs, soon):
+    ended = await hubs.host()
+    assert (await ended.http("DELETE", b"", ended.headers())).status == 200
+    hubs.revival.save()
+    file = json.loads(hubs.path.read_bytes())
+    del file["sections"]["since"]
+    file["sections"]["clock"] = {"ran": "x"}
+    hubs.path.write_text(json.dumps(file))
+    await hubs.start(saved=False)
+    await trio.sleep(SOON_S - 20)
+    await is_gone(hubs.again(ended))
+    assert len(hubs.revival._journal.keys("over")) == 1
+    await trio.sleep(40)
+    assert hubs.revival._journal.keys("over") == []
 
 
 async def test_a_host_with_too_much_to_say_gets_a_session_that_ends_with_the_hub(autojump_clock, hubs):
@@ -436,7 +522,7 @@ async def test_of_too_many_that_are_over_the_oldest_are_told_by_their_age(autoju
     assert (await hubs.again(living).call("echo")).status == 200
 
 
-async def test_the_journal_stays_small(autojump_clock, hubs, monkeypatch):
+async def test_the_journal_stays_small(autojump_clock, hubs, monkeypatch, soon):
     monkeypatch.setattr(module, "MAX_KEPT_CHARS", 100)
     greedy, other = await hubs.host(), await hubs.host()
     await subscribe(greedy, "a://" + "x" * 80)
@@ -454,9 +540,10 @@ async def test_the_journal_stays_small(autojump_clock, hubs, monkeypatch):
     await greedy.http("DELETE", b"", greedy.headers())
     assert hubs.revival._chars == 0
     hubs.now += LIFE_S
-    await trio.sleep(20)
+    await trio.sleep(SOON_S + 20)
     journal = hubs.revival._journal
     assert journal.keys("kept") == journal.keys("over") == []
+    assert [key for key in journal.keys("since") if not key.startswith("runs/")] == []
     for _ in range(20):
         await hubs.start()
         await hubs.host()
@@ -469,6 +556,28 @@ def test_of_very_many_subscriptions_some_are_kept():
     past = revival.mint(Identity("me", "desk"), None, L4, {}, raw({}))
     revival.keep(past, None, [f"a://{number}" for number in range(MAX_URIS + 10)], [])
     assert len(revival._kept(past.name).uris) == MAX_URIS
+
+
+def test_other_hubs_are_told_no_more_than_they_can_find():
+    revival, told = make_revival(), []
+    revival.tell = lambda name, value: told.append((name, value))
+    past = revival.mint(Identity("me", "desk"), None, L4, {}, raw({}))
+    uris = [f"a://{number}/" + "x" * (MAX_FACT_BYTES // MAX_URIS) for number in range(MAX_URIS)]
+    revival.keep(past, "error", uris, [])
+    revival.keep(past, "error", uris[1:9], [])
+    (_, much), (_, some) = told
+    assert json.loads(much)[2:4] == ["error", []]
+    assert json.loads(some)[2:4] == ["error", uris[1:9]]
+
+
+def test_of_very_many_sessions_the_latest_are_kept(monkeypatch):
+    monkeypatch.setattr(module, "MAX_KEPT", 3)
+    revival = make_revival()
+    pasts = [revival.mint(Identity("me", "desk"), None, L4, {}, raw({})) for _ in range(6)]
+    for past in pasts:
+        revival.keep(past, "error", ["a://1"], [])
+    assert revival._journal.keys("kept") == [past.name for past in pasts[3:]]
+    assert revival._chars == 15
 
 
 @pytest.mark.covers("F-D-05", "F-D-06", "F-D-18")

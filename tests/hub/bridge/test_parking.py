@@ -17,7 +17,7 @@ from schemas import validate
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 import hub.bridge.parking
-from hub.bridge.parking import COALESCE_S, DRAIN_S, MAX_PARKED_EACH, TOMBSTONE_S, Parking, Stopping
+from hub.bridge.parking import COALESCE_S, DRAIN_S, MAX_PARKED_EACH, PARK, TOMBSTONE_S, Parking, Stopping
 from hub.bridge.roots import ROOTS_S
 from hub.bridge.states import EXPIRED, LOST, USED, BadState, States
 from hub.link.exchange import DeadlineExceeded, Exchange, Question, UpstreamLost
@@ -119,7 +119,9 @@ class Lot:
 
     def __init__(self, nursery: trio.Nursery) -> None:
         self.nursery = nursery
-        self.states = States(Sealer(b"k" * 32), wall=trio.current_time)
+        self.wrong_s = 0.0
+        """By how much the time of day is."""
+        self.states = States(Sealer(b"k" * 32), wall=lambda: trio.current_time() + self.wrong_s, remembered=(PARK,))
         self.parking = Parking(self.states, ttl_s=TTL_S, total_s=TOTAL_S)
         self.cancelled: list[float] = []
         """When an upstream was told that its call is cancelled."""
@@ -612,6 +614,26 @@ async def test_a_host_that_is_gone_for_good_is_not_waited_for(autojump_clock):
         assert got == [{"action": "cancel"}]
         await lot.resume(other.state, {"q1": YES}).wait()
         assert got == [{"action": "cancel"}, YES]
+
+
+@pytest.mark.covers("F-D-11", "F-I-10")
+@pytest.mark.parametrize("jump_s", [TTL_S * 2, -86_400.0])
+async def test_a_call_waits_as_long_as_it_should_whatever_the_time_of_day(autojump_clock, jump_s):
+    async with a_lot() as lot:
+        first, second = await lot.parked(asker()), await lot.parked(asker())
+        lot.wrong_s = jump_s
+        assert text_of((await lot.resume(first.state, {"q1": YES}).wait()).outcome) == [YES]
+        await trio.sleep(TTL_S + 1)
+        assert (await lot.resume(second.state, {"q1": YES}).wait()).reason == EXPIRED
+
+
+@pytest.mark.covers("F-I-10")
+async def test_an_old_state_of_another_life_of_the_hub_is_old(autojump_clock):
+    async with a_lot() as lot:
+        first = await lot.parked(asker())
+        async with a_lot() as reborn:
+            await trio.sleep(TTL_S + 1)
+            assert (await reborn.resume(first.state, {"q1": YES}).wait()).reason == EXPIRED
 
 
 @pytest.mark.covers("F-I-10")

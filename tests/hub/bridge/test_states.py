@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 from msgspec import Raw
 from schemas import validate
 
+from hub import bootclock
+from hub.bootclock import BootClock, boot_clock
 from hub.bridge.states import (
     EXPIRED,
     INVALID,
@@ -93,6 +95,51 @@ def test_that_a_state_is_old_is_told_to_its_owner_only(states, clock):
     clock.now += 11
     assert reason(states, text) == EXPIRED
     assert reason(states, text, principal="you") == INVALID
+
+
+@pytest.mark.covers("F-D-11", "F-I-10")
+@pytest.mark.parametrize("jump_s", [3600.0, -86_400.0, 400 * 86_400.0])
+def test_the_clock_that_nobody_sets_decides_while_the_machine_runs(clock, jump_s):
+    booted = Clock()
+    states = States(Sealer(b"k" * 32), wall=clock, boot=BootClock("boot", booted))
+    text = states.seal("relay", bind("up", "me", call()), {}, ttl_s=10)
+    clock.now += jump_s
+    reborn = States(Sealer(b"k" * 32), wall=clock, boot=BootClock("boot", booted))
+    booted.now += 9
+    assert states.open(text, "me", call()) == reborn.open(text, "me", call())
+    booted.now += 2
+    assert reason(states, text) == reason(reborn, text) == EXPIRED
+
+
+@pytest.mark.covers("F-D-11")
+@pytest.mark.parametrize("id", ["", "another"])
+def test_the_time_of_day_decides_after_the_machine_was_started_again(clock, id):
+    before = States(Sealer(b"k" * 32), wall=clock, boot=BootClock("boot", lambda: 5_000.0))
+    text = before.seal("relay", bind("up", "me", call()), {}, ttl_s=10)
+    after = States(Sealer(b"k" * 32), wall=clock, boot=BootClock(id, lambda: 1.0))
+    assert after.open(text, "me", call()).mode == "relay"
+    clock.now += 11
+    assert reason(after, text) == EXPIRED
+
+
+@pytest.mark.covers("F-D-11", "F-I-10")
+def test_of_what_is_remembered_whoever_remembers_it_decides(clock):
+    states = States(Sealer(b"k" * 32), wall=clock, remembered=("park",))
+    text = states.seal("park", bind("up", "me", call()), {}, ttl_s=10)
+    assert not states.open(text, "me", call()).expired
+    clock.now += 3600
+    assert states.open(text, "me", call()).expired
+
+
+def test_the_clock_of_this_machine():
+    one, other = boot_clock(), boot_clock()
+    assert one.id == other.id
+    assert 0 <= one.now() <= other.now()
+
+
+def test_a_machine_that_does_not_say_which_run_of_it_this_is(monkeypatch, tmp_path):
+    monkeypatch.setattr(bootclock, "_ID_PATH", tmp_path / "none")
+    assert boot_clock().id == ""
 
 
 @pytest.mark.covers("R-7")

@@ -1,0 +1,192 @@
+"""Answers of a store, decoded from RESP3 with limits. Pure.
+
+The decoder of coredis believes what a server says of the size of its answers, keeps what nobody asked for, and nests
+calls in C as deep as answers are nested. Another program on the port, a broken proxy or somebody in the network can say
+anything. So this one takes its place. It knows what a store may say to a hub:
+
+    + text   : integer   $ = bytes   _ nothing   - ! error   * ~ list   % map   > message   , # ( kept as text
+
+and ends the connection, by raising `Nonsense`, at the first byte that is anything else, or beyond a limit. A size that
+is announced counts before what it announces is waited for. All else is left to whoever reads the answer: that it is of
+these types is all that is known of it.
+"""
+
+import re
+from collections.abc import Callable
+from typing import Any, Final
+
+from coredis.constants.resp import DataType
+from coredis.exceptions import ConnectionError as Lost
+from coredis.parser import NOT_ENOUGH_DATA, NotEnoughData, Parser
+
+MAX_BULK_BYTES: Final = (1 << 20) + (64 << 10)
+"""Of one text: the largest result that hubs share, and what precedes it."""
+MAX_ANSWER_BYTES: Final = 4 << 20
+"""Of one answer with all that is in it."""
+MAX_ITEMS: Final = 1_024
+"""Values in one answer. Those of our scripts have five; a greeting names the modules of the server, too."""
+MAX_DEPTH: Final = 8
+MAX_LINE_BYTES: Final = 16 << 10
+"""Of an error, most likely."""
+
+_COUNT: Final = re.compile(rb"-1|\d{1,9}")
+_INTEGER: Final = re.compile(rb"[+-]?\d{1,19}")
+_BULKS: Final = frozenset(b"$=!")
+_GROUPS: Final = frozenset(b"*~%>")
+_TEXTS: Final = frozenset(b"+,#(")
+_ERRORS: Final = frozenset(b"-!")
+_MAP, _PUSH, _NOTHING, _VERBATIM, _NUMBER = b"%>_=:"
+
+
+class Nonsense(Lost):
+    """What came is no answer of a store that a hub can use. The connection is of no more use."""
+
+
+class _Group:
+    """A list, map or message of which not all has come."""
+
+    __slots__ = ("items", "marker", "missing")
+
+    def __init__(self, marker: int, missing: int) -> None:
+        self.marker = marker
+        self.missing = missing
+        self.items: list[Any] = []
+
+    @property
+    def value(self) -> Any:
+        if self.marker != _MAP:
+            return self.items
+        keys = self.items[::2]
+        if not all(isinstance(key, bytes | int) for key in keys):
+            raise Nonsense("it answers with a map whose keys are no texts")
+        return dict(zip(keys, self.items[1::2], strict=True))
+
+
+class Replies:
+    """What one connection says; in place of `coredis.parser.Parser`, by the same names."""
+
+    def __init__(self, may_come: Callable[[bool], bool] = lambda is_message: True) -> None:
+        """`may_come` says whether an answer, or a message, was asked for."""
+        self._may_come = may_come
+        self._buffer = bytearray()
+        self._at = 0
+        """What lies before it in the buffer was read."""
+        self._groups: list[_Group] = []
+        """Those that are open, the outermost first."""
+        self._items = 0
+        self._bytes = 0
+        """Of the answer at hand, as far as they were announced."""
+        self._errors = Parser()
+
+    def __repr__(self) -> str:
+        return f"<Replies [{len(self._buffer) - self._at} bytes unread]>"
+
+    def feed(self, data: bytes) -> None:
+        """Something has come."""
+        if self._at:
+            del self._buffer[: self._at]
+            self._at = 0
+        self._buffer += data
+
+    def on_disconnect(self) -> None:
+        """Nothing more will come."""
+        self._buffer.clear()
+        self._groups.clear()
+        self._at = 0
+
+    def parse(self, decode: bool = False, encoding: str | None = None) -> tuple[DataType, Any] | NotEnoughData:
+        """The next answer; texts are bytes, whatever is asked for. Raises: Nonsense."""
+        while (found := self._next()) is not None:
+            marker, value = found
+            if isinstance(value, _Group):
+                self._groups.append(value)
+                if value.missing:
+                    continue
+            elif self._groups:
+                self._add(value)
+            if not self._groups:
+                return self._done(marker, value)
+            while not self._groups[-1].missing:
+                group = self._groups.pop()
+                if not self._groups:
+                    return self._done(group.marker, group.value)
+                self._add(group.value)
+        return NOT_ENOUGH_DATA
+
+    def _done(self, marker: int, value: Any) -> tuple[DataType, Any]:
+        self._items = self._bytes = 0
+        is_message = marker == _PUSH
+        if not self._may_come(is_message):
+            raise Nonsense("it says what nobody has asked for")
+        return DataType.PUSH if is_message else DataType.ARRAY, value
+
+    def _add(self, value: Any) -> None:
+        if isinstance(value, Exception):
+            raise Nonsense("it answers with an error inside of an answer")
+        self._groups[-1].items.append(value)
+        self._groups[-1].missing -= 1
+
+    def _next(self) -> tuple[int, Any] | None:
+        """One value, or the beginning of a group; None: not all of it is there."""
+        end = self._buffer.find(b"\r\n", self._at, self._at + MAX_LINE_BYTES)
+        if end < 0:
+            if len(self._buffer) - self._at >= MAX_LINE_BYTES:
+                raise Nonsense("it answers with a line that has no end")
+            return None
+        if end == self._at:
+            raise Nonsense("it answers with an empty line")
+        marker, text = self._buffer[self._at], bytes(self._buffer[self._at + 1 : end])
+        if marker in _BULKS:
+            return self._bulk(marker, text, end + 2)
+        value = self._group(marker, text) if marker in _GROUPS else self._plain(marker, text)
+        self._at = end + 2
+        return marker, value
+
+    def _plain(self, marker: int, text: bytes) -> Any:
+        if marker in _TEXTS:
+            return text
+        if marker in _ERRORS:
+            return self._errors.parse_error(text.decode(errors="replace"))
+        if marker == _NUMBER and _INTEGER.fullmatch(text):
+            return int(text)
+        if marker == _NOTHING:
+            return None
+        raise Nonsense("it does not speak RESP3, as Redis and Valkey do")
+
+    def _bulk(self, marker: int, text: bytes, begin: int) -> tuple[int, Any] | None:
+        size = _count(text)
+        if size > MAX_BULK_BYTES or self._bytes + size > MAX_ANSWER_BYTES:
+            raise Nonsense("it answers with more bytes than were asked for")
+        end = begin + max(size, 0)
+        if size >= 0 and len(self._buffer) < end + 2:
+            return None
+        self._at = begin if size < 0 else end + 2
+        self._bytes += max(size, 0)
+        if size < 0:
+            return marker, None
+        if self._buffer[end : end + 2] != b"\r\n":
+            raise Nonsense("it answers with a text that is longer than it says")
+        value = bytes(self._buffer[begin:end])
+        if marker in _ERRORS:
+            return marker, self._errors.parse_error(value[:MAX_LINE_BYTES].decode(errors="replace"))
+        return marker, value[4:] if marker == _VERBATIM else value
+
+    def _group(self, marker: int, text: bytes) -> "_Group | None":
+        count = _count(text)
+        if count < 0:
+            return None
+        if marker == _PUSH and (self._groups or not count):
+            raise Nonsense("it sends a message that is none")
+        missing = count * 2 if marker == _MAP else count
+        self._items += missing
+        if self._items > MAX_ITEMS:
+            raise Nonsense("it answers with more values than were asked for")
+        if len(self._groups) >= MAX_DEPTH:
+            raise Nonsense("it answers with values that are nested too deeply")
+        return _Group(marker, missing)
+
+
+def _count(text: bytes) -> int:
+    if not _COUNT.fullmatch(text):
+        raise Nonsense("it announces an answer without saying its size")
+    return int(text)

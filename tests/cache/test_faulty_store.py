@@ -1,0 +1,68 @@
+"""A store that raises what it must not: reads go on without it."""
+
+import pytest
+import trio
+from served import Host, Served, read_of, reads_of
+
+from cache.shared import Ticket
+from hub.wire.jsonrpc import Result
+from hub.wire.mcp import MODERN
+
+
+class Faulty:
+    """Satisfies `cache.shared.Shared`, but for raising nothing."""
+
+    vouched = True
+
+    def __init__(self, *faults):
+        self.faults = faults
+        self.raised = []
+
+    def _do(self, name):
+        if name in self.faults:
+            self.raised.append(name)
+            raise OverflowError("int too big to convert")
+
+    async def look(self, source, uri, owner, abilities=""):
+        await trio.lowlevel.checkpoint()
+        self._do("look")
+        return None, Ticket("1")
+
+    async def put(self, ticket, source, uri, owner, entry, abilities=""):
+        await trio.lowlevel.checkpoint()
+        self._do("put")
+
+    def invalidate(self, source, uri):
+        pass
+
+
+@pytest.mark.covers("F-D-13", "F-X-04", "SEC-16")
+@pytest.mark.parametrize("fault", ["look", "put"])
+async def test_reads_go_on(nursery, autojump_clock, fault, caplog):
+    server, store = Served(), Faulty(fault)
+    reads = await reads_of(nursery, server, shared=store)
+    for number in range(1, 4):
+        reply = await reads.call(server, read_of(f"note://{number}"), Host())
+        assert isinstance(reply, Result)
+        await trio.sleep(1)
+    assert len(store.raised) >= 3
+    assert len(caplog.records) == 1
+    nursery.cancel_scope.cancel()
+
+
+@pytest.mark.covers("F-D-13", "SEC-16")
+async def test_what_nobody_waits_for_ends_nothing(nursery, autojump_clock):
+    server = Served(MODERN)
+    asked = []
+
+    async def observe(uri, reader):
+        asked.append(uri)
+        raise KeyError(uri)
+
+    server.place.watches.observe = observe
+    reads = await reads_of(nursery, server)
+    for number in range(2):
+        assert isinstance(await reads.call(server, read_of(f"note://{number}"), Host()), Result)
+        await trio.sleep(1)
+    assert len(asked) == 2
+    nursery.cancel_scope.cancel()
