@@ -30,7 +30,7 @@
     process         the hub as a process: it keeps to itself, and notices when it stands still; sockets, logs beside
     systemd         what a service manager hands over and is told; service: how the hub is installed as one
     cli, shim       what people and hosts start, by way of command or __main__; control, control_client between the CLI
-                    and the daemon
+                    and the daemon; control_answers: what may be answered; peers: who is at the other end
     show            what the CLI shows, as text; doctor: what is wrong, and what to do; arguments: of calls, from words
     pump            the shim's loop; recall, envelope, pipes, starter beside it, all without trio
 

@@ -75,7 +75,8 @@ def entries(examined: Examined) -> Iterator[Finding]:
         title, id, path = file.place.title, file.place.host.id, file.place.path
         if file.error:
             why = f"{file.error}; the host may ignore all of it"
-            yield Finding("host", "warning", f"{title}: {path} cannot be read", why, "correct it")
+            fix = "correct it, or see that it is yours"
+            yield Finding("host", "warning", f"{title}: {path} cannot be read", why, fix)
         elif file.entry is None:
             if id not in having or file.place.host.editors:
                 without[title] = id
