@@ -98,6 +98,14 @@ class Memory:
         else:
             self.problem = ""
 
+    def fetch(self, path: Path) -> bytes:
+        """What the file holds.
+
+        Raises:
+            OSError: it cannot be read, is no file of the hub's own, or is far larger than one ever becomes.
+        """
+        return read_private(path, MAX_BYTES).data
+
     def _failed(self, error: Exception) -> None:
         self._changed = True
         problem = f"cannot save {self._path}: {error}"
@@ -107,7 +115,7 @@ class Memory:
 
     def _read(self, path: Path) -> None:
         try:
-            data = read_private(path, MAX_BYTES).data
+            data = self.fetch(path)
         except FileNotFoundError:
             return
         except OSError as error:

@@ -55,28 +55,21 @@ class Disk:
             self.files[name] = data
 
 
-class _File:
-    """In place of a path."""
-
-    def __init__(self, disk: Disk, name: str) -> None:
-        self.disk = disk
-        self.name = name
-
-    def read_bytes(self) -> bytes:
-        if self.name not in self.disk.files:
-            raise FileNotFoundError
-        return self.disk.files[self.name]
-
-
 class KeptMemory(Memory):
     """A memory on a `Disk`."""
 
     def __init__(self, disk: Disk, name: str) -> None:
-        self._file = _File(disk, name)
-        super().__init__(self._file)  # type: ignore[arg-type]
+        self._disk = disk
+        super().__init__(Path(name))
+
+    def fetch(self, path: Path) -> bytes:
+        if path.name not in self._disk.files:
+            raise FileNotFoundError
+        return self._disk.files[path.name]
 
     def write(self, draft: bytes) -> None:
-        self._file.disk.put(self._file.name, draft)
+        assert self._path is not None
+        self._disk.put(self._path.name, draft)
 
 
 class KeptLists(LastKnown):
