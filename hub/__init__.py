@@ -18,8 +18,10 @@
                     http_refusal, resume, batch beside it
     replicas        this hub among others; whereabouts: which of them has what; notes: what is told of sessions
     switch          has a request answered by the hub it belongs to; forward: sends it there and its answer back
-    http_server     HTTP/1.1 without MCP; http_connection, http_message, access, accept below it
-    hub             all of that wired together; front: its HTTP address; lines: its unix socket, preamble there
+    http_server     HTTP/1.1 without MCP; http_connection, http_message, access, accept below it; http_crowd: who has
+                    to go when too many connect
+    hub             all of that wired together; front: its HTTP address (squatters: who else may be there); lines: its
+                    unix socket, preamble there
     daemon          sockets, signals and drain around them; foreground: one host on standard input and output instead
     banner          what a hub says when it has begun, with entries to paste into hosts
     equipment       what either gives its hub to work with; signals: what stops them
@@ -27,7 +29,8 @@
     projects        what hosts at work in a project see beside; roots: where hosts work; workplaces: which project
                     that belongs to, and whether it is allowed
     reload          what becomes of all that when configuration files change; options: what is read then, and at first
-    process         the hub as a process: it keeps to itself, and notices when it stands still; sockets, logs beside
+    process         the hub as a process: it keeps to itself, and notices when it stands still; sockets, logs, trim
+                    (memory given back), privileges (whether it is root) beside
     systemd         what a service manager hands over and is told; service: how the hub is installed as one
     cli, shim       what people and hosts start, by way of command or __main__; control, control_client between the CLI
                     and the daemon; control_answers: what may be answered; peers: who is at the other end
