@@ -37,7 +37,7 @@ def budget():
 
 
 @pytest.mark.covers("I-5", "F-H-11")
-async def test_unfinished_bodies_are_bounded(budget, autojump_clock):
+async def test_unfinished_bodies_are_bounded(budget, mock_clock):
     async with serving(budget=budget) as served:
         clients = [await served.connect() for _ in range(20)]
         for client in clients:
@@ -55,7 +55,7 @@ async def test_unfinished_bodies_are_bounded(budget, autojump_clock):
 
 
 @pytest.mark.covers("I-5", "F-H-11")
-async def test_a_body_that_is_late_gives_way(budget, autojump_clock):
+async def test_a_body_that_is_late_gives_way(budget, mock_clock):
     async def handle(request, response):
         response.reply(200, b"ok")
 
@@ -64,7 +64,7 @@ async def test_a_body_that_is_late_gives_way(budget, autojump_clock):
         for client in slow:
             await client.send(begun())
             await trio.testing.wait_all_tasks_blocked(0.01)
-        await trio.sleep(PATIENCE_S + 1)
+        mock_clock.jump(PATIENCE_S + 1)
         assert (await served.ask(post(b"x" * LARGE))).status == 200
         assert (await slow[0].answer()).status == 408
         assert budget.evicted == 2
@@ -112,7 +112,7 @@ async def answering(budget, size):
 
 
 @pytest.mark.covers("I-5", "F-H-04")
-async def test_unread_answers_are_bounded(autojump_clock):
+async def test_unread_answers_are_bounded(mock_clock):
     budget = Budget(80 * MIB)
     async with answering(budget, 15 * MIB) as served:
         clients = [await served.connect() for _ in range(8)]
@@ -123,7 +123,7 @@ async def test_unread_answers_are_bounded(autojump_clock):
         answer = await clients[-1].answer()
         error = json.loads(answer.body)["error"]
         assert (answer.status, error["data"]["hub"], error["data"]["executed"]) == (503, "overloaded", "yes")
-        await trio.sleep(PATIENCE_S + 1)
+        mock_clock.jump(PATIENCE_S + 1)
         await clients[-1].send(get())  # those that have not read for so long give way
         assert len((await clients[-1].answer()).body) == 15 * MIB
         assert budget.evicted >= 1

@@ -935,12 +935,12 @@ async def test_one_principal_has_three_quarters_idle_at_most(autojump_clock):
         assert (await other.ask(post(b"o", "X-User: other"))).body == b"o"
 
 
-async def test_a_connection_with_a_request_on_its_way_is_not_idle():
-    async with serving(guard=by_user, limits=HttpLimits(max_connections=2)) as served:
+async def test_a_connection_with_a_request_on_its_way_is_not_idle(autojump_clock):
+    async with serving(guard=by_user, limits=HttpLimits(max_connections=2, keepalive_idle_s=1000)) as served:
         first, second = await served.connect(), await served.connect()
         await first.ask(post(b"", "X-User: first"))
         await second.ask(post(b"", "X-User: second"))
-        await trio.testing.wait_all_tasks_blocked()
+        await trio.sleep(2)
         third = socket.create_connection(("127.0.0.1", served.port))  # the loop stands still until all have sent
         os.write(first.stream.socket.fileno(), post(b"first"))
         third.sendall(post(b"third"))
