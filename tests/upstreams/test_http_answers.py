@@ -12,7 +12,7 @@ from steps import counting
 
 from config.state import Memory
 from hub.link.budget import FREE_BYTES, Account, Budget
-from hub.link.exchange import Executed, Overloaded, UpstreamLost
+from hub.link.exchange import Executed, HubError, Overloaded, UpstreamLost
 from upstreams.http_client import HttpClient, HttpReply
 from upstreams.http_connection import parse_url
 from upstreams.http_post import CONTENT, Poster
@@ -194,3 +194,45 @@ async def test_an_answer_that_came_whole_leaves_its_connection_to_others() -> No
                 await ask(poster)
         assert budget.used == other.used
         assert peer.connections == 1
+
+
+@pytest.mark.covers("I-5", "T-39")
+async def test_the_one_stream_ends_with_a_message_that_there_is_no_room_for() -> None:
+    """Nobody can tell what was lost, so the session is over, and a new one may do better."""
+    streams: list[Talk] = []
+
+    async def old(request: PeerRequest, talk: Talk) -> None:
+        if request.method == "GET":
+            streams.append(talk)
+            await talk.stream()
+            await talk.chunk(b"event: endpoint\ndata: /messages\n\n")
+            return await talk.hang()
+        await talk.reply(status=202)
+        if request.rpc == "initialize":
+            facts = {"protocolVersion": "2024-11-05", "capabilities": {}, "serverInfo": {"name": "o", "version": "1"}}
+            await streams[-1].event(request.result(facts))
+        elif request.rpc == "tools/call":
+            await streams[-1].chunk(b"data: " + b"x" * 300_000)
+
+    budget = Budget(LIMIT)
+    ends: list[tuple[type[HubError], str, Executed]] = []
+    over = trio.Event()
+    async with http_peer(old) as peer, trio.open_nursery() as nursery:
+        session = open_session(config_for(peer, transport="sse"), "far", Ear(), Memory(None), budget=budget)
+
+        async def run(*, task_status: trio.TaskStatus[None]) -> None:
+            try:
+                await session.run(task_status=task_status)
+            except HubError as error:
+                ends.append((type(error), str(error), error.executed))
+                over.set()
+
+        await nursery.start(run)
+        with pytest.raises(UpstreamLost):
+            await session.request("tools/call", {})
+        await over.wait()
+        nursery.cancel_scope.cancel()
+    assert [(kind, executed) for kind, _, executed in ends] == [(Overloaded, Executed.YES)]
+    assert "holds too much" in ends[0][1]
+    assert budget.used == 0
+    assert 0 < budget.highest <= LIMIT // 4
