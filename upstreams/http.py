@@ -19,6 +19,7 @@ import trio
 from msgspec import Raw
 
 from config.schema import UpstreamConfig
+from hub.link.budget import Budget
 from hub.link.exchange import (
     Exchange,
     HubError,
@@ -49,19 +50,31 @@ log = logging.getLogger(__name__)
 
 
 def open_http(
-    config: UpstreamConfig, name: str, events: SessionEvents, memory: EraMemory, terms: Terms = COMMON
+    config: UpstreamConfig,
+    name: str,
+    events: SessionEvents,
+    memory: EraMemory,
+    terms: Terms = COMMON,
+    budget: Budget | None = None,
 ) -> "WebSession":
-    """An unopened session with the server at `config.url`."""
-    return WebSession(config, name, events, memory, terms)
+    """An unopened session with the server at `config.url`; its answers are counted in `budget` while they are read."""
+    return WebSession(config, name, events, memory, terms, budget)
 
 
 class WebSession:
     """One session with an upstream by URL, of whatever transport and era it turns out to be."""
 
     def __init__(
-        self, config: UpstreamConfig, name: str, events: SessionEvents, memory: EraMemory, terms: Terms = COMMON
+        self,
+        config: UpstreamConfig,
+        name: str,
+        events: SessionEvents,
+        memory: EraMemory,
+        terms: Terms = COMMON,
+        budget: Budget | None = None,
     ) -> None:
         self.terms = terms
+        self._account = (budget or Budget()).account(f"upstream {name}")
         self._config = config
         self._name = name
         self._events = events
@@ -138,7 +151,7 @@ class WebSession:
     def _client(self) -> HttpClient:
         headers = {name: value.reveal() for name, value in self._config.headers.items()}
         try:
-            return HttpClient(self._name, parse_url(self._config.url or ""), headers)
+            return HttpClient(self._name, parse_url(self._config.url or ""), headers, account=self._account)
         except ValueError as error:
             raise UpstreamUnavailable(f"{self._name} is configured wrongly: {error}", upstream=self._name) from None
 

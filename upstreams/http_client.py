@@ -7,6 +7,7 @@ cancellation, by an error or by `discard`, was closed. Redirects are not followe
 Deadlines are the caller's; only connecting and a stalled write are bounded here.
 """
 
+import logging
 import re
 import ssl
 from collections.abc import Mapping
@@ -15,7 +16,15 @@ from typing import Final, Self
 import trio
 from trio.lowlevel import checkpoint
 
-from hub.link.exchange import ResultTooLarge, UpstreamLost, UpstreamProtocolError, UpstreamUnavailable
+from hub.link.budget import FREE_BYTES, Account
+from hub.link.exchange import (
+    Executed,
+    Overloaded,
+    ResultTooLarge,
+    UpstreamLost,
+    UpstreamProtocolError,
+    UpstreamUnavailable,
+)
 from hub.wire.head import HeadParser
 from hub.wire.mcp import HUB_NAME, HUBD_VERSION
 from upstreams.http_connection import CONNECT_S, RECEIVE_BYTES, Connection, Died, Unreachable, Url, connect
@@ -31,6 +40,8 @@ MAX_BODY_BYTES: Final = 8 << 20
 PIECE_BYTES: Final = 32 << 10
 """Of a chunked body, that is taken apart at once."""
 
+log = logging.getLogger(__name__)
+
 _FIELD_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _FIELD_VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
 _OWN_FIELDS: Final = frozenset(
@@ -43,7 +54,7 @@ _OWN_FIELDS: Final = frozenset(
 class HttpReply:
     """An answer whose head has come. Read it to its end, or leave the `with` block: then its connection is closed."""
 
-    __slots__ = ("_chunks", "_client", "_connection", "_done", "_remaining", "_rest", "headers", "status")
+    __slots__ = ("_chunks", "_client", "_connection", "_done", "_remaining", "_rest", "headers", "held", "status")
 
     def __init__(
         self, client: "HttpClient", connection: Connection, head: ResponseHead, length: int, rest: bytes
@@ -56,13 +67,15 @@ class HttpReply:
         self._remaining = length if head.framing == "sized" else -1
         self._chunks = ChunkedBody() if head.framing == "chunked" else None
         self._done = False
+        self.held = 0
+        """What the account of the client holds for this answer."""
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if not self._done:
-            self.discard()
+        if not self._done or self.held:
+            self._leave()
 
     @property
     def content_type(self) -> str:
@@ -75,18 +88,28 @@ class HttpReply:
         Raises:
             UpstreamLost: the connection ended before the body did.
             ResultTooLarge: it is larger than `limit_bytes`.
+            Overloaded: there is no room for it.
             UpstreamProtocolError: it is malformed.
         """
         if self._remaining > limit_bytes:
             raise self._too_large(limit_bytes)
-        parts: list[bytes] = []
-        size = 0
-        while data := await self.receive():
-            parts.append(data)
-            size += len(data)
-            if size > limit_bytes:
-                raise self._too_large(limit_bytes)
-        return parts[0] if len(parts) == 1 else b"".join(parts)
+        data = await self.receive()
+        if self._done and len(data) <= limit_bytes:
+            return data
+        whole = bytearray()  # a list of pieces may take many times what is in them
+        try:
+            while data:
+                whole += data
+                if len(whole) > limit_bytes:
+                    raise self._too_large(limit_bytes)
+                if len(whole) > FREE_BYTES:
+                    self.hold(len(whole))
+                del data  # not to be kept a second time while the next one is waited for
+                data = await self.receive()
+            return bytes(whole)
+        finally:
+            if self.held:
+                self.hold(0)
 
     async def receive(self) -> bytes:
         """The next piece of the body; empty at its end.
@@ -112,6 +135,32 @@ class HttpReply:
         """Give up on the rest of the body: closes the connection, which tells a modern upstream to stop (T-16)."""
         self._done = True
         self._client.drop(self._connection)
+        if self.held:
+            self.hold(0)
+
+    def _leave(self) -> None:
+        """Keep nothing of it. The connection of an answer that came whole may serve others already."""
+        if not self._done:
+            self.discard()
+        elif self.held:
+            self.hold(0)
+
+    def hold(self, size: int) -> None:
+        """Count `size` bytes of this answer, those beyond `FREE_BYTES`, in place of what was counted before.
+
+        Raises:
+            Overloaded: there is no room; the connection is closed and nothing is counted.
+        """
+        account = self._client.account
+        if account is None:
+            return
+        more = max(0, size - FREE_BYTES) - self.held
+        if more > 0 and not account.take(more, trio.current_time()):
+            self._leave()
+            raise self._client.no_room()
+        if more < 0:
+            account.give(-more)
+        self.held += more
 
     def _wanted(self) -> int:
         return min(max(self._remaining, RECEIVE_BYTES), 1 << 20)
@@ -168,16 +217,18 @@ class HttpClient:
         *,
         tls: ssl.SSLContext | None = None,
         connect_s: float = CONNECT_S,
+        account: Account | None = None,
     ) -> None:
         """Without I/O. `headers` go with every request; those that are the hub's own to set are left out.
 
-        `connect_s`: how long it may take to connect.
+        `connect_s`: how long it may take to connect. `account` counts answers while they are read.
 
         Raises:
             ValueError: a header that cannot be sent; the text does not repeat its value.
         """
         self.name = name
         self.url = url
+        self.account = account
         self._tls = tls
         self._connect_s = connect_s
         self._fields = _static_fields(url, headers or {})
@@ -268,6 +319,11 @@ class HttpClient:
 
     def malformed(self, why: object) -> UpstreamProtocolError:
         return UpstreamProtocolError(f"The server {self.name} broke HTTP: {why}", upstream=self.name)
+
+    def no_room(self) -> Overloaded:
+        log.info("%s sent more than there is room for (global_buffer_bytes): an answer was dropped", self.name)
+        text = f"{self.name} has answered, but the hub holds too much to take it; try again in a moment"
+        return Overloaded(text, upstream=self.name, executed=Executed.YES)
 
     def lost(self) -> UpstreamLost:
         return UpstreamLost(

@@ -12,6 +12,7 @@ from urllib.parse import urljoin
 import trio
 from trio.lowlevel import checkpoint
 
+from hub.link.budget import FREE_BYTES
 from hub.link.exchange import (
     Executed,
     HubError,
@@ -53,7 +54,9 @@ DEFAULT_RETRY_S: Final = 1.0
 MAX_EVENT_ID: Final = 1024
 PIECE_BYTES: Final = 4 << 10
 FREE_LINES: Final = 64
-"""Without data, that cost no time; and how many may be in a piece that is parsed at once, however long it is."""
+"""That cost no time; and how many may be in a piece that is parsed at once, however long it is."""
+DATA_LINES: Final = 32
+"""Lines with data that count as one without: an answer may be laid out in thousands of them."""
 SETTLE_S: Final = 0.02
 """How long a stream may take to end behind its response before its connection is given up."""
 
@@ -92,6 +95,7 @@ class EventStream:
         self._rest = b""
         """What was read and not parsed yet."""
         self._idle_lines = 0
+        self._data_lines = 0
         self._retry_ms: int | None = None
         self.last_id = ""
         """Of the last complete event that had one: where to resume."""
@@ -123,6 +127,7 @@ class EventStream:
         Raises:
             UpstreamLost, UpstreamProtocolError: as `HttpReply.receive`.
             ResultTooLarge: an event is; whether it is the response cannot be known.
+            Overloaded: as `HttpReply.hold`. Events count until the next call.
         """
         data = await self._receive()
         if not data:
@@ -132,14 +137,23 @@ class EventStream:
         except EventTooLong:
             text = f"{self._name} sent an event that is too large; ask for less"
             raise ResultTooLarge(text, upstream=self._name, executed=Executed.UNKNOWN) from None
+        size = self._parser.held_bytes + len(self._rest)
         for event in events:
+            size += len(event.data)
             self.events += 1
             if event.id is not None:
                 self.last_id = event.id if _is_sendable(event.id) else ""
             if not event.data:
                 self._idle_lines += 1
+        if size > FREE_BYTES or self._reply.held:
+            self._reply.hold(size)
         self._idle_lines += self._parser.idle_lines
         self._parser.idle_lines = 0
+        self._data_lines += self._parser.data_lines
+        self._parser.data_lines = 0
+        if self._data_lines >= DATA_LINES:
+            self._idle_lines += self._data_lines // DATA_LINES
+            self._data_lines %= DATA_LINES
         if self._idle_lines > FREE_LINES:
             idle_lines, self._idle_lines = self._idle_lines, 0
             await self._pace.keep(messages=idle_lines)

@@ -231,14 +231,14 @@ def open_session(
     terms: Terms = COMMON,
     budget: Budget | None = None,
 ) -> Session:
-    """An unopened session of the transport that `config` asks for; what it queues is counted in `budget`."""
+    """An unopened session of the transport that `config` asks for; what it queues and reads is counted in `budget`."""
     if config.command is not None:
         from upstreams.stdio import open_stdio
 
         return open_stdio(config, name, events, memory, terms, budget)
     from upstreams.http import open_http
 
-    return open_http(config, name, events, memory, terms)
+    return open_http(config, name, events, memory, terms, budget)
 
 
 # --- what is written into requests ------------------------------------------------------------------------------------

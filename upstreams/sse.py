@@ -12,6 +12,7 @@ from urllib.parse import urljoin
 
 import trio
 
+from hub.link.budget import FREE_BYTES
 from hub.link.channel import ChannelClosed, OutboxFull
 from hub.link.exchange import (
     HubError,
@@ -36,6 +37,7 @@ TURN_S: Final = 0.05
 """How long a message waits until the one before it is accepted. Some servers accept a request only when it is done."""
 QUEUED_BYTES: Final = 16 << 20
 INBOX: Final = 64
+"""Messages that wait to be heard, of `FREE_BYTES` in all. One that is larger counts as part of the stream meanwhile."""
 MAX_POSTS: Final = 400
 """At one time: each call may take one until it is answered, and the rest is for answers to the server."""
 
@@ -56,6 +58,9 @@ class SseChannel:
         self._less = trio.Event()
         """Set whenever something of the queue has left, and when it closes."""
         self._inbox, self._messages = trio.open_memory_channel[bytes](INBOX)
+        self._inbox_bytes = 0
+        self._heard = trio.Event()
+        """Set when something has left the inbox that held too much."""
         self._closed = False
         self.headers = CONTENT
         self.on_refused: Callable[[RequestId, HubError], bool] = lambda id, error: False
@@ -76,9 +81,13 @@ class SseChannel:
     async def receive(self) -> bytes:
         """As `Channel.receive`."""
         try:
-            return await self._messages.receive()
+            message = await self._messages.receive()
         except trio.EndOfChannel:
             raise ChannelClosed from None
+        if self._inbox_bytes > FREE_BYTES:
+            self._heard.set()
+        self._inbox_bytes -= len(message)
+        return message
 
     @property
     def queued_bytes(self) -> int:
@@ -110,7 +119,11 @@ class SseChannel:
             while (events := await self._stream.receive()) is not None:
                 for kind, data in events:
                     if kind == "message":
+                        self._inbox_bytes += len(data)
                         await self._inbox.send(data)
+                        while self._inbox_bytes > FREE_BYTES:
+                            self._heard = trio.Event()
+                            await self._heard.wait()
                     else:
                         await self._stream.hold_back(data)
 

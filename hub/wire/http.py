@@ -11,6 +11,8 @@ KEEP_ALIVE: Final = b": \n\n"
 """A comment: keeps a stream alive and means nothing (T-19)."""
 MAX_EVENT_BYTES: Final = 8 << 20
 MIN_RETRY_MS: Final = 1000
+MAX_FIELD_BYTES: Final = 8 << 10
+"""Of an event's name or id, that are kept: more than anybody may send back."""
 _BOM = b"\xef\xbb\xbf"
 
 
@@ -40,6 +42,10 @@ class SseParser:
         self.retry_ms: int | None = None
         self.idle_lines = 0
         """That brought no data: comments, blank lines between events, fields beside data. Whoever counts takes them."""
+        self.data_lines = 0
+        """That brought data. Whoever counts takes them."""
+        self.held_bytes = 0
+        """Of the event that is not complete yet."""
         self._max_event_bytes = max_event_bytes
         self._partial = bytearray()
         self._at_start = True
@@ -66,6 +72,7 @@ class SseParser:
                     self._take_line(line, events)
             self._partial += data
             self._check(len(self._partial))
+            self.held_bytes = self._event_bytes + len(self._partial)
         except EventTooLong:
             if not events:
                 raise
@@ -90,7 +97,10 @@ class SseParser:
         return start.removeprefix(_BOM)
 
     def _begin_event(self) -> None:
-        self._data: list[bytes] = []
+        self._first: bytes | None = None
+        """The first line of its data; most have no other."""
+        self._data: bytearray | None = None
+        """All lines of its data, once there are two: an object for each would take many times what is in it."""
         self._event_bytes = 0
         self._event = "message"
         self._id: str | None = None
@@ -104,8 +114,8 @@ class SseParser:
     def _take_line(self, line: bytes, events: list[ServerEvent]) -> None:
         self._check(len(line))
         if not line:
-            if self._data:
-                data = self._data[0] if len(self._data) == 1 else b"\n".join(self._data)
+            if self._first is not None:
+                data = self._first if self._data is None else bytes(self._data)
                 events.append(ServerEvent(data, self._event, self._id, self._retry_ms))
             else:
                 self.idle_lines += 1
@@ -114,14 +124,22 @@ class SseParser:
         field, _, value = line.partition(b":")
         value = value.removeprefix(b" ")
         if field == b"data":
-            self._data.append(value)
+            if self._first is None:
+                self._first = value
+            else:
+                if self._data is None:
+                    self._data = bytearray(self._first)
+                    self._first = b""  # it is there now
+                self._data += b"\n"
+                self._data += value
             self._event_bytes += len(line)
+            self.data_lines += 1
             return
         self.idle_lines += 1
         if field == b"event":
-            self._event = value.decode(errors="replace") or "message"
+            self._event = value[:MAX_FIELD_BYTES].decode(errors="replace") or "message"
         elif field == b"id" and b"\0" not in value:
-            self._id = self.last_event_id = value.decode(errors="replace")
+            self._id = self.last_event_id = value[:MAX_FIELD_BYTES].decode(errors="replace")
         elif field == b"retry" and value.isdigit():
             self._retry_ms = self.retry_ms = max(MIN_RETRY_MS, int(value[:12]))
 

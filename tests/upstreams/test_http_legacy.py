@@ -643,8 +643,9 @@ FLOODS = {
     "blank lines of another kind": b"\r",
     "ids": b"id: 1\n",
     "empty events": b"data:\n\n",
+    "lines with data": b"event: x\n" + b"data:a\n" * 320 + b"\n",
 }
-IN_EACH = {"batches": 100} | dict.fromkeys(
+IN_EACH = {"batches": 100, "lines with data": 6} | dict.fromkeys(
     ("empty events", "comments", "blank lines", "blank lines of another kind", "ids"), 0.1
 )
 

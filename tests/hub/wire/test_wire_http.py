@@ -1,5 +1,6 @@
 """Server-sent events however they are split."""
 
+import tracemalloc
 from itertools import pairwise
 
 import pytest
@@ -8,6 +9,7 @@ from hypothesis import strategies as st
 
 from hub.wire.http import (
     KEEP_ALIVE,
+    MAX_FIELD_BYTES,
     EventTooLong,
     ServerEvent,
     SseParser,
@@ -112,6 +114,30 @@ def test_a_large_event_in_small_pieces() -> None:
     stream = encode_event(data, id="1")
     events = [event for at in range(0, len(stream), 4096) for event in parser.feed(stream[at : at + 4096])]
     assert events == [ServerEvent(data, id="1")]
+
+
+@pytest.mark.covers("F-R-14", "SEC-13")
+def test_an_event_in_short_lines_takes_no_more_than_its_bytes() -> None:
+    parser, piece = SseParser(), b"data:abcd\n" * 400
+    parser.feed(piece)
+    tracemalloc.start()
+    for _ in range(100):
+        parser.feed(piece)
+    held, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert held <= 100 * len(piece)
+    assert parser.held_bytes == 101 * len(piece) - 101 * 400
+    (event,) = parser.feed(b"\n")
+    assert event.data == b"\n".join([b"abcd"] * 400 * 101)
+    assert parser.held_bytes == 0
+
+
+@pytest.mark.covers("F-R-14", "SEC-13")
+def test_of_a_long_id_or_name_no_more_is_kept_than_shows_that_it_is_too_long() -> None:
+    parser = SseParser()
+    (event,) = parser.feed(b"id: " + b"i" * 100_000 + b"\nevent: " + b"e" * 100_000 + b"\ndata: x\n\n")
+    assert event.id == parser.last_event_id == "i" * MAX_FIELD_BYTES
+    assert event.event == "e" * MAX_FIELD_BYTES
 
 
 LINE = st.binary(max_size=40).map(lambda data: data.replace(b"\n", b"").replace(b"\r", b""))
