@@ -47,7 +47,8 @@ MAX_BAD_MESSAGES: Final = 1_000
 MAX_QUESTIONS: Final = 64
 """Requests of the peer that are being answered at one time."""
 MAX_UNREAD_BYTES: Final = 256 << 10
-"""Of what the peer has not read yet: beyond this it has to read before it may ask for more."""
+"""Of answers that the peer has not read yet: beyond this it gets none to further requests. It is read all the same: it
+may write something before it reads."""
 COMPLAIN_EVERY_S: Final = 1.0
 SHOWN_BYTES: Final = 200
 NEVER_CANCELLED: Final = frozenset({INITIALIZE, DISCOVER})
@@ -109,6 +110,8 @@ class Peer:
         self._answering: dict[RequestId, trio.CancelScope] = {}
         self._pace = Pace()
         self._bad_in_a_row = 0
+        self._unread_bytes = 0
+        """Of answers to the peer's requests, since it had read everything."""
         self._complained_at = float("-inf")
         self.takes_requests = True
         self.ended = False
@@ -242,7 +245,7 @@ class Peer:
                     await self._pace.keep(len(data))
                 continue
             if not self._take(message, nursery):
-                await self._hold_back(message, len(data))
+                await self._pace.keep(len(data))
 
     def _missed(self, lost: LineDropped) -> None:
         """There was no room for a message: whoever waits for it, if it was an answer, is told at once."""
@@ -268,7 +271,7 @@ class Peer:
                 await self._pace.keep(len(part))
             else:
                 if not self._take(message, nursery):
-                    await self._hold_back(message, len(part))
+                    await self._pace.keep(len(part))
 
     def _take(self, message: Message, nursery: trio.Nursery) -> bool:
         """Whether it is an answer that somebody has waited for."""
@@ -290,12 +293,6 @@ class Peer:
         else:
             self._on_notification(message)
         return False
-
-    async def _hold_back(self, message: Message, size: int) -> None:
-        """Go on when it is time after a message that nobody has asked for, and when a peer that asks reads answers."""
-        if isinstance(message, Request) and self._channel.queued_bytes > MAX_UNREAD_BYTES:
-            await self._channel.flush()
-        await self._pace.keep(size)
 
     def _complain(self, data: bytes, error: RemoteProtocolError) -> None:
         """Drop a malformed message; whoever waits for it is told at once (F-P-07, F-P-10)."""
@@ -319,23 +316,34 @@ class Peer:
             return
         if found.is_answer:
             self.fail(found.id, error)
-        elif found.is_request and self.takes_requests:
-            self._send_if_possible(encode_response(found.id, error.failure), "an error")
+        elif found.is_request and self.takes_requests and not self._leaves_answers():
+            self._respond(found.id, error.failure, "an error")
 
     # --- answering ----------------------------------------------------------------------------------------------------
 
     def _take_request(self, request: Request, nursery: trio.Nursery) -> None:
-        if not self.takes_requests:
+        if not self.takes_requests or self._leaves_answers():
             self.refused_requests += 1
         elif request.method == PING:
-            self._send_if_possible(encode_response(request.id, Result(EMPTY)), PING)
+            self._respond(request.id, Result(EMPTY), PING)
         elif len(self._answering) >= MAX_QUESTIONS or request.id in self._answering:
             self.refused_requests += 1
             failure = Failure(INTERNAL_ERROR, "Too many requests at a time, or one id used twice")
-            self._send_if_possible(encode_response(request.id, failure), "a refusal")
+            self._respond(request.id, failure, "a refusal")
         else:
             scope = self._answering[request.id] = trio.CancelScope()
             nursery.start_soon(self._answer, request, self._on_request(request), scope)
+
+    def _leaves_answers(self) -> bool:
+        """Whether the peer asks and asks, and does not read what it is answered."""
+        if not self._channel.queued_bytes:
+            self._unread_bytes = 0
+        return self._unread_bytes > MAX_UNREAD_BYTES
+
+    def _respond(self, id: RequestId, reply: Reply, what: str) -> None:
+        answer = encode_response(id, reply)
+        self._unread_bytes += len(answer)
+        self._send_if_possible(answer, what)
 
     def _stop_answering(self, notification: Notification) -> None:
         for id, scope in self._answering.items():
@@ -352,4 +360,4 @@ class Peer:
         finally:
             del self._answering[request.id]
         if not scope.cancelled_caught:
-            self._send_if_possible(encode_response(request.id, reply), "an answer")
+            self._respond(request.id, reply, "an answer")

@@ -41,6 +41,11 @@ _BRACKETS = bytes(set(range(256)) - set(b'[]{}"'))
 _BRACKETS_AND_COLONS = bytes(set(_BRACKETS) - set(b":"))
 """What to leave out to be left with these, and with quotes."""
 _STEPS = bytes.maketrans(b"[{]}:", b"\x01\x01\xff\xff\x00")
+_ALIKE = bytes.maketrans(b"{}", b"[]")
+_FEW_BRACKETS: Final = 10_000
+_MAX_PEELED: Final = 6
+"""Levels of brackets that are taken away from within: a pass over what is left for each."""
+_HARDLY_LESS: Final = 0.95
 _COLONS = bytes(byte == ord(":") for byte in range(256))
 _SURROGATE = re.compile(rb"\\u[dD]").search
 _LONE = re.compile(
@@ -132,9 +137,20 @@ def well_formed(data: bytes) -> bytes:
 
 
 def _depth(data: bytes) -> int:
-    """How deep brackets nest outside of strings (4 MB in 0.1 s)."""
-    outside = _outside_strings(data, _BRACKETS)
-    return max(accumulate(array("b", outside.translate(_STEPS))), default=0)
+    """How deep brackets nest outside of strings.
+
+    They are counted one by one only where few are left once the innermost pairs are taken away, level by level, which
+    the rows of a large table are.
+    """
+    outside = _outside_strings(data, _BRACKETS).translate(_ALIKE)
+    levels = 0
+    while len(outside) > _FEW_BRACKETS and levels < _MAX_PEELED:
+        left = outside.replace(b"[]", b"")
+        if len(left) > _HARDLY_LESS * len(outside):
+            break  # it goes deep everywhere
+        outside, levels = left, levels + 1
+    _refuse_many(outside)
+    return levels + max(accumulate(array("b", outside.translate(_STEPS))), default=0)
 
 
 def members(data: bytes) -> tuple[int, int, int]:
@@ -142,6 +158,7 @@ def members(data: bytes) -> tuple[int, int, int]:
     if len(data) <= 5 * MAX_MEMBERS or data.count(b":") <= MAX_MEMBERS:  # a member has five bytes: `"":0,`
         return 0, 0, 0
     outside = _outside_strings(data, _BRACKETS_AND_COLONS)
+    _refuse_many(outside)
     depths = accumulate(array("b", outside.translate(_STEPS)))
     found = bytes(compress(depths, outside.translate(_COLONS)))
     return found.count(1), found.count(2), found.count(3)
@@ -154,10 +171,13 @@ def _outside_strings(data: bytes, unwanted: bytes) -> bytes:
     marks = data.translate(None, unwanted).replace(b'""', b"")
     if marks.count(b'"') > MAX_QUOTES:
         raise Unclean(f"More than {MAX_QUOTES // 2} strings with brackets or colons in them")
-    outside = b"".join(marks.split(b'"')[::2])
+    return b"".join(marks.split(b'"')[::2])
+
+
+def _refuse_many(outside: bytes) -> None:
+    """Refuse what takes too long to be counted one by one."""
     if len(outside) > 3 * MAX_STRUCTURES:  # an object has two brackets, a member of it a colon
         raise Unclean(f"More than {MAX_STRUCTURES} objects, arrays and members")
-    return outside
 
 
 # --- members given twice ----------------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType, structs
 
 from hub.wire.clean import MALFORMED, MAX_MEMBERS, Unclean, clean, has_duplicates, members, one_line, well_formed
 from hub.wire.mcp import INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR
-from hub.wire.opening import FREE_BYTES, MAX_OPENED, first_items, has_too_many
+from hub.wire.opening import FREE_BYTES, MAX_OPENED, PREFIX_BYTES, first_items, has_too_many
 from hub.wire.salvage import Salvaged, salvage
 
 MAX_ID_BYTES: Final = 256
@@ -293,7 +293,9 @@ def _failure(raw: Raw, id: RequestId | None) -> Failure:
 def _refuse_crowds(data: bytes, envelope: _Envelope, id: RequestId | None) -> None:
     """Refuse what has too many members to be opened, before that costs 300 bytes for each (SEC-13)."""
     try:
-        first, second, third = members(data)
+        first, second, third = members(data[:PREFIX_BYTES])  # where a crowd of small ones shows already
+        if len(data) > PREFIX_BYTES and max(first, second) <= MAX_MEMBERS:
+            first, second, third = members(data)
     except Unclean as error:
         raise RemoteProtocolError(INVALID_REQUEST, str(error), id=id) from None
     if first > MAX_MEMBERS:

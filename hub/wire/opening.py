@@ -16,7 +16,7 @@ MAX_OPENED: Final = 4_096
 bytes and more time than it has bytes (SEC-13)."""
 FREE_BYTES: Final = 4 * MAX_OPENED
 """Of what may be opened at once: there are not many more in it."""
-_PREFIX_BYTES: Final = 64 * MAX_OPENED
+PREFIX_BYTES: Final = 64 * MAX_OPENED
 """In which a crowd of small members shows already."""
 
 
@@ -71,4 +71,4 @@ def has_too_many(raw: Raw | bytes) -> bool:
     bulk = sum(len(memoryview(each)) for each in structs.astuple(_decode_bulk(data)))
     if len(data) - bulk <= 5 * MAX_OPENED:  # a member has five bytes: `"":0,`
         return False
-    return members(data[:_PREFIX_BYTES])[0] > MAX_OPENED or members(data)[0] > MAX_OPENED
+    return members(data[:PREFIX_BYTES])[0] > MAX_OPENED or members(data)[0] > MAX_OPENED

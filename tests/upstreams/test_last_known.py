@@ -265,10 +265,7 @@ def test_every_moment_of_a_write_leaves_the_old_or_the_new(tmp_path, monkeypatch
             raise OSError(28, "No space left on device")
 
         with monkeypatch.context() as patch:
-            if call == "replace":
-                patch.setattr("pathlib.Path.replace", fail)
-            else:
-                patch.setattr(os, call, fail)
+            patch.setattr(os, call, fail)
             library.save()
         assert "No space left" in library.problem
         assert os.listdir(directory) == ["files.json"]

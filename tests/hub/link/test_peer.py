@@ -506,14 +506,33 @@ async def test_answers_that_are_waited_for_are_read_at_any_pace(ends, autojump_c
 
 
 @pytest.mark.covers("F-P-06", "F-P-14")
-async def test_a_peer_that_asks_and_never_reads_is_not_read_either(nursery, autojump_clock):
+async def test_a_peer_that_asks_and_never_reads_gets_so_many_answers_only(nursery, autojump_clock):
     streams = [trio.SocketStream(trio.socket.from_stdlib_socket(end)) for end in socket.socketpair()]
     ends = Ends(nursery, limit_bytes=16 << 20, streams=streams)
     ping = b'{"jsonrpc":"2.0","id":"%b","method":"ping"}\n' % (b"x" * 200)
     nursery.start_soon(ends.far.write, ping * 50_000)
     with trio.move_on_after(29):  # the outbox gives it up after 30 s without a byte taken
         await trio.sleep_forever()
-    assert 0 < ends.outbox.queued_bytes <= MAX_UNREAD_BYTES + 1000
+    assert 0 < ends.outbox.queued_bytes <= MAX_UNREAD_BYTES + 5000
+    assert ends.peer.refused_requests > 10_000, "it is read all the same"
+    nursery.cancel_scope.cancel()
+    for stream in streams:
+        stream.socket.close()
+
+
+@pytest.mark.covers("F-P-06")
+async def test_a_peer_that_asks_something_before_it_reads_much_is_heard(nursery, autojump_clock):
+    """It works on one call while another one is queued for it: neither waits for the other."""
+    streams = [trio.SocketStream(trio.socket.from_stdlib_socket(end)) for end in socket.socketpair()]
+    ends = Ends(nursery, limit_bytes=16 << 20, streams=streams)
+    outcome = ends.ask()
+    await settle()
+    ends.peer.notify("much", {"text": raw("x" * (8 << 20))})
+    assert ends.outbox.queued_bytes > MAX_UNREAD_BYTES
+    await ends.far.say(id="mine", method="ping")
+    await ends.far.say(id=ends.peer._last_id, result={})
+    await trio.sleep(1)
+    assert outcome[1:] == [Result(raw({}))]
     nursery.cancel_scope.cancel()
     for stream in streams:
         stream.socket.close()

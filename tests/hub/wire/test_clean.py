@@ -156,11 +156,30 @@ def test_all_of_it_takes_linear_time(name: str) -> None:
 # --- what costs more than it has bytes --------------------------------------------------------------------------------
 
 
+@pytest.mark.covers("F-P-16")
+def test_a_large_table_passes():
+    rows = b",".join([b'{"id":1,"v":[1,2]}'] * 300_000)
+    table = b'{"content":[],"structuredContent":{"rows":[%b]}}' % rows
+    assert clean(table) is table
+    matrix = b"[%b]" % b",".join([b"[1,2]"] * 1_000_000)
+    assert clean(matrix) is matrix
+
+
+@pytest.mark.covers("I-5")
+def test_depth_is_told_right_where_rows_are_many():
+    """The innermost pairs are taken away before the rest is counted."""
+    rows = b"[%b]" % b",".join([b"[{}]"] * 20_000)
+    fits = b"[" * (MAX_DEPTH - 3) + rows + b"]" * (MAX_DEPTH - 3)
+    assert clean(fits) is fits
+    with pytest.raises(Unclean, match="deeper"):
+        clean(b"[" + fits + b"]")
+
+
 @pytest.mark.covers("SEC-13")
 @pytest.mark.parametrize(
     "data",
     [
-        b"[%b]" % b",".join([b"{}"] * 1_000_000),
+        b"[%b]" % b",".join([b"[" * 60 + b"]" * 60] * 30_000),
         b"[" * 4_000_000,
         b'{"a":' * 1_000_000,
         b'["["],' * 1_000_000,
