@@ -46,7 +46,7 @@ from hub.revival import Revival
 from hub.seal import Sealer, Signer
 from hub.signals import obey, received
 from hub.sockets import AlreadyRunning, bind_unix, inode_at, take_lock
-from hub.starter import log_path
+from hub.starter import LOG_BYTES, log_path
 from hub.trim import keep_trim
 from hub.wire.printable import printable
 from upstreams.lifecycle import State
@@ -78,7 +78,7 @@ def run_serve(options: ServeOptions) -> int:
 
 
 def _run(options: ServeOptions) -> int:
-    logs.configure()
+    logs.configure(log_path=log_path, log_bytes=LOG_BYTES)
     keep_to_itself()
     take_descriptors()
     if depth(os.environ.get(MARKER, "")) > MAX_DEPTH:

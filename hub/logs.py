@@ -7,7 +7,9 @@ takes it now; what is dropped is counted and said once the reader is back.
 import logging
 import os
 import select
+import stat
 import sys
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Final
 
@@ -53,10 +55,14 @@ class PlainFormatter(logging.Formatter):
 
 
 class StderrHandler(logging.Handler):
-    """Writes to descriptor 2 without ever waiting for it."""
+    """Writes to descriptor 2 without ever waiting for it. `renewed` is called if that is a file of more than `most`."""
 
-    def __init__(self) -> None:
+    def __init__(self, renewed: Callable[[], object] | None = None, most: int = 0) -> None:
         super().__init__()
+        self._renewed = renewed
+        self._most = most
+        self._room = 0
+        """Bytes that may be written before the size of the file is looked at."""
         self._poll = select.poll()
         self._poll.register(2, select.POLLOUT)
         self.dropped = 0
@@ -67,6 +73,10 @@ class StderrHandler(logging.Handler):
             if not any(events & select.POLLOUT for _, events in self._poll.poll(0)):
                 self.dropped += 1
                 return
+            if self._renewed is not None:
+                self._room -= len(data)
+                if self._room < 0:
+                    self._make_room(self._renewed)
             if self.dropped:
                 os.write(2, b"%d log records dropped: stderr was not read\n" % self.dropped)
                 self.dropped = 0
@@ -74,10 +84,24 @@ class StderrHandler(logging.Handler):
         except OSError:  # stderr closed, or its disk full: work goes on without a log (I-6)
             self.dropped += 1
 
+    def _make_room(self, renewed: Callable[[], object]) -> None:
+        """Go on in a new file if this one is large. One that cannot be put aside is asked about again much later."""
+        found = os.fstat(2)
+        self._room = self._most
+        if stat.S_ISREG(found.st_mode):
+            if found.st_size > self._most:
+                renewed()
+            else:
+                self._room -= found.st_size
 
-def configure(level: int = logging.INFO) -> None:
-    """Send all records of this process to stderr, in the form its reader can use."""
-    handler = StderrHandler()
+
+def configure(level: int = logging.INFO, log_path: Callable[[], str] | None = None, log_bytes: int = 0) -> None:
+    """Send all records of this process to stderr, in the form its reader can use.
+
+    `log_path` puts the log file of a hub aside if it is larger than `log_bytes`, and says where it is: stderr goes on
+    there while the hub runs, if it is that file. A file that somebody else has chosen is left alone.
+    """
+    handler = StderrHandler(None if log_path is None else lambda: reopen(log_path()), log_bytes)
     handler.setFormatter(PlainFormatter() if sys.stderr.isatty() else JsonFormatter())
     root = logging.getLogger()
     root.handlers[:] = [handler]
@@ -91,10 +115,11 @@ def reopen(path: str) -> bool:
         current = os.readlink("/proc/self/fd/2")
         if os.path.dirname(current) != os.path.dirname(path):
             return False
+        both = (1, 2) if os.path.sameopenfile(1, 2) else (2,)
         new = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     except OSError:
         return False
-    for descriptor in (1, 2):
+    for descriptor in both:
         os.dup2(new, descriptor)
     os.close(new)
     return True

@@ -24,6 +24,7 @@ OWN = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 """How files are opened that only a hub makes: through no link, and without waiting for the writer of a pipe."""
 TAIL_BYTES = 1 << 14
 LOG_BYTES = 4 << 20
+"""A log file that is larger is put aside, when a shim asks for it and while the hub runs (`hub.logs`)."""
 
 
 class Unavailable(Exception):

@@ -16,19 +16,19 @@ import os
 import resource
 import signal
 import subprocess
-from collections import deque
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
 import trio
+from trio.lowlevel import checkpoint
 
 from config.schema import UpstreamConfig
 from hub.link.bucket import Bucket
 from hub.link.exchange import UpstreamUnavailable
-from hub.wire.printable import printable
 from upstreams.mask import Mask
 from upstreams.orphans import MARKER, THIS_HUB, kill_marked, mark_of, waited_for
+from upstreams.said import Said
 
 log = logging.getLogger(__name__)
 
@@ -54,11 +54,12 @@ OOM_SCORE: Final = 200
 """How much more likely than the hub a child is killed when memory runs out (F-P-24, F-D-08)."""
 UMASK: Final = 0o077
 
-STDERR_LINES: Final = 200
-STDERR_LINE_CHARS: Final = 4_000
-STDERR_RATE: Final = 256 << 10
-STDERR_BURST: Final = 1 << 20
-"""Bytes of it that are logged in a second, and at once."""
+STDERR_READ_BYTES: Final = 1 << 16
+"""What is read of it in one turn."""
+STDERR_READS: Final = 100
+"""In a second, and at once. Who writes more is read at a pace: a pause after each read makes the next one large."""
+STDERR_PAUSE_S: Final = 0.002
+"""Short enough that a full pipe is emptied as fast as any server has reason to write: 32 MiB a second."""
 
 _numbers = itertools.count(1)
 spawn = subprocess.Popen
@@ -111,6 +112,7 @@ class Child:
             raise UpstreamUnavailable(cannot_start(name, config, error), upstream=name) from None
         self.stdin, self.stdout, self.stderr = map(trio.lowlevel.FdStream, pipes)
         self.said = Said(name, Mask(config), lambda line: hear(line, self.pid) if hear else None)
+        self._reads = Bucket(STDERR_READS, STDERR_READS)
         self.gone = trio.Event()
         """Set by `watch` once the process has exited."""
 
@@ -134,9 +136,20 @@ class Child:
             self.gone.set()
 
     async def drain_stderr(self) -> None:
-        """Read what it says on stderr, to the end (M-03)."""
+        """Read what it says on stderr, to the end: it never waits for long, and neither do others (M-03).
+
+        One read a turn, and one turn for every hundred lines that are logged. Cancellation: what was read is kept.
+        """
+        await self._log_said()  # what was left when the last one was cancelled
         while data := await _receive(self.stderr):
-            self.said.feed(data, trio.current_time())
+            self.said.feed(data)
+            await self._log_said()
+            if not self._reads.take(trio.current_time()):
+                await trio.sleep(STDERR_PAUSE_S)
+
+    async def _log_said(self) -> None:
+        while self.said.tell(trio.current_time()):
+            await checkpoint()
 
     @property
     def exit_code(self) -> int | None:
@@ -165,6 +178,7 @@ class Child:
                 with trio.move_on_after(LAST_OUTPUT_S):
                     await drained.wait()
                 nursery.cancel_scope.cancel()
+            self.said.end(trio.current_time())
             for stream in (self.stdin, self.stdout, self.stderr):
                 await stream.aclose()
             os.close(self._pidfd)
@@ -204,46 +218,6 @@ def signal_name(number: int) -> str:
         return signal.Signals(number).name
     except ValueError:
         return f"signal {number}"
-
-
-class Said:
-    """What a process said on stderr: its last lines, and the log, neither of which it can flood (F-P-23)."""
-
-    def __init__(
-        self, name: str, mask: Callable[[str], str] = str, hear: Callable[[str], object] = lambda line: None
-    ) -> None:
-        self._name = name
-        self._mask = mask
-        self._hear = hear
-        self._partial = b""
-        self._lines: deque[str] = deque(maxlen=STDERR_LINES)
-        self._loggable = Bucket(STDERR_BURST, STDERR_RATE)
-        self.dropped_lines = 0
-
-    def feed(self, data: bytes, now: float) -> None:
-        """Take the next bytes."""
-        *lines, rest = (self._partial + data).split(b"\n")
-        self._partial = rest[:STDERR_LINE_CHARS]
-        for line in lines:
-            if line := line.strip(b"\r"):
-                self._take(line, now)
-
-    def _take(self, line: bytes, now: float) -> None:
-        text = printable(self._mask(line[:STDERR_LINE_CHARS].decode(errors="replace")))
-        self._lines.append(text)
-        if not self._loggable.take(now, len(line)):
-            self.dropped_lines += 1
-            return
-        if self.dropped_lines:
-            log.info("%s: %d lines of its stderr were dropped", self._name, self.dropped_lines)
-            self.dropped_lines = 0
-        log.info("%s: %s", self._name, text)
-        self._hear(text)
-
-    def tail(self, lines: int = 8) -> str:
-        """The last lines, the unfinished one included."""
-        last = printable(self._mask(self._partial.decode(errors="replace")))
-        return "\n".join([*self._lines, *([last] if last else [])][-lines:])
 
 
 def child_environment(config: UpstreamConfig, environ: Mapping[str, str]) -> dict[str, str]:
@@ -344,6 +318,6 @@ async def _discard(stream: trio.abc.ReceiveStream) -> None:
 
 async def _receive(stream: trio.abc.ReceiveStream) -> bytes:
     try:
-        return bytes(await stream.receive_some(1 << 16))
+        return bytes(await stream.receive_some(STDERR_READ_BYTES))
     except (trio.BrokenResourceError, trio.ClosedResourceError):
         return b""

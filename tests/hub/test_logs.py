@@ -27,6 +27,17 @@ logging.getLogger("hubd").warning("nobody hears this")
 print("done", flush=True)
 """
 
+LARGE = """
+import logging, os
+from hub import logs, starter
+starter.LOG_BYTES = 20000
+logs.configure(log_path=starter.log_path, log_bytes=20000)
+for number in range(1000):
+    logging.getLogger("hubd.large").info("line %d", number)
+print("done", flush=True)
+"""
+LARGE_BYTES = 20000
+
 
 def record(message, *arguments, error=None):
     return logging.LogRecord("hubd.test", logging.WARNING, __file__, 1, message, arguments, error)
@@ -93,3 +104,53 @@ def test_a_full_stderr_pipe_never_blocks():
 def test_a_closed_stderr_is_no_reason_to_stop():
     done = subprocess.run([sys.executable, "-c", CLOSED], capture_output=True, timeout=30, check=True)
     assert done.stdout == b"done\n"
+
+
+def write_much(log, state):
+    with log.open("ab") as stream:
+        done = subprocess.run(
+            [sys.executable, "-c", LARGE],
+            env=os.environ | {"XDG_STATE_HOME": str(state.parent)},
+            stdout=subprocess.PIPE,
+            stderr=stream,
+            timeout=30,
+            check=True,
+        )
+    assert done.stdout == b"done\n", "that is no log"
+
+
+def numbers(file):
+    return [int(json.loads(line)["message"].split()[1]) for line in file.read_text().splitlines()]
+
+
+@pytest.fixture
+def state(tmp_path):
+    directory = tmp_path / "hubd"
+    directory.mkdir(mode=0o700)
+    return directory
+
+
+@pytest.mark.covers("F-P-23", "F-D-04")
+def test_a_log_that_grows_is_put_aside_while_the_hub_runs(state):
+    log, aside = state / "hubd.log", state / "hubd.log.1"
+    write_much(log, state)
+    assert {each.name for each in state.iterdir()} == {"hubd.log", "hubd.log.1"}
+    assert 0 < log.stat().st_size <= LARGE_BYTES + LINE_BYTES
+    assert LARGE_BYTES < aside.stat().st_size <= LARGE_BYTES + LINE_BYTES
+    kept = numbers(aside) + numbers(log)
+    assert kept == list(range(kept[0], 1000)), "the last ones, and none between them is lost"
+
+
+@pytest.mark.covers("F-D-06")
+def test_a_log_that_cannot_be_put_aside_goes_on(state):
+    log = state / "hubd.log"
+    (state / "hubd.log.1").mkdir()
+    write_much(log, state)
+    assert numbers(log) == list(range(1000))
+
+
+def test_a_log_file_of_somebody_else_is_left_alone(state, tmp_path):
+    log = tmp_path / "mine.log"
+    write_much(log, state)
+    assert numbers(log) == list(range(1000))
+    assert list(state.iterdir()) == []

@@ -6,6 +6,7 @@ import os
 import signal
 import socket
 import subprocess
+import sys
 import threading
 
 import psutil
@@ -14,8 +15,16 @@ from attached import DEMO, INITIALIZE, Host, Post, hubd, upstream
 from processes import HUBD, Hub, free_port, own_directories, running, running_hub
 
 from hub.control_client import ControlClient
+from hub.logs import LINE_BYTES
 
 ECHO = {"tools": ["echo"]}
+SMALL_LOG_BYTES = 500
+SMALL_LOG = f"""if True:
+    import runpy
+    from hub import starter
+    starter.LOG_BYTES = {SMALL_LOG_BYTES}
+    runpy.run_module("hub", run_name="__main__", alter_sys=True)
+"""
 LISTED = "notifications/tools/list_changed"
 
 
@@ -370,6 +379,28 @@ def test_the_log_goes_on_in_a_new_file(tmp_path):
         assert process.stop() == 0
         assert "added b" in log.read_text()
         assert "added b" not in (state / "hubd.log.1").read_text()
+
+
+@pytest.mark.covers("F-P-23", "F-D-04")
+def test_the_log_of_a_running_hub_is_put_aside_once_it_is_large(tmp_path):
+    env = own_directories(tmp_path)
+    state = tmp_path / "xdg_state_home" / "hubd"
+    state.mkdir(mode=0o700)
+    log, aside = state / "hubd.log", state / "hubd.log.1"
+    file = tmp_path / "hubd.toml"
+    file.write_text(upstream("a", ECHO))
+    argv = [sys.executable, "-c", SMALL_LOG, "serve", "--config", file, "--listen", "127.0.0.1:0"]
+    with running(argv, log, env=env, cwd=tmp_path) as process:
+        process.wait_for(r"https?://[^\s\"]+/mcp")
+        hub = Hub("", None, env, file, process)
+        with Attached(hub):
+            for name in "bcde":
+                file.write_text(upstream(name, ECHO))
+                assert reload(hub)["problem"] is None
+        assert process.stop() == 0
+        assert "added e" in aside.read_text() + log.read_text()
+        assert 0 < log.stat().st_size <= SMALL_LOG_BYTES + LINE_BYTES
+        assert SMALL_LOG_BYTES < aside.stat().st_size <= SMALL_LOG_BYTES + LINE_BYTES
 
 
 # --- what is not there at the start -----------------------------------------------------------------------------------

@@ -20,15 +20,13 @@ from upstreams.child import (
     LAST_OUTPUT_S,
     MOST_DESCRIPTORS,
     OOM_SCORE,
-    STDERR_BURST,
-    STDERR_LINE_CHARS,
-    STDERR_LINES,
+    STDERR_READ_BYTES,
     TERM_GRACE_S,
     Child,
-    Said,
     child_environment,
 )
 from upstreams.orphans import MARKER
+from upstreams.said import TURN, Said
 
 SCRIPTED = Path(__file__).parent.parent / "scripted.py"
 
@@ -375,48 +373,6 @@ async def test_no_descriptor_is_left():
 # --- stderr -----------------------------------------------------------------------------------------------------------
 
 
-def test_the_last_lines_are_kept():
-    said = Said("c")
-    said.feed(b"".join(b"line %d\n" % number for number in range(1000)) + b"unfinished", 0)
-    assert said.tail(3) == "line 998\nline 999\nunfinished"
-    assert len(said.tail(1000).split("\n")) == STDERR_LINES + 1
-
-
-@pytest.mark.covers("F-P-23", "SEC-54")
-def test_binary_lines_and_escapes_are_made_visible(caplog):
-    caplog.set_level("INFO")
-    said = Said("c")
-    said.feed(b"\x1b[31mred\x1b[0m \xff\0\r\n\r\n", 0)
-    assert said.tail() == "\\x1b[31mred\\x1b[0m \N{REPLACEMENT CHARACTER}\\x00"
-    assert "\x1b" not in caplog.text
-
-
-@pytest.mark.covers("F-P-23")
-def test_a_line_without_end_is_cut():
-    said = Said("c")
-    for _ in range(100):
-        said.feed(b"x" * 65536, 0)
-    assert len(said.tail()) == STDERR_LINE_CHARS
-    said.feed(b"\nnext\n", 0)
-    assert said.tail(2).split("\n")[1] == "next"
-
-
-@pytest.mark.covers("F-P-23")
-def test_a_flood_is_kept_out_of_the_log(caplog):
-    caplog.set_level("INFO")
-    said = Said("c")
-    for _ in range(2 * STDERR_BURST // 1000):
-        said.feed(b"x" * 999 + b"\n", 0)
-    assert len(caplog.records) < STDERR_BURST / 999 + 2
-    assert said.dropped_lines
-    caplog.clear()
-    said.feed(b"later\n", 10)
-    assert [record.getMessage().partition(": ")[2] for record in caplog.records] == [
-        f"{2 * STDERR_BURST // 1000 - STDERR_BURST // 999} lines of its stderr were dropped",
-        "later",
-    ]
-
-
 @pytest.mark.covers("M-03", "F-P-23")
 async def test_a_child_that_floods_stderr_is_not_held_up():
     script = {"start": [["stderr", "x" * 1000, 3000], ["stderr", "\nlast words\n"], ["exit", 4]]}
@@ -429,3 +385,57 @@ async def test_a_child_that_floods_stderr_is_not_held_up():
     await child.stop()
     assert child.ending() == "exited with status 4"
     assert child.said.tail(1) == "last words"
+
+
+SHORT_LINES = """if True:
+    import os
+    flood = b"a\\n" * (1 << 19)
+    for _ in range(16):
+        os.write(2, flood)
+    os.write(2, b"last words\\n")
+"""
+
+
+@pytest.mark.covers("M-03", "F-P-23", "F-P-14", "I-3")
+async def test_short_lines_are_read_in_turns_and_the_child_is_not_held_up(caplog, monkeypatch):
+    caplog.set_level("INFO")
+    steps = []
+    records = 0
+    feed, tell = Said.feed, Said.tell
+
+    def fed(said, data):
+        steps.append(len(data))
+        feed(said, data)
+
+    def told(said, now):
+        nonlocal records
+        before = len(caplog.records)
+        more = tell(said, now)
+        records = max(records, len(caplog.records) - before)
+        return more
+
+    monkeypatch.setattr(Said, "feed", fed)
+    monkeypatch.setattr(Said, "tell", told)
+    child = Child(python(SHORT_LINES), "c", os.environ)
+    turns = 0
+
+    async def others():
+        nonlocal turns
+        while True:
+            await trio.lowlevel.checkpoint()
+            turns += 1
+
+    with trio.fail_after(60):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(child.drain_stderr)
+            nursery.start_soon(others)
+            await child.watch()
+            nursery.cancel_scope.cancel()
+    await child.stop()
+    assert child.ending() == "exited with status 0"
+    assert child.said.tail(2) == "a\nlast words"
+    assert sum(steps) == (16 << 20) + len("last words\n"), "all of it was read"
+    assert max(steps) <= STDERR_READ_BYTES
+    assert records <= TURN + 1, "with what is said of dropped ones"
+    assert turns >= len(steps)
+    assert TURN < len(caplog.records) < 16 << 10, "of eight million lines"
