@@ -44,6 +44,7 @@ from hub.process import Faults, Watch, keep_to_itself, sweep, take_descriptors
 from hub.reload import Reloader
 from hub.revival import Revival
 from hub.seal import Sealer, Signer
+from hub.serving import cut_off
 from hub.signals import obey, received
 from hub.sockets import AlreadyRunning, bind_unix, inode_at, take_lock
 from hub.starter import LOG_BYTES, log_path
@@ -64,6 +65,8 @@ EX_TEMPFAIL: Final = 75
 EX_CONFIG: Final = 78
 LOOK_S: Final = 10.0
 """How often a hub looks whether its sockets are still where hosts look for them."""
+LAST_ANSWERS_S: Final = 0.5
+"""How long the answers to requests that are cut off may take to leave."""
 STOP_S: Final = 30.0
 """How long, at most, upstreams take to stop once the calls have ended."""
 
@@ -198,7 +201,7 @@ class _Daemon:
             await life.start(adopt)
             life.start_soon(keep_going, "Noticing that the hub stands still", self._watch.run)
             life.start_soon(keep_going, "Giving memory back", partial(keep_trim, self._hub.budget))
-            follow = partial(obey, signals, self._asked.set, self._patience.cancel, others)
+            follow = partial(obey, signals, self._asked.set, self._cut_off, others)
             life.start_soon(keep_going, "Obeying signals", follow)
             life.start_soon(keep_going, "Telling the service manager", partial(systemd.pulse, self._summary))
             life.start_soon(keep_going, "Looking after the hub's sockets", partial(await_removal, own, self._asked.set))
@@ -216,9 +219,7 @@ class _Daemon:
                 drain_s = self._hub.config.drain_s
                 systemd.stopping(drain_s + STOP_S)
                 log.info("stopping: waiting up to %.0f s for running calls", drain_s)
-                self._patience.deadline = trio.current_time() + drain_s
-                with self._patience:
-                    await self._drain()
+                await self._drain_within(drain_s)
                 nursery.cancel_scope.cancel()
             life.cancel_scope.cancel()
 
@@ -261,6 +262,24 @@ class _Daemon:
         states = [upstream.state for upstream in self._hub.supervisor.upstreams.values()]
         connected = states.count(State.CONNECTED)
         return f"{connected} of {len(states)} upstreams connected, {len(self._hub.downstreams)} hosts"
+
+    def _cut_off(self) -> None:
+        """Answer what is still running by saying that the hub stops; wait no longer than it takes to send that."""
+        cut_off(self._hub.downstreams)
+        self._patience.deadline = min(self._patience.deadline, trio.current_time() + LAST_ANSWERS_S)
+
+    async def _drain_within(self, drain_s: float) -> None:
+        """Wait for what is running, and cut it off after `drain_s`, or when there is a second signal."""
+
+        async def lose_patience() -> None:
+            await trio.sleep(drain_s)
+            self._cut_off()
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(lose_patience)
+            with self._patience:
+                await self._drain()
+            nursery.cancel_scope.cancel()
 
     async def _drain(self) -> None:
         async with trio.open_nursery() as nursery:

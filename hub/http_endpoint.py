@@ -290,12 +290,15 @@ class Endpoint:
             self._soon[reply_to] = trio.current_time() + SSE_AFTER_S
         cancel = trio.CancelScope()
         response.on_gone = cancel.cancel
+        if not listens:
+            self._hosts.alone[cancel] = None
         try:
             return await answer(self._router, request, exchange, cancel)
         finally:
             response.on_gone = None
             self._soon.pop(reply_to, None)
             if not listens:
+                del self._hosts.alone[cancel]
                 self._hosts.release(caller.identity.principal)
 
     def _admit(self, identity: Identity, request: Request) -> None:

@@ -20,7 +20,7 @@ from msgspec import Raw, structs
 from hub.asking import Asking
 from hub.bridge.urls import Visits
 from hub.link.budget import Budget
-from hub.link.exchange import Caller, Identity, Overloaded, Question, Tenant, new_conversation
+from hub.link.exchange import Caller, HubError, Identity, Overloaded, Question, Stopping, Tenant, new_conversation
 from hub.relay import HostExchange, Send, wants_log
 from hub.wire.headers import Mirror
 from hub.wire.jsonrpc import (
@@ -74,6 +74,10 @@ class Router(Protocol):
 
     async def dispatch(self, request: Request, exchange: HostExchange) -> Reply: ...
 
+    def failed(self, request: Request, exchange: HostExchange, error: HubError) -> Reply:
+        """The answer to a request that failed by `error`, as its host may see it."""
+        ...
+
     def knows_scope(self, name: str) -> bool: ...
 
     settled: trio.Event
@@ -122,7 +126,10 @@ class Downstreams:
         self.visits = Visits()
         self.workplaces: Workplaces | None = None
         self._attached: dict[str, Downstream] = {}
+        self.alone: dict[trio.CancelScope, None] = {}
+        """What ends each running request that belongs to no attached host: those of modern hosts over HTTP."""
         self._in_flight: dict[str, int] = {}
+        self._most = PRINCIPAL_IN_FLIGHT
         self._quiet = trio.Event()
 
     def __repr__(self) -> str:
@@ -152,10 +159,12 @@ class Downstreams:
         """Count one more request of `principal`; `release` takes it back.
 
         Raises:
-            Overloaded: too many are running already.
+            Overloaded: too many are running already; or this is `close`d.
         """
         running = self._in_flight.get(principal, 0)
-        if running >= PRINCIPAL_IN_FLIGHT:
+        if running >= self._most:
+            if not self._most:
+                raise Stopping("The hub is stopping; try again in a moment", retry_after_ms=1000)
             raise Overloaded(f"{running} requests of this account are running already; wait for one to end")
         self._in_flight[principal] = running + 1
 
@@ -168,6 +177,12 @@ class Downstreams:
             del self._in_flight[principal]
             if not self._in_flight:
                 self._quiet.set()
+
+    def close(self) -> list[trio.CancelScope]:
+        """Let no more requests begin; what ends each one that is running. Subscriptions, which are ended by another
+        answer, are not among them."""
+        self._most = 0
+        return [*self.alone, *(scope for host in self._attached.values() for scope in host.calls.values())]
 
     async def quiet(self) -> None:
         """Wait until no request of any host is running."""

@@ -193,11 +193,15 @@ class Router:
             exchange.finish()
             return reply
         except HubError as error:
-            return self._finish(failure_from(error, request.method), request.method, "", "", exchange)
+            return self.failed(request, exchange, error)
         except RemoteProtocolError as error:
             return error.failure
         finally:
             exchange.forget()
+
+    def failed(self, request: Request, exchange: HostExchange, error: HubError) -> Reply:
+        """The answer to a request that failed by `error`, as its host may see it."""
+        return self._finish(failure_from(error, request.method), request.method, "", "", exchange)
 
     # --- answered here ------------------------------------------------------------------------------------------------
 

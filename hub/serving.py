@@ -3,17 +3,33 @@
 import logging
 from secrets import token_hex
 from typing import Final
+from weakref import WeakSet
 
 import trio
 
-from hub.link.exchange import Caller, Overloaded
-from hub.registry import Downstream, Router
+from hub.link.exchange import Caller, Draining, Overloaded
+from hub.registry import Downstream, Downstreams, Router
 from hub.relay import HostExchange
 from hub.wire.jsonrpc import Failure, RemoteProtocolError, Reply, Request, raw
-from hub.wire.mcp import INTERNAL_ERROR, SET_LEVEL
+from hub.wire.mcp import (
+    COMPLETE,
+    INTERNAL_ERROR,
+    LIST_METHOD,
+    PROMPTS_GET,
+    RESOURCES_READ,
+    SET_LEVEL,
+    SUBSCRIBE,
+    UNSUBSCRIBE,
+)
 
 log = logging.getLogger("hubd.host")
 NO_ROOM: Final = "The hub holds as much as it may, or for this host (global_buffer_bytes); try again in a moment"
+STOPPED: Final = (
+    "The hub was stopped before this request had ended, and it is not known whether it was carried out; "
+    "find out before you repeat it, unless it changes nothing"
+)
+HARMLESS: Final = frozenset((*LIST_METHOD.values(), COMPLETE, PROMPTS_GET, RESOURCES_READ, SUBSCRIBE, UNSUBSCRIBE))
+"""What may be repeated by whoever does not know whether it was carried out."""
 
 
 def at_once(router: Router, request: Request, caller: Caller, scope: str | None) -> Reply | None:
@@ -28,7 +44,8 @@ def at_once(router: Router, request: Request, caller: Caller, scope: str | None)
 
 
 async def answer(router: Router, request: Request, exchange: HostExchange, scope: trio.CancelScope) -> Reply | None:
-    """Have `request` answered within `scope`; None: it was cancelled, and gets no answer (P-10).
+    """Have `request` answered within `scope`; None: it was cancelled, and gets no answer (P-10), unless it was the hub
+    that cancelled it, by `cut_off`.
 
     A wall: what goes wrong in here fails this request and nothing else. The answer carries a `ref`, under which the log
     says all (F-D-13).
@@ -41,7 +58,26 @@ async def answer(router: Router, request: Request, exchange: HostExchange, scope
         return _failed(request, error)
     finally:
         exchange.end()
-    return None
+    return _stopped(router, request, exchange) if scope in _cut_off else None
+
+
+_cut_off: Final[WeakSet[trio.CancelScope]] = WeakSet()
+"""Of requests that are to be answered though they were cancelled."""
+
+
+def cut_off(hosts: Downstreams) -> None:
+    """End all running requests of `hosts`, each with the answer that the hub is stopping; take on no more. What their
+    hosts have cancelled stays unanswered."""
+    for scope in hosts.close():
+        if not scope.cancel_called:
+            _cut_off.add(scope)
+            scope.cancel()
+
+
+def _stopped(router: Router, request: Request, exchange: HostExchange) -> Reply:
+    error = Draining(STOPPED)
+    error.retryable = request.method in HARMLESS
+    return router.failed(request, exchange, error)
 
 
 def _failed(request: Request, error: Exception) -> Failure:

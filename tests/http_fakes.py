@@ -17,7 +17,7 @@ from config.state import Memory
 from hub.access import Denied
 from hub.http_endpoint import Endpoint
 from hub.http_server import HttpRequest
-from hub.link.exchange import Caller, Identity, Question, Tenant
+from hub.link.exchange import Caller, HubError, Identity, Question, Tenant, failure_from
 from hub.registry import Downstreams
 from hub.relay import HostExchange
 from hub.revival import Revival
@@ -135,6 +135,12 @@ class Scripted:
         if exchange.caller.era is Era.MODERN:
             return Result(raw({"resultType": "complete", "content": content}))
         return Result(raw({"content": content}))
+
+    def failed(self, request: Request, exchange: HostExchange, error: HubError) -> Reply:
+        reply = failure_from(error, request.method)
+        if isinstance(reply, Result) and exchange.caller.era is Era.MODERN:
+            return Result(raw({"resultType": "complete", **peek_object(reply.value)}))
+        return reply
 
     async def _wait(self, name: str) -> None:
         self.running.add(name)

@@ -190,7 +190,7 @@ class UpstreamLost(HubError):
 
 
 class Draining(UpstreamLost):
-    """The upstream was stopped while the call was with it, for its configuration says so."""
+    """The upstream was stopped while the call was with it, for its configuration says so; or the hub was."""
 
     kind = "draining"
 
@@ -234,6 +234,12 @@ class Overloaded(HubError):
     kind = "overloaded"
     executed = Executed.NO
     retryable = True
+
+
+class Stopping(Overloaded):
+    """The hub takes on no more requests, since it is about to end; nothing was sent."""
+
+    kind = "draining"
 
 
 def failure_from(error: HubError, method: str) -> Reply:

@@ -32,6 +32,7 @@ from config.layers import load_all
 from config.schema import DEFAULT_LISTEN
 from hub.equipment import store_for
 from hub.seal import load_keys
+from hub.wire.mcp import HUB_FAILURE
 
 
 @pytest.mark.covers("SEC-02", "F-D-01")
@@ -266,6 +267,30 @@ def test_a_second_signal_ends_a_hub_on_stdio_and_its_children(tmp_path):
         assert "stopping at once" in process.tail()
 
 
+@pytest.mark.covers("F-D-01", "F-D-02")
+@pytest.mark.parametrize("hurried", [False, True], ids=["drained", "hurried"])
+def test_calls_that_outlive_a_stop_are_answered(tmp_path, hurried):
+    config, begun = f"drain_s = {60 if hurried else 0.2}\n", []
+    for name in ("a", "b"):
+        os.mkfifo(fifo := tmp_path / name)
+        begun.append(fifo)
+        config += upstream(name, {"on": {"tools/call:slow": [["mark", str(fifo)], ["hang"]]}})
+    with running_hub(tmp_path, config) as hub, ready(hub) as host:
+        post = Post(hub, "a__slow", {}, token=hub.token)
+        host.ask(2, "tools/call", {"name": "b__slow"})
+        for fifo in begun:
+            fifo.read_text()  # once the upstream has the call
+        os.kill(hub.process.pid, signal.SIGTERM)
+        if hurried:
+            wait_until_it_stops_accepting(hub)
+            os.kill(hub.process.pid, signal.SIGTERM)
+        for answer in (host.receive(), post.answer()[1]):
+            facts = answer["result"]["_meta"][HUB_FAILURE]
+            assert facts == {"hub": "draining", "executed": "unknown", "retryable": False}
+        assert host.receive() is None
+        assert hub.process.exit_code() == 0
+
+
 @pytest.mark.covers("F-D-02", "I-8")
 def test_a_second_signal_ends_the_waiting_and_the_children(tmp_path):
     script = {"start": [["deafen"]], "on": {"tools/call:stuck": [["hang"]]}}
@@ -278,8 +303,11 @@ def test_a_second_signal_ends_the_waiting_and_the_children(tmp_path):
         os.kill(hub.process.pid, signal.SIGTERM)
         wait_until_it_stops_accepting(hub)  # it does once the first signal has been heard
         os.kill(hub.process.pid, signal.SIGTERM)
-        while answer := host.receive():  # that its server is gone, or nothing
-            assert answer["id"] == 2
+        answer = host.receive()
+        assert answer["id"] == 2
+        facts = answer["result"]["_meta"][HUB_FAILURE]
+        assert facts == {"hub": "draining", "executed": "unknown", "retryable": False}
+        assert host.receive() is None
         assert hub.process.stop(patience_s=20) == 0
         assert ended(left)
 

@@ -17,6 +17,7 @@ from hub import registry as registry_module
 from hub.downstream import EOF_GRACE_S, MAX_MESSAGE_BYTES, TURN, Downstreams, serve_lines
 from hub.link import pace
 from hub.link.exchange import Question
+from hub.serving import cut_off
 from hub.wire.jsonrpc import Failure, Result, encode, raw
 from hub.wire.mcp import (
     CLIENT_CAPABILITIES_KEY,
@@ -719,3 +720,23 @@ async def test_a_host_that_asks_and_does_not_read_is_read_no_further(autojump_cl
             await trio.sleep_forever()
         assert 0 < served._channel.queued_bytes <= 2 << 20
         nursery.cancel_scope.cancel()
+
+
+@pytest.mark.covers("F-D-01", "F-D-02")
+async def test_what_runs_too_long_for_a_stop_is_answered(router, hosts):
+    async with connected(router, hosts) as lines:
+        await lines.initialize(L2)
+        await lines.send(call("wait", 1))
+        await lines.send(modern(TOOLS_CALL, {"name": "wait", "arguments": {}}, 2))
+        await lines.send([call("wait", 3)])
+        await lines.settle()
+        cut_off(hosts)
+        answers = [msgspec.json.decode(await lines.line()) for _ in range(3)]
+        flat = [message for each in answers for message in (each if isinstance(each, list) else [each])]
+        assert {message["id"] for message in flat} == {1, 2, 3}
+        for message in flat:
+            (facts,) = message["result"]["_meta"].values()
+            assert facts == {"hub": "draining", "executed": "unknown", "retryable": False}
+        await lines.send(call("echo", 4))
+        refused = msgspec.json.decode(await lines.line())["error"]["data"]
+        assert (refused["hub"], refused["executed"]) == ("draining", "no")

@@ -12,6 +12,7 @@ from hub.http_server import HttpRequest
 from hub.http_session import MAX_SESSIONS_OF_PRINCIPAL, SESSION_IDLE_S
 from hub.link.exchange import Identity, Question
 from hub.registry import PRINCIPAL_IN_FLIGHT, SESSION_IN_FLIGHT
+from hub.serving import cut_off
 from hub.wire.jsonrpc import Result, encode, raw
 from hub.wire.mcp import CLIENT_CAPABILITIES_KEY, L1, L2, L3, L4, LOG_LEVEL_KEY, MODERN, VERSION_KEY, Kind
 
@@ -961,6 +962,58 @@ async def test_draining_ends_streams_that_only_listen(session, nursery, endpoint
     router.release.set()
     await answered.complete.wait()
     assert answered.last["result"]
+
+
+def fact(message):
+    """What the hub says of its own failure."""
+    return next(iter(message["result"]["_meta"].values()))
+
+
+@pytest.mark.covers("F-D-01", "F-D-02")
+@pytest.mark.parametrize("after_s", [0.1, 60.0], ids=["whole", "stream"])
+async def test_what_runs_too_long_for_a_stop_is_answered(endpoint, nursery, autojump_clock, after_s):
+    nursery.start_soon(endpoint.run)
+    modern, legacy, old = Host(endpoint), Host(endpoint), Host(endpoint)
+    await legacy.initialize()
+    await old.initialize(L2)
+    answers = [Answered(), Answered(), Answered()]
+    nursery.start_soon(lambda: modern.modern_call("wait", into=answers[0]))
+    nursery.start_soon(lambda: legacy.call("wait", into=answers[1]))
+    nursery.start_soon(lambda: old.post([call("wait", 1), call("wait", 2), call("echo", 3)], into=answers[2]))
+    await trio.sleep(after_s)
+    assert [each.streamed for each in answers] == [after_s > 1] * 3
+    cut_off(endpoint._hosts)
+    with trio.fail_after(0.1):
+        for each in answers:
+            await each.complete.wait()
+    batch = answers[2].messages if after_s > 1 else answers[2].last
+    assert {message["id"] for message in batch} == {1, 2, 3}
+    cut = [message for message in batch if message["id"] != 3]
+    for message in (answers[0].last, answers[1].last, *cut):
+        assert message["result"]["isError"]
+        assert fact(message) == {"hub": "draining", "executed": "unknown", "retryable": False}
+    await trio.testing.wait_all_tasks_blocked()
+    baseline(endpoint)
+    assert not endpoint._hosts.alone
+    refused = await Host(endpoint).modern_call("echo")
+    assert refused.last["error"]["data"]["hub"] == "draining"
+    assert refused.last["error"]["data"]["executed"] == "no"
+    nursery.cancel_scope.cancel()
+
+
+@pytest.mark.covers("F-D-01")
+async def test_a_stop_does_not_answer_whom_a_host_has_left_or_cancelled(session, endpoint, nursery, router):
+    gone, cancelled = Answered(), Answered()
+    nursery.start_soon(lambda: session.modern_call("wait", into=gone))
+    nursery.start_soon(lambda: session.call("wait", 7, into=cancelled))
+    await trio.testing.wait_all_tasks_blocked()
+    gone.leave()
+    await session.notify("notifications/cancelled", {"requestId": 7})
+    cut_off(endpoint._hosts)
+    await trio.testing.wait_all_tasks_blocked()
+    assert gone.messages == cancelled.messages == []
+    assert router.cancelled == ["wait", "wait"]
+    baseline(endpoint)
 
 
 async def test_a_modern_host_that_is_gone_before_its_request_is_read(host, router, endpoint):
