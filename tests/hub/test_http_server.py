@@ -538,7 +538,7 @@ async def test_many_streams_that_leave_leave_nothing():
         await gone.wait()
         open_now -= 1
 
-    async with serving(handle, limits=HttpLimits(stranger_grace_s=60)) as served:
+    async with serving(handle, limits=HttpLimits()) as served:
         clients = [await served.connect() for _ in range(200)]
         for client in clients:
             await client.send(get())
