@@ -12,9 +12,9 @@ import os
 import secrets
 import stat
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from datetime import datetime
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Final
 
@@ -24,7 +24,8 @@ from config.source import Problem, is_foreign, read_plain, refuse_foreign
 
 MAX_BYTES: Final = 16 << 20
 KEPT: Final = 10
-"""Backups of one file."""
+"""Backups of one file: the oldest, which is the file as it was before hubd, and the latest ones."""
+STAMP: Final = "%Y%m%dT%H%M%S.%f"
 
 
 @contextmanager
@@ -120,13 +121,13 @@ def replace_file(
         if was is None:
             make_dirs(str(real.parent))
         with _directory(real.parent) as directory:
-            return _replaced(path, real.name, directory, data, lambda: _backed_up(path, was, now, backups), was)
+            return _replaced(path, real.name, directory, data, _backed_up(path, was, now, backups), was)
     except OSError as error:
         raise EditError(f"{path}: cannot be written: {error.strerror}; it was left as it is") from None
 
 
 def _replaced(
-    path: Path, name: str, directory: int, data: bytes, backed_up: Callable[[], Path | None], was: bytes | None
+    path: Path, name: str, directory: int, data: bytes, saved: AbstractContextManager[Path | None], was: bytes | None
 ) -> Path | None:
     """The backup, once `name` in the open `directory`, where `path` leads, holds `data`.
 
@@ -137,12 +138,12 @@ def _replaced(
     new = f".{name}.{secrets.token_hex(4)}.new"
     try:
         _write(new, data, directory, like=None if was is None else name)
-        backup = backed_up()
-        _refuse_changed(path, was)
-        if was is None:  # a link never replaces: whoever made a file meanwhile keeps it
-            os.link(new, name, src_dir_fd=directory, dst_dir_fd=directory)
-        else:
-            os.replace(new, name, src_dir_fd=directory, dst_dir_fd=directory)
+        with saved as backup:
+            _refuse_changed(path, was)
+            if was is None:  # a link never replaces: whoever made a file meanwhile keeps it
+                os.link(new, name, src_dir_fd=directory, dst_dir_fd=directory)
+            else:
+                os.replace(new, name, src_dir_fd=directory, dst_dir_fd=directory)
         os.fsync(directory)
         return backup
     finally:
@@ -158,9 +159,9 @@ def remove_file(path: Path, *, was: bytes, now: datetime, backups: Path) -> Path
     """
     try:
         with _directory(path.parent) as directory:
-            backup = _backed_up(path, was, now, backups)
-            _refuse_changed(path, was)
-            os.unlink(path.name, dir_fd=directory)
+            with _backed_up(path, was, now, backups) as backup:
+                _refuse_changed(path, was)
+                os.unlink(path.name, dir_fd=directory)
             os.fsync(directory)
     except OSError as error:
         raise EditError(f"{path}: cannot be removed: {error.strerror}; it was left as it is") from None
@@ -224,21 +225,74 @@ def _names_of_attributes(descriptor: int) -> list[str]:
         return []
 
 
-def _backed_up(path: Path, was: bytes | None, now: datetime | None, backups: Path | None) -> Path | None:
-    """A copy of the file as `NAME.DATE`, and the oldest copies gone."""
-    if was is None or backups is None:
-        return None
+@contextmanager
+def _backed_up(path: Path, was: bytes | None, now: datetime | None, backups: Path | None) -> Iterator[Path | None]:
+    """A copy of the file as `NAME.DATE` while the block changes the file; None: there is nothing to lose. If the block
+    fails the copy goes, or vain tries would push out the good ones; if not, the superfluous older ones go.
+
+    Raises:
+        OSError: the copy cannot be written; nothing of it is left.
+    """
+    if not was or backups is None:
+        yield None
+        return
     assert now is not None
     make_dirs(str(backups))
     name = str(path.absolute()).strip("/").replace("/", "%")[-150:]
-    backup = backups / f"{name}.{now:%Y%m%dT%H%M%S.%f}"
-    descriptor = os.open(backup, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    with open(descriptor, "wb") as file:
-        file.write(was)
-        file.flush()
-        os.fsync(descriptor)
-    kept = sorted(each for each in backups.iterdir() if each.name.startswith(f"{name}.2"))
-    for old in kept[:-KEPT]:
-        with suppress(OSError):
-            old.unlink()
+    with _directory(backups) as directory:
+        backup = _copied(name, was, now, directory)
+        try:
+            yield backups / backup
+        except BaseException:
+            with suppress(OSError):
+                os.unlink(backup, dir_fd=directory)
+            raise
+        with suppress(OSError):  # the file is changed by now: one backup too many is no reason to call that a failure
+            _prune(name, directory)
+
+
+def _copied(name: str, was: bytes, now: datetime, directory: int) -> str:
+    """The name of a new backup in the open `directory`. It appears under that name only when all of it is on disk."""
+    backup = f"{name}.{now:{STAMP}}"
+    if (latest := _backups_of(name, directory)[-1:]) and latest[0] >= backup:
+        # Several at one time, or a clock set back: it must neither take another's place nor pass for the oldest.
+        after = datetime.strptime(latest[0].removeprefix(f"{name}."), STAMP) + timedelta(microseconds=1)
+        backup = f"{name}.{after:{STAMP}}"
+    new = f"{name}.{secrets.token_hex(4)}.new"
+    try:
+        _write(new, was, directory)
+        os.rename(new, backup, src_dir_fd=directory, dst_dir_fd=directory)
+        os.fsync(directory)
+    except BaseException:
+        for each in (new, backup):
+            with suppress(OSError):
+                os.unlink(each, dir_fd=directory)
+        raise
     return backup
+
+
+def _prune(name: str, directory: int) -> None:
+    """Remove the backups of one file that are too many, and empty ones, which an earlier hubd left on a full disk."""
+    kept = []
+    for each in _backups_of(name, directory):
+        if os.stat(each, dir_fd=directory, follow_symlinks=False).st_size:
+            kept.append(each)
+        else:
+            os.unlink(each, dir_fd=directory)
+    for old in kept[1 : 1 - KEPT]:
+        os.unlink(old, dir_fd=directory)
+
+
+def _backups_of(name: str, directory: int) -> list[str]:
+    """The names of the backups of one file, the oldest first; those of `a.json.2` are none of `a.json`."""
+    start = f"{name}."
+    return sorted(
+        each for each in os.listdir(directory) if each.startswith(start) and _is_stamp(each.removeprefix(start))
+    )
+
+
+def _is_stamp(text: str) -> bool:
+    try:
+        return f"{datetime.strptime(text, STAMP):{STAMP}}" == text
+    except ValueError:
+        return False

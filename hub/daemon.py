@@ -25,7 +25,9 @@ from msgspec import structs
 from config.diff import Difference
 from config.errors import ConfigError
 from config.layers import Loaded
+from config.leftovers import remove_drafts
 from config.paths import control_path, key_path, lock_path, sessions_path, socket_path, state_path
+from config.places import state_dir
 from config.state import Memory
 from hub import logs, systemd
 from hub.banner import announce
@@ -137,6 +139,8 @@ async def serve_daemon(loaded: Loaded, read: Callable[[], Loaded], *, shown: boo
             checked(structs.replace(config, listen=_address(tcp)))  # who may be let in there (SEC-01)
         memory = Memory(state_path())
         await sweep()
+        if left := await trio.to_thread.run_sync(remove_drafts, state_dir(), wall()):
+            log.info("removed %d unfinished files that hubs left behind when they were killed", left)
         async with (
             _unix_listener(socket_path(), given) as lines,
             _unix_listener(control_path(), given_control) as control,

@@ -3,14 +3,18 @@
 import errno
 import os
 import stat
+import subprocess
+import sys
 import threading
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 
 from config.errors import EditError
 from config.files import KEPT, locked, read_file, refuse_place, remove_file, replace_file, replace_private
 
+ROOT = Path(__file__).parents[2]
 NOW = datetime(2026, 11, 21, 12, 30, 15, tzinfo=UTC)
 
 
@@ -78,13 +82,119 @@ def test_a_file_is_removed_and_kept_as_backup(tmp_path, backups):
     assert backup.read_bytes() == b"old"
 
 
-def test_only_the_latest_backups_are_kept(tmp_path, backups):
+@pytest.mark.covers("F-D-05")
+def test_the_oldest_backup_and_the_latest_ones_are_kept(tmp_path, backups):
     path = tmp_path / "a.json"
     path.write_bytes(b"0")
     for number in range(KEPT + 5):
         replace(path, b"%d" % (number + 1), b"%d" % number, backups, NOW + timedelta(seconds=number))
     kept = sorted(backups.iterdir())
-    assert [each.read_bytes() for each in kept] == [b"%d" % number for number in range(5, KEPT + 5)]
+    assert [each.read_bytes() for each in kept] == [b"%d" % number for number in (0, *range(6, KEPT + 5))]
+
+
+@pytest.mark.covers("F-D-05", "F-D-06")
+@pytest.mark.parametrize("step", ["write", "fsync"])
+def test_a_full_disk_leaves_no_backup_and_pushes_none_out(tmp_path, backups, monkeypatch, step):
+    """Only the backups' disk is full: the draft beside the file itself is written."""
+    path = tmp_path / "a.json"
+    path.write_bytes(b"original")
+    replace(path, b"1", b"original", backups)
+    fsync, room = os.fsync, [True]
+
+    def full(descriptor):
+        if room[0] or not os.readlink(f"/proc/self/fd/{descriptor}").startswith(f"{backups}/"):
+            fsync(descriptor)
+            return
+        if step == "write":
+            os.truncate(descriptor, 0)
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("config.files.os.fsync", full)
+    room[0] = False
+    for number in range(KEPT + 2):
+        later = NOW + timedelta(seconds=number + 1)
+        with pytest.raises(EditError, match="No space left on device; it was left as it is"):
+            replace(path, b"2", b"1", backups, later)
+        with pytest.raises(EditError, match="No space left on device; it was left as it is"):
+            remove_file(path, was=b"1", now=later, backups=backups)
+    assert [each.read_bytes() for each in backups.iterdir()] == [b"original"]
+    room[0] = True
+    replace(path, b"2", b"1", backups, NOW + timedelta(hours=1))
+    assert [each.read_bytes() for each in sorted(backups.iterdir())] == [b"original", b"1"]
+
+
+LIMITED = """
+import resource, signal, sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from config.errors import EditError
+from config.files import KEPT, remove_file
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
+path, backups = Path(sys.argv[1]), Path(sys.argv[2])
+for number in range(KEPT + 2):
+    try:
+        remove_file(path, was=path.read_bytes(), now=datetime.now(UTC), backups=backups)
+    except EditError as error:
+        assert "File too large; it was left as it is" in str(error), error
+    else:
+        sys.exit("was removed")
+"""
+
+
+@pytest.mark.covers("F-D-05")
+def test_a_backup_that_the_kernel_cuts_short_is_not_kept(tmp_path, backups):
+    path = tmp_path / "a.json"
+    path.write_bytes(b"x" * 10_000)
+    subprocess.run([sys.executable, "-c", LIMITED, path, backups], check=True, timeout=60, cwd=ROOT)
+    assert path.read_bytes() == b"x" * 10_000
+    assert list(backups.iterdir()) == []
+
+
+@pytest.mark.covers("F-D-05")
+def test_tries_that_change_nothing_leave_no_backup(tmp_path, backups, monkeypatch):
+    path = tmp_path / "a.json"
+    path.write_bytes(b"old")
+    with pytest.raises(EditError, match="meanwhile"):
+        replace(path, b"new", b"other", backups)
+    replace_name = os.replace
+
+    def busy(source, target, **directories):
+        if target == "a.json":
+            raise OSError(errno.EBUSY, "Device or resource busy")
+        replace_name(source, target, **directories)
+
+    monkeypatch.setattr("config.files.os.replace", busy)
+    with pytest.raises(EditError, match="busy; it was left as it is"):
+        replace(path, b"new", b"old", backups)
+    assert list(backups.iterdir()) == []
+
+
+@pytest.mark.covers("F-D-05")
+def test_empty_backups_are_neither_counted_nor_kept(tmp_path, backups):
+    path = tmp_path / "a.json"
+    path.write_bytes(b"original")
+    first = replace(path, b"1", b"original", backups)
+    assert first is not None
+    for number in range(KEPT + 2):
+        stamp = NOW + timedelta(seconds=number + 1)
+        (backups / first.name.replace(f"{NOW:%Y%m%dT%H%M%S.%f}", f"{stamp:%Y%m%dT%H%M%S.%f}")).touch()
+    replace(path, b"", b"1", backups, NOW + timedelta(hours=1))
+    assert [each.read_bytes() for each in sorted(backups.iterdir())] == [b"original", b"1"]
+    assert replace(path, b"2", b"", backups, NOW + timedelta(hours=2)) is None
+
+
+@pytest.mark.covers("F-D-05")
+def test_backups_of_other_files_are_not_counted_and_none_takes_anothers_place(tmp_path, backups):
+    path, other = tmp_path / "a.json", tmp_path / "a.json.2"
+    path.write_bytes(b"original")
+    other.write_bytes(b"other")
+    replace(other, b"new", b"other", backups)
+    for number in range(KEPT + 2):  # all of them at the same time
+        replace(path, b"%d" % number, path.read_bytes(), backups)
+    kept = {each.read_bytes() for each in backups.iterdir()}
+    assert len(list(backups.iterdir())) == KEPT + 1
+    assert {b"other", b"original", b"%d" % KEPT} <= kept
 
 
 def test_without_a_backup_nothing_is_changed(tmp_path, backups):

@@ -237,6 +237,19 @@ def test_what_a_newer_hub_remembers_is_left_alone(tmp_path):
 
 
 @pytest.mark.covers("F-D-05", "F-D-06")
+def test_a_hub_removes_what_killed_ones_have_not_finished(tmp_path):
+    state = Path(own_directories(tmp_path)["XDG_STATE_HOME"], "hubd")
+    state.mkdir(mode=0o700)
+    old, young = state / "sessions.json.0123abcd.new", state / "memory.json.0123abcd.new"
+    for each in (old, young):
+        each.write_text("half")
+    os.utime(old, (0, 0))
+    with running_hub(tmp_path, DEMO):
+        assert not old.exists()
+        assert young.exists(), "somebody may be writing it"
+
+
+@pytest.mark.covers("F-D-05", "F-D-06")
 def test_a_hub_that_can_keep_nothing_serves_hosts_all_the_same(tmp_path):
     env = own_directories(tmp_path)
     (tmp_path / "xdg_state_home").rmdir()
