@@ -41,6 +41,7 @@ from hub.link.exchange import (
     UpstreamLost,
     UpstreamUnavailable,
 )
+from hub.link.sleepless import current_time
 from hub.wire.jsonrpc import Reply, peek_str
 from hub.wire.mcp import Era
 
@@ -58,7 +59,7 @@ class Hit(msgspec.Struct, frozen=True):
 class Reads:
     """The cache of one hub. `run` must be running."""
 
-    def __init__(self, config: CacheConfig, *, clock: Callable[[], float] = trio.current_time) -> None:
+    def __init__(self, config: CacheConfig, *, clock: Callable[[], float] = current_time) -> None:
         self._clock = clock
         self._observing = Observing(clock)
         self._keeping = Keeping(config, self._observing, clock)

@@ -8,13 +8,12 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import trio
-
 from config.errors import ConfigError, Remark
 from config.layers import Loaded
 from config.paths import catalogue_dir, trust_path
 from config.schema import HubConfig
 from config.trust import Trust
+from hub.link.sleepless import current_time
 from hub.projects import Projects, Running
 from hub.seal import Keys, derived, keys_of, load_keys
 from hub.workplaces import Allowed
@@ -56,7 +55,7 @@ def store_for(loaded: Loaded, keys: Keys) -> "RedisStore | None":
 
     key, *others = derived(keys, "store")
     try:
-        return RedisStore(cache, key, trio.current_time, others=others)
+        return RedisStore(cache, key, current_time, others=others)
     except ConfigError as error:
         where = ("cache", "url")
         if (origin := loaded.origins.get(where)) is None:

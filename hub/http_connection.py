@@ -281,11 +281,13 @@ class Connection:
         """What has arrived; empty when the peer is gone or this connection was closed."""
         while not self.closed:
             try:
-                if self._is_stranger:
+                if not self._is_stranger:
+                    await wait_readable(self._fd)
+                elif self.hung_up:  # which came with the last bytes, maybe, and is told only once
+                    await checkpoint()
+                else:
                     await self._news.wait()
                     self._news = trio.Event()
-                else:
-                    await wait_readable(self._fd)
             except trio.ClosedResourceError:
                 return b""
             if self.closed:  # in the same moment: the descriptor may be somebody else's by now

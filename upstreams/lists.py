@@ -3,11 +3,11 @@
 from typing import Final
 
 import msgspec
-import trio
 from msgspec import Raw, Struct, structs
 from trio.lowlevel import checkpoint
 
 from hub.link.exchange import UpstreamProtocolError
+from hub.link.sleepless import current_time
 from hub.wire.clean import MALFORMED
 from hub.wire.headers import asks_for_headers
 from hub.wire.jsonrpc import Failure, detach, peek_object, peek_str, raw
@@ -68,7 +68,7 @@ async def walk(session: Session, kind: Kind) -> Listing:
         HubError: as `Session.request`.
     """
     if CAPABILITY[kind] not in session.facts.capabilities:
-        return Listing(begun_at=trio.current_time(), received_at=trio.current_time())
+        return Listing(begun_at=current_time(), received_at=current_time())
     listing = await _walk(session, kind)
     if listing is None:
         listing = await _walk(session, kind, again=True)
@@ -138,7 +138,7 @@ class _Gatherer:
         self._ttl_ms: int | None = None
         self._public = True
         self._behind = NOBODY
-        self._begun_at = trio.current_time()
+        self._begun_at = current_time()
         self._received_at: float | None = None
         self.full = False
         self.degraded = ""
@@ -146,7 +146,7 @@ class _Gatherer:
     async def take(self, page: Raw) -> str | None:
         """Add one page; its cursor."""
         if self._received_at is None:
-            self._received_at = trio.current_time()
+            self._received_at = current_time()
         members = _members(page)
         if self._kind.value not in members:
             raise UpstreamProtocolError(f"A page of {self._kind.value} is not a list")

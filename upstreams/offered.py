@@ -12,6 +12,7 @@ import trio
 from msgspec import structs
 
 from hub.link.flag import Flag
+from hub.link.sleepless import current_time
 from hub.wire.legacy import ServerFacts
 from hub.wire.loops import all_behind, with_behind
 from hub.wire.mcp import Freshness, Kind, Snapshot
@@ -43,7 +44,7 @@ class Offered:
         """Whether `snapshot` is what it offers, as far as anybody can know."""
         self.listed = False
         """Whether its lists have been read since it was last connected."""
-        self.read_at = dict.fromkeys(Kind, trio.current_time())
+        self.read_at = dict.fromkeys(Kind, current_time())
         """When each list was read last; of one that is remembered, when this run began."""
         self.begun_at = dict.fromkeys(Kind, -inf)
         """And when it was asked for: changes since then are not in it for certain."""
@@ -98,7 +99,7 @@ class Offered:
 
     def _age_ms(self, kind: Kind) -> int:
         """How long ago a list was read; of one that is known from an earlier run, how long this one lasts."""
-        return int((trio.current_time() - self.read_at[kind]) * 1000)
+        return int((current_time() - self.read_at[kind]) * 1000)
 
     def take(self, facts: ServerFacts, found: Mapping[Kind, Listing], degraded: Iterable[str]) -> bool:
         """Replace the snapshot by one with these lists, the others staying; whether that changed anything. Those that

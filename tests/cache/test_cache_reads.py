@@ -11,6 +11,7 @@ from served import Host, Place, Served, read_of, reads_of
 from cache.sameness import source_of
 from cache.subject import Cause
 from config.schema import CacheConfig, Secret, UpstreamConfig
+from hub.link import sleepless
 from hub.link.exchange import DeadlineExceeded, UpstreamLoop, UpstreamUnauthorized, UpstreamUnavailable
 from hub.wire.jsonrpc import Failure, raw
 from hub.wire.mcp import HUB_STALE, L4, MODERN
@@ -23,6 +24,19 @@ async def read(reads, server, host=None, uri=A):
     reply = await reads.call(server, read_of(uri), host or Host())
     members = json.loads(bytes(reply.value))
     return members.pop("contents")[0]["text"], {name: members[name] for name in members if name != "resultType"}
+
+
+@pytest.mark.covers("F-D-11")
+async def test_time_passes_while_the_machine_sleeps(nursery, autojump_clock, monkeypatch):
+    server = Served(MODERN)
+    server.more = {"ttlMs": 600_000, "cacheScope": "private"}
+    reads = await reads_of(nursery, server)
+    assert (await read(reads, server))[0] == "1"
+    before = sleepless._ahead_s()
+    monkeypatch.setattr(sleepless, "_ahead_s", lambda: before + 300)
+    assert await read(reads, server) == ("1", {"ttlMs": 300_000, "cacheScope": "private"})
+    monkeypatch.setattr(sleepless, "_ahead_s", lambda: before + 8 * 3600)
+    assert (await read(reads, server))[0] == "2"
 
 
 @pytest.mark.covers("K-6", "K-9")

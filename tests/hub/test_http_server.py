@@ -870,6 +870,18 @@ async def test_a_crowd_that_is_too_late_ends_some_at_a_time(autojump_clock, monk
         assert max(after - before for before, after in itertools.pairwise(steps)) <= BURST
 
 
+@pytest.mark.covers("F-H-01")
+@pytest.mark.parametrize("data", [b"", b"POST / HT", b"POST / HTTP/1.1\r\nHost: x\r\n"])
+async def test_a_host_that_leaves_before_its_first_request_is_complete_is_not_waited_for(autojump_clock, data):
+    async with serving() as served:
+        client = await served.connect()
+        began = trio.current_time()
+        client.stream.socket._sock.send(data)  # both before the server looks
+        client.stream.socket._sock.shutdown(socket.SHUT_WR)
+        await client.closed()
+        assert trio.current_time() - began < 1
+
+
 @pytest.mark.covers("F-H-11")
 async def test_a_crowd_is_accepted_some_at_a_time():
     """Those who connect while the loop is busy cost few steps of it."""
