@@ -212,5 +212,15 @@ def lost(id: Id, *, harmless: bool, orderly: bool) -> bytes:
     text = f"{_STOPPED if orderly else _DIED} {_HARMLESS if harmless else _UNKNOWN}"
     kind, retryable = "draining" if orderly else "upstream_lost", "true" if harmless else "false"
     data = f'{{"hub":"{kind}","executed":"unknown","retryable":{retryable}}}'
-    error = f'{{"code":{INTERNAL_ERROR},"message":"{text}","data":{data}}}'
+    return _error(id, quoted(text), data)
+
+
+def turned_away(id: Id, why: str) -> bytes:
+    """The answer to a request of a host that the hub does not take, for the reason that it gave."""
+    data = '{"hub":"upstream_unavailable","executed":"no","retryable":true}'
+    return _error(id, quoted(f"The hub does not take this host: {why}"), data)
+
+
+def _error(id: Id, text: str, data: str) -> bytes:
+    error = f'{{"code":{INTERNAL_ERROR},"message":{text},"data":{data}}}'
     return f'{{"jsonrpc":"2.0","id":{written(id)},"error":{error}}}\n'.encode()

@@ -29,6 +29,7 @@ from hub.envelope import (
     params_of,
     parse,
     quoted,
+    turned_away,
     updated,
     written,
 )
@@ -306,9 +307,19 @@ class Recall:
         self.refused.clear()
         return b"".join(said)
 
-    def given_up(self) -> bytes:
-        """There will be no hub; what the host is to be told."""
+    @property
+    def refused_host(self) -> bool:
+        """Whether the hub does not take this host."""
+        return bool(self.refusal) and not self.served
+
+    def given_up(self, unsent: bytes) -> bytes:
+        """There will be no hub; what the host is to be told. `unsent`: what it has said and no hub has got."""
+        if self.refused_host:
+            for line in unsent.split(b"\n")[:-1]:
+                self.sent(line)
         running, self._running = self._running, {}
+        if self.refused_host:
+            return b"".join(turned_away(id, self.refusal) for id in running)
         return b"".join(
             lost(id, harmless=is_harmless(request.method), orderly=self.stopping) for id, request in running.items()
         )

@@ -141,7 +141,7 @@ def test_the_conversation_goes_on_after_each():
             hear(to_host, line + b"\\n")
             answer = b'{"jsonrpc":"2.0","id":77,"result":{}}\\n'
             assert hear(to_host, answer) == answer
-            assert b'"id":77,' not in recall.lost() + recall.given_up()
+            assert b'"id":77,' not in recall.lost() + recall.given_up(b"")
     """,
         CONVERSATION,
     )
