@@ -31,6 +31,9 @@ class _Plain:
 _scan = _json.make_scanner(_Plain)  # type: ignore[arg-type]
 quoted = _json.encode_basestring_ascii
 """A string as JSON."""
+UNREADABLE = (ValueError, SystemError, RecursionError, IndexError, StopIteration)
+"""What reading a line may raise, all of which mean that it cannot be read. The scanner looks for its class of errors in
+the json package; without that it fails without an exception, which the interpreter makes a SystemError."""
 
 
 def parse(line: bytes) -> object:
@@ -38,7 +41,7 @@ def parse(line: bytes) -> object:
     try:
         text = line.decode().strip(" \t\r\n")
         value, end = _scan(text, 0)
-    except (ValueError, RecursionError, StopIteration):
+    except UNREADABLE:
         return None
     return value if end == len(text) else None
 
@@ -55,6 +58,11 @@ def members(line: bytes) -> object:
     if "id" in found or (isinstance(known, str) and known.startswith("notifications/")):
         return found
     return parse(line) if len(line) <= LARGE_BYTES else None
+
+
+def members_of_ends(line: bytes) -> dict[str, object]:
+    """The same of a line whose middle is left out, so that only its ends can be read."""
+    return _usual(line) or ends(line)
 
 
 def _usual(line: bytes) -> dict[str, object] | None:
@@ -83,7 +91,7 @@ def ends(line: bytes) -> dict[str, object]:
     try:
         _front(line[:EDGE].decode(errors="replace"), found)
         _back(line[-EDGE:].decode(errors="replace").rstrip("\r\n"), found)
-    except (ValueError, IndexError, StopIteration):  # cut within a value, or more white space
+    except UNREADABLE:  # cut within a value, or more white space
         pass
     return found
 
@@ -100,6 +108,8 @@ def _front(text: str, found: dict[str, object]) -> None:
         if text[at] in "{[":
             found[name] = None
             return
+        if text[at] == '"' and text.find('"', at + 1) < 0:
+            return  # a string that goes on beyond what is looked at
         value, at = _scan(text, at)
         if at == len(text):
             return  # which may have cut a number short
@@ -133,14 +143,17 @@ def _back(text: str, found: dict[str, object]) -> None:
 
 def first_id(data: bytes, at: int, end: int) -> tuple[Id | None, int]:
     """The id that begins at `at` in what the hub wrote, and where it ends; None: there is none that can be read."""
-    is_text = data[at] == 0x22
-    stop = data.find(b'","', at + 1, end) + 1 if is_text else data.find(b",", at, end)
+    stop = at
     try:
-        if is_text:
+        if data[at] != 0x22:
+            stop = data.find(b",", at, end)
+            return int(data[at:stop]), stop
+        stop = data.find(b'","', at + 1, end) + 1
+        if stop > 0:  # else the line is cut within the id
             return _json.scanstring(data[at:stop].decode(), 1, True)[0], stop
-        return int(data[at:stop]), stop
-    except ValueError:
-        return None, stop
+    except UNREADABLE:
+        pass
+    return None, stop
 
 
 def as_id(value: object) -> Id | None:
@@ -199,5 +212,15 @@ def lost(id: Id, *, harmless: bool, orderly: bool) -> bytes:
     text = f"{_STOPPED if orderly else _DIED} {_HARMLESS if harmless else _UNKNOWN}"
     kind, retryable = "draining" if orderly else "upstream_lost", "true" if harmless else "false"
     data = f'{{"hub":"{kind}","executed":"unknown","retryable":{retryable}}}'
-    error = f'{{"code":{INTERNAL_ERROR},"message":"{text}","data":{data}}}'
+    return _error(id, quoted(text), data)
+
+
+def turned_away(id: Id, why: str) -> bytes:
+    """The answer to a request of a host that the hub does not take, for the reason that it gave."""
+    data = '{"hub":"upstream_unavailable","executed":"no","retryable":true}'
+    return _error(id, quoted(f"The hub does not take this host: {why}"), data)
+
+
+def _error(id: Id, text: str, data: str) -> bytes:
+    error = f'{{"code":{INTERNAL_ERROR},"message":{text},"data":{data}}}'
     return f'{{"jsonrpc":"2.0","id":{written(id)},"error":{error}}}\n'.encode()

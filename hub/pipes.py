@@ -15,7 +15,8 @@ from hub.recall import Recall
 CHUNK_BYTES, LARGE_CHUNK_BYTES = 1 << 16, 1 << 18
 """At most this is read at once: the larger chunk, which the system has to find memory for, if the last one was full."""
 PARSED_BYTES = 1 << 16
-"""Of a longer line in several pieces only the ends are looked at, so that it need not be put together."""
+"""Of a longer line in several pieces only the ends are looked at, so that it need not be put together; unless the hub
+says something in it that the shim has to know."""
 WHOLE_BYTES = 1 << 20
 """Longer lines of the hub are passed on as they come."""
 MAX_LINE_BYTES = 16 << 20
@@ -24,6 +25,16 @@ PIPE_BYTES = 4096
 """PIPE_BUF: a pipe that polls writable takes this much without blocking."""
 FILE_KIND, PIPE_KIND, SOCKET_KIND = 0o170000, 0o010000, 0o140000
 """Of a file's mode; importing stat would only cost."""
+
+
+def _front(pieces: list[bytes]) -> bytes:
+    """How a line in pieces begins."""
+    front = b""
+    for piece in pieces:
+        front += piece[: EDGE - len(front)]
+        if len(front) == EDGE:
+            break
+    return front
 
 
 class ToHub:
@@ -62,7 +73,7 @@ class ToHub:
         data = self._data
         self._sent += hub.send(memoryview(data)[self._sent :] if self._sent else data, _socket.MSG_DONTWAIT)
         while (end := data.find(b"\n", self._noted, self._sent) + 1) > 0:
-            self._recall.sent(self._line(data[self._noted : end]))
+            self._complete(data[self._noted : end])
             self._noted = end
         if self._sent == len(data):
             self._keep(data[self._noted :])
@@ -76,13 +87,17 @@ class ToHub:
                 self._begun[1:] = [begun]
                 self.broken = True
 
-    def _line(self, end: bytes) -> bytes:
-        """The line that ends so, or as much of it as is of use."""
+    def _complete(self, end: bytes) -> None:
+        """The line that ends so is with the hub; as much of it is noted as is of use."""
         if not self._begun:
-            return end
+            self._recall.sent(end)
+            return
         begun, large = self._begun, self._begun_bytes > PARSED_BYTES
         self._begun, self._begun_bytes, self.broken = [], 0, False
-        return b"".join((begun[0][:EDGE], begun[-1][-EDGE:], end[-EDGE:]) if large else (*begun, end))
+        if large:
+            self._recall.sent(b"".join((_front(begun), begun[-1][-EDGE:], end[-EDGE:])), whole=False)
+        else:
+            self._recall.sent(b"".join((*begun, end)))
 
     def lost(self) -> bytes:
         """What the hub that is gone has not got of the host's lines: the last of them from its beginning."""
@@ -125,8 +140,8 @@ class ToHost:
         if self._passing:
             self._recall.received(self._passing)
             pieces.append(end)
-        elif large:
-            first = self._begun[0][:EDGE] + b"\n"
+        elif large and not self._recall.reads(front := _front(self._begun)):
+            first = front + b"\n"
             said = self._recall.received(first)
             pieces += (*self._begun, end) if said is first else (said,)
         else:
@@ -137,7 +152,7 @@ class ToHost:
         self._begun.append(begun)
         self._begun_bytes += len(begun)
         if self._begun_bytes > WHOLE_BYTES:
-            self._passing = self._begun[0][:EDGE] + b"\n"
+            self._passing = _front(self._begun) + b"\n"
             pieces += self._begun
             self._begun, self._begun_bytes = [], 0
 

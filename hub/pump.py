@@ -309,12 +309,12 @@ class Pump:
         self._hub.close()
         self._hub, self._had_hub = None, True
         recall, broken = self._recall, self._to_hub.broken
-        self._say(self._to_host.lost() + recall.lost())
         self._unsent = self._to_hub.lost() + self._unsent
+        self._say(self._to_host.lost() + (b"" if recall.refused_host else recall.lost()))
         self._count(monotonic())
         if self._host_ended:
             self._end(EX_OK)
-        elif recall.refusal and not recall.served:
+        elif recall.refused_host:
             self._end(EX_UNAVAILABLE, f"the hub does not take this host: {recall.refusal}")
         elif broken:
             self._end(EX_UNAVAILABLE, f"the hub closed the connection; its log is {log_path()}")
@@ -336,7 +336,7 @@ class Pump:
 
     def _end(self, code: int, why: str = "") -> None:
         """Leave as soon as the host has got everything."""
-        self._say(self._recall.given_up())
+        self._say(self._recall.given_up(self._unsent))
         self._code, self.why = code, why
 
     def _abandon(self) -> None:

@@ -25,9 +25,11 @@ from hub.envelope import (
     first_id,
     lost,
     members,
+    members_of_ends,
     params_of,
     parse,
     quoted,
+    turned_away,
     updated,
     written,
 )
@@ -125,14 +127,17 @@ class Recall:
 
     # --- from the host
 
-    def sent(self, line: bytes) -> None:
-        """The hub has got a line of the host."""
-        said = members(line)
-        if isinstance(said, dict):
-            self._note(said, line)
-        elif isinstance(said, list):
-            for message in said:
-                self._note(as_object(message), b"")
+    def sent(self, line: bytes, *, whole: bool = True) -> None:
+        """The hub has got a line of the host. One that is not `whole` lacks its middle, and cannot be sent again."""
+        try:
+            said = members(line) if whole else members_of_ends(line)
+            if isinstance(said, dict):
+                self._note(said, line if whole else b"")
+            elif isinstance(said, list):
+                for message in said:
+                    self._note(as_object(message), b"")
+        except Exception:  # noqa: BLE001 - a line that cannot be noted has passed all the same
+            pass
 
     def _note(self, message: dict[str, object], line: bytes) -> None:
         method, id = message.get("method"), as_id(message.get("id"))
@@ -152,7 +157,7 @@ class Recall:
             return Running(method, b"", "")
         uri = ""
         if method in (SUBSCRIBE, UNSUBSCRIBE):
-            uri = str(params_of(line, message).get("uri"))
+            uri = _text(params_of(line, message).get("uri"))
             if method == UNSUBSCRIBE:
                 self._unsubscribe(uri)
         return Running(method, self._keep(line), uri)
@@ -174,13 +179,26 @@ class Recall:
 
     # --- from the hub
 
+    def reads(self, begun: bytes) -> bool:
+        """Whether more than the id matters of a line of the hub that begins so."""
+        if not begun.startswith(ANSWERS):
+            return begun.startswith((CANCELS, ACKNOWLEDGES, FROM_HUB, REFUSES, b"["))
+        id, _ = first_id(begun, len(ANSWERS), len(begun))
+        if id is None or self._awaited.get(id) == INITIALIZE:
+            return True
+        request = self._running.get(id)
+        return request is not None and request.method == INITIALIZE
+
     def received(self, data: bytes) -> bytes:
         """Note whole lines of the hub; what the host is to see of them."""
         seen: list[bytes] | None = None
         start, size = 0, len(data)
         while start < size:
             end = data.find(b"\n", start) + 1
-            other = self._heard(data, start, end)
+            try:
+                other = self._heard(data, start, end)
+            except Exception:  # noqa: BLE001 - a line that cannot be noted passes all the same
+                other = None
             if other is not None and seen is None:
                 seen = [data[:start]]
             if seen is not None:
@@ -289,9 +307,19 @@ class Recall:
         self.refused.clear()
         return b"".join(said)
 
-    def given_up(self) -> bytes:
-        """There will be no hub; what the host is to be told."""
+    @property
+    def refused_host(self) -> bool:
+        """Whether the hub does not take this host."""
+        return bool(self.refusal) and not self.served
+
+    def given_up(self, unsent: bytes) -> bytes:
+        """There will be no hub; what the host is to be told. `unsent`: what it has said and no hub has got."""
+        if self.refused_host:
+            for line in unsent.split(b"\n")[:-1]:
+                self.sent(line)
         running, self._running = self._running, {}
+        if self.refused_host:
+            return b"".join(turned_away(id, self.refusal) for id in running)
         return b"".join(
             lost(id, harmless=is_harmless(request.method), orderly=self.stopping) for id, request in running.items()
         )
@@ -347,7 +375,7 @@ class Recall:
         self.greeted = True
         if not well:
             self.refusal = _error(answer)
-        elif as_object(answer.get("result")).get("protocolVersion") != self._version:
+        elif self._version is not None and as_object(answer.get("result")).get("protocolVersion") != self._version:
             self.refusal = f"it does not speak revision {self._version} of MCP any more"
         elif self._initialized:
             return b"".join(changed(name) for name in self._lists)
@@ -360,4 +388,8 @@ def is_harmless(method: str) -> bool:
 
 
 def _error(message: object) -> str:
-    return str(as_object(as_object(message).get("error")).get("message"))
+    return _text(as_object(as_object(message).get("error")).get("message")) or "it does not say why"
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""

@@ -108,6 +108,18 @@ def test_a_first_refusal_is_for_the_host_to_see():
     assert not recall.served
 
 
+def test_a_host_that_is_refused_is_told_so_for_each_request():
+    recall = Recall()
+    recall.greeting()
+    recall.sent(request(1, "tools/call"))
+    recall.received(failure(None, "too many"))
+    said = recall.given_up(request("b", "ping") + b'{"id":3,"method":"cut')
+    answers = [json.loads(each) for each in said.splitlines()]
+    assert [each["id"] for each in answers] == [1, "b"]
+    assert {each["error"]["message"] for each in answers} == {"The hub does not take this host: too many"}
+    assert recall.given_up(b"") == b"", "one answer"
+
+
 @pytest.mark.covers("F-H-22")
 @pytest.mark.parametrize("method", ["tools/call", "tasks/get", "tasks/cancel", "tasks/result", "unheard/of"])
 def test_what_may_have_been_carried_out_is_answered_at_once(method):
@@ -384,5 +396,5 @@ def test_what_nobody_will_answer_is_answered():
     recall = introduced()
     recall.sent(request(2, "ping"))
     recall.sent(request(3, "tools/call"))
-    assert messages(recall.given_up()) == [(2, True), (3, True)]
-    assert recall.given_up() == b""
+    assert messages(recall.given_up(b"")) == [(2, True), (3, True)]
+    assert recall.given_up(b"") == b""

@@ -541,6 +541,22 @@ def test_a_refusal_is_passed_on_and_ends_the_shim(shim, hubs):
     assert shim.ended() == (69, "hubd connect: the hub does not take this host: too many\n")
 
 
+def test_requests_of_a_host_that_is_refused_are_answered_with_the_reason(shim, hubs):
+    connection = Connection(shim.first.listener.accept()[0])
+    shim.say(request(3, "tools/call"))
+    assert connection.hear()["hubd"] == 1
+    assert connection.hear() == request(3, "tools/call")
+    refusal = {"jsonrpc": "2.0", "error": {"code": -32602, "message": 'too "many"'}}
+    connection.say(refusal)
+    connection.close()
+    assert shim.hear() == refusal
+    answer = shim.hear()
+    assert answer["id"] == 3
+    assert answer["error"]["message"] == 'The hub does not take this host: too "many"'
+    assert answer["error"]["data"] == {"hub": "upstream_unavailable", "executed": "no", "retryable": True}
+    assert shim.ended() == (69, 'hubd connect: the hub does not take this host: too "many"\n')
+
+
 def test_a_line_that_no_hub_takes_ends_the_shim(shim, hubs):
     """It is not kept, so it cannot be sent again."""
     connection = introduced(shim, shim.first)
