@@ -5,6 +5,7 @@ from typing import Final
 
 import trio
 
+from hub.link.pace import Pace
 from hub.registry import Downstream, Router
 from hub.relay import Asked, HostExchange, Send
 from hub.serving import answer, start
@@ -24,8 +25,9 @@ from hub.wire.modern import progress_token
 MAX_BATCH: Final = 64
 
 
-def read_batch(data: bytes, version: str) -> list[Message | RemoteProtocolError]:
-    """The messages of an array; an error in place of each that is none.
+async def read_batch(data: bytes, version: str, pace: Pace) -> list[Message | RemoteProtocolError]:
+    """The messages of an array; an error in place of each that is none. They are read in turns, by the `pace` of the
+    host.
 
     Raises:
         RemoteProtocolError: there is nothing to be done with it as a whole: the revision of the session has no batches
@@ -33,10 +35,15 @@ def read_batch(data: bytes, version: str) -> list[Message | RemoteProtocolError]
     """
     if version != L2:
         raise RemoteProtocolError(INVALID_REQUEST, "An array is not a message here; send each message by itself")
+    await pace.turn(len(data))
     parts = split_batch(data)
     if len(parts) > MAX_BATCH:
         raise RemoteProtocolError(INVALID_REQUEST, f"A batch has at most {MAX_BATCH} messages")
-    messages = [_read(part) for part in parts]
+    messages = []
+    for part in parts:
+        message = _read(part)
+        messages.append(message)
+        await (pace.turn(len(part)) if isinstance(message, Request) else pace.keep(len(part)))
     if any(isinstance(message, Request) and message.method == INITIALIZE for message in messages):
         raise RemoteProtocolError(INVALID_REQUEST, "initialize is never part of a batch")
     return messages
@@ -63,8 +70,8 @@ async def run_batch(
     asked: Asked,
     reply: Callable[[bytes], None],
 ) -> None:
-    """Do all of it at the same time; `reply` gets each response when it is there, `notify` what comes before. Questions
-    go to `asked`.
+    """Do all of it at the same time, but begin one request after another. `reply` gets each response when it is there,
+    `notify` what comes before. Questions go to `asked`.
 
     Cancellation: cancels all of it.
     """
@@ -96,6 +103,7 @@ async def _run(
     reply: Callable[[bytes], None],
 ) -> None:
     try:
+        await host.pace.next()
         result = await answer(router, request, exchange, scope)
     finally:
         host.end(request.id)

@@ -27,7 +27,6 @@ from hub.link.channel import (
     descriptor,
 )
 from hub.link.exchange import Caller, Executed, Identity, Overloaded
-from hub.link.pace import Pace
 from hub.preamble import GOODBYE, UNDERSTOOD
 from hub.registry import Downstream, Downstreams, Router
 from hub.relay import HostExchange, keep_untold
@@ -230,7 +229,7 @@ class LineHost(Downstream):
 
     async def read(self) -> bool:
         """Take messages until there are no more; False: the framing is lost, so nothing is worth waiting for."""
-        taken, pace = 0, Pace()
+        taken = 0
         while True:
             try:
                 line = await self._channel.receive()
@@ -243,12 +242,15 @@ class LineHost(Downstream):
                 self._reply(None, Failure(INVALID_REQUEST, "The message is too long; the connection is closed"))
                 return False
             self.seen = trio.current_time()
-            if self._take(line):
+            begun = self._take(line)
+            if begun:
                 taken += 1
                 if taken % TURN == 0:
                     await self._take_turns()
-            else:
-                await self._hold_back(pace, len(line))
+                continue
+            if begun is None:
+                await self._take_batch(line)
+            await self._hold_back(len(line))
 
     async def _take_turns(self) -> None:
         """Go on after others have had their turn, and not while the host has too many answers to read."""
@@ -256,12 +258,12 @@ class LineHost(Downstream):
         if self._channel.queued_bytes > MUCH_UNREAD_BYTES:
             await self._channel.flush()
 
-    async def _hold_back(self, pace: Pace, size: int) -> None:
+    async def _hold_back(self, size: int) -> None:
         """Go on when it is time after a message that began nothing. A host that has much to read has to read first: all
         that is asked of it by such messages is that there are not too many."""
         if self._channel.queued_bytes > CONGESTED_BYTES:
             await self._channel.flush()
-        await pace.keep(size)
+        await self.pace.keep(size)
 
     async def finish(self, is_read: Callable[[], bool]) -> None:
         """Wait for the running requests while the host waits for them, at most `EOF_GRACE_S`. It answers no more."""
@@ -272,13 +274,14 @@ class LineHost(Downstream):
                 with trio.move_on_after(0.05):
                     await self._idle.wait()
 
-    def _take(self, line: bytes) -> bool:
-        """Whether it is a request for something: of those a host may have as many as it gets answered."""
+    def _take(self, line: bytes) -> bool | None:
+        """Whether it is a request for something: of those a host may have as many as it gets answered. None: it is an
+        array, and nothing of it was taken."""
         try:
             message = decode(line)
         except RemoteProtocolError as error:
             if is_batch(line):
-                self._take_batch(line)
+                return None
             elif self.parted is not None and line == UNDERSTOOD:
                 self.parted.set()
             else:
@@ -373,9 +376,9 @@ class LineHost(Downstream):
         if not self.calls:
             self._idle.set()
 
-    def _take_batch(self, line: bytes) -> None:
+    async def _take_batch(self, line: bytes) -> None:
         try:
-            messages = read_batch(line, self.caller.version if self.caller else "")
+            messages = await read_batch(line, self.caller.version if self.caller else "", self.pace)
         except RemoteProtocolError as error:
             self._reply(None, error.failure)
             return

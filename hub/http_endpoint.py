@@ -382,7 +382,7 @@ class Endpoint:
             raise refused(400, "An array is not a message here; send each message by itself")
         session = self._session(request, identity, scope, None)
         try:
-            messages = read_batch(request.body, session.version)
+            messages = await read_batch(request.body, session.version, session.pace)
         except RemoteProtocolError as error:
             raise Refused(400, error.failure) from None
         session.seen = trio.current_time()

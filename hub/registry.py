@@ -21,6 +21,7 @@ from hub.asking import Asking
 from hub.bridge.urls import Visits
 from hub.link.budget import Budget
 from hub.link.exchange import Caller, HubError, Identity, Overloaded, Question, Stopping, Tenant, new_conversation
+from hub.link.pace import Pace
 from hub.relay import HostExchange, Send, wants_log
 from hub.wire.headers import Mirror
 from hub.wire.jsonrpc import (
@@ -246,6 +247,7 @@ class Downstream:
         """Its subscriptions, which are requests as well."""
         self.asking = Asking(hosts.park_ttl_s, hosts.asks_as)
         self.since = self.seen = trio.current_time()
+        self.pace = Pace()
         self._hosts = hosts
 
     def __repr__(self) -> str:

@@ -11,7 +11,7 @@ import trio
 
 from hub.link.bucket import Bucket
 from hub.link.exchange import HubError, UpstreamUnavailable
-from hub.wire.jsonrpc import RemoteProtocolError, Response, decode, is_batch, split_batch
+from hub.wire.jsonrpc import RemoteProtocolError, Response, decode, is_batch
 from upstreams.http_client import HttpReply
 from upstreams.http_post import EVENTS, EventStream, stream_headers
 
@@ -105,20 +105,26 @@ class StandingStream:
             while (events := await self._stream.receive()) is not None:
                 for kind, data in events:
                     if kind == "message":
-                        self._hear(data)
-                    await self._stream.hold_back(data)
+                        await self._hear(self._stream, data)
+                    else:
+                        await self._stream.hold_back(data)
         finally:
             session.events.hears(False)
 
-    def _hear(self, data: bytes) -> None:
-        session = self._session
+    async def _hear(self, stream: EventStream, data: bytes) -> None:
+        """Deliver what an event says, each message when it is time. What follows one that is none is not read."""
+        session, parts = self._session, [data]
         try:
-            for part in split_batch(data) if is_batch(data) else (data,):
+            if is_batch(data):
+                parts = await stream.split(data)
+            for part in parts:
                 message = decode(part, strict=False)
                 if isinstance(message, Response):
                     log.debug("%s sent a response on its standing stream, which is ignored (T-26)", session.name)
                 else:
                     session.deliver(message, None, None)
+                await stream.hold_back(part)
         except RemoteProtocolError as error:
             if self._complaints.take(trio.current_time()):
                 log.info("%s sent what is not an MCP message on its standing stream: %s", session.name, error)
+            await stream.hold_back(data)

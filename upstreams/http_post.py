@@ -24,7 +24,6 @@ from hub.link.exchange import (
 from hub.link.pace import Pace
 from hub.wire.http import EventTooLong, SseParser
 from hub.wire.jsonrpc import (
-    MAX_PARTS,
     Failure,
     Message,
     Notification,
@@ -172,9 +171,17 @@ class EventStream:
         return data
 
     async def hold_back(self, data: bytes) -> None:
-        """Go on when it is time after an event that nobody has waited for."""
-        messages = min(data.count(b"{"), MAX_PARTS) if is_batch(data) else 1
-        await self._pace.keep(len(data), messages=messages)
+        """Go on when it is time after a message that nobody has waited for."""
+        await self._pace.keep(len(data))
+
+    async def split(self, data: bytes) -> list[bytes]:
+        """The messages of an array, read when it is this stream's turn.
+
+        Raises:
+            RemoteProtocolError: as `split_batch`.
+        """
+        await self._pace.turn(len(data))
+        return split_batch(data)
 
     async def response(self, id: int, take: Take) -> Reply | None:
         """Read on to the response to request `id`; None: the stream ended without.
@@ -184,10 +191,17 @@ class EventStream:
         """
         while (events := await self.receive()) is not None:
             for kind, data in events:
-                if kind == "message" and (reply := pick(data, id, take, self._name)) is not None:
+                if kind != "message":
+                    await self.hold_back(data)
+                elif is_batch(data):
+                    if (reply := await pick_of_batch(data, id, take, self._name, self._pace)) is not None:
+                        await self._settle()
+                        return reply
+                elif (reply := pick(data, id, take, self._name)) is not None:
                     await self._settle()
                     return reply
-                await self.hold_back(data)
+                else:
+                    await self.hold_back(data)
         return None
 
     async def _settle(self) -> None:
@@ -259,7 +273,10 @@ class Poster:
 
     async def _read_json(self, reply: HttpReply, id: int, take: Take) -> Reply:
         body = await reply.read()
-        response = pick(body, id, take, self.name)
+        if is_batch(body):
+            response = await pick_of_batch(body, id, take, self.name, self.pace)
+        else:
+            response = pick(body, id, take, self.name)
         if response is None:
             raise self.error(f"{self.name} answered a request with something else than a response")
         return response
@@ -390,25 +407,43 @@ def _is_sendable(id: str) -> bool:
 
 
 def pick(data: bytes, id: int, take: Take, name: str) -> Reply | None:
-    """The response to request `id` in a message, or in a batch of them; all else goes to `take`.
+    """The response to request `id`, if a message is that; all else goes to `take`.
 
     Raises:
         UpstreamProtocolError: not a message, or a response to another request (F-R-20).
     """
-    found: Reply | None = None
     try:
-        for part in split_batch(data) if is_batch(data) else (data,):
-            message: Message = decode(part, strict=False)
-            if not isinstance(message, Response):
-                take(message)
-            elif message.id == id or (message.id is None and isinstance(message.reply, Failure)):
-                found = message.reply
-            else:
-                text = f"{name} answered a request that was not asked on this connection"
-                raise UpstreamProtocolError(text, upstream=name)
+        message: Message = decode(data, strict=False)
     except RemoteProtocolError as error:
-        raise UpstreamProtocolError(f"{name} sent what is not an MCP message: {error}", upstream=name) from None
+        raise _no_message(name, error) from None
+    if not isinstance(message, Response):
+        take(message)
+        return None
+    if message.id == id or (message.id is None and isinstance(message.reply, Failure)):
+        return message.reply
+    raise UpstreamProtocolError(f"{name} answered a request that was not asked on this connection", upstream=name)
+
+
+async def pick_of_batch(data: bytes, id: int, take: Take, name: str, pace: Pace) -> Reply | None:
+    """As `pick`, of an array of messages (2025-03-26): each is taken when it is time, as if it had come by itself."""
+    await pace.turn(len(data))
+    try:
+        parts = split_batch(data)
+    except RemoteProtocolError as error:
+        raise _no_message(name, error) from None
+    found: Reply | None = None
+    for part in parts:
+        reply = pick(part, id, take, name)
+        if reply is None:
+            await pace.keep(len(part))
+        else:
+            found = reply
+            await pace.turn(len(part))
     return found
+
+
+def _no_message(name: str, error: RemoteProtocolError) -> UpstreamProtocolError:
+    return UpstreamProtocolError(f"{name} sent what is not an MCP message: {error}", upstream=name)
 
 
 def retry_after_s(headers: dict[str, str]) -> float | None:

@@ -257,6 +257,7 @@ class Peer:
 
     async def _take_batch(self, data: bytes, nursery: trio.Nursery) -> None:
         """The messages of an array (2025-03-26)."""
+        await self._pace.turn(len(data))
         try:
             parts = split_batch(data)
         except RemoteProtocolError as error:
@@ -270,7 +271,9 @@ class Peer:
                 self._complain(part, error)
                 await self._pace.keep(len(part))
             else:
-                if not self._take(message, nursery):
+                if self._take(message, nursery):
+                    await self._pace.turn(len(part))
+                else:
                     await self._pace.keep(len(part))
 
     def _take(self, message: Message, nursery: trio.Nursery) -> bool:

@@ -12,6 +12,7 @@ from http_fakes import ALICE, BOB, Scripted, call, read
 from schemas import validate
 from steps import counting
 
+import hub.batch
 from hub import downstream
 from hub import registry as registry_module
 from hub.downstream import EOF_GRACE_S, MAX_MESSAGE_BYTES, TURN, Downstreams, serve_lines
@@ -661,6 +662,45 @@ async def test_a_batch(host, router):
     await host.notify("notifications/cancelled", {"requestId": 5})
     await host.settle()
     assert router.cancelled == ["wait"]
+
+
+@pytest.mark.covers("F-H-09", "F-H-05")
+@pytest.mark.parametrize("method", ["x", "notifications/x"])
+async def test_the_parts_of_a_large_batch_are_read_in_turns(host, router, monkeypatch, method):
+    await host.initialize(L2)
+    each = {"jsonrpc": "2.0", "method": method, "params": {"x": "x" * 30_000}}
+    parts = [each if "/" in method else {**each, "id": number} for number in range(64)]
+    with counting() as steps:
+        steps.count(monkeypatch, hub.batch, "decode")
+        await host.send(parts)
+        await host.send({"jsonrpc": "2.0", "id": "last", "method": "ping"})
+        for _ in range(1 if "/" in method else 2):
+            await host.line()
+    assert steps.total == 64
+    assert steps.most_bytes <= pace.TURN_BYTES + 31_000
+
+
+@pytest.mark.covers("F-H-09")
+async def test_the_requests_of_a_batch_begin_one_after_another(host, router, monkeypatch):
+    await host.initialize(L2)
+    began, rounds = [], []
+
+    class Rounds(trio.abc.Instrument):
+        def before_io_wait(self, timeout):
+            rounds.append(timeout)
+
+    async def answer(router, request, exchange, scope):
+        began.append((len(rounds), request.id))
+        return Result(raw({}))
+
+    monkeypatch.setattr(hub.batch, "answer", answer)
+    instrument = Rounds()
+    trio.lowlevel.add_instrument(instrument)
+    await host.send([call("echo", id) for id in range(20)])
+    await host.line()
+    trio.lowlevel.remove_instrument(instrument)
+    assert sorted(id for _, id in began) == list(range(20))
+    assert len({number for number, _ in began}) == 20, "one in each round of the loop"
 
 
 # --- how it looks -----------------------------------------------------------------------------------------------------

@@ -18,12 +18,12 @@ from hub.link.exchange import (
     UpstreamUnauthorized,
     UpstreamUnavailable,
 )
-from hub.link.pace import MESSAGES_PER_S, TURN
+from hub.link.pace import MESSAGES_PER_S, TURN, TURN_BYTES
 from hub.wire.http import SseParser
-from hub.wire.jsonrpc import raw
+from hub.wire.jsonrpc import Notification, Request, raw
 from hub.wire.mcp import Kind
 from upstreams import http_listen, http_post
-from upstreams.http_legacy import MAX_QUESTIONS
+from upstreams.http_legacy import MAX_QUESTIONS, LegacyHttp
 from upstreams.http_post import PIECE_BYTES
 from upstreams.session import CallTimeouts, Terms
 
@@ -685,3 +685,43 @@ async def test_a_flood_of_events_is_read_in_turns_and_no_faster_than_it_should(
     assert steps.total > times
     assert steps.most <= PIECE_BYTES + 2 * TURN
     assert len([each for each in caplog.records if each.name.startswith("upstreams.http_l")]) < 10
+
+
+@pytest.mark.covers("F-P-14")
+@pytest.mark.parametrize("kind", ["notifications/message", "elicitation/create"])
+@pytest.mark.parametrize("on", ["GET", "tools/call", "tools/call as JSON"])
+async def test_the_parts_of_a_large_batch_are_read_in_turns(
+    on: str, kind: str, autojump_clock: trio.abc.Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script, heard = Script(version="2025-03-26"), []
+    parts = [note(kind, x=number, y="y" * 30_000) for number in range(100)]
+    if kind == "elicitation/create":
+        parts = [{"id": number, **part} for number, part in enumerate(parts)]
+
+    async def say(request: PeerRequest, talk: Talk) -> None:
+        batch = [*parts, note("notifications/resources/list_changed")]
+        if on == "tools/call as JSON":
+            return await talk.reply([*batch, request.result({})])
+        await talk.stream()
+        await talk.event(batch)
+        await talk.event(request.result({})) if on == "tools/call" else await talk.hang()
+
+    deliver = LegacyHttp.deliver
+
+    def hear(self: LegacyHttp, message: Request | Notification, *of: Any) -> None:
+        heard.append(message.params.get("x"))
+        deliver(self, message, *of)
+
+    monkeypatch.setattr(LegacyHttp, "deliver", hear)
+    script.on[on.split(" ")[0]] = say
+    with counting() as steps:
+        steps.count(monkeypatch, http_post, "decode")
+        steps.count(monkeypatch, http_listen, "decode")
+        async with running(script) as it:
+            if on != "GET":
+                await it.call()
+            while Kind.RESOURCE not in it.ear.kinds:
+                await it.ear.heard.wait()
+    assert steps.total > 100
+    assert steps.most_bytes <= TURN_BYTES + 2 * 31_000
+    assert [bytes(each or b"") for each in heard if each] == [b"%d" % number for number in range(100)], "in order"

@@ -10,7 +10,7 @@ from steps import counting
 
 import hub.link.peer
 from hub.link.channel import ChannelClosed, LineChannel, LineReader, Outbox, OutboxFull
-from hub.link.pace import MESSAGES_PER_S, TURN, UNIT_BYTES
+from hub.link.pace import MESSAGES_PER_S, TURN, TURN_BYTES, UNIT_BYTES
 from hub.link.peer import MAX_BAD_MESSAGES, MAX_QUESTIONS, MAX_UNREAD_BYTES, BadPeer, Peer, last_words
 from hub.wire.jsonrpc import Failure, RemoteProtocolError, Result, raw
 
@@ -464,6 +464,27 @@ async def test_a_flood_of_anything_is_read_in_turns_and_no_faster_than_it_should
     assert steps.total > 3 * MESSAGES_PER_S - 100
     assert steps.most <= 2 * TURN  # an array is read as one, too
     assert 1.8 < trio.current_time() - began < 2.2
+
+
+@pytest.mark.covers("F-P-14")
+@pytest.mark.parametrize("kind", ["notifications", "notifications in one", "answers in one"])
+async def test_a_turn_is_over_after_so_many_bytes(nursery, autojump_clock, monkeypatch, kind):
+    ends = Ends(nursery)
+    ends.peer._channel.reader._limit_bytes = 8 << 20
+    says = b'"id":%d,"result":{}' if kind == "answers in one" else b'"method":"n%d"'
+    parts = [b'{"jsonrpc":"2.0",%b,"x":"%b"}' % (says % number, b"x" * 30_000) for number in range(1, 101)]
+    if kind == "answers in one":
+        nursery.start_soon(drain, ends.far)
+        for _ in parts:
+            ends.ask()
+        await trio.testing.wait_all_tasks_blocked()
+    with counting() as steps:
+        steps.count(monkeypatch, hub.link.peer, "decode")
+        await ends.far.write(b"\n".join(parts) + b"\n" if kind == "notifications" else b"[%b]\n" % b",".join(parts))
+        await ends.far.say(method="last")
+        await ends.last.wait()
+    assert steps.total > 100
+    assert steps.most <= TURN_BYTES // 30_000 + 3
 
 
 async def drain(far):
