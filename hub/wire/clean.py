@@ -7,7 +7,7 @@ import re
 from array import array
 from codecs import utf_8_decode
 from itertools import accumulate, compress
-from typing import Final, cast
+from typing import Final
 
 import msgspec
 from msgspec import Raw
@@ -34,9 +34,10 @@ class Unclean(Exception):
 MALFORMED: Final = (Unclean, msgspec.DecodeError, UnicodeDecodeError, RecursionError, MemoryError)
 """What reading hostile bytes may raise."""
 
-_decode_fields = msgspec.json.Decoder(dict[str, Raw]).decode
-
-_STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"', re.S)
+_OPENING = re.compile(rb"[ \t\r\n]*+\{")
+_NAME = re.compile(rb'[ \t\r\n]*+"(?:[^"\\]++|\\.)*+"[ \t\r\n]*+:[ \t\r\n]*+', re.S)
+_END = re.compile(rb"[ \t\r\n]*+([,}])")
+"""Of an object, what comes before a member, its name, and what comes after its value."""
 _BRACKETS = bytes(set(range(256)) - set(b'[]{}"'))
 _BRACKETS_AND_COLONS = bytes(set(_BRACKETS) - set(b":"))
 """What to leave out to be left with these, and with quotes."""
@@ -187,16 +188,13 @@ def has_duplicates(raw: bytes | Raw, fields: dict[str, Raw]) -> bool:
     """Whether the object `raw`, which decodes to `fields`, names a member twice; what is no object does not.
 
     A member given twice leaves bytes that `fields` does not account for, so counting suffices for compact JSON; only
-    for escaped or non-ASCII names the two are compared member by member.
+    where there is whitespace, or a name is escaped or not ASCII, the two are compared member by member.
     """
-    if not fields or _is_plain(memoryview(raw), fields):
-        return False
-    compact = msgspec.json.format(bytes(raw), indent=-1)
-    fields = _decode_fields(compact)
-    return not (_is_plain(compact, fields) or _is_spelled_by(compact, fields))
+    view = memoryview(raw)
+    return bool(fields) and not (_is_plain(view, fields) or _is_spelled_by(view, fields))
 
 
-def _is_plain(raw: bytes | memoryview, fields: dict[str, Raw]) -> bool:
+def _is_plain(raw: memoryview, fields: dict[str, Raw]) -> bool:
     """Whether `{"name":value,...}` of `fields` has exactly the length of `raw`."""
     length = 1
     for name, value in fields.items():
@@ -204,13 +202,16 @@ def _is_plain(raw: bytes | memoryview, fields: dict[str, Raw]) -> bool:
     return length == len(raw)
 
 
-def _is_spelled_by(compact: bytes, fields: dict[str, Raw]) -> bool:
-    """Whether `compact` consists of the members of `fields` in their order, however their names are escaped."""
-    at = 1
+def _is_spelled_by(raw: memoryview, fields: dict[str, Raw]) -> bool:
+    """Whether `raw` consists of the members of `fields` in their order, however their names are escaped and whatever
+    whitespace there is. Values are compared, not read: they may be large."""
+    end = _OPENING.match(raw)
     for value in fields.values():
-        name = cast(re.Match[bytes], _STRING.match(compact, at))
-        start, at = name.end() + 1, name.end() + 1 + len(memoryview(value))
-        if compact[start:at] != memoryview(value) or compact[at] not in b",}":
+        name = _NAME.match(raw, end.end()) if end else None
+        if name is None:
             return False
-        at += 1
-    return at == len(compact)
+        start, size = name.end(), len(memoryview(value))
+        if bytes(raw[start : start + size]) != bytes(value):
+            return False
+        end = _END.match(raw, start + size)
+    return end is not None and end[1] == b"}"

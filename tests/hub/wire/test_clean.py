@@ -132,6 +132,31 @@ def test_members_given_twice(data: str, twice: bool) -> None:
     assert has_duplicates(Raw(data.encode()), fields) is twice
 
 
+NAMES = st.sampled_from(['"a"', '"\\u0061"', '"b"', '"\u00e9"', '"\\u00e9"', '"\\"\\\\"', '""', '"a\\":1,\\"b"'])
+VALUES = st.sampled_from(["1", "12", '"1"', '"}"', "[1, 2]", '{ "a" : 1,"a":1 }', "null", '""', '"\\",\\"a\\":1"'])
+SPACES = st.sampled_from(["", "", " ", "\t ", "\n"])
+
+
+@pytest.mark.covers("SEC-11", "M-10")
+@given(st.lists(st.tuples(SPACES, NAMES, SPACES, SPACES, VALUES, SPACES), min_size=1, max_size=4), SPACES)
+def test_members_given_twice_are_found_however_they_are_spaced(parts: list[tuple[str, ...]], around: str) -> None:
+    each = [f"{a}{name}{b}:{c}{value}{d}" for a, name, b, c, value, d in parts]
+    data = f"{around}{{{','.join(each)}}}{around}"
+    names = [json.loads(name) for _, name, *_ in parts]
+    fields = msgspec.json.decode(data, type=dict[str, Raw])
+    assert has_duplicates(data.encode(), fields) is (len(set(names)) < len(names))
+
+
+@pytest.mark.covers("SEC-13")
+def test_large_values_are_not_read_again_for_the_whitespace_around_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **options: object) -> None:
+        raise AssertionError("it is written anew")
+
+    monkeypatch.setattr(msgspec.json, "format", refuse)
+    data = b'{"name": "x", "arguments": {"n": [%b1]}}' % (b"1," * 1000)
+    assert not has_duplicates(data, msgspec.json.decode(data, type=dict[str, Raw]))
+
+
 HOSTILE = {
     "brackets": b"[" * (1 << 20),
     "members": b'{"":0,' * (1 << 18),
