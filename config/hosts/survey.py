@@ -51,13 +51,18 @@ class Server(Struct, frozen=True, kw_only=True):
         found = [
             (setting, name)
             for setting in ("env", "headers")
-            for name, value in (self.values.get(setting) or {}).items()
-            if isinstance(value, str) and looks_secret(name, value)
+            for name, value in _table(self.values.get(setting)).items()
+            if isinstance(name, str) and isinstance(value, str) and looks_secret(name, value)
         ]
         words = [word if isinstance(word, str) else "" for word in self.values.get("args") or ()]
         found += [("args", str(at)) for at, _ in secret_arguments(words)]
         url = self.values.get("url")
         return [*found, ("url", "")] if isinstance(url, str) and looks_secret("", url) else found
+
+
+def _table(value: object) -> Mapping[Any, Any]:
+    """`value`, or none if it is no table: what is wrong in an entry is told when that is checked."""
+    return value if isinstance(value, Mapping) else {}
 
 
 class Skipped(Struct, frozen=True):
@@ -206,7 +211,7 @@ def _is_signed_in(values: Mapping[str, Any], home: Path) -> bool:
     """Whether mcp-remote keeps tokens for the server: the hub could not use them."""
     if "headers" in values:
         return False
-    name = f"{md5(values['url'].encode(), usedforsecurity=False).hexdigest()}_tokens.json"
+    name = f"{md5(values['url'].encode(errors='surrogatepass'), usedforsecurity=False).hexdigest()}_tokens.json"
     return next((home / ".mcp-auth").glob(f"*/{name}"), None) is not None
 
 

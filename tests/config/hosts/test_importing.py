@@ -10,7 +10,7 @@ import pytest
 from host_homes import HOMES
 
 from config.hosts.entry import KEY, stdio_entry
-from config.hosts.facts import Machine, all_hosts, every_user_file, project_files
+from config.hosts.facts import Machine, Place, all_hosts, every_user_file, project_files
 from config.hosts.importing import Import, block, identities_in
 from config.hosts.installed import Records
 from config.hosts.survey import identities, survey
@@ -376,3 +376,22 @@ def test_a_server_one_is_signed_in_to_stays_behind_its_program(machine):
     server = surveyed(machine, "claude-desktop")[0][1]
     assert server.values["args"] == ["-y", "mcp-remote@latest", url]
     assert Path(server.values["cwd"]) == Path("~")
+
+
+@pytest.mark.covers("I-3")
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {"command": "x", "env": "TOKEN"},
+        {"command": "x", "env": ["TOKEN"], "headers": 7},
+        {"command": "npx", "args": ["mcp-remote", "https://h/\ud83dsse"]},
+    ],
+)
+def test_an_entry_that_is_wrong_stops_no_survey(machine, tmp_path, entry):
+    place = Place(all_hosts()["cursor"], tmp_path / "mcp.json", "Cursor")
+    text = json.dumps({"mcpServers": {"wrong": entry, "right": {"command": "y"}}})
+    found, _ = survey(place, text, machine.environ, machine.home)
+    assert "right" in {server.key for server in found}
+    result = Import({}, (), "keep")
+    for server in found:
+        result.add(server)
