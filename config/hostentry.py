@@ -126,7 +126,8 @@ class Entry:
 
     def _refuse_bare(self) -> None:
         words = ("command", "url", "serverUrl", "httpUrl")
-        near = next((key for key in self._entry if key not in HOSTS_OWN and get_close_matches(key, words)), None)
+        names = (key for key in self._entry if isinstance(key, str) and key not in HOSTS_OWN)
+        near = next((name for name in names if get_close_matches(name, words)), None)
         hint = "" if near is None else f'; is "{near}" meant to be one of them?'
         raise Problem((*self._keys, near) if near else self._keys, f"a server has `command` or `url`{hint}")
 

@@ -80,7 +80,7 @@ def survey(place: Place, text: str, environ: Mapping[str, str], home: Path) -> t
         Refused: it cannot be read.
     """
     entries = serverfile.entries(place.kept, text).items()
-    all = [_server(place, key, entry, environ, home) for key, entry in entries if not starts_hubd(entry)]
+    all = [_one(place, key, entry, environ, home) for key, entry in entries if not starts_hubd(entry)]
     return [one for one in all if isinstance(one, Server)], [one for one in all if isinstance(one, Skipped)]
 
 
@@ -96,6 +96,14 @@ def folders(place: Place, text: str) -> list[Path]:
             return [Path(folder) for folder in document or () if folder.startswith("/")]
         document = document.get(name) if isinstance(document, dict) else None
     return []
+
+
+def _one(place: Place, key: str, entry: Any, environ: Mapping[str, str], home: Path) -> Server | Skipped:
+    """One entry; what is of a kind that nobody expected is no server, and keeps no other from being taken."""
+    try:
+        return _server(place, key, entry, environ, home)
+    except (TypeError, ValueError, AttributeError) as error:
+        return Skipped(place, key, f"a setting of it is of the wrong kind ({error})")
 
 
 def _server(place: Place, key: str, entry: Any, environ: Mapping[str, str], home: Path) -> Server | Skipped:

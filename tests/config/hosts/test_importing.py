@@ -385,6 +385,7 @@ def test_a_server_one_is_signed_in_to_stays_behind_its_program(machine):
         {"command": "x", "env": "TOKEN"},
         {"command": "x", "env": ["TOKEN"], "headers": 7},
         {"command": "npx", "args": ["mcp-remote", "https://h/\ud83dsse"]},
+        {"command": "x", "args": 5},
     ],
 )
 def test_an_entry_that_is_wrong_stops_no_survey(machine, tmp_path, entry):
