@@ -19,7 +19,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType, structs
 
 from hub.wire.clean import MALFORMED, MAX_MEMBERS, Unclean, clean, has_duplicates, members, one_line, well_formed
 from hub.wire.mcp import INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR
-from hub.wire.opening import FREE_BYTES, MAX_OPENED, PREFIX_BYTES, first_items, has_too_many
+from hub.wire.opening import FREE_BYTES, MAX_OPENED, PREFIX_BYTES, first_items, has_too_many, list_decoder
 from hub.wire.salvage import Salvaged, salvage
 
 MAX_ID_BYTES: Final = 256
@@ -111,21 +111,12 @@ class _OnlyMeta(Struct):
     _meta: Raw = Raw(b"")
 
 
-_Batch = msgspec.defstruct(
-    "_Batch",
-    [(f"part_{number}", Raw, Raw(b"")) for number in range(MAX_PARTS)],
-    array_like=True,
-    forbid_unknown_fields=True,
-)
-"""A list, but one too many is refused when it is met, not when all of them take memory (SEC-13)."""
-
-
 _decode_envelope = msgspec.json.Decoder(_Envelope).decode
 _decode_fields = msgspec.json.Decoder(dict[str, Raw]).decode
 _decode_error = msgspec.json.Decoder(_Error).decode
 _decode_outline = msgspec.json.Decoder(_Outline).decode
 _decode_meta = msgspec.json.Decoder(_OnlyMeta).decode
-_decode_batch = msgspec.json.Decoder(_Batch).decode
+_decode_batch = list_decoder(Raw, MAX_PARTS).decode
 _decode_array = msgspec.json.Decoder(list[Raw]).decode
 _decode_str = msgspec.json.Decoder(str).decode
 encode: Final = msgspec.json.Encoder().encode

@@ -1,7 +1,6 @@
 """Lists of strings that a host sends, such as what it wants to subscribe to: a list too long is refused unread."""
 
-from functools import cache
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 from msgspec import Raw, structs
@@ -9,6 +8,7 @@ from msgspec import Raw, structs
 from hub.wire.clean import MALFORMED
 from hub.wire.jsonrpc import RemoteProtocolError
 from hub.wire.mcp import INVALID_PARAMS
+from hub.wire.opening import list_decoder
 
 MAX_STRINGS: Final = 2_048
 """More than any host may subscribe to at a time."""
@@ -21,20 +21,10 @@ def read_strings(value: Raw, name: str) -> list[str]:
         RemoteProtocolError: -32602, it is no list of strings, or has more than `MAX_STRINGS`.
     """
     try:
-        items = structs.astuple(_decoder().decode(value))
+        items = structs.astuple(list_decoder(str, MAX_STRINGS).decode(value))
     except msgspec.ValidationError:
         text = f"{name} is a list of at most {MAX_STRINGS} strings"
         raise RemoteProtocolError(INVALID_PARAMS, text) from None
     except MALFORMED as error:
         raise RemoteProtocolError(INVALID_PARAMS, f"{name} cannot be read: {error}") from None
     return list(dict.fromkeys(item for item in items if item is not None))
-
-
-@cache
-def _decoder() -> msgspec.json.Decoder[Any]:
-    """A struct in place of a list: one string too many is refused when it is met, not when all of them take memory.
-
-    None stands for a string that is not there, so it is no string itself.
-    """
-    fields = [(f"item_{number}", str, None) for number in range(MAX_STRINGS)]
-    return msgspec.json.Decoder(msgspec.defstruct("_Strings", fields, array_like=True, forbid_unknown_fields=True))

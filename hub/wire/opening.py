@@ -4,7 +4,7 @@
 """
 
 from functools import cache
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 from msgspec import Raw, Struct, structs
@@ -33,13 +33,20 @@ def first_items(raw: Raw | bytes, most: int) -> list[Raw]:
 
     Raises: what `MALFORMED` says, if it is something else.
     """
-    return [item for item in structs.astuple(_first_decoder(most).decode(raw)) if item]
+    return [item for item in structs.astuple(list_decoder(Raw, most, is_whole=False).decode(raw)) if item]
 
 
 @cache
-def _first_decoder(most: int) -> "msgspec.json.Decoder[Struct]":
-    fields = [(f"item_{number}", Raw, Raw(b"")) for number in range(most)]
-    return msgspec.json.Decoder(msgspec.defstruct("_First", fields, array_like=True))
+def list_decoder(kind: type, most: int, *, is_whole: bool = True) -> msgspec.json.Decoder[Any]:
+    """Reads an array of at most `most` items of `kind` into a struct, where an absent one is empty (`Raw`) or None.
+
+    In a struct in place of a list, one item too many is refused when it is met, not when all of them take memory; or
+    passed over, if the list need not be the whole one.
+    """
+    absent = Raw(b"") if kind is Raw else None
+    fields = [(f"item_{number}", kind, absent) for number in range(most)]
+    items = msgspec.defstruct("_Items", fields, array_like=True, forbid_unknown_fields=is_whole)
+    return msgspec.json.Decoder(items)
 
 
 class _Bulk(Struct):

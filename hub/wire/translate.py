@@ -6,7 +6,6 @@ content and schemas that are no objects, the marks of the per-request era, error
 the other side, and what belongs to one hop only.
 """
 
-import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 from urllib.parse import quote
@@ -71,7 +70,6 @@ _DOUBTS_OF_OTHERS = (b"related-task", b'"structuredContent"')
 MAX_BLOCKS: Final = 5_000
 """Content blocks, or messages, of one result that are put into older words: 40 ms."""
 _OCTETS, _NOTHING = raw("application/octet-stream"), raw("")
-_MAY_BE_UNTIDY: Final = re.compile(rb"x-mcp-header|true|false").search
 _BOOLEANS: Final[Mapping[bytes, Raw]] = {b"true": Raw(b"{}"), b"false": Raw(b'{"not":{}}')}
 
 
@@ -343,7 +341,7 @@ def _tidy(schema: Raw, legacy: bool) -> Raw:
     tidied = {
         name: _tidy_property(value, text, legacy)
         for name, value in properties.items()
-        if _MAY_BE_UNTIDY(text := bytes(value))
+        if _may_be_untidy(text := bytes(value), legacy)
     }
     if X_MCP_HEADER not in members and all(properties[name] is value for name, value in tidied.items()):
         return schema
