@@ -71,8 +71,9 @@ class Forwarder:
 
     async def send(
         self, url: str, request: HttpRequest, response: HttpResponse, is_there: Callable[[], Awaitable[bool]]
-    ) -> None:
-        """Have the hub at `url` answer `request`. `is_there` tells, while it is silent, whether it still is.
+    ) -> int:
+        """Have the hub at `url` answer `request`. `is_there` tells, while it is silent, whether it still is. The status
+        of the answer; 0: the host left before there was one.
 
         Raises:
             Gone: see there.
@@ -80,6 +81,7 @@ class Forwarder:
         Cancellation: ends the request there, too; so does the host's leaving.
         """
         client = self._client(url)
+        status = 0
         with trio.CancelScope() as scope:
             response.on_gone = scope.cancel
             try:
@@ -89,12 +91,14 @@ class Forwarder:
                     if STOPPING in reply.headers:  # not 503: that is also what a proxy says that lost a hub at work
                         raise Gone(sent=False)
                     self.forwarded += 1
+                    status = reply.status
                     await _pass_on(reply, response)
             finally:
                 response.on_gone = None
         if not response.started:  # the host has left: nobody reads this
             response.open_stream()
             response.close_stream()
+        return status
 
     def sweep(self) -> None:
         """Close connections that lie idle for too long."""

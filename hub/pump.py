@@ -25,6 +25,9 @@ MAX_LOSSES = 5
 LOSSES_WITHIN_S = 60.0
 NEVER = float("inf")
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.05, 2.0
+GRACE_S = 15.0
+"""How long a hub may say nothing to a host that has ended its input, until it is given up: for longer than it waits
+itself (`hub.downstream.EOF_GRACE_S`)."""
 AGAIN_S = (1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0, 120.0)
 """How long to wait, again and again, before a new hub is asked once more for subscriptions that it refused."""
 
@@ -32,7 +35,8 @@ AGAIN_S = (1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0, 120.0)
 class Pump:
     """Copies both ways until the host has finished, or there is no hub to be had.
 
-    When the host ends its input, the hub's is ended too, and what it still has to say is passed on.
+    When the host ends its input, the hub's is ended too, and what it still has to say is passed on, until it ends the
+    connection or says nothing for `GRACE_S`.
     `why` says at the end what went wrong, if anything did.
     """
 
@@ -56,7 +60,7 @@ class Pump:
         self._attempt: Attempt | None = None
         self._seek_at = self._pause_s = 0.0
         self._losses: list[float] = []
-        self._again_at = NEVER
+        self._again_at = self._leave_at = NEVER
         self._pauses = iter(AGAIN_S)
         self._code: int | None = None
         self._up_bytes = self._down_bytes = CHUNK_BYTES
@@ -83,8 +87,11 @@ class Pump:
                     break
             if self._recall.refused:
                 self._subscribe_again()
-            if self._hub is None and self._code is None:
-                self._go_on()
+            if self._code is None:
+                if self._hub is None:
+                    self._go_on()
+                elif not self._down and monotonic() >= self._leave_at:
+                    self._end(EX_OK)
         return self._code
 
     # --- what to wait for
@@ -101,7 +108,8 @@ class Pump:
         if over:
             return None
         if hub >= 0:
-            return max(0.0, self._again_at - monotonic()) * 1000 if self._recall.refused else None
+            until = min(self._again_at if self._recall.refused else NEVER, NEVER if self._down else self._leave_at)
+            return None if until == NEVER else max(0.0, until - monotonic()) * 1000
         if self._attempt is not None and self._attempt.child is not None:
             self._want(self._attempt.child.fileno(), select.POLLIN)
         return max(0.0, self._seek_at - monotonic()) * 1000
@@ -193,6 +201,7 @@ class Pump:
         if self._hub is None or not self._recall.greeted:
             self._end(EX_OK)
             return
+        self._leave_at = monotonic() + GRACE_S
         try:
             self._hub.shutdown(_socket.SHUT_WR)
         except OSError:
@@ -210,6 +219,8 @@ class Pump:
             self._lost()
             return
         self._down_bytes = CHUNK_BYTES if len(data) < CHUNK_BYTES else LARGE_CHUNK_BYTES
+        if self._host_ended:
+            self._leave_at = monotonic() + GRACE_S
         greeted = self._recall.greeted
         self._down.extend(self._to_host.take(data))
         if self._outlet.never_waits and self._down:

@@ -52,7 +52,7 @@ _RUN: Final = re.compile(r"[0-9a-f]{8,32}")
 T = TypeVar("T")
 
 
-async def _nothing(lapsed: bool) -> None:
+async def _nothing(lapsed: bool, emptied: bool) -> None:
     """There is nothing else."""
 
 
@@ -75,9 +75,10 @@ class Replicas:
         self.me = me
         self.was_mine = was_mine
         self.directory = directory
-        self.tend: Callable[[bool], Awaitable[None]] = _nothing
-        """Called from time to time, and when the directory is another one, to look after what else this hub has said
-        there; with True, if this hub was not to be found for a while. After Unreachable it is called again soon."""
+        self.tend: Callable[[bool, bool], Awaitable[None]] = _nothing
+        """Called from time to time to look after what else this hub has said in the directory, with two facts: whether
+        this hub was not to be found for a while, and whether the directory is another one than before, so that what was
+        said there is lost. After Unreachable it is called again soon."""
         self._known: dict[str, tuple[Peer, float]] = {}
         """Those that were there when last looked for, and until when that is good."""
         self._seen: dict[str, tuple[Peer, float]] = {}
@@ -164,8 +165,9 @@ class Replicas:
             self._reached = True
             self._rounds = min(self._rounds + 1, ROUNDS)
             self._ready.set()
-            if lapsed or began != self._began or now >= self._tend_at:
-                await self.tend(lapsed)
+            emptied = began != self._began
+            if lapsed or emptied or now >= self._tend_at:
+                await self.tend(lapsed, emptied)
                 self._began, self._tend_at = began, now + TEND_S
             self._until = now + LIVES_S
         except* Unreachable:

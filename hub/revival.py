@@ -101,6 +101,8 @@ class Minted(Struct, frozen=True):
 
     name: str
     run: str
+    minted: int
+    """When it began, in seconds of the time of day."""
     youthful: bool
     """Whether it may be revived."""
 
@@ -171,7 +173,7 @@ class Revival:
     def origin(self, id: str, identity: Identity, scope: str | None) -> Minted | None:
         """Where a session began that is not here; None: there is no such session."""
         found = self._open(id, identity, scope)
-        return None if found is None else Minted(found.name, found.run, self._is_youthful(found))
+        return None if found is None else Minted(found.name, found.run, found.minted, self._is_youthful(found))
 
     def find(
         self, id: str, identity: Identity, scope: str | None, *, claimed: bool = False, kept: bytes | None = None
@@ -215,12 +217,15 @@ class Revival:
             kept = _Kept(past.minted, self.run_id, level, kept_uris, missed)
             self._odometer.put("kept", past.name, msgspec.to_builtins(kept))
             self._chars += sum(map(len, kept_uris))
-            told = msgspec.json.encode(kept)
-            if len(told) > MAX_FACT_BYTES:
-                told = msgspec.json.encode(structs.replace(kept, uris=[]))
-            self.tell(f"kept/{past.name}", told)
+            self._tell_kept(past.name, kept)
             for oldest in self._journal.keys("kept")[:-MAX_KEPT]:
                 self._drop(oldest)
+
+    def _tell_kept(self, name: str, kept: _Kept) -> None:
+        told = msgspec.json.encode(kept)
+        if len(told) > MAX_FACT_BYTES:
+            told = msgspec.json.encode(structs.replace(kept, uris=[]))
+        self.tell(f"kept/{name}", told)
 
     def _drop(self, name: str) -> None:
         kept = self._kept(name)
@@ -229,14 +234,26 @@ class Revival:
 
     def end(self, past: Past) -> None:
         """A session is over for good."""
-        if not past.name:
-            return
-        self._drop(past.name)
+        if past.name:
+            self.end_elsewhere(past.name, past.minted)
+            self.tell(f"over/{past.name}", b"1")
+
+    def end_elsewhere(self, name: str, minted: int) -> None:
+        """Remember that another hub has ended a session, in case all who know it are gone one day."""
+        self._drop(name)
         over = {name: _read(self._journal.get("over", name), int) or 0 for name in self._journal.keys("over")}
         if len(over) >= MAX_OVER:
             self._forget_end(min(over, key=over.__getitem__))
-        self._odometer.put("over", past.name, past.minted)
-        self.tell(f"over/{past.name}", b"1")
+        self._odometer.put("over", name, minted)
+
+    def tell_again(self) -> None:
+        """Tell all of the journal that other hubs are to know: they have lost it. Not what sessions of earlier runs
+        had set: they may go on elsewhere, where more is known of them."""
+        for name in self._journal.keys("kept"):
+            if (kept := self._kept(name)) is not None and kept.run == self.run_id:
+                self._tell_kept(name, kept)
+        for name in self._journal.keys("over"):  # last: if there are too many notes, the first ones are dropped
+            self.tell(f"over/{name}", b"1")
 
     def _forget_end(self, name: str) -> None:
         """Forget that a session is over; none that began before it is revived from now on, whatever the clock says."""

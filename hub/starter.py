@@ -63,15 +63,17 @@ class Attempt:
             Unavailable: the daemon did not start, does not listen in time, or another user does.
             OSError: a file of the hub is something else.
         """
-        if hub := connect(self._path):
+        hub, listens = self._connect()
+        if hub is not None:
             return hub
         if self._turn_descriptor < 0:
             self._turn_descriptor = os.open(self._turn, OWN | os.O_RDWR | os.O_CREAT, 0o600)
         if not self._mine and (mine := _locked(self._turn_descriptor)):
             self._mine = mine
-            if hub := connect(self._path):  # whoever had the lock has started it
+            hub, listens = self._connect()  # whoever had the lock has started it
+            if hub is not None:
                 return hub
-        alive = is_alive(self._life)
+        alive = listens or is_alive(self._life)
         if self.child is not None and _has_ended(self.child):
             code = _exit_code(self.child)
             self.child.close()
@@ -86,6 +88,14 @@ class Attempt:
             raise Unavailable(f"the hub does not answer after {limit_s:.0f} s; its log is {log_path()}")
         self.pause_s = min(self.pause_s * 1.6, LONGEST_PAUSE_S)
         return None
+
+    def _connect(self) -> tuple[_socket.socket | None, bool]:
+        """As `connect`, and whether somebody listens, who may have more to do than to take connections."""
+        try:
+            hub = connect(self._path)
+        except BlockingIOError:
+            return None, True
+        return hub, hub is not None
 
     def close(self) -> None:
         """Let others try. A daemon that was started lives on."""
@@ -123,18 +133,24 @@ def holder(directory: str) -> bytes:
 
 
 def connect(path: str) -> _socket.socket | None:
-    """A connection to who listens at `path`; None if nobody does.
+    """A connection to who listens at `path`; None if nobody does. Never waits.
 
     Raises:
         Unavailable: another user does.
+        BlockingIOError: as many as may wait to be taken by it wait already.
     """
     hub = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
     try:
+        hub.setblocking(False)
         hub.connect(path)
+        hub.setblocking(True)
         refuse_foreign_hub(hub, path)
     except (FileNotFoundError, ConnectionRefusedError):
         hub.close()
         return None
+    except BlockingIOError:
+        hub.close()
+        raise
     except ForeignPeer as error:
         hub.close()
         raise Unavailable(str(error)) from None

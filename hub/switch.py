@@ -66,6 +66,7 @@ class Switch:
         """Have other hubs know of these sessions, before there are any."""
         self.whereabouts.holdings = sessions.holdings
         self.whereabouts.on_taken = sessions.taken
+        self.whereabouts.on_emptied = self._revival.tell_again
         self._revival.tell = self.whereabouts.notes.put
         self._revival.sign()
 
@@ -93,7 +94,7 @@ class Switch:
         """
         origin = self._revival.origin(id, identity, scope)
         if origin is not None:
-            raise Elsewhere((origin.run,), session=origin.name, youthful=origin.youthful)
+            raise Elsewhere((origin.run,), session=origin.name, minted=origin.minted, youthful=origin.youthful)
 
     # --- acting on it -------------------------------------------------------------------------------------------------
 
@@ -112,7 +113,7 @@ class Switch:
             if peer is None:
                 return False
             try:
-                await self.forwarder.send(peer.url, request, response, partial(self._is_there, peer.run))
+                status = await self.forwarder.send(peer.url, request, response, partial(self._is_there, peer.run))
             except Misdirected:
                 self.replicas.doubt(peer.run)
             except Gone as gone:
@@ -125,6 +126,8 @@ class Switch:
                     dead.add(peer.run)
                 broken.append(peer.run)
             else:
+                if request.method == "DELETE" and away.session and 200 <= status < 300:
+                    self._revival.end_elsewhere(away.session, away.minted)
                 return True
         raise _later(BUSY)
 

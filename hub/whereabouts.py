@@ -10,8 +10,8 @@ when its hub has ended. The directory says so:
     over/NAME         it is over
 
 While the directory is young nothing is taken over, and whoever notices that it is another one claims again what it had
-claimed. So a session is at one hub at most, as long as the hubs reach the directory; one that could not for a while
-gives up what others took meanwhile.
+claimed, and says again which sessions are over. So a session is at one hub at most, as long as the hubs reach the
+directory; one that could not for a while gives up what others took meanwhile.
 
 Whoever gets a request that belongs elsewhere raises `Elsewhere`, before anything is done for it.
 """
@@ -38,11 +38,13 @@ LEAVE_S: Final = 1.0
 class Elsewhere(Exception):
     """A request that another hub is to answer, if it is there: one of `runs`. Nothing was done for it yet."""
 
-    def __init__(self, runs: Collection[str], *, session: str = "", youthful: bool = False) -> None:
+    def __init__(self, runs: Collection[str], *, session: str = "", minted: int = 0, youthful: bool = False) -> None:
         super().__init__("this belongs to another hub")
         self.runs = tuple(runs)
         self.session = session
         """The short name of the legacy session that it belongs to, if it does; then it began in the one of `runs`."""
+        self.minted = minted
+        """When that session began, in seconds of the time of day."""
         self.youthful = youthful
         """Whether the session may be revived."""
 
@@ -61,6 +63,8 @@ class Whereabouts:
         """The sessions that are here, and which of them began elsewhere."""
         self.on_taken: Callable[[str], None] = lambda session: None
         """Told of a session of these that another hub has taken over."""
+        self.on_emptied: Callable[[], None] = lambda: None
+        """Told that what was noted of sessions is lost, and is to be noted again."""
         self._replicas = replicas
         replicas.tend = self._tend
 
@@ -88,8 +92,11 @@ class Whereabouts:
             except* Exception as errors:  # noqa: BLE001  # a wall: logged there
                 Wall(log, "taking leave of other hubs").caught(errors)
 
-    async def _tend(self, lapsed: bool) -> None:
-        """Look after the claims of this hub. `lapsed`: others may have taken what began here, too."""
+    async def _tend(self, lapsed: bool, emptied: bool) -> None:
+        """Look after the claims of this hub. `lapsed`: others may have taken what began here, too; `emptied`: nothing
+        is left in the directory of what this hub has noted there."""
+        if emptied:
+            self.on_emptied()
         mine = self._replicas.me.run.encode()
         for session, came in list(self.holdings()):
             if not came and not lapsed:

@@ -258,6 +258,43 @@ async def test_claims_are_made_again_when_the_directory_has_lost_them(autojump_c
     assert fleet.facts.values[claim][0] == b.revival.run_id.encode()
 
 
+async def test_ends_of_sessions_are_told_again_when_the_directory_has_lost_them(autojump_clock, fleet):
+    a, b = await two(fleet)
+    host = await a.host()
+    assert (await host.http("DELETE", b"", host.headers())).status == 200
+    await trio.sleep(1)
+    fleet.facts.values.clear()
+    await trio.sleep(YOUNG_S + RENEW_S)
+    await a.kill()
+    await trio.sleep(LIVES_S)
+    assert (await b.turn(host).call("echo")).status == 404
+    assert len(b.endpoint.sessions) == 0
+
+
+async def test_a_hub_that_has_passed_on_the_end_of_a_session_remembers_it(autojump_clock, fleet):
+    a, b = await two(fleet)
+    host = b.turn(await a.host())
+    assert (await host.http("DELETE", b"", host.headers())).status == 200
+    await a.kill()
+    fleet.facts.values.clear()
+    await trio.sleep(YOUNG_S + LIVES_S)
+    assert (await host.call("echo")).status == 404
+    assert len(b.endpoint.sessions) == 0
+
+
+async def test_what_a_session_has_set_is_told_again_when_the_directory_has_lost_it(autojump_clock, fleet):
+    a, _ = await two(fleet)
+    host = await a.host()
+    level = {"jsonrpc": "2.0", "id": 9, "method": "logging/setLevel", "params": {"level": "debug"}}
+    assert (await host.post(level)).status == 200
+    name = f"kept/{a.endpoint.sessions.holdings()[0][0]}"
+    await trio.sleep(1)
+    before = fleet.facts.values.pop(name)
+    fleet.facts.values.clear()
+    await trio.sleep(YOUNG_S + RENEW_S)
+    assert fleet.facts.values[name][0] == before[0]
+
+
 async def test_a_hub_that_was_cut_off_gives_up_what_others_took(autojump_clock, fleet):
     a, b = await two(fleet)
     host, other = await a.host(), await a.host()

@@ -197,6 +197,42 @@ def test_a_daemon_that_is_starting_is_waited_for(place):
         shim.stderr.close()
 
 
+def test_a_daemon_that_takes_no_connections_now_is_waited_for(place):
+    """As many wait already as may: no second one is started, and nothing stands still meanwhile."""
+    listener = bind_unix(socket_path())
+    listener.listen(0)
+    waiting = []
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            waiting.append(starter.connect(str(socket_path())))
+    shim = place.start(daemon="/bin/false")
+    listener.setblocking(True)
+    listener.settimeout(PATIENCE_S)
+    for _ in waiting:
+        listener.accept()[0].close()
+    connection, _ = listener.accept()
+    with connection, listener:
+        assert b"hello " + connection.recv(1000) == place.hello()
+        shim.stdin.close()
+        assert connection.recv(100) == b""
+    assert shim.wait(PATIENCE_S) == 0
+    shim.stdout.close()
+    shim.stderr.close()
+    for one in waiting:
+        one.close()
+
+
+def test_a_silent_hub_does_not_keep_the_shim_of_a_host_that_is_gone(place):
+    code = f"from hub import pump; pump.GRACE_S = 0.01; {SHIM}"
+    with bind_unix(socket_path()) as listener:
+        argv = [sys.executable, "-I", "-c", code, place.daemon]
+        shim = subprocess.Popen(argv, stdin=subprocess.DEVNULL, env=place.env, cwd=place.directory)
+        listener.setblocking(True)
+        listener.settimeout(PATIENCE_S)
+        with listener.accept()[0]:
+            assert shim.wait(PATIENCE_S) == 0
+
+
 @pytest.mark.covers("F-D-10")
 def test_a_runtime_directory_that_others_may_enter_is_not_used(place):
     directory = Path(place.env["XDG_RUNTIME_DIR"], "hubd")
