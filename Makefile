@@ -7,7 +7,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 PIP := $(BIN)/pip --disable-pip-version-check --quiet
 
-.PHONY: help run deps test fast repeat conformance fuzz soak load bench clean
+.PHONY: help run deps test fast repeat conformance fuzz soak load steps bench clean
 
 help: ## show this
 	@grep -E '^[a-z]+:.*## ' Makefile | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 22
@@ -45,7 +45,7 @@ repeat: .venv/.dev ## the tests of `fast` N=20 times, each with another seed, un
 	@for round in $$(seq $(or $(N),20)); do \
 		export HUBD_SCHEDULER_SEED=$$RANDOM PYTHONHASHSEED=$$RANDOM; \
 		echo "--- round $$round of $(or $(N),20)"; \
-		$(BIN)/pytest -m "not real" --maxfail=1 $(ARGS) || exit 1; \
+		tests/check.sh tests --maxfail=1 $(ARGS) || exit 1; \
 	done
 
 conformance: .venv/.dev deps ## the official conformance suite, every leg; results in .build/conformance/
@@ -60,6 +60,9 @@ soak: .venv/.dev ## 2 000 random worlds of hosts, servers and people; SEEDS=n fo
 load: .venv/.dev deps ## reloads and kills under load, the long form, and what sharing saves
 	@HUBD_LOAD=full $(BIN)/pytest -q -s tests/load
 	@$(BIN)/python tests/load/sharing.py
+
+steps: .venv/.dev ## the longest step of the hub's loop under floods of values that cost much to read
+	@PYTHONPATH=tests $(BIN)/python tests/guard/longest_steps.py
 
 bench: .venv/.runtime ## the benchmark in BENCH=path (a folder holding bench.py), hubd as the gateway
 	@test -n "$(BENCH)" || { echo "say where the benchmark is: make bench BENCH=path" >&2; exit 2; }

@@ -301,7 +301,7 @@ class LineHost(Downstream):
 
     def _disappoint(self, line: bytes, error: RemoteProtocolError) -> None:
         """Let whoever waits for the answer in a malformed message know that there will be none."""
-        for found in whose(line):
+        for found in whose(line, error):
             if found.is_answer and found.id is not None:
                 self.answered(Response(found.id, error.failure))
 

@@ -90,6 +90,7 @@ class Watch:
         self.times = 0
         """How often it stood still."""
         self.longest_s = 0.0
+        """The longest that it let the watch wait, also where that was not standing still."""
 
     def __repr__(self) -> str:
         return f"<Watch [{self.times} times, longest {self.longest_s:.1f} s]>"
@@ -107,7 +108,7 @@ class Watch:
 
     def facts(self) -> dict[str, object]:
         """For `hubd status`."""
-        return {"blocked": self.times, "longest_s": round(self.longest_s, 2)}
+        return {"blocked": self.times, "longest_s": round(self.longest_s, 3)}
 
     def _look(self, soon: Callable[[Callable[[], object]], object], loop: int) -> None:
         while not self._over.wait(self._every_s):
@@ -118,6 +119,7 @@ class Watch:
             except trio.RunFinishedError:
                 return
             if turned.wait(self._blocked_s):
+                self.longest_s = max(self.longest_s, time.perf_counter() - began)
                 continue
             where = _where(sys._current_frames().get(loop))
             while not turned.wait(1.0):

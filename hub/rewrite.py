@@ -177,19 +177,13 @@ def _escapes_keys(value: Raw) -> bool:
 # --- arguments --------------------------------------------------------------------------------------------------------
 
 
-def may_hold_tags(arguments: Raw) -> bool:
-    """Whether a string may begin with a tag, as far as a quick look tells."""
-    folded = bytes(arguments).lower()
-    return b'"hub.' in folded or b'"ui:' in folded or b"\\u00" in folded
-
-
 def untag_arguments(arguments: Raw, untag: Change) -> Raw:
     """Arguments in which each string that as a whole is a tagged URI is the original again (naming.md 5.6).
 
     Raises:
         RemoteProtocolError: -32602, more of them than the hub looks up.
     """
-    if untag is unchanged or not may_hold_tags(arguments):
+    if untag is unchanged:
         return arguments
     data = bytes(arguments)
     pieces: list[bytes] = []

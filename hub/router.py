@@ -25,7 +25,7 @@ from hub.lookup import Lookup
 from hub.notify import LogLevels
 from hub.reading import Readable, Reading, is_plain
 from hub.relay import HostExchange
-from hub.rewrite import LARGE_BYTES, may_hold_tags
+from hub.rewrite import LARGE_BYTES, unchanged
 from hub.subscriptions import Subscriptions
 from hub.welcome import discover_result, initialize_result
 from hub.wire.crowds import Crowd, peek_few
@@ -309,7 +309,7 @@ class Router:
         catalog = self._catalog(exchange.scope)
         if (arguments := params.get("arguments")) is not None:
             untag = catalog.untagger(route.upstream)
-            if memoryview(arguments).nbytes > LARGE_BYTES and may_hold_tags(arguments):
+            if untag is not unchanged and memoryview(arguments).nbytes > LARGE_BYTES:
                 work = partial(untag_arguments, arguments, untag)
                 params["arguments"] = await trio.to_thread.run_sync(work, limiter=self._looking_through)
             else:

@@ -1,8 +1,11 @@
 #!/usr/bin/env bash
-# The one runner of all checks: tests/check.sh [fast|all] [pytest arguments].
+# The one runner of all checks: tests/check.sh [tests|fast|all] [pytest arguments].
 #
-#   fast   lint, types, import arrows, and the tests that need nothing from outside this repository
+#   tests  the tests that need nothing from outside this repository
+#   fast   lint, types, import arrows, and these tests
 #   all    the same, and the tests against real servers and clients (`make deps` first)
+#
+# Tests run beside each other, but for those marked `alone`, which come last.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -15,15 +18,30 @@ step() {
     "$@"
 }
 
-step "$bin/ruff" format --check --quiet .
-step "$bin/ruff" check --quiet .
-step "$bin/mypy"
-step "$bin/lint-imports" --no-cache
+checks() {
+    step "$bin/ruff" format --check --quiet .
+    step "$bin/ruff" check --quiet .
+    step "$bin/mypy"
+    step "$bin/lint-imports" --no-cache
+}
+
+tests() { # a marker expression, pytest arguments
+    step "$bin/pytest" -n auto --maxprocesses 4 --dist worksteal -m "$1 and not alone" "${@:2}"
+    step "$bin/pytest" -m "$1 and alone" "${@:2}"
+}
+
 case $mode in
-    fast) step "$bin/pytest" -m "not real" "$@" ;;
-    all) HUBD_REQUIRE_REAL=1 step "$bin/pytest" --durations=10 "$@" ;;
+    tests) tests "not real" "$@" ;;
+    fast)
+        checks
+        tests "not real" "$@"
+        ;;
+    all)
+        checks
+        HUBD_REQUIRE_REAL=1 tests "(real or not real)" --durations=10 "$@"
+        ;;
     *)
-        echo "check.sh: unknown mode '$mode': say fast or all" >&2
+        echo "check.sh: unknown mode '$mode': say tests, fast or all" >&2
         exit 2
         ;;
 esac

@@ -164,7 +164,7 @@ def own_directories(directory: Path) -> dict[str, str]:
     """This process's environment, with every directory that hubd uses below `directory`."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("XDG_", "HUBD_", "PYTHON"))}
     for name in ("XDG_RUNTIME_DIR", "XDG_STATE_HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME", "HOME"):
-        kept[name] = str(directory / name.lower())
+        kept[name] = str(directory / ("run" if name == "XDG_RUNTIME_DIR" else name.lower()))  # sockets have short paths
         Path(kept[name]).mkdir(mode=0o700, parents=True, exist_ok=True)
     if os.geteuid() == 0:
         kept[CONTAINER_VARIABLE] = "none"  # of its own will nobody says more where tests are run by root

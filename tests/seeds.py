@@ -35,6 +35,7 @@ def repeat() -> str:
 def pytest_configure() -> None:
     """Have trio draw the order of all tasks in a batch from their order of birth, which lies in no address; and let a
     clock that jumps stand still while a thread works, as when something is saved, however long the machine takes."""
+    os.environ[VARIABLE] = RUN_SEED  # for workers of this run, which are processes of their own
     trio._core._run._ALLOW_DETERMINISTIC_SCHEDULING = True  # type: ignore[misc]
     jump = MockClock._autojump
 

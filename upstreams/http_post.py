@@ -51,6 +51,8 @@ MAX_RETRY_AFTER_S: Final = 60.0
 MAX_REFUSAL_BYTES: Final = 64 << 10
 DEFAULT_RETRY_S: Final = 1.0
 MAX_EVENT_ID: Final = 1024
+LARGE_BYTES: Final = 1 << 20
+"""Of an answer: beyond this others have their turn between reading it and passing it on."""
 PIECE_BYTES: Final = 4 << 10
 FREE_LINES: Final = 64
 """That cost no time; and how many may be in a piece that is parsed at once, however long it is."""
@@ -279,6 +281,8 @@ class Poster:
             response = pick(body, id, take, self.name)
         if response is None:
             raise self.error(f"{self.name} answered a request with something else than a response")
+        if len(body) > LARGE_BYTES:
+            await trio.lowlevel.cancel_shielded_checkpoint()  # what becomes of it takes as long as reading it did
         return response
 
     def event_stream(self, reply: HttpReply) -> EventStream:

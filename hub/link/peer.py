@@ -301,7 +301,7 @@ class Peer:
         """Drop a malformed message; whoever waits for it is told at once (F-P-07, F-P-10)."""
         self.bad_messages += 1
         self._bad_in_a_row += 1
-        for found in whose(data):
+        for found in whose(data, error):
             self._disappoint(found, error)
         now = trio.current_time()
         if now - self._complained_at >= COMPLAIN_EVERY_S:

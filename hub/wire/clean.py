@@ -17,6 +17,8 @@ MAX_MEMBERS: Final = 1024
 """Of a message, its params or its `_meta`, whose members are looked at one by one; arguments may have any number."""
 MAX_STRUCTURES: Final = 400_000
 """Objects and arrays of one message, and as many members at all its levels, if they have to be counted one by one."""
+MAX_SMALL: Final = 1 << 20
+"""Objects and arrays of one message, however they may be counted."""
 MAX_QUOTES: Final = 1_000_000
 """Of strings that hold what is counted."""
 MAX_REPAIRED_BYTES: Final = 4 << 20
@@ -25,6 +27,8 @@ MAX_ESCAPES: Final = 200_000
 MAX_LINE_ENDS: Final = 100_000
 """Of the characters that are legal in strings, yet line ends to some, each of which is written anew."""
 PIECE_BYTES: Final = 1 << 20
+FIRST_BYTES: Final = 4 << 20
+"""Of a larger message, what is looked at first where all of it would take long."""
 
 
 class Unclean(Exception):
@@ -65,38 +69,50 @@ def clean(data: bytes) -> bytes:
         Unclean: that cannot be.
         msgspec.DecodeError: it is not JSON.
     """
-    if not data.isascii():
-        _check_utf8(data)
-        if len(data) > MAX_LINE_ENDS and sum(map(data.count, _LINE_ENDS)) > MAX_LINE_ENDS:
-            raise Unclean(f"More than {MAX_LINE_ENDS} line separators (U+2028, U+2029 or U+0085) in its strings")
+    if not data.isascii() and _read_utf8(data):
         data = one_line(data)
-    if data.count(b"{") + data.count(b"[") > MAX_DEPTH and _depth(data) > MAX_DEPTH:
+    opened = data.count(b"{") + data.count(b"[")  # in strings, too
+    if opened > MAX_SMALL and len(data) > FIRST_BYTES:
+        _brackets(data[:FIRST_BYTES])
+    if opened > MAX_DEPTH and _depth(data) > MAX_DEPTH:
         raise Unclean(f"JSON nested deeper than {MAX_DEPTH} levels")
     if b"\n" in data or b"\r" in data:
         data = msgspec.json.format(data, indent=-1)
     return data
 
 
-def _check_utf8(data: bytes) -> None:
-    """Refuse what is not UTF-8. Piece by piece: one rare character makes four bytes of each in all of a string."""
-    at = 0
+def _read_utf8(data: bytes) -> int:
+    """How many line ends there are in `data`. Piece by piece: one rare character makes four bytes of each in all of a
+    string.
+
+    Raises:
+        Unclean: it is not UTF-8, or there are too many of them.
+    """
+    at = found = 0
     try:
         while at < len(data):
             piece = data[at : at + PIECE_BYTES]
-            taken = utf_8_decode(piece, "strict", at + len(piece) == len(data))[1]
+            text, taken = utf_8_decode(piece, "strict", at + len(piece) == len(data))
             at += taken
+            found += text.count("\u2028") + text.count("\u2029") + text.count("\x85")
+            if found > MAX_LINE_ENDS:
+                raise Unclean(f"More than {MAX_LINE_ENDS} line separators (U+2028, U+2029 or U+0085) in its strings")
     except UnicodeDecodeError as error:
         raise Unclean(f"Not UTF-8: {error.reason} at byte {at + error.start}") from None
+    return found
 
 
 def one_line(data: bytes) -> bytes:
     """JSON without the three characters that are legal in its strings, yet line ends to some text-mode readers."""
-    if data.isascii() or not any(end in data for end in _LINE_ENDS):
+    if data.isascii():
         return data
-    if any(_is_escaped(data, end) for end in _LINE_ENDS):  # not JSON; it must not become JSON here
+    found = [end for end in _LINE_ENDS if end[:1] in data and end in data]  # one byte is found faster than three
+    if not found:
         return data
-    for end, escape in _LINE_ENDS.items():
-        data = data.replace(end, escape)
+    if any(_is_escaped(data, end) for end in found):  # not JSON; it must not become JSON here
+        return data
+    for end in found:
+        data = data.replace(end, _LINE_ENDS[end])
     return data
 
 
@@ -143,15 +159,23 @@ def _depth(data: bytes) -> int:
     They are counted one by one only where few are left once the innermost pairs are taken away, level by level, which
     the rows of a large table are.
     """
-    outside = _outside_strings(data, _BRACKETS).translate(_ALIKE)
+    outside = _brackets(data)
     levels = 0
     while len(outside) > _FEW_BRACKETS and levels < _MAX_PEELED:
-        left = outside.replace(b"[]", b"")
-        if len(left) > _HARDLY_LESS * len(outside):
-            break  # it goes deep everywhere
-        outside, levels = left, levels + 1
+        first = outside[:_FEW_BRACKETS]
+        if len(first.replace(b"[]", b"")) > _HARDLY_LESS * len(first):
+            break  # it goes deep everywhere, or would take too long
+        outside, levels = outside.replace(b"[]", b""), levels + 1
     _refuse_many(outside)
     return levels + max(accumulate(array("b", outside.translate(_STEPS))), default=0)
+
+
+def _brackets(data: bytes) -> bytes:
+    """The brackets outside of strings, all as square ones."""
+    outside = _outside_strings(data, _BRACKETS).translate(_ALIKE)
+    if len(outside) > 2 * MAX_SMALL:
+        raise Unclean(f"More than {MAX_SMALL} objects and arrays")
+    return outside
 
 
 def members(data: bytes) -> tuple[int, int, int]:

@@ -19,7 +19,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType, structs
 
 from hub.wire.clean import MALFORMED, MAX_MEMBERS, Unclean, clean, has_duplicates, members, one_line, well_formed
 from hub.wire.mcp import INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR
-from hub.wire.opening import FREE_BYTES, MAX_OPENED, PREFIX_BYTES, first_items, has_too_many, list_decoder
+from hub.wire.opening import FREE_BYTES, MAX_OPENED, PREFIX_BYTES, bulk_bytes, first_items, has_too_many, list_decoder
 from hub.wire.salvage import Salvaged, salvage
 
 MAX_ID_BYTES: Final = 256
@@ -75,13 +75,23 @@ Message = Request | Notification | Response
 class RemoteProtocolError(Exception):
     """The peer broke the protocol. Carries what to answer, if the peer can be answered at all.
 
-    `id` is the id of the offending message when it could be recovered.
+    `id` is the id of the offending message when it could be recovered; `outline` says what it would have been, if that
+    was looked for.
     """
 
-    def __init__(self, code: int, message: str, *, id: RequestId | None = None, data: Raw | UnsetType = UNSET) -> None:
+    def __init__(
+        self,
+        code: int,
+        message: str,
+        *,
+        id: RequestId | None = None,
+        data: Raw | UnsetType = UNSET,
+        outline: Salvaged | None = None,
+    ) -> None:
         super().__init__(message)
         self.failure = Failure(code, message, data)
         self.id = id
+        self.outline = outline
 
 
 # --- decoding -----------------------------------------------------------------------------------------------------
@@ -213,32 +223,32 @@ def _repaired(data: bytes, error: msgspec.DecodeError) -> bytes:
 
 
 def _complaint(data: bytes, error: Exception) -> RemoteProtocolError:
+    code, text = PARSE_ERROR, f"Not JSON: {error}"
     if isinstance(error, Unclean):
-        return RemoteProtocolError(PARSE_ERROR, str(error), id=_recover_id(data))
-    if isinstance(error, msgspec.ValidationError):
-        return RemoteProtocolError(INVALID_REQUEST, f"Not a JSON-RPC message: {error}", id=_recover_id(data))
-    return RemoteProtocolError(PARSE_ERROR, f"Not JSON: {error}", id=_recover_id(data))
+        text = str(error)
+    elif isinstance(error, msgspec.ValidationError):
+        code, text = INVALID_REQUEST, f"Not a JSON-RPC message: {error}"
+    outline = _outline(data)
+    return RemoteProtocolError(code, text, id=outline and outline.id, outline=outline)
 
 
-def whose(data: bytes) -> list[Salvaged]:
-    """What `data` would have been, which is no message that can be used: each request and each answer in it.
+def whose(data: bytes, error: RemoteProtocolError) -> list[Salvaged]:
+    """What `data` would have been, which is no message that can be used for `error`: each request and answer in it.
 
     So that whoever waits need not wait in vain (F-P-10).
     """
+    outline = error.outline or _outline(data)
+    return salvage(data) if outline is None else [outline]
+
+
+def _outline(data: bytes) -> Salvaged | None:
+    """What a message would have been that cannot be used, if it is JSON at least."""
     try:
         outline = _decode_outline(data)
     except MALFORMED:
-        return salvage(data)
-    is_request = outline.method is not UNSET
-    return [Salvaged(_known_id(outline.id), is_request=is_request, is_answer=not is_request)]
-
-
-def _recover_id(data: bytes) -> RequestId | None:
-    """The id of a message that cannot be used, by which its sender may be answered, if that is JSON at least."""
-    try:
-        return _known_id(_decode_outline(data).id)
-    except MALFORMED:
         return None
+    is_request = outline.method is not UNSET
+    return Salvaged(_known_id(outline.id), is_request=is_request, is_answer=not is_request)
 
 
 def _known_id(id: int | str | UnsetType | None) -> RequestId | None:
@@ -286,7 +296,7 @@ def _refuse_crowds(data: bytes, envelope: _Envelope, id: RequestId | None) -> No
     try:
         first, second, third = members(data[:PREFIX_BYTES])  # where a crowd of small ones shows already
         if len(data) > PREFIX_BYTES and max(first, second) <= MAX_MEMBERS:
-            first, second, third = members(data)
+            first, second, third = (0, 0, 0) if _is_bulk(data, envelope) else members(data)
     except Unclean as error:
         raise RemoteProtocolError(INVALID_REQUEST, str(error), id=id) from None
     if first > MAX_MEMBERS:
@@ -297,6 +307,18 @@ def _refuse_crowds(data: bytes, envelope: _Envelope, id: RequestId | None) -> No
         raise RemoteProtocolError(INVALID_PARAMS, f"params has more than {MAX_MEMBERS} members", id=id)
     if third > MAX_MEMBERS and members(_meta(envelope.params))[0] > MAX_MEMBERS:
         raise RemoteProtocolError(INVALID_PARAMS, f"params._meta has more than {MAX_MEMBERS} members", id=id)
+
+
+def _is_bulk(data: bytes, envelope: _Envelope) -> bool:
+    """Whether so little stands outside of arguments and the like that there cannot be too many members in it."""
+    if data.count(b":") <= MAX_MEMBERS:
+        return True
+    value = envelope.result if isinstance(envelope.params, UnsetType) else envelope.params
+    try:
+        bulk = 0 if isinstance(value, UnsetType) else bulk_bytes(value)
+    except MALFORMED:  # no object
+        return False
+    return len(data) - bulk <= 5 * MAX_MEMBERS  # a member has five bytes: `"":0,`
 
 
 def _meta(params: Raw) -> bytes:

@@ -66,6 +66,14 @@ class _Bulk(Struct):
 _decode_bulk = msgspec.json.Decoder(_Bulk).decode
 
 
+def bulk_bytes(raw: Raw | bytes) -> int:
+    """How much of an object stands in those of its members that are large by right, such as `arguments`.
+
+    Raises: what `MALFORMED` says, if it is none.
+    """
+    return sum(len(memoryview(each)) for each in structs.astuple(_decode_bulk(raw)))
+
+
 def has_too_many(raw: Raw | bytes) -> bool:
     """Whether there are more than `MAX_OPENED` members in an object.
 
@@ -75,7 +83,6 @@ def has_too_many(raw: Raw | bytes) -> bool:
     data = bytes(raw)
     if data.count(b":") <= MAX_OPENED:
         return False
-    bulk = sum(len(memoryview(each)) for each in structs.astuple(_decode_bulk(data)))
-    if len(data) - bulk <= 5 * MAX_OPENED:  # a member has five bytes: `"":0,`
+    if len(data) - bulk_bytes(data) <= 5 * MAX_OPENED:  # a member has five bytes: `"":0,`
         return False
     return members(data[:PREFIX_BYTES])[0] > MAX_OPENED or members(data)[0] > MAX_OPENED

@@ -293,7 +293,7 @@ async def test_a_hub_whose_files_are_removed_makes_way(autojump_clock, tmp_path,
 
 def test_a_hub_that_makes_way_leaves_the_sockets_of_the_next_one(tmp_path):
     with running_hub(tmp_path, DEMO) as hub:
-        sock = tmp_path / "xdg_runtime_dir/hubd/hubd.sock"
+        sock = tmp_path / "run/hubd/hubd.sock"
         sock.unlink()
         sock.write_text("of the next one")
         hub.process.stop()

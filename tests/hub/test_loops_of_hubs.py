@@ -35,7 +35,7 @@ def test_a_hub_that_is_its_own_upstream_says_so(tmp_path, way):
     port = free_port()
     if way == "connect":
         loop = f'[upstreams.me]\ncommand = "{HUBD}"\nargs = ["connect"]\n'
-        loop += "[upstreams.me.env]\n" + f'XDG_RUNTIME_DIR = "{tmp_path / "xdg_runtime_dir"}"\n'
+        loop += "[upstreams.me.env]\n" + f'XDG_RUNTIME_DIR = "{tmp_path / "run"}"\n'
     else:
         loop = web("me", port)
     with listening(tmp_path, DEMO + loop, port) as hub:

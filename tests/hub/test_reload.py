@@ -35,7 +35,7 @@ def slow(file):
 
 @contextlib.contextmanager
 def controls(hub):
-    with ControlClient(hub.config.parent / "xdg_runtime_dir" / "hubd" / "control.sock") as client:
+    with ControlClient(hub.config.parent / "run" / "hubd" / "control.sock") as client:
         yield client
 
 

@@ -105,6 +105,7 @@ def test_a_reload_ends_for_the_manager_however_it_ends(manager):
 @pytest.mark.parametrize(
     ("usec", "pid", "beats"),
     [("8000000", None, 7), ("8000000", str(os.getpid()), 7), ("8000000", "1", 3), ("", None, 3), ("0", None, 3)],
+    ids=["every hub", "this one", "another one", "not asked", "never"],
 )
 async def test_the_loop_says_that_it_turns_twice_as_often_as_asked(
     manager, monkeypatch, autojump_clock, usec, pid, beats

@@ -153,7 +153,7 @@ def test_no_call_fails_while_the_configuration_changes(tmp_path):
     changes = variants()
     with running_hub(tmp_path, next(text for text, what in variants() if what == "changed")) as hub:
         hub.config.write_text("".join(upstream(name, {"tools": ["echo"]}) for name in STAYING))
-        with ControlClient(tmp_path / "xdg_runtime_dir" / "hubd" / "control.sock") as control:
+        with ControlClient(tmp_path / "run" / "hubd" / "control.sock") as control:
             control.reload()
             hosts = [LineCaller(hub), ModernCaller(hub), LegacyCaller(hub)]
             before = {each["name"]: each["pid"] for each in control.status()["upstreams"]}

@@ -27,6 +27,8 @@ from upstreams.orphans import (
     waited_for,
 )
 
+pytestmark = pytest.mark.alone  # every hub ends what belongs to dead ones
+
 PID, STARTED, PLACE, TOKEN = THIS_HUB.split(".")
 
 HUB = """if True:
@@ -121,6 +123,7 @@ def test_the_mark_of_a_hub_below_a_hub_names_both():
         ("\x1b[2J\xff", False),
         ("", False),
     ],
+    ids=range(15),
 )
 def test_only_what_belongs_to_a_dead_hub_is_an_orphan(mark, orphan):
     with sleeping(mark) as process:

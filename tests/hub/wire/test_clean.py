@@ -12,12 +12,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 
+from hub.wire import clean as module
 from hub.wire.clean import (
+    FIRST_BYTES,
     MAX_DEPTH,
     MAX_ESCAPES,
     MAX_LINE_ENDS,
     MAX_MEMBERS,
     MAX_REPAIRED_BYTES,
+    MAX_SMALL,
     MAX_STRUCTURES,
     PIECE_BYTES,
     Unclean,
@@ -188,6 +191,51 @@ def test_a_large_table_passes():
     assert clean(table) is table
     matrix = b"[%b]" % b",".join([b"[1,2]"] * 1_000_000)
     assert clean(matrix) is matrix
+
+
+@pytest.mark.covers("SEC-13")
+@pytest.mark.parametrize("item", [b"{}", b"[ ]", b'{"a":"b"}', b"[" * 60 + b"]" * 60])
+def test_objects_and_arrays_that_are_too_many(item: bytes) -> None:
+    opened = item.count(b"[]") + item.count(b"[ ]") + item.count(b"{") if len(item) < 60 else 60
+    data = b"[%b]" % b",".join([item] * (MAX_SMALL // opened + 1))
+    with pytest.raises(Unclean, match=f"More than {MAX_SMALL} objects and arrays"):
+        clean(data)
+
+
+@pytest.mark.covers("SEC-13")
+def test_where_brackets_are_many_the_beginning_is_looked_at_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked_at = []
+    real = module._outside_strings
+
+    def watched(data: bytes, unwanted: bytes) -> bytes:
+        looked_at.append(len(data))
+        return real(data, unwanted)
+
+    monkeypatch.setattr(module, "_outside_strings", watched)
+    with pytest.raises(Unclean, match="objects and arrays"):
+        clean(b"[%b]" % b",".join([b"[" * 60 + b"]" * 60] * (FIRST_BYTES // 60)))
+    assert looked_at == [FIRST_BYTES]
+    text = b'["%b"]' % (b"[]" * FIRST_BYTES)
+    assert clean(text) is text, "in strings there may be any number"
+
+
+@pytest.mark.covers("SEC-13")
+@pytest.mark.parametrize("end", ["\u2028", "\u2029", "\x85"])
+def test_line_ends_that_are_too_many_are_seen_at_the_beginning(monkeypatch: pytest.MonkeyPatch, end: str) -> None:
+    pieces = []
+    real = module.utf_8_decode
+
+    def watched(data: bytes, *args: object) -> tuple[str, int]:
+        pieces.append(len(data))
+        return real(data, *args)
+
+    monkeypatch.setattr(module, "utf_8_decode", watched)
+    data = b'"%b"' % (end.encode() * (2 * PIECE_BYTES))
+    with pytest.raises(Unclean, match="line separators"):
+        clean(data)
+    assert pieces == [PIECE_BYTES]
+    few = b'"%b"' % (b"x" * PIECE_BYTES + end.encode())
+    assert clean(few) == one_line(few) != few
 
 
 @pytest.mark.covers("I-5")

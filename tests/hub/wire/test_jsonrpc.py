@@ -28,6 +28,7 @@ from hub.wire.jsonrpc import (
     encode_request,
     encode_response,
 )
+from hub.wire.opening import PREFIX_BYTES
 
 
 def refusal(data: bytes, *, strict: bool = True) -> RemoteProtocolError:
@@ -240,6 +241,23 @@ def test_a_crowd_of_members_is_refused(form: str, code: int, text: str) -> None:
 )
 def test_what_is_not_opened_may_have_any_number_of_members(form: str) -> None:
     decode((form % CROWD).encode())
+
+
+def test_large_arguments_are_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """But for the beginning, and for what stands beside them."""
+    counted = []
+    real = jsonrpc.members
+
+    def watched(data: bytes) -> tuple[int, int, int]:
+        counted.append(len(data))
+        return real(data)
+
+    monkeypatch.setattr(jsonrpc, "members", watched)
+    rows = ",".join(['{"a":"b"}'] * 100_000)
+    form = '{"jsonrpc":"2.0","id":1,"method":"m","params":{"name":"n","arguments":{"rows":[%s]},"_meta":{%s}}}'
+    decode((form % (rows, "")).encode())
+    assert counted == [PREFIX_BYTES]
+    assert "params._meta has more" in str(refusal((form % (rows, CROWD)).encode()))
 
 
 def test_a_crowd_in_what_is_no_object_is_no_object() -> None:
