@@ -14,10 +14,13 @@ from recorded import OFFICIAL, SERVERS, Records, table
 @pytest.hookimpl(wrapper=True)
 def pytest_collection_modifyitems(items):
     """Mark all tests of this folder before others look. They come last, since their relays are threads of this process
-    and would be seen by tests that count its descriptors; what judges the records of the others comes last of all."""
+    and would be seen by tests that count its descriptors; what judges the records of the others comes last of all.
+    Those that share records run in one process."""
     here = {item for item in items if Path(__file__).parent in item.path.parents}
     for item in here:
         item.add_marker(pytest.mark.real)
+        if "records" in item.fixturenames:
+            item.add_marker(pytest.mark.xdist_group("flows" if item.path.name == "test_flows.py" else "records"))
     yield
     items.sort(key=lambda item: (item in here, item.path.name == "test_real_traffic.py"))
 

@@ -174,6 +174,7 @@ async def test_modern_hosts_are_told_what_is_left_of_the_time(site, nursery, nam
     scheme, count = name.replace("-", ""), site.counts[name]
     reader = await nursery.start(Reader(site.hub, name).run)
     for scope in ("public", "private"):
+        await warm(reader, Way(name, f"{scheme}://{scope}", "change", {"which": scope}), count)
         first = await reader.ask("resources/read", modern=True, uri=f"{scheme}://{scope}")
         before = count()
         second = await reader.ask("resources/read", modern=True, uri=f"{scheme}://{scope}")
