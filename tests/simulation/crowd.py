@@ -127,17 +127,20 @@ class Crowd(World):
         """Another hub."""
         orderly = self.dice.random() < 0.5
         self.spoil(*self.players)
-        if self.dice.random() < 0.5:
+        at_once = self.dice.random() >= 0.5
+        unsaved = at_once and not orderly  # what happened just before is on no disk
+        if not at_once:
             await trio.sleep(2)
-        elif not orderly:  # what happened just before is on no disk
-            for person in self.present():
-                person.told.clear()
-                self.seen.pop(person, None)
+        elif unsaved:
+            self.forget_what_was_told()
         for person in self.present():
             if person.host.carrier == "http" and person.host.era is Era.MODERN:
                 self.seen.pop(person, None)
         known = self.known_tools() if orderly else set()
         await self.house.stop(orderly=orderly)
+        if unsaved:
+            await trio.testing.wait_all_tasks_blocked()  # some answers were on their way
+            self.forget_what_was_told()
         if self.dice.random() < 0.3:
             await trio.sleep(self.dice.choice((0.1, 1, 5)))
         if self.dice.random() < 0.3:
@@ -194,6 +197,11 @@ class Crowd(World):
             self.listens[person].append(wanted)
             self.house.nursery.start_soon(self.listen, person, wanted)
             await trio.testing.wait_all_tasks_blocked()
+
+    def forget_what_was_told(self) -> None:
+        for person in self.present():
+            person.told.clear()
+            self.seen.pop(person, None)
 
     async def listen(self, person: Person, wanted: dict[str, Any]) -> None:
         try:
