@@ -1,17 +1,12 @@
 """The resource cache: what was read is kept while that is right, and read once for all who ask at the same time.
 
-Read in this order: `subject` (what is read, what is kept of it, why it may not be used any more), `reads` (what the hub
-calls), `keeping` (all of the state, and what makes it doubtful), and its parts:
+Read in this order: `entry` (what is read, what is kept of it, why it may not be used any more), `resource_cache` (what
+the hub calls), `state` (all of the state, and what makes it doubtful), and its parts: `memory` (what is kept, so many
+bytes), `index` (what a change concerns), `fetch` and `flight` (reads, and the hosts that wait for one),
+`auto_subscribe` (which resources the hub itself watches), `cacheability` (what a result says), `key` (which reads come
+to the same), `upstream_interface` and `invalidation` (what it needs of upstreams, and is told by them), `tally` and
+`facts` (counts). Hubs may have a store in common: `shared_store` is what that must do, `redis` is one.
 
-- `memory`: what is kept in this process, so many bytes and entries; `index`: what a change concerns;
-- `fetching`: reads of upstreams, as tasks; `flight`: one of them, and the hosts that wait for it;
-- `observing`: which resources the hub has itself told of; `results`: what a result says about being kept;
-- `sides`: what it needs of upstreams; `onlooker`: what they say; `sameness`: which reads come to the same;
-- `tally` and `facts`: what is counted, and what is to be seen of it.
-
-Hubs may have a store in common (`shared`). `redis` is one, for Redis and Valkey, and names its own parts.
-
-What always holds: something is kept for as long as its upstream said, or while that would tell this hub of a change;
-nothing private is given to another account; nothing is given that was read before a change of which the hub had heard
-when it was asked.
+What always holds: nothing is kept for longer than its upstream said or changes are told of; nothing private is given to
+another account; nothing is given that was read before a change of which the hub had heard when it was asked.
 """

@@ -64,7 +64,7 @@ class CacheFacts(Struct, frozen=True, kw_only=True):
     evicted: int
     """Entries that had to make room for others."""
     invalidations: dict[str, int]
-    """How many entries were dropped, by `cache.subject.Cause.value`."""
+    """How many entries were dropped, by `cache.entry.Cause.value`."""
     oldest_s: float | None
     """The age of the oldest entry; None: there is none."""
     newest_s: float | None

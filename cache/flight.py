@@ -15,10 +15,10 @@ from typing import Final
 import trio
 from msgspec import Raw
 
-from cache.shared import Ticket
-from cache.sides import Place, Server
-from cache.subject import Subject
-from hub.link.exchange import Caller, Exchange, Operation, Question, UpstreamUnavailable
+from cache.entry import Subject
+from cache.shared_store import Ticket
+from cache.upstream_interface import Place, Server
+from hub.link.interface import Caller, Exchange, Operation, Question, UpstreamUnavailable
 from hub.link.peer import last_words
 from hub.wire.jsonrpc import Failure, Reply
 from hub.wire.mcp import INVALID_PARAMS
@@ -49,7 +49,7 @@ class Waiter:
 
 
 class Flight:
-    """A read that is running. Satisfies `hub.link.exchange.Exchange` towards the upstream.
+    """A read that is running. Satisfies `hub.link.interface.Exchange` towards the upstream.
 
     `place` is the session that will serve it; None: nobody knows yet.
     """

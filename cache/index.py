@@ -7,8 +7,8 @@ its URI and by what is found, not by all there is.
 from collections.abc import Hashable
 from typing import Generic, TypeVar
 
-from hub.link.exchange import Tenant
-from hub.wire.parts import MAX_DEPTH, depth, plainly, wholes
+from hub.link.interface import Tenant
+from hub.wire.uri_parents import MAX_DEPTH, depth, plainly, wholes
 
 Item = TypeVar("Item", bound=Hashable)
 

@@ -9,10 +9,10 @@ from typing import Final
 
 from cachetools import LRUCache
 
+from cache.entry import Entry, Subject
 from cache.index import Index
-from cache.subject import Entry, Subject
-from hub.link.exchange import Tenant
-from hub.wire.parts import depth
+from hub.link.interface import Tenant
+from hub.wire.uri_parents import depth
 
 OVERHEAD: Final = 1_200
 """Bytes that an entry takes beside its value and key: objects, and its place in tables."""

@@ -3,8 +3,8 @@
 from collections import Counter
 from collections.abc import KeysView
 
+from cache.entry import Cause
 from cache.facts import Counts
-from cache.subject import Cause
 
 
 class Tally:

@@ -14,8 +14,8 @@ from typing import Any, Final, Literal, Union, get_args, get_origin, get_type_hi
 import msgspec
 from msgspec import Struct
 
-from config.check import MAX_BUDGET, MAX_BUFFER, MIN_BUDGET, MIN_BUFFER
-from config.check_sharing import REPLICA_NAME, TOKEN
+from config.loading.check import MAX_BUDGET, MAX_BUFFER, MIN_BUDGET, MIN_BUFFER
+from config.loading.check_fleet import REPLICA_NAME, TOKEN
 from config.schema import CacheConfig, HubConfig, ReplicaConfig, Restart, Secret, Timeouts, UpstreamConfig
 
 DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"

@@ -13,11 +13,11 @@ import msgspec
 from msgspec import Struct
 
 from config.errors import dotted, quoted
-from config.gather import Gathered
-from config.layers import Origin, Stack, stacks
+from config.loading.all_files import Gathered
+from config.loading.layers import Origin, Stack, stacks
+from config.loading.source import Keys
 from config.schema import HubConfig, UpstreamConfig
-from config.secrecy import looks_secret, masked_hub_setting, masked_setting
-from config.source import Keys
+from config.secret_detection import looks_secret, masked_hub_setting, masked_setting
 
 
 class Setting(Struct, frozen=True):

@@ -18,9 +18,9 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Final
 
+from config.directories import make_dirs, refuse_foreign_dir, refuse_foreign_place
 from config.errors import EditError
-from config.places import make_dirs, refuse_foreign_dir, refuse_foreign_place
-from config.source import Problem, is_foreign, read_plain, refuse_foreign
+from config.loading.source import Problem, is_foreign, read_plain, refuse_foreign
 
 MAX_BYTES: Final = 16 << 20
 KEPT: Final = 10

@@ -5,9 +5,9 @@ import os
 from pathlib import Path
 from typing import Final
 
-from config import places
+from config import directories as places
+from config.directories import NotPrivate
 from config.errors import ConfigError
-from config.places import NotPrivate
 
 log = logging.getLogger("hubd.config")
 MAX_SOCKET_BYTES: Final = 107
@@ -73,12 +73,12 @@ def key_path() -> Path:
 
 
 def state_path() -> Path:
-    """What `config.state.Memory` keeps."""
+    """What `config.saved_state.Memory` keeps."""
     return state_dir() / "memory.json"
 
 
 def catalogue_dir() -> Path:
-    """What upstreams offered last, as `upstreams.last_known` keeps it."""
+    """What upstreams offered last, as `upstreams.inventory.last_known` keeps it."""
     return state_dir() / "catalogue"
 
 

@@ -18,11 +18,11 @@ from pathlib import Path
 from msgspec import Struct
 
 from config.errors import ConfigError, Remark
-from config.layers import Layer, Origin, Stack, check_names, origins_of, stacks, upstream_of
-from config.load import Source, read_source
+from config.loading.layers import Layer, Origin, Stack, check_names, origins_of, stacks, upstream_of
+from config.loading.one_file import Source, read_source
+from config.loading.source import PROJECT_FILES as PROJECT_FILES
+from config.loading.source import Content, Keys, Problem, fetch
 from config.schema import HubConfig, UpstreamConfig
-from config.source import PROJECT_FILES as PROJECT_FILES
-from config.source import Content, Keys, Problem, fetch
 
 
 class Folder(Struct, frozen=True):

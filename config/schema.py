@@ -1,4 +1,4 @@
-"""What a configuration says, as frozen structs. Reading files is `config.load`'s work.
+"""What a configuration says, as frozen structs. Reading files is `config.loading.one_file`'s work.
 
 Units are in the names; defaults are those of the decisions (D-10, D-15). Each setting has a docstring, which is its
 description in the JSON Schema that `hubd schema` prints (see `describe`).

@@ -13,10 +13,10 @@ from typing import Final
 import msgspec
 
 from config.files import replace_private
-from config.load import Source
+from config.loading.one_file import Source
+from config.loading.source import MAX_OWN_BYTES, read_private
 from config.projects import Project, load_project, read_folder, read_project
 from config.schema import HubConfig
-from config.source import MAX_OWN_BYTES, read_private
 
 log = logging.getLogger("hubd.config")
 FORMAT: Final = 1

@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
-from config.document import SUFFIXES
-from config.source import limit_of, read_plain
+from config.loading.document import SUFFIXES
+from config.loading.source import limit_of, read_plain
 
 if TYPE_CHECKING:
     from watchfiles._rust_notify import RustNotify

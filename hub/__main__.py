@@ -6,7 +6,7 @@ import sys
 def main() -> int:
     """Run the command line in `sys.argv`; the exit code."""
     if sys.argv[1:2] == ["connect"]:
-        from hub.shim import run
+        from hub.shim.main import run
 
         return run(sys.argv[2:])
     from hub.cli.main import main as command

@@ -14,11 +14,11 @@ import trio
 from msgspec import Raw
 
 from config.paths import control_path, lock_path, socket_path
-from hub.control import serve_control
-from hub.link.exchange import Overloaded, UpstreamUnavailable
-from hub.sockets import bind_unix, take_lock
+from hub.control.server import serve_control
+from hub.link.interface import Overloaded, UpstreamUnavailable
+from hub.net.unix import bind_unix, take_lock
 from hub.wire.jsonrpc import encode, peek_object, peek_str, raw
-from upstreams.journal import Journal, Journals
+from upstreams.journal.journal import Journal, Journals
 
 TOOLS = [
     {
@@ -31,7 +31,7 @@ TOOLS = [
 
 
 class Controls:
-    """Satisfies `hub.control.Controls`."""
+    """Satisfies `hub.control.server.Controls`."""
 
     def __init__(self) -> None:
         self.stopped = trio.Event()

@@ -21,7 +21,7 @@ import trio.testing
 from schemas import Invalid, validate
 
 from hub.link.channel import ChannelClosed, LineChannel, LineReader, Outbox
-from hub.link.exchange import (
+from hub.link.interface import (
     Caller,
     HubError,
     Identity,
@@ -32,12 +32,12 @@ from hub.link.exchange import (
     new_conversation,
 )
 from hub.link.peer import BadPeer
-from hub.relay import HostExchange
+from hub.routing.host_exchange import HostExchange
 from hub.wire.jsonrpc import Failure, Raw, raw
 from hub.wire.mcp import L4, MODERN, SUBSCRIPTION_KEY, Era, era_of
-from upstreams.peer_session import PeerSession
-from upstreams.probe import about, expected_era, remember, shake_hands
 from upstreams.session import COMMON, Terms
+from upstreams.transports.negotiation import about, expected_era, remember, shake_hands
+from upstreams.transports.peer_session import PeerSession
 
 INFO = {"name": "fake", "version": "1"}
 

@@ -16,20 +16,20 @@ import trio.testing
 from fakes import FakeUpstream, opener
 from http_fakes import ALICE, Answered, Host, Scripted
 
-from cache.shared import Unreachable
+from cache.shared_store import Unreachable
+from config.saved_state import Memory
 from config.schema import HubConfig, UpstreamConfig
-from config.state import Memory
-from hub.access import Denied
-from hub.bridge.homes import runs_of
-from hub.http_endpoint import Endpoint
-from hub.http_server import HttpRequest, HttpServer
-from hub.hub import Hub
-from hub.link.exchange import Identity
-from hub.registry import Downstreams
-from hub.replicas import Peer, Replicas
-from hub.revival import Revival
-from hub.seal import Keys, Sealer, Signer
-from hub.switch import Switch
+from hub.app import Hub
+from hub.downstream.hosts import Downstreams
+from hub.downstream.http.durable_sessions import Revival
+from hub.downstream.http.endpoint import Endpoint
+from hub.fleet.affinity import Switch
+from hub.fleet.homes import runs_of
+from hub.fleet.membership import Peer, Replicas
+from hub.link.interface import Identity
+from hub.link.sealing import Keys, Sealer, Signer
+from hub.net.http_message import Denied
+from hub.net.http_server import HttpRequest, HttpServer
 from hub.wire.mcp import L4
 
 KEY = b"k" * 32

@@ -21,17 +21,16 @@ from fakes import FakeUpstream, opener
 from http_fakes import Answered, Host, Open, make_revival
 from schemas import Invalid, validate
 
+from config.saved_state import Memory
 from config.schema import HubConfig, UpstreamConfig
-from config.state import Memory
-from hub.downstream import serve_lines
-from hub.http_endpoint import Endpoint
-from hub.hub import Hub
-from hub.link.exchange import Identity
-from hub.operator import Operator
-from hub.projects import Projects
-from hub.revival import Revival
-from hub.seal import Sealer
-from hub.wire.headers import encode_header
+from hub.app import Hub
+from hub.daemon.api import Operator
+from hub.downstream.http.durable_sessions import Revival
+from hub.downstream.http.endpoint import Endpoint
+from hub.downstream.lines.connection import serve_lines
+from hub.link.interface import Identity
+from hub.link.sealing import Sealer
+from hub.projects.projects import Projects
 from hub.wire.jsonrpc import Failure
 from hub.wire.mcp import (
     CLIENT_CAPABILITIES_KEY,
@@ -43,7 +42,8 @@ from hub.wire.mcp import (
     Era,
     era_of,
 )
-from upstreams.last_known import LastKnown
+from hub.wire.mcp_headers import encode_header
+from upstreams.inventory.last_known import LastKnown
 
 ALICE = Identity("alice", "desk")
 BOB = Identity("bob", "desk")

@@ -1,7 +1,7 @@
 """A host's HTTP without HTTP, and a router without upstreams: for tests of what lies between.
 
-`Answered` stands in for `hub.http_server.HttpResponse`, `Scripted` for `hub.router.Router`. `Host` sends requests to an
-endpoint and judges every message it gets by the official schema.
+`Answered` stands in for `hub.net.http_server.HttpResponse`, `Scripted` for `hub.routing.router.Router`. `Host` sends
+requests to an endpoint and judges every message it gets by the official schema.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,18 +13,17 @@ import trio
 from msgspec import Raw
 from schemas import validate
 
-from config.state import Memory
-from hub.access import Denied
-from hub.http_endpoint import Endpoint
-from hub.http_server import HttpRequest
-from hub.link.exchange import Caller, HubError, Identity, Question, Tenant, failure_from
-from hub.registry import Downstreams
-from hub.relay import HostExchange
-from hub.revival import Revival
-from hub.seal import Signer
-from hub.wire.http import SseParser
+from config.saved_state import Memory
+from hub.downstream.hosts import Downstreams
+from hub.downstream.http.durable_sessions import Revival
+from hub.downstream.http.endpoint import Endpoint
+from hub.link.interface import Caller, HubError, Identity, Question, Tenant, failure_from
+from hub.link.sealing import Signer
+from hub.net.http_message import Denied
+from hub.net.http_server import HttpRequest
+from hub.routing.host_exchange import HostExchange
+from hub.wire.handshake import negotiate
 from hub.wire.jsonrpc import Failure, RemoteProtocolError, Reply, Request, Result, encode, peek_object, peek_str, raw
-from hub.wire.legacy import negotiate
 from hub.wire.mcp import (
     CLIENT_CAPABILITIES_KEY,
     HUB_INFO,
@@ -41,6 +40,7 @@ from hub.wire.mcp import (
     Era,
     Kind,
 )
+from hub.wire.sse import SseParser
 
 ALICE = Identity("token:alice", "desk")
 BOB = Identity("token:bob", "desk")

@@ -11,20 +11,13 @@ from http_peer import Handler, HttpPeer, PeerRequest, Talk, http_peer
 from msgspec import Raw
 from schemas import validate
 
+from config.saved_state import Memory
 from config.schema import Secret, UpstreamConfig
-from config.state import Memory
-from hub.link.exchange import (
-    Caller,
-    HubError,
-    Identity,
-    Operation,
-    Question,
-    kept,
-)
+from hub.link.interface import Caller, HubError, Identity, Operation, Question, kept
 from hub.wire.jsonrpc import Failure, Reply, Result, raw
 from hub.wire.mcp import MODERN, Kind
-from upstreams.http import WebSession, open_http
 from upstreams.session import COMMON, CallTimeouts, Terms
+from upstreams.transports.http.detect import WebSession, open_http
 
 TIMEOUTS = CallTimeouts(300.0, 3600.0)
 TEXT = {"content": [{"type": "text", "text": "called"}]}

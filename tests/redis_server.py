@@ -20,9 +20,9 @@ from debian import program
 from msgspec import Raw
 from processes import Process, free_port
 
-from cache.bus import News
-from cache.redis import RedisStore
-from cache.subject import Entry
+from cache.entry import Entry
+from cache.redis.bus import News
+from cache.redis.store import RedisStore
 from config.schema import CacheConfig, Secret
 
 KEY = bytes(range(32))
@@ -224,7 +224,7 @@ def entry(
 async def stores(*made: Store, vouched: bool = True) -> AsyncIterator[None]:
     """Run them; begin when each hears the others."""
     async with trio.open_nursery() as nursery:
-        log = logging.getLogger("cache.redis")
+        log = logging.getLogger("cache.redis.store")
         level = log.level
         log.setLevel(logging.INFO)
         for store in made:

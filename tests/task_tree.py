@@ -4,8 +4,8 @@
         tests/journeys/test_journey_subscriptions.py:333 in test_caps: error = await host.error(...)
         tests/house.py:63 in wait: await self.done.wait()
       nursery
-        hub.hub.Hub.run  (3 of these)
-            hub/hub.py:210 in run: await trio.sleep_forever()
+        hub.app.Hub.run  (3 of these)
+            hub/app.py:210 in run: await trio.sleep_forever()
 
 Of each task the frames outside of libraries are shown, and the last one whoever's it is. Tasks that are alike, with all
 that is beneath them, are shown once and counted.

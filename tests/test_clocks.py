@@ -11,10 +11,10 @@ import pytest
 ROOT = Path(__file__).parent.parent
 WALL = {("time", "time"), ("time", "time_ns"), ("datetime", "now"), ("datetime", "utcnow"), ("datetime", "today")}
 MAY_LOOK = {
-    "hub/equipment.py": "dates files of what upstreams offered, and log lines of upstreams",
-    "hub/hub.py": "dates what hosts carry, which outlives the process (the clock of a boot would not)",
-    "hub/http_server.py": "the Date header",
-    "hub/logs.py": "log records",
+    "hub/daemon/setup.py": "dates files of what upstreams offered, and log lines of upstreams",
+    "hub/app.py": "dates what hosts carry, which outlives the process (the clock of a boot would not)",
+    "hub/net/http_server.py": "the Date header",
+    "hub/daemon/logs.py": "log records",
     "hub/cli": "commands that a person gives",
     "upstreams/demo": "a tool that tells the time",
 }

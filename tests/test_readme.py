@@ -2,6 +2,7 @@
 
 import re
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -28,6 +29,26 @@ def rows():
 
 def test_every_tick_is_a_test_and_every_test_a_tick():
     assert dict(rows()) == {name: flow.pairs for name, flow in FLOWS.items() if not flow.npm}
+
+
+def test_the_layers_are_those_that_are_checked():
+    project = tomllib.loads((TESTS.parent / "pyproject.toml").read_text())
+    whole = project["tool"]["importlinter"]["contracts"][0]["layers"]
+    text = (TESTS.parent / "README.md").read_text(encoding="utf-8")
+    shown = text.partition("<!-- layers -->\n```\n")[2].partition("```\n<!-- /layers -->")[0]
+    assert " > ".join(whole) == " ".join(shown.split())
+
+
+def test_every_package_has_a_map():
+    """A docstring that names each of its modules and packages."""
+    for package in ("hub", "upstreams", "cache", "config"):
+        for init in (TESTS.parent / package).rglob("__init__.py"):
+            text = init.read_text()
+            there = {path.stem for path in init.parent.glob("*.py")} | {
+                path.parent.name for path in init.parent.glob("*/__init__.py")
+            }
+            missing = {name for name in there - {"__init__"} if not re.search(rf"\b{name}\b", text)}
+            assert not missing, (init, missing)
 
 
 @pytest.mark.parametrize("settings", [HubConfig, UpstreamConfig, Timeouts, CacheConfig])

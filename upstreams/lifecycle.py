@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import Final
 
-from hub.link.pauses import Pauses
+from hub.link.backoff import Pauses
 
 ATTEMPTS: Final = 5
 FAILED_PAUSE_S: Final = 30.0

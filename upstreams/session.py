@@ -12,14 +12,12 @@ from typing import Final, Protocol
 import trio
 from msgspec import Raw, Struct
 
-from config.schema import UpstreamConfig
-from hub.link.budget import Budget
-from hub.link.exchange import Caller, Exchange, Operation
-from hub.wire.abilities import PASSIVE, capabilities_for_upstream
+from hub.link.interface import Caller, Exchange, Operation
+from hub.wire.capabilities import PASSIVE, capabilities_for_upstream
+from hub.wire.handshake import ServerFacts, detached
 from hub.wire.jsonrpc import EMPTY, Notification, Reply, peek_object, peek_str, raw
-from hub.wire.legacy import ServerFacts, detached
 from hub.wire.mcp import ELICITED, LIST_CHANGED, PROGRESS_TOKEN, UPDATED, Era, Kind
-from hub.wire.modern import stamp
+from hub.wire.request_meta import stamp
 
 OWN_CAPABILITIES: Final[dict[str, Raw]] = {}
 """What the hub can do for an upstream by itself, with no host behind it."""
@@ -130,7 +128,7 @@ class SessionEvents(UpstreamEvents, Protocol):
 
 
 class EraMemory(Protocol):
-    """Where it is kept which era an upstream spoke; `config.state.Memory` is one."""
+    """Where it is kept which era an upstream spoke; `config.saved_state.Memory` is one."""
 
     def era(self, config_key: str) -> str | None: ...
 
@@ -221,24 +219,6 @@ class Session(Protocol):
         Cancellation: ends it.
         """
         ...
-
-
-def open_session(
-    config: UpstreamConfig,
-    name: str,
-    events: SessionEvents,
-    memory: EraMemory,
-    terms: Terms = COMMON,
-    budget: Budget | None = None,
-) -> Session:
-    """An unopened session of the transport that `config` asks for; what it queues and reads is counted in `budget`."""
-    if config.command is not None:
-        from upstreams.stdio import open_stdio
-
-        return open_stdio(config, name, events, memory, terms, budget)
-    from upstreams.http import open_http
-
-    return open_http(config, name, events, memory, terms, budget)
 
 
 # --- what is written into requests ------------------------------------------------------------------------------------

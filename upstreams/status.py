@@ -4,10 +4,10 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
-from config.check import is_loopback
+from config.loading.check import is_loopback
 from config.schema import UpstreamConfig
 from hub.wire.mcp import Freshness, Kind, Snapshot
-from upstreams.chronicle import Trouble
+from upstreams.journal.history import Trouble
 from upstreams.session import Session
 
 

@@ -19,24 +19,24 @@ from typing import Final
 import trio
 
 from config.diff import compare
+from config.identity import config_key
 from config.schema import UpstreamConfig
-from hub.link.exchange import UpstreamUnavailable
+from hub.link.interface import UpstreamUnavailable
 from hub.link.wall import keep_going, stand_alone
-from upstreams.journal import Journals
-from upstreams.keeper import Keeper
-from upstreams.last_known import LastKnown
+from upstreams.inventory.last_known import LastKnown
+from upstreams.journal.journal import Journals
 from upstreams.lifecycle import State
-from upstreams.openings import Opener
-from upstreams.pool import Memory
-from upstreams.probe import config_key
-from upstreams.session import open_session
+from upstreams.runner import Keeper
+from upstreams.sessions.connector import Opener
+from upstreams.sessions.pool import Memory
+from upstreams.transports.open import open_session
 from upstreams.upstream import Upstream
 
 log = logging.getLogger(__name__)
 
 STARTS_AT_ONCE: Final = 8
 URGE_S: Final = 30.0
-"""How often one is tried that was given up, and that another waits to be replaced by."""
+"""Seconds between attempts to start a replacement while its predecessor still serves."""
 
 
 class Upstreams(dict[str, Upstream]):

@@ -22,36 +22,28 @@ import trio
 from msgspec import structs
 
 from config.schema import UpstreamConfig
-from hub.link.exchange import (
-    Caller,
-    Exchange,
-    HubError,
-    Operation,
-    Tenant,
-    UpstreamLoop,
-    UpstreamUnavailable,
-)
-from hub.link.flag import Flag
+from hub.link.interface import Caller, Exchange, HubError, Operation, Tenant, UpstreamLoop, UpstreamUnavailable
+from hub.link.wakeups import Flag
 from hub.wire.jsonrpc import Failure, Reply
 from hub.wire.mcp import Era, Kind, Snapshot, era_of
-from upstreams.calls import Calls
-from upstreams.elders import Elders
-from upstreams.elicited import Elicitations
-from upstreams.finder import Finder
-from upstreams.freshness import declares_changes
-from upstreams.heard import Heard
-from upstreams.holdings import Holdings
-from upstreams.journal import Journal
+from upstreams.availability import Standing
+from upstreams.host_subscriptions import Holdings
+from upstreams.invalidation import Onlooker, Onlooking
+from upstreams.inventory.freshness import declares_changes
+from upstreams.inventory.offered import Offered
+from upstreams.inventory.refresh import Reading
+from upstreams.journal.journal import Journal
 from upstreams.lifecycle import Event, State
-from upstreams.offered import Offered
-from upstreams.onlooker import Onlooker, Onlooking
-from upstreams.openings import Opener, Openings
-from upstreams.place import Place
-from upstreams.pool import Memory, Pool
-from upstreams.rereading import Reading
-from upstreams.standing import Standing
+from upstreams.notifications import Heard
+from upstreams.questions.completed_elicitations import Elicitations
+from upstreams.sessions.calls import Calls
+from upstreams.sessions.connector import Opener, Openings
+from upstreams.sessions.legacy_sessions import Elders
+from upstreams.sessions.pool import Memory, Pool
+from upstreams.sessions.pooled_session import Place
+from upstreams.sessions.selector import Finder
 from upstreams.status import Counts, UpstreamStatus, configured_transport, health, is_local
-from upstreams.watch import Holder
+from upstreams.subscriptions.subscription import Holder
 
 
 class Upstream:

@@ -4,10 +4,10 @@ Read in this order: `facts` with `hosts.toml` (which hosts there are, and where 
 looks in them; `directories`: what it carries, so that it leads to this shell's hub), `installed` (putting it in and
 taking it out), `survey` (the servers a file holds, and when two of them are one), `unwrap` (programs that only pass on
 a remote server), `importing` (servers of hosts become upstreams), `takeover` (an import as a whole), `originals` (what
-hosts no longer start then, and putting it back); `records` is what `installed` and `originals` remember, `programs`
+hosts no longer start then, and putting it back); `remembered` is what `installed` and `originals` remember, `programs`
 runs those of hosts that change their files themselves.
 
 What always holds: deciding and writing are apart, so that what would be done can be shown; a file is written only if it
-still is what was read, with a backup; what is not ours keeps every byte. How texts are edited is in `config.text`, how
-files are replaced in `config.files`.
+still is what was read, with a backup; what is not ours keeps every byte. How texts are edited is in
+`config.editing.text`, how files are replaced in `config.files`.
 """

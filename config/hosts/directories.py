@@ -16,7 +16,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from config import places
+from config import directories as places
 
 
 def carried(environ: Mapping[str, str], home: Path) -> dict[str, str]:

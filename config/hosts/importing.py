@@ -1,7 +1,7 @@
 """Servers of hosts become upstreams: which are taken, under which names, and the files they are kept in.
 
 `Import` decides, and `block` is what goes to `imported/HOST.toml` beside the main file, the lowest of all layers; what
-that file is as a whole is for `config.imported` to say.
+that file is as a whole is for `config.editing.imported` to say.
 """
 
 import re
@@ -12,14 +12,14 @@ from typing import Any, Literal
 
 from msgspec import structs
 
-from config.document import parse
+from config.editing.imported import digest_of
+from config.editing.text import toml
+from config.editing.text.change import Refused
 from config.hosts.survey import TEXTS, Identity, Server, Skipped, identity
-from config.imported import digest_of
+from config.loading.document import parse
+from config.loading.variables import Variables
 from config.names import MAX_ID, is_server_id, short_id
-from config.secrecy import secret_arguments
-from config.text import toml
-from config.text.change import Refused
-from config.variables import Variables
+from config.secret_detection import secret_arguments
 
 Secrets = Literal["keep", "reference", "skip"]
 """What becomes of them: copied, replaced by references to variables, or their servers are left out."""

@@ -15,14 +15,14 @@ from typing import Any, Literal
 
 from msgspec import Struct, structs
 
+from config.editing.text import jsonc, serverfile
+from config.editing.text.change import Edit, Refused
 from config.files import read_file, refuse_place, remove_file, replace_file
 from config.hosts.entry import KEY, starts_hubd, url_of
 from config.hosts.facts import Place
 from config.hosts.originals import Original, as_before, out_again, put_back
 from config.hosts.programs import run_program
-from config.hosts.records import Remembered
-from config.text import jsonc, serverfile
-from config.text.change import Edit, Refused
+from config.hosts.remembered import Remembered
 
 Did = Literal["added", "updated", "unchanged", "removed", "restored", "absent", "refused"]
 

@@ -13,12 +13,12 @@ from typing import Any, Final
 
 from msgspec import Struct, structs
 
+from config.editing.text import serverfile
+from config.editing.text.change import Edit, Refused
+from config.editing.text.serverfile import Shape
 from config.errors import EditError
 from config.hosts.facts import Place, all_hosts
-from config.hosts.records import Remembered
-from config.text import serverfile
-from config.text.change import Edit, Refused
-from config.text.serverfile import Shape
+from config.hosts.remembered import Remembered
 
 CONTEXTS: Final = (400, 100, 25)
 """How many characters before and after a change have to be as they were; fewer, if more was edited around it."""

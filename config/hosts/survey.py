@@ -11,16 +11,16 @@ from typing import Any, Final
 
 from msgspec import Struct
 
+from config.editing.text import serverfile
 from config.hosts.entry import starts_hubd
 from config.hosts.facts import Place
 from config.hosts.unwrap import is_as_good, unwrapped
-from config.mcpservers import Table, servers
+from config.loading.host_files import Table, servers
+from config.loading.source import Findings, Problem
+from config.loading.variables import Unresolved, Variables
 from config.names import is_server_id, short_id
 from config.schema import HubConfig
-from config.secrecy import looks_secret, secret_arguments
-from config.source import Findings, Problem
-from config.text import serverfile
-from config.variables import Unresolved, Variables
+from config.secret_detection import looks_secret, secret_arguments
 
 Identity = tuple[Any, ...]
 """Two entries of one identity start, or reach, the same server."""

@@ -11,9 +11,11 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from config.editing.imported import blocks_of, imported_text, removed_in
+from config.editing.text import serverfile
+from config.editing.text.change import Refused
 from config.errors import ConfigError, EditError
 from config.files import read_file, replace_file
-from config.gather import IMPORTED
 from config.hosts.entry import KEY
 from config.hosts.facts import Host, Machine, Place, all_hosts, every_user_file, is_found
 from config.hosts.importing import Import, block, identities_in, unfit
@@ -21,15 +23,13 @@ from config.hosts.installed import Records, is_ours, text_at
 from config.hosts.originals import Original, taken_out, taken_out_by_program
 from config.hosts.programs import own_program
 from config.hosts.survey import Identity, Server, identities, survey
-from config.imported import blocks_of, imported_text, removed_in
-from config.layers import load_all
+from config.loading.all_files import IMPORTED
+from config.loading.layers import load_all
+from config.loading.source import Problem, read
+from config.loading.variables import Variables
 from config.paths import backup_dir, config_file
 from config.projects import PROJECT_FILES
 from config.schema import HubConfig
-from config.source import Problem, read
-from config.text import serverfile
-from config.text.change import Refused
-from config.variables import Variables
 
 
 class Write(Struct, frozen=True):
@@ -77,7 +77,7 @@ def known(config: HubConfig, directory: Path, environ: Mapping[str, str]) -> dic
 
 
 def removed(directory: Path) -> set[str]:
-    """What `hubd remove` took out of the imported files, as `config.imported` marks it."""
+    """What `hubd remove` took out of the imported files, as `config.editing.imported` marks it."""
     found: set[str] = set()
     for path in directory.glob("*.toml"):
         with suppress(Problem):

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from config.check import is_loopback
+from config.loading.check import is_loopback
 
 RUNNERS: Final = {
     "npx": ((), ("-y", "--yes", "-q", "--quiet", "--prefer-online", "--prefer-offline")),

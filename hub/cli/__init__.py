@@ -1,8 +1,11 @@
-"""The command line. It formats and decides nothing of its own: it asks the running daemon, or edits files by `config`.
+"""The command line. It formats, and decides nothing of its own: it asks the running daemon, or edits files by `config`.
 
-`main` is the way in. A module with `add_commands` is a family of commands; `base` is what they share. Parts of some are
-`adding` (what `hubd add` was told), `drafts` (a changed configuration, shown or saved), `editor` (`hubd edit`),
-`choosing` (which hosts are meant), `diffs` (what changes in a file), `planned` (what is done about a host's file) and
-`import_words` (what an import says). Commands import what they need when they run: `hubd version` must not pay for
-trio. Data goes to stdout, everything else to stderr; `base.Told` says the same to programs as one JSON object.
+`main` is the way in, and `subcommand` what the families of commands share: `hub_commands` (serve, status, call, ...),
+`cache`, `editing` and `adding` (changes of the configuration), `editor` (`hubd edit`), `config` (show it), `hosts` and
+`importing` (hosts' own files), `service`, `doctor`. Parts of them: `drafts` (a changed configuration, shown or saved),
+`diffs`, `change_report` and `import_report` (what was done, and why), `host_selection`, `arguments` (of calls, from
+words), `service_manager` (systemd, launchd). `checks` are the doctor's, `render` makes text of answers.
+
+Commands import what they need when they run: `hubd version` must not pay for trio. Data goes to stdout, everything else
+to stderr; `subcommand.Told` says the same to programs as one JSON object.
 """

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from hub.cli.base import UsageError, nearest
+from hub.cli.subcommand import UsageError, nearest
 
 
 def settings_of(options: argparse.Namespace) -> dict[str, Any]:
@@ -91,7 +91,7 @@ def warnings(name: str, values: dict[str, Any]) -> list[str]:
 
 def _secrets(values: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
     """What looks like a secret: the setting, the name in it ("" for none), and the value. Types may be wrong yet."""
-    from config.secrecy import secrets_in
+    from config.secret_detection import secrets_in
 
     for setting in ("env", "headers", "url", "args"):
         value = values.get(setting)

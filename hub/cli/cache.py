@@ -3,7 +3,7 @@
 import argparse
 from typing import Any
 
-from hub.cli.base import EX_OK, add, as_json, client
+from hub.cli.subcommand import EX_OK, add, as_json, client
 
 
 def add_commands(commands: Any) -> None:
@@ -15,7 +15,7 @@ def add_commands(commands: Any) -> None:
 
 
 def _cache(options: argparse.Namespace) -> int:
-    from hub.show.cache import cache
+    from hub.cli.render.cache import cache
 
     with client() as hub:
         facts = hub.cache()

@@ -10,22 +10,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from hub.cli.base import (
-    EX_CONFIG,
-    EX_FAILED,
-    EX_OK,
-    Told,
-    UsageError,
-    add,
-    add_config,
-    agreed,
-    as_json,
-)
+from hub.cli.subcommand import EX_CONFIG, EX_FAILED, EX_OK, Told, UsageError, add, add_config, agreed, as_json
 
 if TYPE_CHECKING:
     from config.effective import Setting, Shown
     from config.errors import Remark
-    from config.layers import Origin
+    from config.loading.layers import Origin
     from config.projects import Project
     from config.schema import HubConfig
 
@@ -66,8 +56,8 @@ def add_commands(commands: Any) -> None:
 
 def _config(options: argparse.Namespace) -> int:
     from config.effective import hub_settings, lines, upstreams
-    from config.gather import gather
-    from config.layers import loaded
+    from config.loading.all_files import gather
+    from config.loading.layers import loaded
 
     gathered = gather(options.config, os.environ)
     base = loaded(gathered)
@@ -155,8 +145,8 @@ def _say(warnings: "Sequence[Remark]", told: Told) -> None:
 
 def _validate(options: argparse.Namespace) -> int:
     from config.errors import ConfigError
-    from config.gather import gather
-    from config.layers import load_all
+    from config.loading.all_files import gather
+    from config.loading.layers import load_all
     from config.projects import PROJECT_FILES, load_project
 
     file: Path | None = options.file
@@ -202,7 +192,7 @@ def _schema(options: argparse.Namespace) -> int:
 
 def _trust(options: argparse.Namespace) -> int:
     from config.effective import lines
-    from config.layers import load_all
+    from config.loading.layers import load_all
     from config.paths import trust_path
     from config.projects import load_project, read_project
     from config.trust import Trust
@@ -248,7 +238,7 @@ def _say_who_else_starts(root: Path, told: Told) -> None:
 def _starts(sources: Any) -> "list[Shown]":
     """The upstreams of a project."""
     from config.effective import shown
-    from config.layers import stacks
+    from config.loading.layers import stacks
 
     return [shown(name, stack, foreign=True) for name, stack in stacks(sources).items()]
 

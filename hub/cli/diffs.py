@@ -11,8 +11,8 @@ if TYPE_CHECKING:
 
 def of_host(place: "Place", before: bytes, after: bytes) -> str:
     """Of a host's file."""
-    from config.secrecy import secrets_in
-    from config.text import serverfile
+    from config.editing.text import serverfile
+    from config.secret_detection import secrets_in
 
     texts = [data.decode() for data in (before, after)]
     secrets = [secret for text in texts for secret in secrets_in(serverfile.read(place.kept, text))]
@@ -21,9 +21,9 @@ def of_host(place: "Place", before: bytes, after: bytes) -> str:
 
 def of_configuration(path: Path, before: str, after: str) -> str:
     """Of a file of hubd's own configuration; "" if what is secret in it cannot be told, since it cannot be read."""
-    from config.document import parse
-    from config.secrecy import secrets_in
-    from config.source import Problem
+    from config.loading.document import parse
+    from config.loading.source import Problem
+    from config.secret_detection import secrets_in
 
     try:
         secrets = [secret for text in (before, after) for secret in secrets_in(parse(text, path).tree)]
@@ -38,7 +38,7 @@ def of_texts(path: Path, before: str, after: str, secrets: Sequence[str]) -> str
 
 
 def _lines(path: Path, before: str, after: str, secrets: Sequence[str]) -> Iterator[str]:
-    from config.secrecy import masked
+    from config.secret_detection import masked
     from hub.wire.printable import printable
 
     for line in difflib.unified_diff(before.splitlines(), after.splitlines(), str(path), str(path), lineterm=""):

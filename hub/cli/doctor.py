@@ -4,7 +4,7 @@ import argparse
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from hub.cli.base import EX_FAILED, EX_OK, add, add_config, as_json
+from hub.cli.subcommand import EX_FAILED, EX_OK, add, add_config, as_json
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,11 +25,11 @@ def _doctor(options: argparse.Namespace) -> int:
 
     import msgspec
 
-    from config import places
+    from config import directories as places
     from config.hosts.facts import Machine
-    from hub.doctor.checks import findings
-    from hub.doctor.examined import examine
-    from hub.privileges import is_root
+    from hub.cli.checks.all import findings
+    from hub.cli.checks.examined import examine
+    from hub.daemon.privileges import is_root
     from hub.wire.mcp import HUBD_VERSION
     from hub.wire.printable import printable
 
@@ -61,7 +61,7 @@ def _doctor(options: argparse.Namespace) -> int:
 
 def _asked(path: "Path", patience_s: float | None = None) -> dict[str, Any] | None:
     """What the hub behind a control socket says; None: nothing."""
-    from hub.control_client import ControlClient, ControlFailed, HubNotRunning
+    from hub.control.client import ControlClient, ControlFailed, HubNotRunning
 
     try:
         with ControlClient(path, patience_s) as hub:
@@ -74,8 +74,8 @@ def _status() -> dict[str, Any] | None:
     """What the running hub says; None: there is none, and none is started for this."""
     from pathlib import Path
 
-    from config import places
-    from hub.starter import is_alive
+    from config import directories as places
+    from hub.shim.start_daemon import is_alive
 
     directory = places.runtime_dir()
     try:

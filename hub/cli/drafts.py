@@ -9,13 +9,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hub.cli.base import EX_CONFIG, EX_OK, Told, client, now
 from hub.cli.config import remark_object
 from hub.cli.diffs import of_configuration
-from hub.control_client import HubNotRunning
+from hub.cli.subcommand import EX_CONFIG, EX_OK, Told, client, now
+from hub.control.client import HubNotRunning
 
 if TYPE_CHECKING:
-    from config.edit import Change, Draft
+    from config.editing.draft import Change, Draft
     from config.errors import Remark
 
 

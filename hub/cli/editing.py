@@ -9,12 +9,12 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from hub.cli import adding
-from hub.cli.base import EX_CONFIG, EX_OK, Told, add, add_config
 from hub.cli.drafts import save, say_problems, show, tell_hub
 from hub.cli.editor import edit
+from hub.cli.subcommand import EX_CONFIG, EX_OK, Told, add, add_config
 
 if TYPE_CHECKING:
-    from config.edit import Draft
+    from config.editing.draft import Draft
 
 _MEMBERS: Final = """\
   name, did  the server, and added, removed, enabled, disabled, edited or unchanged
@@ -121,7 +121,7 @@ def _changed(
     options: argparse.Namespace, change: "Callable[[Draft], tuple[str, str]]", warnings: Sequence[str] = ()
 ) -> int:
     """Make one change, unless it would break something. `change` says what it did, in one word and in some."""
-    from config.edit import Draft
+    from config.editing.draft import Draft
     from config.files import locked
     from config.paths import state_dir
 

@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from hub.cli.base import EX_CONFIG, EX_FAILED, EX_OK, Told, UsageError, agreed
 from hub.cli.drafts import save, say_problems, tell_hub
+from hub.cli.subcommand import EX_CONFIG, EX_FAILED, EX_OK, Told, UsageError, agreed
 
 if TYPE_CHECKING:
-    from config.edit import Draft
+    from config.editing.draft import Draft
     from config.errors import Remark
 
 EDITORS: Final = ("sensible-editor", "editor", "nano", "vi")
@@ -24,7 +24,7 @@ def edit(options: argparse.Namespace) -> int:
     import shutil
     import tempfile
 
-    from config.edit import Draft
+    from config.editing.draft import Draft
     from config.errors import EditError
 
     told: Told = options.told
@@ -65,7 +65,7 @@ def _edited(editor: list[str], copy: Path, draft: "Draft", told: Told) -> "Seque
     import subprocess
 
     from config.errors import EditError
-    from config.source import MAX_OWN_BYTES, read_plain
+    from config.loading.source import MAX_OWN_BYTES, read_plain
 
     try:
         output = sys.stderr.fileno() if told.json else None  # standard output is the object's alone

@@ -8,9 +8,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from hub.cli.base import EX_FAILED, EX_OK, Told, UsageError, add, add_config, now, own_command
-from hub.cli.choosing import chosen_hosts, chosen_places, project_of
-from hub.cli.planned import as_object, as_sentence, of_place, say_refused, show
+from hub.cli.change_report import as_object, as_sentence, of_place, say_refused, show
+from hub.cli.host_selection import chosen_hosts, chosen_places, project_of
+from hub.cli.subcommand import EX_FAILED, EX_OK, Told, UsageError, add, add_config, now, own_command
 
 if TYPE_CHECKING:
     from config.hosts.facts import Host, Machine, Place
@@ -144,9 +144,9 @@ def _with_originals(options: argparse.Namespace, machine: "Machine") -> list["Pl
 
 def _remind(options: argparse.Namespace, machine: "Machine") -> None:
     """Say which hosts are left without servers that they had before the hub."""
+    from config.editing.text.change import Refused
     from config.errors import EditError
     from config.hosts.installed import text_at
-    from config.text.change import Refused
 
     for place in _with_originals(options, machine):
         with suppress(EditError, Refused):
@@ -220,7 +220,7 @@ def _list(options: argparse.Namespace, machine: "Machine", told: Told) -> int:
     from config.hosts.facts import all_hosts, is_found, user_places
     from config.hosts.installed import Records
     from config.paths import installed_path
-    from hub.show.tables import table
+    from hub.cli.render.tables import table
 
     records, project = Records(installed_path()), project_of(options)
     places = [
@@ -251,11 +251,11 @@ def _of_project(host: "Host", project: Path) -> list["Place"]:
 
 
 def _state(place: "Place", records: "Records") -> str:
+    from config.editing.text.change import Refused
+    from config.editing.text.serverfile import entries
     from config.errors import EditError
     from config.hosts.entry import KEY
     from config.hosts.installed import is_ours, text_at
-    from config.text.change import Refused
-    from config.text.serverfile import entries
 
     try:
         entry = entries(place.kept, text_at(place.path)).get(KEY)
@@ -274,10 +274,10 @@ def _address(named: Path | None) -> tuple[str, str | None]:
         UsageError: the configuration leaves the port to the kernel, or does not name the proxy.
         ConfigError: the configuration cannot be used.
     """
-    from config.check import split_listen
-    from config.layers import load_all
+    from config.loading.check import split_listen
+    from config.loading.layers import load_all
     from config.paths import token_path
-    from hub.access import checked_token, read_or_make_token, ways_in
+    from hub.downstream.http.access import checked_token, read_or_make_token, ways_in
 
     config = load_all(named, os.environ, partly=True).config
     host, port = split_listen(config.listen)

@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from hub.cli.base import EX_FAILED, EX_OK, Told, UsageError, add, add_config, agreed, ask, now
-from hub.cli.choosing import chosen_hosts, project_of
 from hub.cli.diffs import of_host, of_texts
-from hub.cli.import_words import say_elsewhere, say_next, summarise
+from hub.cli.host_selection import chosen_hosts, project_of
+from hub.cli.import_report import say_elsewhere, say_next, summarise
+from hub.cli.subcommand import EX_FAILED, EX_OK, Told, UsageError, add, add_config, agreed, ask, now
 
 if TYPE_CHECKING:
     from config.hosts.facts import Machine, Place
@@ -58,7 +58,7 @@ def _import(options: argparse.Namespace) -> int:
     from config.hosts.importing import Import
     from config.hosts.installed import Records
     from config.hosts.takeover import Leaving, imported_dir, imported_files, known, leaving, removed
-    from config.layers import load_all
+    from config.loading.layers import load_all
     from config.paths import installed_path
 
     told: Told = options.told
@@ -99,12 +99,12 @@ def _survey(
     options: argparse.Namespace, machine: "Machine", records: "Records"
 ) -> tuple[list["Server"], list["Skipped"], int]:
     """What all the files hold, in the order of the hosts. What cannot be read is said, and the code is not 0."""
+    from config.editing.text import serverfile
+    from config.editing.text.change import Refused
     from config.errors import EditError
     from config.hosts.entry import KEY
     from config.hosts.installed import is_ours, text_at
     from config.hosts.survey import survey
-    from config.text import serverfile
-    from config.text.change import Refused
 
     servers, skipped, code = [], [], EX_OK
     for place in _places(options, machine):
@@ -208,7 +208,7 @@ def _may_write(options: argparse.Namespace, writes: "list[Write]", left: "Leavin
 
 def _diffs(result: "Import", writes: "list[Write]", left: "Leaving") -> list[tuple[Path, str]]:
     """What changes in each file, in the order in which they are written, without secrets."""
-    from config.secrecy import secrets_in
+    from config.secret_detection import secrets_in
 
     secrets = [secret for _, server in result.taken for secret in secrets_in(server.values)]
     found = [(write.path, of_texts(write.path, write.before or "", write.after, secrets)) for write in writes]

@@ -9,8 +9,9 @@ from io import TextIOWrapper
 from typing import Any, Final, TextIO, cast
 
 from config.errors import ConfigError, EditError
-from hub.cli import cache, config, doctor, editing, hosts, importing, running, service
-from hub.cli.base import (
+from hub.cli import cache, config, doctor, editing, hosts, importing, service
+from hub.cli import hub_commands as running
+from hub.cli.subcommand import (
     EX_CONFIG,
     EX_FAILED,
     EX_INTERRUPTED,
@@ -22,7 +23,7 @@ from hub.cli.base import (
     Told,
     UsageError,
 )
-from hub.control_client import ControlFailed, HubNotRunning, NotUnderstood
+from hub.control.client import ControlFailed, HubNotRunning, NotUnderstood
 from hub.wire.printable import Printable
 
 FAMILIES: Final = {

@@ -8,11 +8,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from hub.cli.base import EX_FAILED, EX_OK, EX_USAGE, Told, add, client, now, own_command
-from hub.control_client import HubNotRunning
+from hub.cli.subcommand import EX_FAILED, EX_OK, EX_USAGE, Told, add, client, now, own_command
+from hub.control.client import HubNotRunning
 
 if TYPE_CHECKING:
-    from hub.service import Service
+    from hub.cli.service_manager import Service
 
 
 _MEMBERS: Final = """\
@@ -48,7 +48,7 @@ def _help(parser: argparse.ArgumentParser) -> int:
 
 
 def _service(options: argparse.Namespace) -> "Service":
-    from hub import service
+    from hub.cli import service_manager as service
 
     command = own_command()
     if options.system:
@@ -62,7 +62,7 @@ def _service(options: argparse.Namespace) -> "Service":
 
 
 def _install(options: argparse.Namespace) -> int:
-    from hub.service import ServiceError, out_of_reach, refusal
+    from hub.cli.service_manager import ServiceError, out_of_reach, refusal
 
     told: Told = options.told
     try:
@@ -85,7 +85,7 @@ def _install(options: argparse.Namespace) -> int:
 
 
 def _put_in_place(service: "Service", options: argparse.Namespace) -> int:
-    from hub.service import call, write
+    from hub.cli.service_manager import call, write
 
     told: Told = options.told
     changed = write(service, now())
@@ -145,10 +145,10 @@ def _nobody_starts_a_hub(system: bool, told: Told) -> Iterator[None]:
 
 def _concern(system: bool) -> str | None:
     """Why the hub might not start as a service, though it does from this shell."""
-    from config import places
+    from config import directories as places
     from config.errors import ConfigError
-    from config.layers import load_all
-    from hub.service import PASSED
+    from config.loading.layers import load_all
+    from hub.cli.service_manager import PASSED
 
     directory = "/etc/hubd" if system else places.config_dir()
     path, variables = Path(directory, "hubd.toml"), Path(directory, "hubd.env")
@@ -177,7 +177,7 @@ def _show(service: "Service", told: Told) -> None:
 
 
 def _uninstall(options: argparse.Namespace) -> int:
-    from hub.service import ServiceError, call, refusal, remove
+    from hub.cli.service_manager import ServiceError, call, refusal, remove
 
     told: Told = options.told
     told.set(files=[])
@@ -203,7 +203,7 @@ def _uninstall(options: argparse.Namespace) -> int:
 
 
 def _status(options: argparse.Namespace) -> int:
-    from hub.service import refusal, states
+    from hub.cli.service_manager import refusal, states
 
     told: Told = options.told
     service = _service(options)
@@ -225,7 +225,7 @@ def _status(options: argparse.Namespace) -> int:
 
 
 def _condition(path: Path, text: str) -> str:
-    from config.source import MAX_OWN_BYTES, read_plain
+    from config.loading.source import MAX_OWN_BYTES, read_plain
 
     try:
         found = read_plain(path, MAX_OWN_BYTES)[0].decode()

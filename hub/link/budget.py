@@ -17,6 +17,7 @@ from collections.abc import Callable
 from math import inf
 from typing import Final
 
+NO_ROOM: Final = "The hub holds as much as it may, or for this host (global_buffer_bytes); try again in a moment"
 FREE_BYTES: Final = 16 << 10
 """Of each message, body, queue or buffer."""
 DEFAULT_BYTES: Final = 256 << 20

@@ -17,10 +17,18 @@ from typing import Any, Final, Literal, cast
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType, structs
 
-from hub.wire.clean import MALFORMED, MAX_MEMBERS, Unclean, clean, has_duplicates, members, one_line, well_formed
 from hub.wire.mcp import INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR
-from hub.wire.opening import FREE_BYTES, MAX_OPENED, PREFIX_BYTES, bulk_bytes, first_items, has_too_many, list_decoder
+from hub.wire.open_limits import (
+    FREE_BYTES,
+    MAX_OPENED,
+    PREFIX_BYTES,
+    bulk_bytes,
+    first_items,
+    has_too_many,
+    list_decoder,
+)
 from hub.wire.salvage import Salvaged, salvage
+from hub.wire.sanitize import MALFORMED, MAX_MEMBERS, Unclean, clean, has_duplicates, members, one_line, well_formed
 
 MAX_ID_BYTES: Final = 256
 MAX_ID: Final = 2**53
@@ -371,7 +379,7 @@ def open_object(raw: Raw | bytes) -> dict[str, Raw]:
 def peek_object(raw: Raw | bytes | None, *, counted: bool = False) -> dict[str, Raw]:
     """The members of a JSON object; empty for anything else, and if there are more than `MAX_OPENED`.
 
-    `counted`: the caller has counted what is in it (`hub.wire.crowds`), and wants all of it.
+    `counted`: the caller has counted what is in it (`hub.wire.value_limits`), and wants all of it.
     """
     if raw is None:
         return {}

@@ -16,9 +16,8 @@ from typing import Final
 
 from msgspec import Raw, Struct
 
-from hub.wire.abilities import FORM, URL, modes
-from hub.wire.crowds import SMALL_BYTES, is_crowd
-from hub.wire.forms import OutOfBounds, Unshowable, newer_content, older_form
+from hub.wire.capabilities import FORM, URL, modes
+from hub.wire.elicitation_forms import OutOfBounds, Unshowable, newer_content, older_form
 from hub.wire.jsonrpc import (
     EMPTY,
     Failure,
@@ -47,8 +46,9 @@ from hub.wire.mcp import (
     Era,
     era_of,
 )
-from hub.wire.pages import NoPage, host_of
+from hub.wire.page_urls import NoPage, host_of
 from hub.wire.sampling import SINGLE, Malformed, Unreadable, older_content, older_messages, uses_tools
+from hub.wire.value_limits import SMALL_BYTES, is_crowd
 
 MAX_ITEMS: Final = 10_000
 """Items in the messages to sample from, or in an answer, if it is large, on all levels: each is looked at, 40 ms."""

@@ -11,7 +11,7 @@ from msgspec import Raw
 
 from hub.wire.jsonrpc import EMPTY, peek_array, peek_object, peek_str, raw
 from hub.wire.mcp import L1, L2, L3, L4, LEGACY_VERSIONS, MODERN
-from hub.wire.opening import is_crowd
+from hub.wire.open_limits import is_crowd
 
 MAX_OBJECTS: Final = 20_000
 """In the messages of a request, that are looked at one by one."""

@@ -12,9 +12,7 @@ from urllib.parse import quote
 
 from msgspec import UNSET, Raw, UnsetType
 
-from hub.wire.abilities import covers
-from hub.wire.crowds import SMALL_BYTES, Crowd, open_result, peek_few, refuse_crowd
-from hub.wire.headers import X_MCP_HEADER, InvalidMirror, mirrored
+from hub.wire.capabilities import covers
 from hub.wire.jsonrpc import NULL, Failure, encode, peek_array, peek_object, peek_str, raw
 from hub.wire.mcp import (
     COMPLETE,
@@ -43,8 +41,10 @@ from hub.wire.mcp import (
     Kind,
     era_of,
 )
-from hub.wire.modern import read_freshness
-from hub.wire.pages import NoPage, host_of
+from hub.wire.mcp_headers import X_MCP_HEADER, InvalidMirror, mirrored
+from hub.wire.page_urls import NoPage, host_of
+from hub.wire.request_meta import read_freshness
+from hub.wire.value_limits import SMALL_BYTES, Crowd, open_result, peek_few, refuse_crowd
 
 # --- results ----------------------------------------------------------------------------------------------------------
 

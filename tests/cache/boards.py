@@ -1,14 +1,16 @@
-"""A store that several hubs share, in memory and late: it keeps all the promises of `cache.shared` and no others."""
+"""A store that several hubs share, in memory and late: it keeps all the promises of `cache.shared_store` and no
+others.
+"""
 
 from random import Random
 
 import trio
 
+from cache.entry import EVERYONE, Entry
 from cache.index import is_followed
-from cache.shared import Ticket
-from cache.subject import EVERYONE, Entry
-from hub.hub import Hub
-from hub.wire.parts import wholes
+from cache.shared_store import Ticket
+from hub.app import Hub
+from hub.wire.uri_parents import wholes
 
 
 class Board:
@@ -42,7 +44,7 @@ def _concerns(said: tuple[str, str | None], source: str, uri: str) -> bool:
 
 
 class Member:
-    """The end of one hub. Satisfies `cache.shared.Shared`."""
+    """The end of one hub. Satisfies `cache.shared_store.Shared`."""
 
     def __init__(self, board: Board, hub: Hub) -> None:
         self.board = board

@@ -13,7 +13,7 @@ import trio.testing
 from anyio import EndOfStream
 from anyio.abc import ByteStream
 
-from cache import link
+from cache.redis import connection as link
 
 SAY, LOOK, FIND, SWAP = b"PUBLISH", b"HMGET", b"STRLEN", b"SET'"
 

@@ -7,7 +7,7 @@ import trio
 import trio.testing
 from served import Host, Place, Served, read_of, reads_of
 
-from hub.link.exchange import UpstreamUnavailable
+from hub.link.interface import UpstreamUnavailable
 
 ONE, OTHER = Host(label="one"), Host(label="other")
 

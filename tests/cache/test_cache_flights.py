@@ -8,7 +8,7 @@ import trio
 import trio.testing
 from served import Host, Place, Served, read_of, reads_of
 
-from hub.link.exchange import Question, UpstreamLost
+from hub.link.interface import Question, UpstreamLost
 from hub.wire.jsonrpc import Failure, Result, raw
 from hub.wire.mcp import ELICIT, L4, MODERN
 

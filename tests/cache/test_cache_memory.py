@@ -5,10 +5,10 @@ from math import inf
 import pytest
 from msgspec import Raw
 
+from cache.entry import EVERYONE, Entry, Subject
 from cache.index import Index, is_followed
 from cache.memory import FORM_OVERHEAD, OVERHEAD, MemoryStore, size_of
-from cache.subject import EVERYONE, Entry, Subject
-from hub.link.exchange import Identity, Tenant
+from hub.link.interface import Identity, Tenant
 from hub.wire.mcp import L4, MODERN
 
 DESK = Tenant(Identity("alice", "desk"), 7)

@@ -8,11 +8,11 @@ import trio
 import trio.testing
 from served import Host, Place, Served, read_of, reads_of
 
-from cache.sameness import source_of
-from cache.subject import Cause
+from cache.entry import Cause
+from config.identity import source_of
 from config.schema import CacheConfig, Secret, UpstreamConfig
-from hub.link import sleepless
-from hub.link.exchange import DeadlineExceeded, UpstreamLoop, UpstreamUnauthorized, UpstreamUnavailable
+from hub.link import machine_time as sleepless
+from hub.link.interface import DeadlineExceeded, UpstreamLoop, UpstreamUnauthorized, UpstreamUnavailable
 from hub.wire.jsonrpc import Failure, raw
 from hub.wire.mcp import HUB_STALE, L4, MODERN
 

@@ -7,7 +7,7 @@ import trio
 from served import Host, Served, read_of, reads_of
 
 from cache.index import is_followed
-from hub.wire.parts import plainly
+from hub.wire.uri_parents import plainly
 
 SPELLINGS = [
     ("note://a/My Note", "note://a/My%20Note"),
@@ -57,7 +57,7 @@ def test_different_ones_stay_different():
 
 
 class Told:
-    """A store that nothing is found in, and what was invalidated there. Satisfies `cache.shared.Shared`."""
+    """A store that nothing is found in, and what was invalidated there. Satisfies `cache.shared_store.Shared`."""
 
     vouched = True
 

@@ -4,13 +4,13 @@ import pytest
 import trio
 from served import Host, Served, read_of, reads_of
 
-from cache.shared import Ticket
+from cache.shared_store import Ticket
 from hub.wire.jsonrpc import Result
 from hub.wire.mcp import MODERN
 
 
 class Faulty:
-    """Satisfies `cache.shared.Shared`, but for raising nothing."""
+    """Satisfies `cache.shared_store.Shared`, but for raising nothing."""
 
     vouched = True
 

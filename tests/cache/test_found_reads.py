@@ -5,9 +5,9 @@ import trio.testing
 from msgspec import Raw
 from served import Host, Served, read_of, reads_of
 
+from cache.entry import Entry
 from cache.facts import StoreFacts
-from cache.shared import Ticket
-from cache.subject import Entry
+from cache.shared_store import Ticket
 from hub.wire.mcp import MODERN
 
 FOUND = Entry(
@@ -21,7 +21,7 @@ FOUND = Entry(
 
 
 class Full:
-    """A store that has all of it. Satisfies `cache.shared.Shared`."""
+    """A store that has all of it. Satisfies `cache.shared_store.Shared`."""
 
     vouched = True
 

@@ -3,9 +3,9 @@
 import pytest
 import trio
 
-from cache.address import Address
-from cache.membership import GREETING_S, Membership
-from cache.vault import Vault
+from cache.redis.member import GREETING_S, Membership
+from cache.redis.sealed_values import Vault
+from cache.redis.url import Address
 
 
 class Hanging:

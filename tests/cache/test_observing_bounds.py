@@ -3,7 +3,7 @@
 import trio
 from served import Host, Served, Watches, read_of, reads_of
 
-from cache.observing import AGAIN_S, MAX_UNANSWERED
+from cache.auto_subscribe import AGAIN_S, MAX_UNANSWERED
 
 
 async def test_one_that_answers_no_subscription_is_asked_for_few(nursery, autojump_clock):

@@ -4,8 +4,8 @@ import pytest
 import trio
 from redis_server import KEY, Store, entry, redis_server, stores
 
-from cache.scripts import AT_CHARS
-from cache.vault import OVERHEAD_BYTES, Vault
+from cache.redis.layout import AT_CHARS
+from cache.redis.sealed_values import OVERHEAD_BYTES, Vault
 
 
 @pytest.fixture(scope="module")
@@ -158,7 +158,7 @@ async def test_answers_of_another_shape_are_misses(store, odd):
 
 async def test_old_words_of_its_own_prove_nothing(autojump_clock):
     """A replay of what a hub said does not make it believe that it is heard."""
-    from cache.bus import Bus
+    from cache.redis.bus import Bus
 
     bus = Bus(Vault(KEY))
     bus.begin("channel", 0.0)

@@ -4,7 +4,7 @@ import pytest
 import trio
 from redis_server import Store
 
-from cache.shared import MAX_FACT_BYTES
+from cache.shared_store import MAX_FACT_BYTES
 
 pytestmark = pytest.mark.real
 

@@ -7,7 +7,7 @@ import trio
 import trio.testing
 from redis_server import RedisServer, Relay, Store, elapsed_ms, entry, redis_server, stores
 
-from cache.shared import Unreachable
+from cache.shared_store import Unreachable
 
 pytestmark = pytest.mark.real
 
@@ -37,7 +37,7 @@ async def test_it_is_down_at_start_and_comes_later(tmp_path):
 
 @pytest.mark.covers("F-X-02")
 async def test_a_slow_one_costs_little_and_is_left_alone(server, monkeypatch):
-    monkeypatch.setattr("cache.standing.BYPASS_S", 0.5)
+    monkeypatch.setattr("cache.redis.health.BYPASS_S", 0.5)
     store = Store(server.url, budget_s=0.05)
     async with stores(store):
         await store.keep()

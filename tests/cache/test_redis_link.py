@@ -6,10 +6,10 @@ import pytest
 import trio
 from redis_server import Relay
 
-from cache.address import Address
-from cache.link import Link
-from cache.scripts import look_for
-from cache.shared import Unreachable
+from cache.redis.connection import Link
+from cache.redis.layout import look_for
+from cache.redis.url import Address
+from cache.shared_store import Unreachable
 
 pytestmark = pytest.mark.real
 

@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from redis_server import Store, redis_server, stores
 
-from cache.address import CLIENT, address_of
+from cache.redis.url import CLIENT, address_of
 from config.errors import ConfigError
 from config.schema import CacheConfig, Secret
 
@@ -194,5 +194,6 @@ def test_the_client_to_install_is_that_of_the_extra():
 
 
 def test_the_client_is_loaded_only_when_it_runs():
-    code = "import sys, cache.redis; print([m for m in ('coredis', 'anyio', 'cache.link') if m in sys.modules])"
+    heavy = ("coredis", "anyio", "cache.redis.connection")
+    code = f"import sys, cache.redis.store; print([m for m in {heavy} if m in sys.modules])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"

@@ -3,9 +3,9 @@
 import pytest
 import trio
 
-from cache.address import address_of
-from cache.membership import HURRY_S, Membership
-from cache.vault import Vault
+from cache.redis.member import HURRY_S, Membership
+from cache.redis.sealed_values import Vault
+from cache.redis.url import address_of
 from config.schema import CacheConfig, Secret
 
 

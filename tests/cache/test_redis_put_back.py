@@ -7,8 +7,8 @@ import trio
 from redis_server import RedisServer, Store, entry, stores
 from served import Host, Served, read_of, reads_of
 
-from cache.changes import MAX_FIELDS, MAX_SOURCES, Changes
-from cache.scripts import AT_CHARS
+from cache.redis.layout import AT_CHARS
+from cache.redis.seen_changes import MAX_FIELDS, MAX_SOURCES, Changes
 from hub.wire.mcp import MODERN
 
 pytestmark = pytest.mark.covers("F-X-04")
@@ -166,7 +166,7 @@ async def test_a_fact_that_is_put_back_is_good_for_no_longer_than_it_was(one, ot
     (name,) = before.dumps
     before.put_back()
     assert await other.directory.get("replica/1") == b"http://10.0.0.5:8765"
-    monkeypatch.setattr("cache.directory.GRACE_S", 0.0)
+    monkeypatch.setattr("cache.redis.directory.GRACE_S", 0.0)
     with trio.fail_after(30):
         while await other.directory.get("replica/1") is not None:
             await trio.lowlevel.checkpoint()

@@ -3,7 +3,7 @@
 import pytest
 from redis_server import Store, stores
 
-from cache.shared import Directory
+from cache.shared_store import Directory
 
 pytestmark = [pytest.mark.real, pytest.mark.covers("SEC-87")]
 

@@ -2,13 +2,13 @@
 
 import pytest
 
-from cache.standing import BYPASS_S, MISSES, SAID_S, Standing
-from cache.unwritten import MAX_CHARS, MAX_URIS, Unwritten
+from cache.redis.health import BYPASS_S, MISSES, SAID_S, Standing
+from cache.redis.pending_writes import MAX_CHARS, MAX_URIS, Unwritten
 
 
 @pytest.fixture
 def said(caplog):
-    caplog.set_level("INFO", "cache.redis")
+    caplog.set_level("INFO", "cache.redis.store")
     return lambda: [record.levelname for record in caplog.records]
 
 

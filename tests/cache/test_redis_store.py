@@ -9,9 +9,9 @@ import trio.testing
 from debian import find
 from redis_server import Store, elapsed_ms, entry, redis_server, stores
 
-from cache.scripts import MAX_FIELDS
-from cache.shared import Unreachable
-from cache.subject import EVERYONE
+from cache.entry import EVERYONE
+from cache.redis.layout import MAX_FIELDS
+from cache.shared_store import Unreachable
 
 pytestmark = pytest.mark.real
 

@@ -12,9 +12,9 @@ import trio.testing
 from redis_server import KEY, RedisServer, redis_server
 from worlds import a_world
 
-from cache.redis import RedisStore
+from cache.redis.store import RedisStore
 from config.schema import CacheConfig, Secret
-from hub.hub import Hub
+from hub.app import Hub
 
 pytestmark = pytest.mark.real
 

@@ -7,7 +7,15 @@ from coredis.parser import NOT_ENOUGH_DATA, Parser
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cache.replies import MAX_ANSWER_BYTES, MAX_BULK_BYTES, MAX_DEPTH, MAX_ITEMS, MAX_LINE_BYTES, Nonsense, Replies
+from cache.redis.replies import (
+    MAX_ANSWER_BYTES,
+    MAX_BULK_BYTES,
+    MAX_DEPTH,
+    MAX_ITEMS,
+    MAX_LINE_BYTES,
+    Nonsense,
+    Replies,
+)
 
 
 def decoded(parser, *pieces):

@@ -5,7 +5,7 @@ import trio
 from redis_server import Store, stores
 from scripted import FIND, LOOK, SAY, SWAP, Scripted, bulk
 
-from hub.replicas import Peer, Replicas
+from hub.fleet.membership import Peer, Replicas
 
 LATE = {SAY: b""}
 FAR = {b"TIME": b"*2\r\n" + bulk(b"9" * 30) + bulk(b"0")}

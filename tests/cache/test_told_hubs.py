@@ -3,8 +3,8 @@
 import pytest
 from served import Served, reads_of
 
-from cache.subject import Cause
-from hub.link.exchange import Identity, Tenant
+from cache.entry import Cause
+from hub.link.interface import Identity, Tenant
 
 A = "note://a"
 OWN = Tenant(Identity("alice", "desk"), 1)
@@ -12,7 +12,7 @@ ALL = {("files", None)}
 
 
 class Told:
-    """A store where only what is invalidated is of interest. Satisfies `cache.shared.Shared`."""
+    """A store where only what is invalidated is of interest. Satisfies `cache.shared_store.Shared`."""
 
     vouched = True
 

@@ -9,7 +9,7 @@ from hub.wire.mcp import MODERN
 
 
 class Silent:
-    """A store that nothing is found in. Satisfies `cache.shared.Shared`."""
+    """A store that nothing is found in. Satisfies `cache.shared_store.Shared`."""
 
     vouched = False
 

@@ -22,14 +22,14 @@ import trio.testing
 from fakes import Conversation, FakeUpstream
 from house import ALICE, BOB, House, a_house
 
-from cache.shared import Shared
-from cache.subject import Cause
+from cache.entry import Cause
+from cache.shared_store import Shared
 from config.schema import CacheConfig, UpstreamConfig
-from hub.hub import Hub
-from hub.link.exchange import Identity, Tenant
+from hub.app import Hub
+from hub.link.interface import Identity, Tenant
 from hub.wire.jsonrpc import Failure
 from hub.wire.mcp import HUB_STALE, L4, MODERN, Era
-from hub.wire.parts import wholes
+from hub.wire.uri_parents import wholes
 
 URIS = ("note:a", "note:a/b", "note:a/b/c", "note:d")
 Share = Callable[[Hub, int], Shared | None]

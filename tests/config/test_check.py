@@ -2,9 +2,9 @@
 
 import pytest
 
-from config.check import check_hub, doubts_of_upstream, is_loopback, problems_of_upstream
+from config.loading.check import check_hub, doubts_of_upstream, is_loopback, problems_of_upstream
+from config.loading.source import Problem
 from config.schema import HubConfig, Secret, Timeouts, UpstreamConfig
-from config.source import Problem
 
 
 @pytest.mark.covers("SEC-01")

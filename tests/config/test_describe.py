@@ -9,7 +9,7 @@ import pytest
 from msgspec import Struct
 
 from config.describe import docstrings, schema
-from config.layers import load_all
+from config.loading.layers import load_all
 from config.schema import CacheConfig, HubConfig, ReplicaConfig, Restart, Timeouts, UpstreamConfig
 
 STRUCTS: list[type[Struct]] = [HubConfig, UpstreamConfig, Timeouts, Restart, CacheConfig, ReplicaConfig]

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from config.layers import load_all
+from config.loading.layers import load_all
 from config.schema import Secret, Timeouts, UpstreamConfig
 
 DIALECTS = Path(__file__).parent.parent / "data" / "dialects"

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from config.edit import NEW_FILE, Draft
+from config.editing.draft import NEW_FILE, Draft
 from config.errors import EditError
 
 BUSY = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from config.errors import ConfigError
-from config.layers import Layer, Loaded, Origin, load_all
+from config.loading.layers import Layer, Loaded, Origin, load_all
 from config.schema import HubConfig, Secret
 
 
@@ -127,7 +127,7 @@ def test_includes_do_not_include(write, tmp_path):
 
 
 def test_a_pattern_that_matches_too_much(write, tmp_path, monkeypatch):
-    monkeypatch.setattr("config.gather.MAX_FILES", 2)
+    monkeypatch.setattr("config.loading.all_files.MAX_FILES", 2)
     write("hubd.toml", 'include = ["*.json"]\n')
     for name in "abc":
         write(f"{name}.json", f'{{"{name}": {{"command": "x"}}}}')

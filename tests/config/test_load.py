@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from config.errors import ConfigError
-from config.layers import load_all
-from config.load import find_config
+from config.loading.layers import load_all
+from config.loading.one_file import find_config
 from config.schema import HubConfig, Secret, Timeouts, UpstreamConfig
 
 

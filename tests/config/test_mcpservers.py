@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from config.document import parse
 from config.errors import ConfigError
-from config.layers import load_all
-from config.mcpservers import Table, servers
+from config.loading.document import parse
+from config.loading.host_files import Table, servers
+from config.loading.layers import load_all
+from config.loading.source import Findings
 from config.schema import Secret, UpstreamConfig
-from config.source import Findings
 
 HOSTS = {
     "claude": '{"mcpServers": {"s": {"command": "npx", "args": ["-y", "x"], "env": {"K": "v"}}}}',

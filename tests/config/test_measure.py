@@ -10,10 +10,18 @@ import yaml
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from config import measure
-from config.document import parse
-from config.measure import MAX_DEPTH, MAX_KEY_PARTS, MAX_SERVERS, MAX_TOML, refuse_json, refuse_toml, refuse_yaml
-from config.source import Problem
+from config.loading import measure
+from config.loading.document import parse
+from config.loading.measure import (
+    MAX_DEPTH,
+    MAX_KEY_PARTS,
+    MAX_SERVERS,
+    MAX_TOML,
+    refuse_json,
+    refuse_toml,
+    refuse_yaml,
+)
+from config.loading.source import Problem
 
 PARTS = ".".join(["a"] * MAX_KEY_PARTS)
 DEEP_TOML = f"{PARTS}.a = 1"
@@ -138,7 +146,7 @@ def test_short_keys_within_short_keys_add_up():
     ids=["toml", "json"],
 )
 def test_more_servers_than_any_hub_runs(text, suffix, tmp_path):
-    from config.load import Layer, read_source
+    from config.loading.one_file import Layer, read_source
 
     path = tmp_path / f"many{suffix}"
     path.write_text(text)

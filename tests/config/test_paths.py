@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from config import places
+from config import directories as places
 from config.errors import ConfigError
 from config.paths import (
     config_file,
@@ -122,7 +122,7 @@ def stranger(monkeypatch) -> int:
     uid = os.getuid()
     for name in ("getuid", "geteuid"):
         monkeypatch.setattr(os, name, lambda: uid + 1)
-    monkeypatch.setattr("config.places.ROOT", -1)  # or the tests, run by root, would see files of root
+    monkeypatch.setattr("config.directories.ROOT", -1)  # or the tests, run by root, would see files of root
     return uid
 
 
@@ -153,7 +153,7 @@ def test_the_directory_of_another_user_is_that_user_s(home, stranger):
 
 
 def test_root_may_have_made_the_directory_above(home, monkeypatch):
-    monkeypatch.setattr("config.places.ROOT", os.getuid())
+    monkeypatch.setattr("config.directories.ROOT", os.getuid())
     uid = os.getuid() + 1
     for name in ("getuid", "geteuid"):
         monkeypatch.setattr(os, name, lambda: uid)
@@ -165,6 +165,6 @@ def test_root_may_have_made_the_directory_above(home, monkeypatch):
 def test_users_without_a_number_here_are_told_from_nobody(monkeypatch, tmp_path, numbers, is_unmapped):
     path = tmp_path / "uid_map"
     path.write_text(f"{numbers}\n")
-    monkeypatch.setattr("config.places.UID_MAP", str(path))
+    monkeypatch.setattr("config.directories.UID_MAP", str(path))
     assert places._is_unmapped(places.UNMAPPED) is is_unmapped
     assert not places._is_unmapped(0)

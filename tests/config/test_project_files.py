@@ -8,12 +8,12 @@ import pytest
 from msgspec import structs
 
 from config.errors import ConfigError
-from config.layers import Layer
+from config.loading.layers import Layer
+from config.loading.source import MAX_PROJECT_BYTES
 from config.projects import find_project, load_project, read_folder
 from config.schema import HubConfig, Secret, UpstreamConfig
-from config.source import MAX_PROJECT_BYTES
 from config.trust import Trust
-from hub.workplaces import Allowed
+from hub.projects.project_files import Allowed
 
 HOME = Path("/nowhere/home")
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from config.secrecy import looks_secret, masked, masked_setting, secret_arguments, secrets_in
+from config.secret_detection import looks_secret, masked, masked_setting, secret_arguments, secrets_in
 
 
 @pytest.mark.parametrize(

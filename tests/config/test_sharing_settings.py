@@ -9,10 +9,10 @@ from msgspec import structs
 from config.diff import AT_START, difference, pending
 from config.effective import hub_settings, lines
 from config.errors import ConfigError
-from config.gather import gather
-from config.layers import load_all
+from config.loading.all_files import gather
+from config.loading.layers import load_all
 from config.schema import CacheConfig, HubConfig, ReplicaConfig, Secret, UpstreamConfig
-from config.secrecy import masked_hub_setting
+from config.secret_detection import masked_hub_setting
 
 KEY = "c4" * 32
 TOKEN = "c4n4ry-c4n4ry-c4n4ry"

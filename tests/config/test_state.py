@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from config.state import Memory
+from config.saved_state import Memory
 
 
 def test_values_survive_in_a_private_file(tmp_path):

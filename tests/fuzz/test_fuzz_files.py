@@ -10,19 +10,19 @@ from contextlib import suppress
 import pytest
 from mutation import damaged
 
+from config.editing.imported import blocks_of, imported_text
+from config.editing.text import jsonc, serverfile, toml, yaml
+from config.editing.text.change import Refused
 from config.errors import ConfigError
 from config.hosts.facts import Machine, Place, all_hosts
 from config.hosts.importing import Import, unfit
 from config.hosts.survey import survey
-from config.imported import blocks_of, imported_text
-from config.layers import load_all
+from config.loading.layers import load_all
+from config.loading.variables import Unresolved, Variables
 from config.projects import find_project, load_project, read_project
+from config.saved_state import Memory
 from config.schema import HubConfig
-from config.state import Memory
-from config.text import jsonc, serverfile, toml, yaml
-from config.text.change import Refused
 from config.trust import Trust
-from config.variables import Unresolved, Variables
 
 COUNT = int(os.environ.get("HUBD_FUZZ", "300"))
 

@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 
 from processes import Process, own_directories, running
 
-from upstreams.http_client import MAX_BODY_BYTES
+from upstreams.transports.http.client import MAX_BODY_BYTES
 
 HERE = Path(__file__).parent
 MIB = 1 << 20

@@ -7,9 +7,9 @@ from contextlib import asynccontextmanager
 
 import trio
 
-from hub.access import Denied
-from hub.http_server import Guard, Handler, HttpLimits, HttpRequest, HttpServer
 from hub.link.budget import Budget
+from hub.net.http_message import Denied
+from hub.net.http_server import Guard, Handler, HttpLimits, HttpRequest, HttpServer
 
 
 def allow(request: HttpRequest) -> Denied | None:

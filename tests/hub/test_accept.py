@@ -10,8 +10,8 @@ from functools import partial
 import pytest
 import trio
 
-from hub.accept import Acceptor, share_of_descriptors
-from hub.sockets import bind_unix
+from hub.net.acceptor import Acceptor, share_of_descriptors
+from hub.net.unix import bind_unix
 
 
 async def echo(stream):

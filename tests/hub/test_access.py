@@ -8,9 +8,9 @@ import pytest
 
 from config.errors import ConfigError
 from config.schema import HubConfig
-from hub.access import FORBIDDEN, NO_TOKEN, WRONG_TOKEN, Access, read_or_make_token, ways_in
-from hub.http_server import HttpRequest
-from hub.link.exchange import Identity
+from hub.downstream.http.access import FORBIDDEN, NO_TOKEN, WRONG_TOKEN, Access, read_or_make_token, ways_in
+from hub.link.interface import Identity
+from hub.net.http_server import HttpRequest
 
 TOKEN = "t" * 43
 OWNER = Identity("local", "http")

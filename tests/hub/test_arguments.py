@@ -2,7 +2,7 @@
 
 import pytest
 
-from hub.arguments import depends_on_schema, parse, split, typed
+from hub.cli.arguments import depends_on_schema, parse, split, typed
 
 SCHEMA = {
     "type": "object",

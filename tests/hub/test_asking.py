@@ -8,8 +8,8 @@ import trio
 import trio.testing
 from schemas import validate
 
-from hub.asking import MAX_OPEN, MAX_OPEN_BYTES, ROOTS_KEPT_S, Asking
-from hub.link.exchange import Caller, Identity, Question
+from hub.downstream.host_questions import MAX_OPEN, MAX_OPEN_BYTES, ROOTS_KEPT_S, Asking
+from hub.link.interface import Caller, Identity, Question
 from hub.wire.jsonrpc import Failure, Response, Result, decode, encode, raw
 from hub.wire.mcp import (
     ELICIT,

@@ -11,10 +11,10 @@ from fakes import FakeUpstream
 from house import ALICE, a_house
 from http_client import get, post, serving
 
+from hub.daemon.memory_trim import WORTH_BYTES, is_worthwhile, keep_trim
+from hub.downstream.http.event_stream import EventStream
 from hub.link.budget import FREE_BYTES, PATIENCE_S, Budget
 from hub.link.channel import EDGE_BYTES, ChannelClosed, LineDropped, LineReader, Outbox, OutboxFull
-from hub.resume import EventStream
-from hub.trim import WORTH_BYTES, is_worthwhile, keep_trim
 from hub.wire.mcp import L4
 from hub.wire.salvage import id_at_edges
 
@@ -292,7 +292,7 @@ def test_memory_is_given_back_when_more_was_let_go_than_is_held():
 
 async def test_giving_memory_back(monkeypatch, autojump_clock):
     calls = []
-    monkeypatch.setattr("hub.trim.trimmer", lambda: calls.append)
+    monkeypatch.setattr("hub.daemon.memory_trim.trimmer", lambda: calls.append)
 
     async def at_once(work, *arguments, **options):
         work(*arguments)
@@ -312,5 +312,5 @@ async def test_giving_memory_back(monkeypatch, autojump_clock):
 
 
 async def test_giving_memory_back_where_there_is_no_call_for_it(monkeypatch):
-    monkeypatch.setattr("hub.trim.trimmer", lambda: None)
+    monkeypatch.setattr("hub.daemon.memory_trim.trimmer", lambda: None)
     await keep_trim(Budget())

@@ -6,8 +6,8 @@ from house import a_house
 from msgspec import structs
 
 from config.schema import CacheConfig, ReplicaConfig, Secret
-from hub.link.exchange import UpstreamUnavailable
-from hub.show.cache import cache
+from hub.cli.render.cache import cache
+from hub.link.interface import UpstreamUnavailable
 from hub.wire.mcp import MODERN
 
 URI = "a://b"

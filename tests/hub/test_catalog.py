@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 from msgspec import Raw
 from schemas import validate
 
-from hub.catalog import Catalog, Route, Rules, UpstreamRule, merge
-from hub.naming import Claims
-from hub.offers import quote_some
-from hub.seal import Sealer
+from hub.catalog.catalog import Catalog, Route, Rules, UpstreamRule, merge
+from hub.catalog.entries import quote_some
+from hub.catalog.uri_claims import Claims
+from hub.link.sealing import Sealer
 from hub.wire.jsonrpc import RemoteProtocolError, Result, encode_response, raw
 from hub.wire.mcp import IDENTIFIER, L1, L4, LEGACY_VERSIONS, LIST_METHOD, MODERN, Entry, Freshness, Kind, Snapshot
-from upstreams.freshness import in_full
+from upstreams.inventory.freshness import in_full
 
 SEALER = Sealer(bytes(32))
 ALL_CAPABILITIES = {"tools": Raw(b"{}"), "prompts": Raw(b"{}"), "resources": Raw(b"{}")}
@@ -113,7 +113,7 @@ def test_of_equal_names_in_one_upstream_the_first_is_used():
 
 def colliding(kind="tool", sid="a"):
     """Two names that need a hash and have the same one in 8 digits, with one stem."""
-    from hub.naming import visible
+    from hub.catalog.uri_claims import visible
 
     seen: dict[str, str] = {}
     for number in range(1_000_000):
@@ -126,7 +126,7 @@ def colliding(kind="tool", sid="a"):
 
 @pytest.mark.covers("SEC-70")
 def test_names_with_one_hash_get_a_longer_one():
-    from hub.naming import visible
+    from hub.catalog.uri_claims import visible
 
     one, two = colliding()
     squatter = visible("tool", "a", two, digits=16).removeprefix("a__")

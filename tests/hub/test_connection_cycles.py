@@ -5,8 +5,8 @@ import trio
 from cycles import left_by
 from http_client import get, post, serving
 
-from hub.access import Denied
-from hub.http_server import HttpLimits
+from hub.net.http_message import Denied
+from hub.net.http_server import HttpLimits
 
 HALF = post(b"x" * 300_000)[:-100_000]
 CHUNKED = b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"

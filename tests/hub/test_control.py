@@ -10,9 +10,9 @@ import pytest
 import trio
 from echo_daemon import TOOLS, Controls
 
-from hub.control import serve_control
-from hub.control_client import ControlClient, ControlFailed, HubNotRunning
-from hub.sockets import bind_unix
+from hub.control.client import ControlClient, ControlFailed, HubNotRunning
+from hub.control.server import serve_control
+from hub.net.unix import bind_unix
 
 
 @asynccontextmanager
@@ -172,7 +172,7 @@ async def test_larger_arguments_are_refused_in_one_sentence(tmp_path):
 
 @pytest.mark.covers("SEC-04")
 async def test_other_users_are_refused(tmp_path, monkeypatch, caplog):
-    monkeypatch.setattr("hub.control.peer_uid", lambda socket: os.getuid() + 1)
+    monkeypatch.setattr("hub.control.server.peer_uid", lambda socket: os.getuid() + 1)
     async with serving(tmp_path / "c"):
         with pytest.raises(HubNotRunning):
             await in_thread(tmp_path / "c", ControlClient.tools)

@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from hub import starter
 from hub.cli import main as command
-from hub.control_answers import ANSWERS, misfit
-from hub.control_client import PIECE_BYTES, ControlClient, ControlFailed, HubNotRunning, NotUnderstood
-from hub.show.status import status as shown
-from hub.sockets import bind_unix
+from hub.cli.render.status import status as shown
+from hub.control.answers import ANSWERS, misfit
+from hub.control.client import PIECE_BYTES, ControlClient, ControlFailed, HubNotRunning, NotUnderstood
+from hub.net.unix import bind_unix
+from hub.shim import start_daemon as starter
 
 NONSENSE = {
     "no JSON": b"not json\n",
@@ -115,7 +115,7 @@ def test_an_answer_has_a_size(tmp_path, monkeypatch):
 @pytest.mark.parametrize(("patience_s", "said_s"), [(None, 30), (2.0, 2)])
 def test_a_few_bytes_now_and_then_prolong_nothing(tmp_path, monkeypatch, patience_s, said_s):
     seconds = itertools.count()
-    monkeypatch.setattr("hub.control_client._now", lambda: next(seconds) / 4)
+    monkeypatch.setattr("hub.control.client._now", lambda: next(seconds) / 4)
     with (
         answering(tmp_path / "c"),
         ControlClient(tmp_path / "c", patience_s) as client,
@@ -142,7 +142,7 @@ def test_several_lines_in_one_piece(tmp_path):
 @pytest.fixture
 def stranger(monkeypatch):
     """Whoever listens is another user."""
-    monkeypatch.setattr("hub.peers.peer_uid", lambda sock: os.geteuid() + 1)
+    monkeypatch.setattr("hub.net.peer_credentials.peer_uid", lambda sock: os.geteuid() + 1)
 
 
 @pytest.mark.covers("SEC-02", "SEC-08")
@@ -159,7 +159,7 @@ def test_another_user_is_told_nothing(tmp_path, stranger):
 
 
 def test_the_manager_of_services_may_be_root(tmp_path, monkeypatch):
-    monkeypatch.setattr("hub.peers.peer_uid", lambda sock: 0)
+    monkeypatch.setattr("hub.net.peer_credentials.peer_uid", lambda sock: 0)
     with bind_unix(tmp_path / "s"):
         ControlClient(tmp_path / "s").__exit__(None, None, None)
 
@@ -178,7 +178,7 @@ def test_looking_whether_a_hub_lives_makes_nothing_and_follows_no_link(tmp_path,
     life.touch()
     assert not starter.is_alive(str(life))
     uid = os.geteuid()
-    monkeypatch.setattr("hub.starter.os.geteuid", lambda: uid + 1)
+    monkeypatch.setattr("hub.shim.start_daemon.os.geteuid", lambda: uid + 1)
     with pytest.raises(PermissionError, match="belongs to another user"):
         starter.is_alive(str(life))
 

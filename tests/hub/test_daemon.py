@@ -28,10 +28,10 @@ from attached import (
 from processes import HUBD, Hub, Process, own_directories, running, running_hub
 
 from config.errors import ConfigError
-from config.layers import load_all
+from config.loading.layers import load_all
 from config.schema import DEFAULT_LISTEN
-from hub.equipment import store_for
-from hub.seal import load_keys
+from hub.daemon.setup import store_for
+from hub.link.sealing import load_keys
 from hub.wire.mcp import HUB_FAILURE
 
 

@@ -17,7 +17,7 @@ import trio
 from attached import DEMO, INITIALIZE, SCRIPTED, Post, children, ended, hubd, ready, upstream
 from processes import HUBD, Hub, own_directories, running, running_hub
 
-from hub.daemon import await_removal
+from hub.daemon.serve import await_removal
 
 
 def pid_in(file):
@@ -121,7 +121,7 @@ def test_a_start_leaves_the_children_of_living_hubs_alone(tmp_path):
 
 BROKEN = """if True:
     import sys, trio
-    from hub import daemon, foreground
+    from hub.daemon import serve as daemon; from hub.daemon import foreground
     where, stdio, *arguments = sys.argv[1:]
 
     class Broken(daemon.Hub):

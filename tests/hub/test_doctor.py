@@ -18,16 +18,17 @@ import pytest
 from host_homes import HOMES
 from processes import HUBD, own_directories, running
 
+from config.editing.text import serverfile
 from config.hosts.entry import KEY, http_entry, stdio_entry
 from config.hosts.facts import Machine, all_hosts
 from config.projects import load_project
 from config.schema import HubConfig
-from config.text import serverfile
 from config.trust import Trust
-from hub.control_client import ControlClient, ControlFailed, HubNotRunning
-from hub.doctor import checks, daemons, hosts, servers, stores
-from hub.doctor.examined import Examined, Finding, examine
-from upstreams import orphans
+from hub.cli.checks import all as checks
+from hub.cli.checks import daemons, hosts, servers, stores
+from hub.cli.checks.examined import Examined, Finding, examine
+from hub.control.client import ControlClient, ControlFailed, HubNotRunning
+from upstreams.transports.stdio import orphans
 
 
 class Case:
@@ -486,7 +487,7 @@ def test_what_others_could_have_put_there_is_not_asked(case, tmp_path, what, mon
             lock.symlink_to(tmp_path / "ours.lock")
         elif what == "lock of another user":
             uid = os.geteuid()
-            monkeypatch.setattr("hub.starter.os.geteuid", lambda: uid + 1)
+            monkeypatch.setattr("hub.shim.start_daemon.os.geteuid", lambda: uid + 1)
         elif what == "linked directory":
             directory.rename(tmp_path / "elsewhere")
             directory.symlink_to(tmp_path / "elsewhere")
@@ -551,9 +552,9 @@ def test_hosts_that_may_not_be_looked_for(case, monkeypatch, at):
     def refused(host, machine):
         raise PermissionError(13, "Permission denied", "/home/x/.cursor")
 
-    monkeypatch.setattr(f"hub.doctor.examined.{at}", refused)
+    monkeypatch.setattr(f"hub.cli.checks.examined.{at}", refused)
     if at == "_places":
-        monkeypatch.setattr("hub.doctor.examined.is_found", lambda host, machine: host.id == "cursor")
+        monkeypatch.setattr("hub.cli.checks.examined.is_found", lambda host, machine: host.id == "cursor")
     found = case.found(stores.unreadable_files)
     assert {each.what for each in found} == {"/home/x/.cursor cannot be read"}
     assert "Cursor is here" in " ".join(each.why for each in found)

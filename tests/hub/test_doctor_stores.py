@@ -9,9 +9,9 @@ import pytest
 from redis_server import redis_server
 
 from config.hosts.facts import Machine
-from config.layers import load_all
-from hub.doctor import stores
-from hub.doctor.examined import Examined
+from config.loading.layers import load_all
+from hub.cli.checks import stores
+from hub.cli.checks.examined import Examined
 
 KEY = "c4" * 32
 pytestmark = pytest.mark.filterwarnings("ignore:.*MemoryObject:pytest.PytestUnraisableExceptionWarning")

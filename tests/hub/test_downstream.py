@@ -12,13 +12,13 @@ from http_fakes import ALICE, BOB, Scripted, call, read
 from schemas import validate
 from steps import counting
 
-import hub.batch
-from hub import downstream
-from hub import registry as registry_module
-from hub.downstream import EOF_GRACE_S, MAX_MESSAGE_BYTES, TURN, Downstreams, serve_lines
+import hub.downstream.batch
+from hub.downstream import hosts as registry_module
+from hub.downstream.lines import connection as downstream
+from hub.downstream.lines.connection import EOF_GRACE_S, MAX_MESSAGE_BYTES, TURN, Downstreams, serve_lines
+from hub.downstream.request_pipeline import cut_off
 from hub.link import pace
-from hub.link.exchange import Question
-from hub.serving import cut_off
+from hub.link.interface import Question
 from hub.wire.jsonrpc import Failure, Result, encode, raw
 from hub.wire.mcp import (
     CLIENT_CAPABILITIES_KEY,
@@ -671,7 +671,7 @@ async def test_the_parts_of_a_large_batch_are_read_in_turns(host, router, monkey
     each = {"jsonrpc": "2.0", "method": method, "params": {"x": "x" * 30_000}}
     parts = [each if "/" in method else {**each, "id": number} for number in range(64)]
     with counting() as steps:
-        steps.count(monkeypatch, hub.batch, "decode")
+        steps.count(monkeypatch, hub.downstream.batch, "decode")
         await host.send(parts)
         await host.send({"jsonrpc": "2.0", "id": "last", "method": "ping"})
         for _ in range(1 if "/" in method else 2):
@@ -693,7 +693,7 @@ async def test_the_requests_of_a_batch_begin_one_after_another(host, router, mon
         began.append((len(rounds), request.id))
         return Result(raw({}))
 
-    monkeypatch.setattr(hub.batch, "answer", answer)
+    monkeypatch.setattr(hub.downstream.batch, "answer", answer)
     instrument = Rounds()
     trio.lowlevel.add_instrument(instrument)
     await host.send([call("echo", id) for id in range(20)])

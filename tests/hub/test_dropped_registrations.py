@@ -3,7 +3,7 @@
 import pytest
 from fleet_house import Fleet
 
-from hub.replicas import LIVES_S
+from hub.fleet.membership import LIVES_S
 
 
 @pytest.fixture

@@ -6,7 +6,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hub.envelope import LARGE_BYTES, SMALL_BYTES, as_id, ends, first_id, lost, members, parse, quoted, updated, written
+from hub.shim.envelope import (
+    LARGE_BYTES,
+    SMALL_BYTES,
+    as_id,
+    ends,
+    first_id,
+    lost,
+    members,
+    parse,
+    quoted,
+    updated,
+    written,
+)
 from hub.wire.jsonrpc import Result, encode_response, raw
 
 IDS = st.one_of(

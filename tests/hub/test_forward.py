@@ -10,9 +10,10 @@ from fleet_house import Fleet
 from http_client import Client, post
 from http_fakes import ALICE, Answered
 
-from hub import forward as module
-from hub.forward import CONGESTED_BYTES, FORWARDED, LOOK_S, SILENCE_S, Forwarder, Gone, Misdirected
-from hub.http_server import HttpRequest, HttpServer
+from hub.downstream.http.elsewhere import FORWARDED
+from hub.fleet import proxy as module
+from hub.fleet.proxy import CONGESTED_BYTES, LOOK_S, SILENCE_S, Forwarder, Gone, Misdirected
+from hub.net.http_server import HttpRequest, HttpServer
 
 
 async def yes():

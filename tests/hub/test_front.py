@@ -7,12 +7,12 @@ from http_client import Client
 from processes import free_port
 
 from config.errors import ConfigError
+from config.saved_state import Memory
 from config.schema import CacheConfig, HubConfig, ReplicaConfig, Secret
-from config.state import Memory
-from hub.front import Front, listen_tcp, token_of
-from hub.hub import Hub
-from hub.revival import Revival
-from hub.seal import Keys, Sealer, Signer, keys_of
+from hub.app import Hub
+from hub.daemon.http_listener import Front, listen_tcp, token_of
+from hub.downstream.http.durable_sessions import Revival
+from hub.link.sealing import Keys, Sealer, Signer, keys_of
 
 TOKEN = "0123456789abcdef"
 KEY, OLD = "ab" * 32, "CD" * 32

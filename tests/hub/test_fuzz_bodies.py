@@ -10,7 +10,7 @@ import pytest
 from http_fakes import Answered, Host, Scripted, make_endpoint
 from test_fuzz_lines import COUNT, SEED, mutated, sound
 
-from hub.http_server import HttpRequest
+from hub.net.http_server import HttpRequest
 from hub.wire.mcp import L2, L4, MODERN
 
 STATUSES = {200, 202, 400, 404, 405, 406, 415}

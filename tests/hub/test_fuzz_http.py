@@ -12,7 +12,7 @@ import pytest
 import trio
 from http_client import Served, get, post, serving
 
-from hub.http_server import HttpLimits
+from hub.net.http_server import HttpLimits
 
 COUNT = int(os.environ.get("HUBD_FUZZ", "300"))
 FIRST_SEED = int(os.environ.get("HUBD_FUZZ_SEED", "1"))

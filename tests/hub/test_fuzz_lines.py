@@ -14,7 +14,7 @@ import trio.lowlevel
 from http_fakes import ALICE, Scripted, call
 from schemas import validate
 
-from hub.downstream import Downstreams, serve_lines
+from hub.downstream.lines.connection import Downstreams, serve_lines
 from hub.wire.jsonrpc import encode
 from hub.wire.mcp import CLIENT_CAPABILITIES_KEY, L2, L4, MODERN, TOOLS_CALL, VERSION_KEY
 

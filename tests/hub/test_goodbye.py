@@ -8,7 +8,7 @@ import pytest
 from attached import INITIALIZE, Host, upstream
 from processes import running_hub
 
-from hub.preamble import UNDERSTOOD
+from hub.downstream.lines.preamble import UNDERSTOOD
 from hub.wire.mcp import ACKNOWLEDGED, CANCELLED, CLIENT_CAPABILITIES_KEY, MODERN, VERSION_KEY
 
 GOODBYE = {"hubd": 1, "bye": "stopping"}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from hub.http_crowd import ARRIVE_S, LOOKS, Crowd
+from hub.net.connection_limits import ARRIVE_S, LOOKS, Crowd
 
 
 class Someone:

@@ -6,13 +6,13 @@ import trio
 import trio.testing
 from http_fakes import ALICE, BOB, Answered, Host, Scripted, call, make_endpoint, read
 
-from hub.http_answer import accepted, is_json
-from hub.http_endpoint import Endpoint
-from hub.http_server import HttpRequest
-from hub.http_session import MAX_SESSIONS_OF_PRINCIPAL, SESSION_IDLE_S
-from hub.link.exchange import Identity, Question
-from hub.registry import PRINCIPAL_IN_FLIGHT, SESSION_IN_FLIGHT
-from hub.serving import cut_off
+from hub.downstream.hosts import PRINCIPAL_IN_FLIGHT, SESSION_IN_FLIGHT
+from hub.downstream.http.endpoint import Endpoint
+from hub.downstream.http.reply import accepted, is_json
+from hub.downstream.http.session import MAX_SESSIONS_OF_PRINCIPAL, SESSION_IDLE_S
+from hub.downstream.request_pipeline import cut_off
+from hub.link.interface import Identity, Question
+from hub.net.http_server import HttpRequest
 from hub.wire.jsonrpc import Result, encode, raw
 from hub.wire.mcp import CLIENT_CAPABILITIES_KEY, L1, L2, L3, L4, LOG_LEVEL_KEY, MODERN, VERSION_KEY, Kind
 

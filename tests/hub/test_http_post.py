@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hub.http_post import FIELDS, Posts, read_post
-from hub.http_refusal import Refused
+from hub.downstream.http.refusal import Refused
+from hub.downstream.http.request import FIELDS, Posts, read_post
 from hub.wire.jsonrpc import RemoteProtocolError, encode
 from hub.wire.mcp import CLIENT_CAPABILITIES_KEY, CLIENT_INFO_KEY, L4, MODERN, VERSION_KEY
 

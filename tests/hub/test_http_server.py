@@ -12,10 +12,10 @@ import trio
 import trio.testing
 from http_client import allow, echo, get, post, serving
 
-from hub.access import Denied
-from hub.http_connection import Connection
-from hub.http_server import BURST, FEW, WAKE, HttpLimits, HttpServer
-from hub.link.exchange import Identity
+from hub.link.interface import Identity
+from hub.net.http_connection import Connection
+from hub.net.http_message import Denied
+from hub.net.http_server import BURST, FEW, WAKE, HttpLimits, HttpServer
 
 DENIED = Denied(401, b'{"no":1}', (("WWW-Authenticate", "Bearer"),))
 
@@ -830,7 +830,7 @@ async def test_a_newcomer_does_not_go_for_those_that_drip():
 async def test_a_crowd_that_drips_wakes_some_at_a_time(monkeypatch):
     read = []
     receive = os.read
-    monkeypatch.setattr("hub.http_connection.os.read", lambda fd, size: (read.append(fd), receive(fd, size))[1])
+    monkeypatch.setattr("hub.net.http_connection.os.read", lambda fd, size: (read.append(fd), receive(fd, size))[1])
     steps = []
 
     class Steps(trio.abc.Instrument):

@@ -9,10 +9,10 @@ from fakes import FakeUpstream
 from house import a_house
 from msgspec import Raw
 
+from config.saved_state import Memory
 from config.schema import Timeouts
-from config.state import Memory
-from hub import hub as hub_module
-from hub.link.exchange import UpstreamUnavailable
+from hub import app as hub_module
+from hub.link.interface import UpstreamUnavailable
 from hub.wire.mcp import L4, MODERN
 from upstreams.lifecycle import State
 

@@ -8,11 +8,11 @@ import sys
 
 import pytest
 
-from hub.logs import LINE_BYTES, JsonFormatter, PlainFormatter
+from hub.daemon.logs import LINE_BYTES, JsonFormatter, PlainFormatter
 
 FLOOD = """
 import logging
-from hub import logs
+from hub.daemon import logs
 logs.configure()
 for number in range(20000):
     logging.getLogger("hubd.flood").info("line %d of a flood that nobody reads", number)
@@ -20,7 +20,7 @@ print("done", flush=True)
 """
 CLOSED = """
 import logging, os
-from hub import logs
+from hub.daemon import logs
 logs.configure()
 os.close(2)
 logging.getLogger("hubd").warning("nobody hears this")
@@ -29,7 +29,7 @@ print("done", flush=True)
 
 LARGE = """
 import logging, os
-from hub import logs, starter
+from hub.daemon import logs; from hub.shim import start_daemon as starter
 starter.LOG_BYTES = 20000
 logs.configure(log_path=starter.log_path, log_bytes=20000)
 for number in range(1000):

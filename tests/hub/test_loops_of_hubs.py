@@ -8,7 +8,7 @@ import pytest
 from attached import DEMO, hubd
 from processes import HUBD, free_port, own_directories, running_hub
 
-from upstreams.orphans import MARKER, MAX_DEPTH
+from upstreams.transports.stdio.orphans import MARKER, MAX_DEPTH
 
 
 def wait_until(hub, test):

@@ -6,7 +6,7 @@ from counting import calls_of, lines_of
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from hub.naming import (
+from hub.catalog.uri_claims import (
     MAX_ALIKE,
     MAX_CLAIMED_CHARS,
     MAX_CLAIMS,

@@ -7,9 +7,9 @@ import trio
 import trio.testing
 from msgspec import Raw
 
-from hub.catalog import Rules, UpstreamRule, merge
-from hub.naming import Claims
-from hub.notify import COALESCE_S, LEVEL_LINGER_S, LogLevels, Notifier, most_verbose
+from hub.catalog.catalog import Rules, UpstreamRule, merge
+from hub.catalog.uri_claims import Claims
+from hub.routing.live_catalog import COALESCE_S, LEVEL_LINGER_S, LogLevels, Notifier, most_verbose
 from hub.wire.jsonrpc import raw
 from hub.wire.mcp import L4, Entry, Freshness, Kind, Snapshot
 

@@ -4,8 +4,8 @@ import pytest
 import trio
 import trio.testing
 
-from hub.preamble import MAX_BYTES, Preamble, parse_preamble, read_preamble
-from hub.shim import preamble as written
+from hub.downstream.lines.preamble import MAX_BYTES, Preamble, parse_preamble, read_preamble
+from hub.shim.main import preamble as written
 
 
 async def read(*pieces: bytes) -> tuple[Preamble, bytes]:

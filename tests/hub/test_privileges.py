@@ -9,10 +9,10 @@ import pytest
 from attached import DEMO
 from processes import HUBD, own_directories, running
 
-from hub.doctor import daemons
-from hub.doctor.examined import Examined
-from hub.privileges import ADVICE, CONTAINER_MARKS, CONTAINER_VARIABLE, ROOT, is_root
-from hub.show.status import status as shown
+from hub.cli.checks import daemons
+from hub.cli.checks.examined import Examined
+from hub.cli.render.status import status as shown
+from hub.daemon.privileges import ADVICE, CONTAINER_MARKS, CONTAINER_VARIABLE, ROOT, is_root
 
 
 @pytest.mark.covers("SEC-94")
@@ -34,9 +34,9 @@ def test_it_is_asked_of_this_process_and_this_machine():
 
 SERVE = """
 import sys
-import hub.daemon
+import hub.daemon.serve
 from hub.cli.main import main
-hub.daemon.is_root = lambda: True
+hub.daemon.serve.is_root = lambda: True
 sys.exit(main(["serve", *sys.argv[1:]]))
 """
 

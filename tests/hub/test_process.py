@@ -10,11 +10,11 @@ import threading
 import pytest
 import trio
 
-from hub.process import Watch
+from hub.daemon.process import Watch
 
 PRIVATE = """if True:
     import os, sys
-    from hub.process import keep_to_itself
+    from hub.daemon.process import keep_to_itself
     keep_to_itself()
     import resource
     os.close(os.open(sys.argv[1], os.O_CREAT | os.O_WRONLY, 0o666))
@@ -39,9 +39,9 @@ def test_the_hub_keeps_to_itself(tmp_path, open_to_debuggers):
 
 TAKING = """if True:
     import json, resource
-    from hub.process import take_descriptors
+    from hub.daemon.process import take_descriptors
     take_descriptors()
-    from upstreams.child import GIVEN_DESCRIPTORS
+    from upstreams.transports.stdio.process import GIVEN_DESCRIPTORS
     print(json.dumps([*resource.getrlimit(resource.RLIMIT_NOFILE), GIVEN_DESCRIPTORS]))
 """
 

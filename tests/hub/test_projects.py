@@ -14,13 +14,15 @@ from house import ALICE, HttpHost, a_house
 from config.projects import load_project
 from config.schema import HubConfig
 from config.trust import Trust
-from hub import projects, workplaces
-from hub.hub import Hub
-from hub.projects import LINGER_S, Projects
-from hub.roots import ROOTS_S, first_directory
+from hub.app import Hub
+from hub.catalog.view import scope_of
+from hub.projects import project_files as workplaces
+from hub.projects import projects
+from hub.projects.host_roots import ROOTS_S, first_directory
+from hub.projects.project_files import Allowed
+from hub.projects.projects import LINGER_S, Projects
 from hub.wire.jsonrpc import Failure
 from hub.wire.mcp import L4, MODERN
-from hub.workplaces import Allowed, scope_of
 
 DB = '[upstreams.db]\ncommand = "db"\n'
 

@@ -4,11 +4,11 @@ import json
 
 import pytest
 
-from hub import recall as module
-from hub.link.exchange import UpstreamLost
-from hub.preamble import GOODBYE, UNDERSTOOD
-from hub.recall import AT_ONCE, MAX_KEPT_BYTES, MAX_LINE_BYTES, MAX_RUNNING, Recall
-from hub.welcome import initialize_result
+from hub.downstream.lines.preamble import GOODBYE, UNDERSTOOD
+from hub.link.interface import UpstreamLost
+from hub.routing.server_info import initialize_result
+from hub.shim import replay as module
+from hub.shim.replay import AT_ONCE, MAX_KEPT_BYTES, MAX_LINE_BYTES, MAX_RUNNING, Recall
 from hub.wire import mcp
 from hub.wire.jsonrpc import Failure, Result, encode_notification, encode_request, encode_response, raw
 

@@ -15,10 +15,10 @@ import processes
 import pytest
 
 from config.paths import lock_path, socket_path
-from hub.sockets import Lock, bind_unix, take_lock
+from hub.net.unix import Lock, bind_unix, take_lock
 
 PATIENCE_S = 30
-SHIM = "import sys; from hub import starter, shim; starter.DAEMON = sys.argv[1:]; sys.exit(shim.run([]))"
+SHIM = "import sys; from hub.shim import main, start_daemon; start_daemon.DAEMON = sys.argv[1:];sys.exit(main.run([]))"
 BYE = {"hubd": 1, "bye": "stopping"}
 UNDERSTOOD = {"hubd": 1, "bye": "understood"}
 INITIALIZE = {"method": "initialize", "params": {"protocolVersion": "2025-11-25"}, "jsonrpc": "2.0", "id": 0}

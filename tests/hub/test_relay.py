@@ -6,8 +6,8 @@ import pytest
 import trio
 from msgspec import Raw
 
-from hub.link.exchange import Caller, Identity, Question
-from hub.relay import PROGRESS_PER_S, HostExchange, release_progress, remind_hosts, wants_log
+from hub.link.interface import Caller, Identity, Question
+from hub.routing.host_exchange import PROGRESS_PER_S, HostExchange, release_progress, remind_hosts, wants_log
 from hub.wire.jsonrpc import Failure, raw
 from hub.wire.mcp import INVALID_PARAMS, L4, METHOD_NOT_FOUND, Era
 

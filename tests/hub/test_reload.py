@@ -14,14 +14,14 @@ import pytest
 from attached import DEMO, INITIALIZE, Host, Post, hubd, upstream
 from processes import HUBD, Hub, free_port, own_directories, running, running_hub
 
-from hub.control_client import ControlClient
-from hub.logs import LINE_BYTES
+from hub.control.client import ControlClient
+from hub.daemon.logs import LINE_BYTES
 
 ECHO = {"tools": ["echo"]}
 SMALL_LOG_BYTES = 500
 SMALL_LOG = f"""if True:
     import runpy
-    from hub import starter
+    from hub.shim import start_daemon as starter
     starter.LOG_BYTES = {SMALL_LOG_BYTES}
     runpy.run_module("hub", run_name="__main__", alter_sys=True)
 """

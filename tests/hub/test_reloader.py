@@ -8,9 +8,9 @@ import trio
 from msgspec import structs
 
 from config.errors import ConfigError
-from config.layers import Loaded
+from config.loading.layers import Loaded
 from config.schema import HubConfig
-from hub.reload import Reloader
+from hub.daemon.reload import Reloader
 
 EMPTY = Loaded(config=HubConfig())
 

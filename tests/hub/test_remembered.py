@@ -10,10 +10,10 @@ from fakes import FakeUpstream
 from house import a_house
 from msgspec import structs
 
+from config.saved_state import Memory
 from config.schema import UpstreamConfig
-from config.state import Memory
 from hub.wire.mcp import L4, MODERN
-from upstreams.last_known import LastKnown
+from upstreams.inventory.last_known import LastKnown
 from upstreams.lifecycle import State
 
 CHANGED = "notifications/tools/list_changed"

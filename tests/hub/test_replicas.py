@@ -8,7 +8,7 @@ import trio.testing
 from fleet_house import Facts, Fleet
 from http_fakes import ALICE, BOB
 
-from hub.replicas import LIVES_S, RENEW_S, TEND_S, YOUNG_S
+from hub.fleet.membership import LIVES_S, RENEW_S, TEND_S, YOUNG_S
 from hub.wire.jsonrpc import encode_notification
 
 TOOLS_CHANGED = "notifications/tools/list_changed"

@@ -3,7 +3,15 @@
 import pytest
 from http_fakes import Answered
 
-from hub.resume import CONGESTED_BYTES, KEEP_S, RING_BYTES, RING_EVENTS, VITAL_BYTES, Archive, EventStream
+from hub.downstream.http.event_stream import (
+    CONGESTED_BYTES,
+    KEEP_S,
+    RING_BYTES,
+    RING_EVENTS,
+    VITAL_BYTES,
+    Archive,
+    EventStream,
+)
 
 
 def ids(answered: Answered) -> list[str | None]:

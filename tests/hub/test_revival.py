@@ -10,18 +10,18 @@ from fakes import FakeUpstream
 from house import a_house
 from http_fakes import BOB, Answered, Host, Scripted, make_endpoint, make_revival
 
-from cache.shared import MAX_FACT_BYTES
-from config.state import Memory
-from hub import odometer
-from hub import revival as module
-from hub.http_endpoint import UPKEEP_S
-from hub.http_session import MAX_SESSIONS_OF_PRINCIPAL, RESUBSCRIBE_S, SESSION_IDLE_S
-from hub.link.exchange import Identity
-from hub.revival import LIFE_S, MAX_ID, MAX_URIS, Revival
-from hub.seal import Signer
+from cache.shared_store import MAX_FACT_BYTES
+from config.saved_state import Memory
+from hub.downstream.http import durable_sessions as module
+from hub.downstream.http import running_time as odometer
+from hub.downstream.http.durable_sessions import LIFE_S, MAX_ID, MAX_URIS, Revival
+from hub.downstream.http.endpoint import UPKEEP_S
+from hub.downstream.http.session import MAX_SESSIONS_OF_PRINCIPAL, RESUBSCRIBE_S, SESSION_IDLE_S
+from hub.link.interface import Identity
+from hub.link.sealing import Signer
 from hub.wire.jsonrpc import raw
 from hub.wire.mcp import L1, L2, L3, L4, MODERN, Kind
-from upstreams.last_known import LastKnown
+from upstreams.inventory.last_known import LastKnown
 
 TOOLS_CHANGED = "notifications/tools/list_changed"
 UPDATED = "notifications/resources/updated"
@@ -724,6 +724,6 @@ async def test_a_session_is_ended_though_that_cannot_be_written(hubs, monkeypatc
     def fail(path, data):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("config.state.replace_private", fail)
+    monkeypatch.setattr("config.saved_state.replace_private", fail)
     assert (await host.http("DELETE", b"", host.headers())).status == 200
     await is_gone(host)

@@ -7,12 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from hub import rewrite
-from hub.rewrite import localise, localise_meta, unchanged, untag_arguments
-from hub.uris import tag
-from hub.uris import untag as untagged
-from hub.wire.crowds import MAX_ITEMS, SMALL_BYTES, Crowd
+from hub.catalog import rewrite
+from hub.catalog.rewrite import localise, localise_meta, unchanged, untag_arguments
+from hub.catalog.uris import tag
+from hub.catalog.uris import untag as untagged
 from hub.wire.jsonrpc import RemoteProtocolError
+from hub.wire.value_limits import MAX_ITEMS, SMALL_BYTES, Crowd
 
 
 def emit(uri: str) -> str:

@@ -9,21 +9,21 @@ from fakes import FakeHost
 from msgspec import Raw, structs
 
 from config.schema import UpstreamConfig
-from hub.bridge.carry import Carrier
-from hub.bridge.parking import Parking
-from hub.bridge.states import States
-from hub.bridge.tasks import Tasks
-from hub.bridge.urls import Visits
-from hub.catalog import Rules, UpstreamRule, merge
-from hub.link.exchange import UpstreamUnavailable
-from hub.naming import Claims
-from hub.notify import LogLevels
-from hub.rewrite import LARGE_BYTES
-from hub.router import Router
-from hub.seal import Sealer
-from hub.wire.crowds import MAX_ITEMS, SMALL_BYTES
+from hub.bridge.bridge import Carrier
+from hub.bridge.parking.parking import Parking
+from hub.bridge.request_state import States
+from hub.bridge.tasks.tasks import Tasks
+from hub.bridge.url_elicitation import Visits
+from hub.catalog.catalog import Rules, UpstreamRule, merge
+from hub.catalog.rewrite import LARGE_BYTES
+from hub.catalog.uri_claims import Claims
+from hub.link.interface import UpstreamUnavailable
+from hub.link.sealing import Sealer
+from hub.routing.live_catalog import LogLevels
+from hub.routing.router import Router
 from hub.wire.jsonrpc import Failure, RemoteProtocolError, Request, Result, raw
 from hub.wire.mcp import L1, L3, L4, MODERN, Entry, Freshness, Kind, Snapshot
+from hub.wire.value_limits import MAX_ITEMS, SMALL_BYTES
 
 
 class Files:
@@ -249,7 +249,7 @@ async def test_tagged_uris_in_arguments_are_put_right_however_large_these_are(fi
 @pytest.mark.covers("I-3", "SEC-13")
 @pytest.mark.parametrize("filler", [0, LARGE_BYTES])
 async def test_a_call_with_too_many_tagged_uris_is_refused_and_not_made(filler, monkeypatch):
-    monkeypatch.setattr("hub.rewrite.MAX_TAGS", 2)
+    monkeypatch.setattr("hub.catalog.rewrite.MAX_TAGS", 2)
     bench = Bench("find")
     found = await bench.ask("tools/call", name="files__find", arguments=["hub.files+x://1"] * 3 + ["a" * filler])
     assert isinstance(found, Failure)

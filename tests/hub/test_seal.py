@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from config.errors import ConfigError
-from hub.seal import Keys, SealBroken, Sealer, Signer, load_keys
+from hub.link.sealing import Keys, SealBroken, Sealer, Signer, load_keys
 
 KEY = bytes(range(32))
 OTHER = bytes(range(1, 33))
@@ -71,7 +71,7 @@ def test_its_repr_shows_no_key():
 
 def test_cryptography_is_loaded_at_the_first_use_only():
     code = (
-        "import sys; from hub.seal import Sealer; sealer = Sealer(bytes(32));"
+        "import sys; from hub.link.sealing import Sealer; sealer = Sealer(bytes(32));"
         "assert 'cryptography' not in sys.modules; sealer.seal('p', b'');assert 'cryptography' in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True, cwd=Path(__file__).parents[2])
@@ -187,7 +187,7 @@ def test_nonsense_is_not_signed(text):
 def test_signed_texts_survive_a_rotation_and_need_no_heavy_library():
     text = Signer(KEY).sign("p", b"value")
     assert Signer(Keys(OTHER, KEY)).open("p", text) == b"value"
-    code = "import sys; from hub.seal import Signer; Signer(b'k' * 32).sign('p', b'')"
+    code = "import sys; from hub.link.sealing import Signer; Signer(b'k' * 32).sign('p', b'')"
     code += "; assert 'cryptography' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
     assert repr(Signer(KEY)).startswith("<Signer ")

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from processes import HUBD, ROOT, own_directories, running_hub
 
-from hub import service
+from hub.cli import service_manager as service
 
 ANALYZE = shutil.which("systemd-analyze")
 needs_systemd = pytest.mark.skipif(ANALYZE is None, reason="systemd-analyze is missing; on Debian: apt install systemd")
@@ -281,7 +281,7 @@ def test_a_wheel_holds_the_units(tmp_path):
     code = """if True:
         import os, sys
         sys.path.insert(0, sys.argv[1])
-        from hub import service
+        from hub.cli import service_manager as service
         assert service.__file__.startswith(sys.argv[1])
         for name in os.listdir(sys.argv[2]):
             assert service.template(name) == open(os.path.join(sys.argv[2], name)).read(), name

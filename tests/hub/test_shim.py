@@ -15,13 +15,14 @@ import processes
 import pytest
 
 from config.paths import lock_path, socket_path
-from hub import starter
-from hub.shim import preamble, run
-from hub.sockets import bind_unix, take_lock
+from hub.net.unix import bind_unix, take_lock
+from hub.shim import start_daemon as starter
+from hub.shim.main import preamble, run
 
 PATIENCE_S = 30
 SHIM = (
-    "import sys; from hub import starter, shim; starter.DAEMON = sys.argv[1].split(); sys.exit(shim.run(sys.argv[2:]))"
+    "import sys; from hub.shim import main, start_daemon; start_daemon.DAEMON = sys.argv[1].split();"
+    "sys.exit(main.run(sys.argv[2:]))"
 )
 
 
@@ -223,7 +224,7 @@ def test_a_daemon_that_takes_no_connections_now_is_waited_for(place):
 
 
 def test_a_silent_hub_does_not_keep_the_shim_of_a_host_that_is_gone(place):
-    code = f"from hub import pump; pump.GRACE_S = 0.01; {SHIM}"
+    code = f"from hub.shim import pump; pump.GRACE_S = 0.01; {SHIM}"
     with bind_unix(socket_path()) as listener:
         argv = [sys.executable, "-I", "-c", code, place.daemon]
         shim = subprocess.Popen(argv, stdin=subprocess.DEVNULL, env=place.env, cwd=place.directory)
@@ -284,7 +285,7 @@ def test_places_that_cannot_be_told_are_left_out(place):
         os.makedirs(directory)
         told = name not in (b"\xff", b"removed")
         removal = "os.rmdir(os.getcwd());" if name == b"removed" else ""
-        code = f"import os; {removal} from hub.shim import _working_directory; print(ascii(_working_directory()))"
+        code = f"import os; {removal} from hub.shim.main import _working_directory; print(ascii(_working_directory()))"
         found = subprocess.run(
             [sys.executable, "-I", "-c", code], cwd=directory, capture_output=True, text=True, check=True
         )
@@ -304,21 +305,23 @@ def test_the_daemon_is_isolated():
 
 def test_it_imports_nothing_heavy():
     """The CPU of a start is mostly imports: this is what keeps it near 14 ms."""
-    code = "import sys; before = set(sys.modules); import hub.shim; print(*sorted(set(sys.modules) - before))"
+    code = "import sys; before = set(sys.modules); import hub.shim.main; print(*sorted(set(sys.modules) - before))"
     found = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.split() == [
         "_json",
         "_socket",
         "config",
-        "config.places",
+        "config.directories",
         "fcntl",
         "hub",
-        "hub.envelope",
-        "hub.peers",
-        "hub.pipes",
-        "hub.pump",
-        "hub.recall",
+        "hub.net",
+        "hub.net.peer_credentials",
         "hub.shim",
-        "hub.starter",
+        "hub.shim.envelope",
+        "hub.shim.main",
+        "hub.shim.pipes",
+        "hub.shim.pump",
+        "hub.shim.replay",
+        "hub.shim.start_daemon",
         "select",
     ]

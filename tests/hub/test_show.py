@@ -4,9 +4,9 @@ import re
 
 import pytest
 
-from hub.show.answers import record, result, tools
-from hub.show.status import status
-from hub.show.tables import duration, table
+from hub.cli.render.answers import record, result, tools
+from hub.cli.render.status import status
+from hub.cli.render.tables import duration, table
 
 STATUS = {
     "version": "1.2.3",

@@ -2,9 +2,9 @@
 
 import pytest
 
-from hub.show.cache import brief, cache
-from hub.show.status import status
-from hub.show.tables import size
+from hub.cli.render.cache import brief, cache
+from hub.cli.render.status import status
+from hub.cli.render.tables import size
 
 
 def counts(**others):

@@ -11,8 +11,8 @@ import pytest
 import trio
 
 from config.errors import ConfigError
-from hub.peers import peer_uid
-from hub.sockets import AlreadyRunning, bind_unix, take_lock
+from hub.net.peer_credentials import peer_uid
+from hub.net.unix import AlreadyRunning, bind_unix, take_lock
 
 
 @pytest.mark.covers("F-D-09")
@@ -31,7 +31,7 @@ def test_the_second_one_is_told_who_has_the_lock(tmp_path):
 @pytest.mark.covers("F-D-09")
 def test_of_many_processes_one_gets_the_lock(tmp_path):
     code = """if True:
-        import sys; from pathlib import Path; from hub.sockets import AlreadyRunning, take_lock
+        import sys; from pathlib import Path; from hub.net.unix import AlreadyRunning, take_lock
         try:
             with take_lock(Path(sys.argv[1])):
                 print("mine", flush=True)
@@ -52,7 +52,7 @@ def test_of_many_processes_one_gets_the_lock(tmp_path):
 @pytest.mark.covers("F-D-09")
 def test_a_dead_holder_s_lock_is_free(tmp_path):
     path = tmp_path / "lock"
-    code = "import os, sys; from pathlib import Path; from hub.sockets import take_lock; "
+    code = "import os, sys; from pathlib import Path; from hub.net.unix import take_lock; "
     subprocess.run(
         [sys.executable, "-I", "-c", code + "take_lock(Path(sys.argv[1])); os._exit(9)", str(path)], check=False
     )

@@ -7,16 +7,16 @@ import pytest
 import trio
 from http_client import Client
 
-import hub.front
+import hub.daemon.http_listener
 from config.paths import token_path
+from config.saved_state import Memory
 from config.schema import DEFAULT_LISTEN, HubConfig, Secret
-from config.state import Memory
-from hub.access import read_or_make_token
-from hub.front import CannotListen, Front, listen, listen_tcp
-from hub.hub import Hub
-from hub.revival import Revival
-from hub.seal import Sealer, Signer
-from hub.squatters import is_held_by_another_user
+from hub.app import Hub
+from hub.daemon.foreign_listeners import is_held_by_another_user
+from hub.daemon.http_listener import CannotListen, Front, listen, listen_tcp
+from hub.downstream.http.access import read_or_make_token
+from hub.downstream.http.durable_sessions import Revival
+from hub.link.sealing import Sealer, Signer
 
 ANOTHER = os.geteuid() + 1
 PING = b'{"jsonrpc":"2.0","id":1,"method":"ping"}'
@@ -38,7 +38,9 @@ def taken():
 @pytest.fixture
 def held_by_another(monkeypatch):
     """Sockets of this process belong to another user, as far as the hub knows."""
-    monkeypatch.setattr(hub.front, "is_held_by_another_user", lambda port: is_held_by_another_user(port, uid=ANOTHER))
+    monkeypatch.setattr(
+        hub.daemon.http_listener, "is_held_by_another_user", lambda port: is_held_by_another_user(port, uid=ANOTHER)
+    )
 
 
 def test_whose_socket_it_is(taken):
@@ -61,7 +63,7 @@ def test_a_holder_that_nobody_can_name_counts_as_another(taken, tmp_path):
 
 
 def test_the_token_is_replaced_when_another_user_is_at_the_usual_address(monkeypatch, taken, held_by_another):
-    monkeypatch.setattr(hub.front, "DEFAULT_LISTEN", f"127.0.0.1:{taken}")
+    monkeypatch.setattr(hub.daemon.http_listener, "DEFAULT_LISTEN", f"127.0.0.1:{taken}")
     before = read_or_make_token(token_path())
     listener, squatted = listen(HubConfig(listen=f"127.0.0.1:{taken}"))
     with listener:
@@ -71,7 +73,7 @@ def test_the_token_is_replaced_when_another_user_is_at_the_usual_address(monkeyp
 
 
 def test_the_token_stays_when_it_is_a_hub_of_ours(monkeypatch, taken):
-    monkeypatch.setattr(hub.front, "DEFAULT_LISTEN", f"127.0.0.1:{taken}")
+    monkeypatch.setattr(hub.daemon.http_listener, "DEFAULT_LISTEN", f"127.0.0.1:{taken}")
     before = read_or_make_token(token_path())
     listener, squatted = listen(HubConfig(listen=f"127.0.0.1:{taken}"))
     with listener:

@@ -7,16 +7,16 @@ import trio
 import trio.testing
 from fakes import FakeHost
 
-from hub.catalog import Rules, UpstreamRule, merge
-from hub.link.exchange import Overloaded, UpstreamUnavailable
-from hub.listeners import ACK_TIMEOUT_S, RETRY_S, read_filter
-from hub.naming import Claims
-from hub.subscriptions import Subscriptions
-from hub.wire.crowds import MAX_ITEMS
+from hub.catalog.catalog import Rules, UpstreamRule, merge
+from hub.catalog.uri_claims import Claims
+from hub.link.interface import Overloaded, UpstreamUnavailable
+from hub.routing.listeners import ACK_TIMEOUT_S, RETRY_S, read_filter
+from hub.routing.subscriptions import Subscriptions
 from hub.wire.jsonrpc import Failure, RemoteProtocolError, Request, Result, raw
 from hub.wire.mcp import L4, MODERN, TASKS_EXTENSION, Entry, Freshness, Kind, Snapshot
-from hub.wire.names import MAX_STRINGS
-from upstreams.watches import Watches
+from hub.wire.request_names import MAX_STRINGS
+from hub.wire.value_limits import MAX_ITEMS
+from upstreams.subscriptions.session_subscriptions import Watches
 
 A, B = "note://a", "note://b"
 

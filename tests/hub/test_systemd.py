@@ -15,7 +15,7 @@ import trio
 from processes import HUBD, free_port, own_directories, running
 
 from config.errors import ConfigError
-from hub import systemd
+from hub.daemon import systemd
 
 ACTIVATE = shutil.which("systemd-socket-activate")
 needs_systemd = pytest.mark.skipif(
@@ -141,7 +141,7 @@ async def test_a_loop_that_hangs_says_nothing(manager, monkeypatch):
 
 SAY_WHAT_CAME = """if True:
     import json, os
-    from hub import systemd
+    from hub.daemon import systemd
     found = systemd.listeners()
     print(json.dumps({
         "listeners": [[it.family.name, it.getblocking(), os.get_inheritable(it.fileno())] for it in found],

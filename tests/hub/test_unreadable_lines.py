@@ -9,7 +9,7 @@ import pytest
 
 ALONE = """
 import sys
-from hub.envelope import ends, first_id, members, params_of, parse
+from hub.shim.envelope import ends, first_id, members, params_of, parse
 assert "json" not in sys.modules
 
 def read(line):
@@ -19,8 +19,8 @@ def read(line):
 CONVERSATION = (
     ALONE
     + """
-from hub.pipes import ToHost, ToHub
-from hub.recall import Recall
+from hub.shim.pipes import ToHost, ToHub
+from hub.shim.replay import Recall
 
 class Hub:
     def __init__(self):

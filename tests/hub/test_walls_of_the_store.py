@@ -6,10 +6,10 @@ import pytest
 import trio
 from fleet_house import Facts
 
+from hub.fleet.membership import RETRY_S as REPLICAS_RETRY_S
+from hub.fleet.membership import Peer, Replicas
+from hub.fleet.notes import RETRY_S, Notes
 from hub.link.wall import MAX_SAID, Wall
-from hub.notes import RETRY_S, Notes
-from hub.replicas import RETRY_S as REPLICAS_RETRY_S
-from hub.replicas import Peer, Replicas
 
 log = logging.getLogger("hubd.test")
 

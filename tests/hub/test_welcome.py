@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hub.welcome import LEAST_TEXT, MAX_INSTRUCTIONS, cut, joined, shares
+from hub.catalog.instructions import LEAST_TEXT, MAX_INSTRUCTIONS, cut, joined, shares
 
 
 @pytest.mark.covers("G-12")

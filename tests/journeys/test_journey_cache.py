@@ -9,10 +9,10 @@ from fakes import FakeUpstream
 from house import ALICE, BOB, a_house
 from msgspec import structs
 
-from cache.subject import Cause
+from cache.entry import Cause
 from config.schema import CacheConfig, Timeouts, UpstreamConfig
-from hub.link.exchange import Identity
-from hub.registry import PRINCIPAL_IN_FLIGHT
+from hub.downstream.hosts import PRINCIPAL_IN_FLIGHT
+from hub.link.interface import Identity
 from hub.wire.jsonrpc import Failure
 from hub.wire.mcp import HUB_STALE, L4, MODERN
 

@@ -10,7 +10,7 @@ from sweeps import sweep
 from test_journey_tasks import TaskServer
 
 from hub.wire.mcp import MODERN
-from upstreams.watch import LINGER_S
+from upstreams.subscriptions.subscription import LINGER_S
 
 FORM = {
     "message": "Who?",

@@ -8,8 +8,8 @@ import trio.testing
 from fakes import FakeUpstream
 from house import ALICE, BOB, a_house
 
-from hub.link.exchange import Identity
-from hub.relay import MAX_UNTOLD
+from hub.link.interface import Identity
+from hub.routing.host_exchange import MAX_UNTOLD
 from hub.wire.mcp import L4, MODERN
 
 DESK = Identity(ALICE.principal, "other desk")

@@ -8,7 +8,7 @@ from house import a_house
 
 from hub.wire.jsonrpc import Failure
 from hub.wire.mcp import L4, MODERN
-from upstreams.rereading import REFRESH_WAIT_S
+from upstreams.inventory.refresh import REFRESH_WAIT_S
 
 CHANGED = "notifications/tools/list_changed"
 SILENT_S = 10

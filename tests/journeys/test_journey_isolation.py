@@ -9,7 +9,7 @@ from house import ALICE, BOB, a_house, tasks_at_rest
 from hypothesis import given, settings
 from sweeps import At, first, sweep
 
-from hub.link.exchange import Identity
+from hub.link.interface import Identity
 from hub.wire.mcp import L1, L4, MODERN
 
 # --- two hosts, one upstream ------------------------------------------------------------------------------------------

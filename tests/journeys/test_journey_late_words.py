@@ -9,10 +9,10 @@ from fakes import FakeUpstream
 from house import ALICE, a_house
 
 from config.schema import Timeouts
-from hub.link.exchange import Identity
+from hub.link.interface import Identity
 from hub.wire.jsonrpc import Failure
 from hub.wire.mcp import L1, L4, MODERN
-from upstreams.lately import SUSPECT_S
+from upstreams.questions.recent_calls import SUSPECT_S
 
 DESK = Identity(ALICE.principal, "other desk")
 FORM = {"type": "object", "properties": {"who": {"type": "string"}}}

@@ -5,7 +5,7 @@ import trio
 from house import ALICE
 
 from config.schema import Secret
-from hub.link.exchange import Identity
+from hub.link.interface import Identity
 from hub.wire.jsonrpc import Failure, raw
 
 TOKEN = "s3cr3t-of-the-server"

@@ -11,7 +11,7 @@ from house import ALICE, BOB, a_house
 from config.schema import Timeouts
 from hub.wire.jsonrpc import Failure
 from hub.wire.mcp import L4, MODERN
-from upstreams.lately import SUSPECT_S
+from upstreams.questions.recent_calls import SUSPECT_S
 
 TIMEOUTS = Timeouts(call=60)
 

@@ -6,8 +6,8 @@ from fakes import FakeUpstream
 from house import a_house
 
 from config.schema import CacheConfig
+from hub.wire.hub_loops import HUBS
 from hub.wire.jsonrpc import Failure, raw
-from hub.wire.loops import HUBS
 from hub.wire.mcp import L1, L2, L3, L4, MODERN
 
 PROMPT = {"name": "greet", "arguments": [{"name": "who"}]}

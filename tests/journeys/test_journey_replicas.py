@@ -11,9 +11,9 @@ from http_fakes import ALICE, BOB, Answered
 from test_journey_tasks import EXTENSION, TaskServer, text
 from test_journey_visits import Linked
 
-from hub.bridge.handles import PURPOSE as TASK
-from hub.bridge.states import ELSEWHERE, LOST
-from hub.seal import Keys
+from hub.bridge.request_state import ELSEWHERE, LOST
+from hub.bridge.tasks.handles import PURPOSE as TASK
+from hub.link.sealing import Keys
 from hub.wire.mcp import CLIENT_CAPABILITIES_KEY, L4, MODERN
 
 NEXT = b"n" * 32

@@ -10,10 +10,10 @@ from fakes import FakeUpstream
 from house import ALICE, BOB, a_house
 from hypothesis import given, settings
 
-from config.state import Memory
-from hub.link.exchange import Identity
+from config.saved_state import Memory
+from hub.link.interface import Identity
 from hub.wire.mcp import L4, MODERN
-from upstreams.lately import SUSPECT_S
+from upstreams.questions.recent_calls import SUSPECT_S
 
 FORM = {"message": "Who?", "requestedSchema": {"type": "object", "properties": {"who": {"type": "string"}}}}
 FORMS = {"elicitation": {"form": {}}}

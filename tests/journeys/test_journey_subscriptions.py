@@ -9,12 +9,12 @@ from fakes import FakeUpstream
 from house import ALICE, BOB, a_house
 
 from config.schema import CacheConfig
-from hub.link.exchange import Identity
-from hub.listeners import ACK_TIMEOUT_S
-from hub.subscriptions import MAX_LISTENS
+from hub.link.interface import Identity
+from hub.routing.listeners import ACK_TIMEOUT_S
+from hub.routing.subscriptions import MAX_LISTENS
 from hub.wire.jsonrpc import Failure
 from hub.wire.mcp import L4, MODERN
-from upstreams.watch import LINGER_S
+from upstreams.subscriptions.subscription import LINGER_S
 
 A, B = "note://a", "note://b"
 DESK = Identity(ALICE.principal, "other desk")
@@ -358,7 +358,7 @@ async def test_the_hub_ends_listens_in_order(autojump_clock, carrier):
 @pytest.fixture
 def most_watched(monkeypatch):
     """How many resources a host may watch here: a tenth of what it may else, which takes a tenth of the time."""
-    monkeypatch.setattr("hub.subscriptions.MAX_WATCHED", 100)
+    monkeypatch.setattr("hub.routing.subscriptions.MAX_WATCHED", 100)
     return 100
 
 

@@ -5,9 +5,9 @@ import trio
 import trio.testing
 from house import ALICE, BOB
 
-from hub.link.exchange import Identity
+from hub.link.interface import Identity
 from hub.wire.mcp import MODERN
-from upstreams.watch import LINGER_S
+from upstreams.subscriptions.subscription import LINGER_S
 
 A, B = "note://a", "note://b"
 DESK = Identity(ALICE.principal, "other desk")

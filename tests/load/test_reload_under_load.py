@@ -18,7 +18,7 @@ import pytest
 from attached import INITIALIZE, Host, upstream
 from processes import running_hub
 
-from hub.control_client import ControlClient
+from hub.control.client import ControlClient
 from hub.wire.mcp import CLIENT_CAPABILITIES_KEY, MODERN, VERSION_KEY
 
 FULL = os.environ.get("HUBD_LOAD") == "full"

@@ -7,10 +7,10 @@ import trio
 from fakes import FakeHost
 from recorded import OFFICIAL
 
+from config.saved_state import Memory
 from config.schema import HubConfig, UpstreamConfig
-from config.state import Memory
-from hub.hub import Hub
-from hub.seal import Sealer
+from hub.app import Hub
+from hub.link.sealing import Sealer
 from hub.wire.jsonrpc import Request, Result, raw
 from hub.wire.mcp import L4, MODERN
 

@@ -10,8 +10,8 @@ from shifting import BAD
 
 from config.diff import difference
 from config.schema import Restart, Secret, Timeouts, UpstreamConfig
-from hub.link.exchange import HubError
-from hub.workplaces import scope_of
+from hub.catalog.view import scope_of
+from hub.link.interface import HubError
 from upstreams.lifecycle import State
 
 OTHERS: dict[str, list[Any]] = {

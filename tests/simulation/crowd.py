@@ -18,9 +18,9 @@ from successors import Street
 from world import World
 
 from config.schema import HubConfig, Timeouts, UpstreamConfig
-from hub.link.exchange import Identity
+from hub.catalog.view import scope_of
+from hub.link.interface import Identity
 from hub.wire.mcp import L4, MODERN, Era, Kind
-from hub.workplaces import scope_of
 
 SETTINGS: dict[str, Any] = {
     "park_ttl_s": 20.0,

@@ -13,8 +13,8 @@ from players import Player
 from config.diff import compare
 from config.projects import Project
 from config.schema import HubConfig, UpstreamConfig
+from hub.projects.project_files import Found
 from hub.wire.mcp import L4, MODERN
-from hub.workplaces import Found
 
 BAD = ("bad",)
 """Arguments with which no upstream starts."""
@@ -143,7 +143,7 @@ class Shifter(Player):
 
 
 class Atlas:
-    """Where projects are, what they say, and what the user allows: a `hub.workplaces.Reader`."""
+    """Where projects are, what they say, and what the user allows: a `hub.projects.project_files.Reader`."""
 
     def __init__(self) -> None:
         self.roots: dict[Path, Path] = {}

@@ -1,7 +1,7 @@
 """One hub after another with one state, and hosts that outlive them: behind a shim, or as sessions over HTTP.
 
-What a hub has written is kept in a dict; one that is killed writes no more. Shims are the real `hub.recall`, without
-its file descriptors.
+What a hub has written is kept in a dict; one that is killed writes no more. Shims are the real `hub.shim.replay`,
+without its file descriptors.
 """
 
 import json
@@ -17,22 +17,22 @@ from fakes import FakeUpstream
 from house import House, HttpHost, JudgedHost, LineHost, Question
 from http_fakes import Open
 
+from config.saved_state import Memory
 from config.schema import HubConfig, UpstreamConfig
-from config.state import Memory
-from hub.downstream import LineHost as Attached
-from hub.downstream import serve_lines
-from hub.http_endpoint import Endpoint
-from hub.hub import Hub
-from hub.link.exchange import Identity
-from hub.operator import Operator
-from hub.projects import Projects
-from hub.pump import AGAIN_S
-from hub.recall import UNDERSTOOD, Recall
-from hub.revival import Revival
-from hub.seal import Sealer, Signer
+from hub.app import Hub
+from hub.daemon.api import Operator
+from hub.downstream.http.durable_sessions import Revival
+from hub.downstream.http.endpoint import Endpoint
+from hub.downstream.lines.connection import LineHost as Attached
+from hub.downstream.lines.connection import serve_lines
+from hub.link.interface import Identity
+from hub.link.sealing import Sealer, Signer
+from hub.projects.project_files import Reader
+from hub.projects.projects import Projects
+from hub.shim.pump import AGAIN_S
+from hub.shim.replay import UNDERSTOOD, Recall
 from hub.wire.mcp import Era
-from hub.workplaces import Reader
-from upstreams.last_known import Draft, LastKnown
+from upstreams.inventory.last_known import Draft, LastKnown
 from upstreams.session import COMMON, Terms
 
 KEY = b"k" * 32

@@ -25,9 +25,9 @@ from world import SEEDS, run_seeded
 
 from config.diff import compare
 from config.schema import UpstreamConfig
-from hub.relay import _holding, _running
+from hub.catalog.view import scope_of
+from hub.routing.host_exchange import _holding, _running
 from hub.wire.mcp import L4, MODERN, Era
-from hub.workplaces import scope_of
 from upstreams.lifecycle import State
 
 MOVES = 50
@@ -285,7 +285,7 @@ def at_rest(house: Street, tasks: Counter[str]) -> None:
     assert len(house.endpoint.sessions) == 0
     assert all(not upstream.holdings for upstream in hub.supervisor.upstreams.values())
     assert list(hub.supervisor.upstreams) == list(PLAIN)
-    observed = Counter({"upstreams.listening.Listening._follow": observing(hub)})
+    observed = Counter({"upstreams.subscriptions.modern.Listening._follow": observing(hub)})
     left = names_of_tasks(house.hub_nursery) - tasks - observed
     assert not left, f"left: {left}"
 
@@ -293,7 +293,7 @@ def at_rest(house: Street, tasks: Counter[str]) -> None:
 @pytest.mark.covers("I-1", "I-2", "I-3", "I-4", "I-7", "I-12", "F-C-04", "F-C-05", "F-C-06", "F-C-07")
 @pytest.mark.parametrize("seed", SEEDS)
 def test_whatever_changes_disturbs_nothing_else(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hub.projects.Watcher", NoWatcher)
+    monkeypatch.setattr("hub.projects.projects.Watcher", NoWatcher)
     monkeypatch.setattr("trio.to_thread.run_sync", at_once)
     run_seeded(live, seed, monkeypatch)
 

@@ -13,7 +13,7 @@ from house import ALICE, BOB
 from players import CAPABILITIES, QUESTIONS, STEPS, Errand, Person, Player
 from reading import Readers, Shelf
 
-from hub.link.exchange import Identity
+from hub.link.interface import Identity
 from hub.wire.mcp import L4, MODERN, Era
 
 SEEDS = [int(os.environ["HUBD_SEED"])] if "HUBD_SEED" in os.environ else range(int(os.environ.get("HUBD_SEEDS", "50")))
@@ -184,6 +184,6 @@ def run_seeded(live: Callable[[Random], Awaitable[None]], seed: int, monkeypatch
     """Run a world on a clock of its own, with all of its dice, the scheduler's included, thrown by `seed`."""
     monkeypatch.setattr("trio._core._run._ALLOW_DETERMINISTIC_SCHEDULING", True)
     monkeypatch.setattr("trio._core._run._r", Random(seed))
-    monkeypatch.setattr("cache.observing.MAX_OBSERVED", 1)  # so that there is not room for all
+    monkeypatch.setattr("cache.auto_subscribe.MAX_OBSERVED", 1)  # so that there is not room for all
     random.seed(seed)
     trio.run(live, Random(seed), clock=trio.testing.MockClock(autojump_threshold=0))

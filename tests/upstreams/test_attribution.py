@@ -5,9 +5,9 @@ from fakes import FakeHost
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hub.link.exchange import Operation
+from hub.link.interface import Operation
 from hub.wire.jsonrpc import Failure, Result, raw
-from upstreams.attribution import may_ask, owner, related_task, task_begun, task_finished, task_of
+from upstreams.questions.attribution import may_ask, owner, related_task, task_begun, task_finished, task_of
 
 TASK = "io.modelcontextprotocol/related-task"
 

@@ -9,9 +9,9 @@ from fakes import FakeHost, FakeUpstream
 from http_fixture import ERAS, Ear, failing, running
 from http_peer import Script
 
+from config.saved_state import Memory
 from config.schema import Timeouts, UpstreamConfig
-from config.state import Memory
-from hub.link.exchange import HubError, Operation
+from hub.link.interface import HubError, Operation
 from hub.wire.jsonrpc import raw
 from upstreams.session import CallTimeouts
 

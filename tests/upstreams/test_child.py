@@ -12,8 +12,9 @@ import trio
 from descriptors import open_descriptors
 
 from config.schema import Secret, UpstreamConfig
-from hub.link.exchange import UpstreamUnavailable
-from upstreams.child import (
+from hub.link.interface import UpstreamUnavailable
+from upstreams.transports.stdio.orphans import MARKER
+from upstreams.transports.stdio.process import (
     CLOSE_GRACE_S,
     DESCRIPTORS_OF_CHILD,
     KEPT_DESCRIPTORS,
@@ -25,8 +26,7 @@ from upstreams.child import (
     Child,
     child_environment,
 )
-from upstreams.orphans import MARKER
-from upstreams.said import TURN, Said
+from upstreams.transports.stdio.stderr import TURN, Said
 
 SCRIPTED = Path(__file__).parent.parent / "scripted.py"
 
@@ -199,7 +199,7 @@ async def test_a_system_that_starts_no_more_processes_is_no_fault_of_the_hub(mon
         raise OSError(number, os.strerror(number))
 
     before = len(open_descriptors())
-    monkeypatch.setattr("upstreams.child.spawn", fail)
+    monkeypatch.setattr("upstreams.transports.stdio.process.spawn", fail)
     with pytest.raises(UpstreamUnavailable) as caught:
         Child(UpstreamConfig(command="sleep", args=("300",)), "c", os.environ)
     assert reason in str(caught.value)
@@ -283,7 +283,7 @@ async def test_how_it_ended(nursery, program, ending):
 
 @pytest.mark.covers("T-4")
 async def test_a_polite_child_ends_when_its_input_does(monkeypatch):
-    monkeypatch.setattr("upstreams.child.CLOSE_GRACE_S", 30)
+    monkeypatch.setattr("upstreams.transports.stdio.process.CLOSE_GRACE_S", 30)
     child = Child(python("import sys; sys.stdin.read(); sys.stderr.write('bye')"), "c", os.environ)
     await child.stop()
     assert child.ending() == "exited with status 0", "a signal would have ended it otherwise"
@@ -291,7 +291,7 @@ async def test_a_polite_child_ends_when_its_input_does(monkeypatch):
 
 
 async def test_a_child_that_ignores_its_input_gets_a_signal(monkeypatch):
-    monkeypatch.setattr("upstreams.child.CLOSE_GRACE_S", 0.05)
+    monkeypatch.setattr("upstreams.transports.stdio.process.CLOSE_GRACE_S", 0.05)
     child = Child(python("import signal; signal.pause()"), "c", os.environ)
     await child.stop()
     assert child.ending() == "was killed by SIGTERM"
@@ -300,8 +300,8 @@ async def test_a_child_that_ignores_its_input_gets_a_signal(monkeypatch):
 @pytest.mark.covers("F-P-21")
 async def test_a_stubborn_child_is_killed(monkeypatch):
     assert CLOSE_GRACE_S + TERM_GRACE_S + LAST_OUTPUT_S < 6
-    monkeypatch.setattr("upstreams.child.CLOSE_GRACE_S", 0.05)
-    monkeypatch.setattr("upstreams.child.TERM_GRACE_S", 0.05)
+    monkeypatch.setattr("upstreams.transports.stdio.process.CLOSE_GRACE_S", 0.05)
+    monkeypatch.setattr("upstreams.transports.stdio.process.TERM_GRACE_S", 0.05)
     program = "import signal; signal.signal(15, signal.SIG_IGN); print(flush=True)\nwhile True: signal.pause()"
     child = Child(python(program), "c", os.environ)
     assert await child.stdout.receive_some(1) == b"\n"
@@ -314,7 +314,7 @@ async def test_a_stubborn_child_is_killed(monkeypatch):
 
 @pytest.mark.covers("M-03")
 async def test_a_child_can_finish_what_it_has_to_say(monkeypatch):
-    monkeypatch.setattr("upstreams.child.CLOSE_GRACE_S", 30)
+    monkeypatch.setattr("upstreams.transports.stdio.process.CLOSE_GRACE_S", 30)
     program = "import sys; sys.stdin.read(); sys.stdout.write('x' * 3000000); sys.stderr.write('y' * 300000)"
     child = Child(python(program), "c", os.environ)
     await child.stop()

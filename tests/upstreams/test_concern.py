@@ -2,8 +2,8 @@
 
 import pytest
 
-from upstreams.concern import MAX_LET_GO, MAX_STRAYS, Concern
-from upstreams.watch import LINGER_S, Watch
+from upstreams.subscriptions.fanout import MAX_LET_GO, MAX_STRAYS, Concern
+from upstreams.subscriptions.subscription import LINGER_S, Watch
 
 WHOLE, PART, OTHER = "a://x/y", "a://x/y/part", "b://z"
 

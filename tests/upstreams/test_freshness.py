@@ -5,8 +5,8 @@ import trio
 from msgspec import Raw, structs
 
 from hub.wire.mcp import L4, MODERN, Freshness, Kind
-from upstreams.freshness import NEVER_MS, declares_changes, has_expired, in_full, ttl_ms
-from upstreams.rereading import REFRESH_WAIT_S, Rereading
+from upstreams.inventory.freshness import NEVER_MS, declares_changes, has_expired, in_full, ttl_ms
+from upstreams.inventory.refresh import REFRESH_WAIT_S, Rereading
 from upstreams.status import empty_snapshot
 
 TELLS, SILENT = {"tools": Raw(b'{"listChanged":true}')}, {"tools": Raw(b"{}")}

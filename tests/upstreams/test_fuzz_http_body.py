@@ -18,11 +18,11 @@ from descriptors import open_descriptors
 from http_fixture import Ear, Fixture, config_for
 from http_peer import PeerRequest, Script, Talk, http_peer
 
-from config.state import Memory
-from hub.link.exchange import HubError
+from config.saved_state import Memory
+from hub.link.interface import HubError
 from hub.wire.jsonrpc import Failure, Result
-from upstreams.http import open_http
 from upstreams.session import CallTimeouts
+from upstreams.transports.http.detect import open_http
 
 COUNT: Final = int(os.environ.get("HUBD_FUZZ", "300"))
 FIRST: Final = int(os.environ.get("HUBD_FUZZ_SEED", "0"))

@@ -1,6 +1,6 @@
 """Whether an upstream is heard, and since when."""
 
-from upstreams.hearing import Hearing
+from upstreams.subscriptions.coverage import Hearing
 
 
 def test_it_is_heard_until_it_is_not_and_again_from_then_on():

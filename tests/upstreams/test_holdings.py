@@ -6,15 +6,15 @@ import trio
 import trio.testing
 from fakes import FakeHost, FakeUpstream, opener
 
+from config.saved_state import Memory
 from config.schema import Timeouts, UpstreamConfig
-from config.state import Memory
-from hub.link.exchange import Operation, Overloaded, UpstreamUnavailable
+from hub.link.interface import Operation, Overloaded, UpstreamUnavailable
 from hub.wire.jsonrpc import Failure, raw
 from hub.wire.mcp import L4, MODERN
 from upstreams.lifecycle import State
-from upstreams.pool import MAX_SESSIONS
+from upstreams.sessions.pool import MAX_SESSIONS
+from upstreams.subscriptions.subscription import LINGER_S
 from upstreams.supervisor import Supervisor
-from upstreams.watch import LINGER_S
 
 A, B, PART = "a://x/y", "a://x/z", "a://x/y/part"
 ECHO = Operation("tools/call", {"name": raw("echo")})

@@ -10,14 +10,14 @@ from http_fixture import Ear, config_for
 from http_peer import Handler, HttpPeer, PeerRequest, Script, Talk, head, http_peer
 from steps import counting
 
-from config.state import Memory
+from config.saved_state import Memory
 from hub.link.budget import FREE_BYTES, Account, Budget
-from hub.link.exchange import Executed, HubError, Overloaded, UpstreamLost
-from upstreams.http_client import HttpClient, HttpReply
-from upstreams.http_connection import parse_url
-from upstreams.http_post import CONTENT, Poster
-from upstreams.session import open_session
-from upstreams.sse import SseChannel
+from hub.link.interface import Executed, HubError, Overloaded, UpstreamLost
+from upstreams.transports.http.client import HttpClient, HttpReply
+from upstreams.transports.http.connection import parse_url
+from upstreams.transports.http.poster import CONTENT, Poster
+from upstreams.transports.http.sse_transport import SseChannel
+from upstreams.transports.open import open_session
 
 LIMIT = 1_000_000
 SENT = 200_000

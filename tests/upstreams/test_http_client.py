@@ -19,11 +19,11 @@ from cryptography.x509.oid import NameOID
 from http_peer import Handler, HttpPeer, PeerRequest, Talk, http_peer
 from steps import counting
 
-from hub.link.exchange import Executed, ResultTooLarge, UpstreamLost, UpstreamProtocolError, UpstreamUnavailable
-from hub.wire.head import MAX_HEAD_BYTES
-from upstreams.http_client import PIECE_BYTES, HttpClient
-from upstreams.http_connection import parse_url
-from upstreams.http_head import ChunkedBody
+from hub.link.interface import Executed, ResultTooLarge, UpstreamLost, UpstreamProtocolError, UpstreamUnavailable
+from hub.wire.http_head import MAX_HEAD_BYTES
+from upstreams.transports.http.client import PIECE_BYTES, HttpClient
+from upstreams.transports.http.connection import parse_url
+from upstreams.transports.http.head import ChunkedBody
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 

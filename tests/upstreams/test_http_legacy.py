@@ -9,7 +9,7 @@ from http_fixture import TEXT, Ear, answering, failing, log_note, note, running
 from http_peer import PeerRequest, Script, Talk
 from steps import counting
 
-from hub.link.exchange import (
+from hub.link.interface import (
     DeadlineExceeded,
     Executed,
     ResultTooLarge,
@@ -19,13 +19,14 @@ from hub.link.exchange import (
     UpstreamUnavailable,
 )
 from hub.link.pace import MESSAGES_PER_S, TURN, TURN_BYTES
-from hub.wire.http import SseParser
 from hub.wire.jsonrpc import Notification, Request, raw
 from hub.wire.mcp import Kind
-from upstreams import http_listen, http_post
-from upstreams.http_legacy import MAX_QUESTIONS, LegacyHttp
-from upstreams.http_post import PIECE_BYTES
+from hub.wire.sse import SseParser
 from upstreams.session import CallTimeouts, Terms
+from upstreams.transports.http import poster as http_post
+from upstreams.transports.http import standing_stream as http_listen
+from upstreams.transports.http.legacy import MAX_QUESTIONS, LegacyHttp
+from upstreams.transports.http.poster import PIECE_BYTES
 
 
 @pytest.mark.covers("T-34")

@@ -9,8 +9,8 @@ from fakes import FakeHost
 from http_fixture import config_for, note, running
 from http_peer import PeerRequest, Script, Talk, http_peer
 
-from config.state import Memory
-from hub.link.exchange import Operation, UpstreamUnavailable
+from config.saved_state import Memory
+from hub.link.interface import Operation, UpstreamUnavailable
 from hub.wire.jsonrpc import Failure, raw
 from hub.wire.mcp import L4, MODERN
 from upstreams.supervisor import Supervisor

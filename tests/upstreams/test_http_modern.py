@@ -8,13 +8,10 @@ import trio
 from http_fixture import TEXT, TIMEOUTS, Ear, answering, running
 from http_peer import PeerRequest, Script, Talk
 
-from hub.link.exchange import (
-    Operation,
-    UpstreamProtocolError,
-)
+from hub.link.interface import Operation, UpstreamProtocolError
 from hub.wire.jsonrpc import Failure, Result, raw
 from hub.wire.mcp import MODERN, Kind
-from upstreams.lists import walk
+from upstreams.inventory.lists import walk
 
 COMPLETE = {"ref": {"type": "ref/prompt", "name": "p"}, "argument": {"name": "a", "value": "b"}}
 

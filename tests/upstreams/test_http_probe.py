@@ -8,9 +8,9 @@ import trio
 from http_fixture import TEXT, Ear, answering, config_for, failing, running
 from http_peer import PeerRequest, Script, Talk, http_peer
 
+from config.saved_state import Memory
 from config.schema import UpstreamConfig
-from config.state import Memory
-from hub.link.exchange import (
+from hub.link.interface import (
     Overloaded,
     UpstreamProtocolError,
     UpstreamUnauthorized,
@@ -19,7 +19,7 @@ from hub.link.exchange import (
 )
 from hub.wire.jsonrpc import raw
 from hub.wire.mcp import MODERN, Era
-from upstreams.http import open_http
+from upstreams.transports.http.detect import open_http
 
 
 @pytest.mark.covers("V-10")

@@ -7,8 +7,8 @@ import trio
 from http_fixture import TEXT, TIMEOUTS, Ear, Fixture, log_note, note, running
 from http_peer import PeerRequest, Script, Talk
 
-from hub.link.exchange import DeadlineExceeded, Operation
-from hub.wire.abilities import superset
+from hub.link.interface import DeadlineExceeded, Operation
+from hub.wire.capabilities import superset
 from hub.wire.jsonrpc import Failure, raw
 from upstreams.session import CallTimeouts, Terms
 

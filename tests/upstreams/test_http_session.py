@@ -9,7 +9,7 @@ from http_fixture import ERAS, TEXT, TIMEOUTS, Ear, answering, log_note, note, r
 from http_peer import PeerRequest, Script, Talk, http_peer
 from msgspec import Raw
 
-from hub.link.exchange import (
+from hub.link.interface import (
     DeadlineExceeded,
     Executed,
     Operation,

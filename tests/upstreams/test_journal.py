@@ -4,10 +4,10 @@ import pytest
 import trio
 
 from config.schema import Secret, UpstreamConfig
-from upstreams.chronicle import Chronicle
-from upstreams.journal import MAX_CHARS, MAX_QUEUED, MAX_RECORDS, MAX_TEXT_CHARS, Journal, Journals, Record
+from upstreams.journal.history import Chronicle
+from upstreams.journal.journal import MAX_CHARS, MAX_QUEUED, MAX_RECORDS, MAX_TEXT_CHARS, Journal, Journals, Record
+from upstreams.journal.redact import Mask
 from upstreams.lifecycle import State
-from upstreams.mask import Mask
 from upstreams.session import Exit
 
 

@@ -9,7 +9,7 @@ from msgspec import Raw, structs
 
 from config.schema import UpstreamConfig
 from hub.wire.mcp import L4, MODERN, Entry, Freshness, Kind, Snapshot
-from upstreams.last_known import KEEP_DAYS, SAVE_AFTER_S, LastKnown, file_name
+from upstreams.inventory.last_known import KEEP_DAYS, SAVE_AFTER_S, LastKnown, file_name
 
 CONFIG = UpstreamConfig(command="files", args=("--all",))
 

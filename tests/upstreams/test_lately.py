@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from upstreams.lately import MAX_TASK_CHARS, MAX_TASKS, NOBODY, SUSPECT_S, Lately
+from upstreams.questions.recent_calls import MAX_TASK_CHARS, MAX_TASKS, NOBODY, SUSPECT_S, Lately
 
 ENDS = st.lists(st.tuples(st.integers(0, 4), st.floats(0, 2 * SUSPECT_S)), max_size=30)
 

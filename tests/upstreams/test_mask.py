@@ -5,9 +5,9 @@ import json
 import pytest
 
 from config.schema import Secret, UpstreamConfig
-from hub.link.exchange import UpstreamProtocolError
+from hub.link.interface import UpstreamProtocolError
 from hub.wire.jsonrpc import Failure, Raw, raw
-from upstreams.mask import MAX_ERROR_BYTES, Mask
+from upstreams.journal.redact import MAX_ERROR_BYTES, Mask
 
 TOKEN = 't0k3n/with+\u00e9"quotes\\'
 CONFIG = UpstreamConfig(

@@ -8,15 +8,15 @@ from fakes import FakeUpstream, opener
 from http_fixture import config_for
 from http_peer import PeerRequest, Script, Talk, http_peer
 
+from config.saved_state import Memory
 from config.schema import UpstreamConfig
-from config.state import Memory
-from hub.link.exchange import Operation
+from hub.link.interface import Operation
 from hub.wire.jsonrpc import Failure, raw
 from hub.wire.mcp import L4, MODERN
 from upstreams.lifecycle import State
-from upstreams.listening import OVERLAP_S
+from upstreams.subscriptions.modern import OVERLAP_S
+from upstreams.subscriptions.subscription import LINGER_S
 from upstreams.supervisor import Supervisor
-from upstreams.watch import LINGER_S
 
 A, B, PART, STRANGE = "a://x/y", "a://x/z", "a://x/y/part", "b://else"
 CHANGED = "notifications/resources/list_changed"

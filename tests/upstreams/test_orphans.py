@@ -11,8 +11,7 @@ import pytest
 from descriptors import open_descriptors
 
 from config.schema import UpstreamConfig
-from upstreams.child import Child
-from upstreams.orphans import (
+from upstreams.transports.stdio.orphans import (
     MARKER,
     MAX_DEPTH,
     OWN,
@@ -26,6 +25,7 @@ from upstreams.orphans import (
     orphans,
     waited_for,
 )
+from upstreams.transports.stdio.process import Child
 
 pytestmark = pytest.mark.alone  # every hub ends what belongs to dead ones
 
@@ -33,7 +33,7 @@ PID, STARTED, PLACE, TOKEN = THIS_HUB.split(".")
 
 HUB = """if True:
     import os, subprocess, sys
-    from upstreams.orphans import mark_of
+    from upstreams.transports.stdio.orphans import mark_of
     env = {"HUBD_INSTANCE": mark_of(1, os.environ["HUBD_INSTANCE"])}
     child = subprocess.Popen(["sleep", "1000"], env=env, start_new_session=True, stdout=subprocess.DEVNULL)
     print(child.pid, flush=True)
@@ -180,7 +180,7 @@ def test_a_process_of_another_user_is_left_alone():
 
 ADOPTING = """if True:
     import os, select, subprocess, sys, trio
-    from upstreams import orphans
+    from upstreams.transports.stdio import orphans
 
     def leave(env, *, ends=False):
         "A process whose parent is gone, in a session of its own; its pid."

@@ -8,12 +8,12 @@ import trio.testing
 from ears import Ears
 from fakes import FakeUpstream, opener
 
+from config.saved_state import Memory
 from config.schema import UpstreamConfig
-from config.state import Memory
 from hub.wire.jsonrpc import Failure
 from hub.wire.mcp import MODERN, SUBSCRIPTION_KEY
-from upstreams import listening
-from upstreams.listening import OVERLAP_S
+from upstreams.subscriptions import modern as listening
+from upstreams.subscriptions.modern import OVERLAP_S
 from upstreams.supervisor import Supervisor
 
 A, B, C = "a://x/y", "a://x/z", "a://w"

@@ -6,9 +6,9 @@ import pytest
 import trio
 from fakes import FakeHost, FakeUpstream
 
+from config.saved_state import Memory
 from config.schema import Timeouts, UpstreamConfig
-from config.state import Memory
-from hub.link.exchange import (
+from hub.link.interface import (
     DeadlineExceeded,
     Executed,
     HubError,
@@ -20,8 +20,8 @@ from hub.link.exchange import (
 )
 from hub.wire.jsonrpc import Failure, Result, raw
 from hub.wire.mcp import L2, L4, MODERN, Kind
-from upstreams.peer_session import MAX_IN_FLIGHT, SILENT_TIMEOUTS
 from upstreams.session import COMMON, CallTimeouts
+from upstreams.transports.peer_session import MAX_IN_FLIGHT, SILENT_TIMEOUTS
 
 TIMEOUTS = CallTimeouts(idle_s=10, total_s=60)
 

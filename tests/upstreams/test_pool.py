@@ -7,22 +7,15 @@ import pytest
 import trio
 from fakes import FakeHost, FakeSession, FakeUpstream
 
+from config.saved_state import Memory
 from config.schema import Timeouts, UpstreamConfig
-from config.state import Memory
-from hub.link.exchange import (
-    HubError,
-    Operation,
-    Overloaded,
-    UpstreamLost,
-    UpstreamUnauthorized,
-    UpstreamUnavailable,
-)
-from hub.link.pauses import HEALTHY_S
+from hub.link.backoff import HEALTHY_S
+from hub.link.interface import HubError, Operation, Overloaded, UpstreamLost, UpstreamUnauthorized, UpstreamUnavailable
 from hub.wire.jsonrpc import Result, raw
 from hub.wire.mcp import L4, MODERN, Era
 from upstreams.lifecycle import State
-from upstreams.pool import MAX_GONE, MAX_SESSIONS
-from upstreams.sharing import Sharing, sharing_of, terms_of, union
+from upstreams.sessions.pool import MAX_GONE, MAX_SESSIONS
+from upstreams.sessions.sharing import Sharing, sharing_of, terms_of, union
 from upstreams.supervisor import Supervisor
 
 ECHO = Operation("tools/call", {"name": raw("echo")})

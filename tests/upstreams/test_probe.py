@@ -8,12 +8,13 @@ import trio
 from fakes import FakeUpstream
 from schemas import validate
 
+from config.identity import config_key
+from config.saved_state import Memory
 from config.schema import Secret, Timeouts, UpstreamConfig
-from config.state import Memory
-from hub.link.exchange import HubError, UpstreamProtocolError, UpstreamUnavailable, UpstreamVersionError
+from hub.link.interface import HubError, UpstreamProtocolError, UpstreamUnavailable, UpstreamVersionError
 from hub.wire.jsonrpc import Failure, raw
 from hub.wire.mcp import L1, L2, L3, L4, MODERN, Era
-from upstreams.probe import config_key, expected_era
+from upstreams.transports.negotiation import expected_era
 
 
 class Silent:

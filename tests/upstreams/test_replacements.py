@@ -7,9 +7,9 @@ import trio
 from fakes import FakeHost, FakeUpstream, opener
 from msgspec import structs
 
+from config.saved_state import Memory
 from config.schema import Secret, UpstreamConfig
-from config.state import Memory
-from hub.link.exchange import Operation
+from hub.link.interface import Operation
 from hub.wire.jsonrpc import Result, raw
 from upstreams.supervisor import Supervisor
 

@@ -7,11 +7,11 @@ import trio
 import trio.testing
 from fakes import FakeHost, FakeUpstream, opener
 
+from config.saved_state import Memory
 from config.schema import UpstreamConfig
-from config.state import Memory
-from hub.link.exchange import Operation, UpstreamLoop
+from hub.link.interface import Operation, UpstreamLoop
+from hub.wire.hub_loops import HUBS, THIS_HUB, read_behind
 from hub.wire.jsonrpc import raw
-from hub.wire.loops import HUBS, THIS_HUB, read_behind
 from hub.wire.mcp import L4, MODERN, Kind
 from upstreams.lifecycle import State
 from upstreams.supervisor import Supervisor

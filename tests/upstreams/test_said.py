@@ -2,7 +2,7 @@
 
 import pytest
 
-from upstreams.said import (
+from upstreams.transports.stdio.stderr import (
     DROPPED_EVERY_S,
     RECORD_PRICE,
     STDERR_BURST,

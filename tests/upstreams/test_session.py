@@ -6,22 +6,22 @@ import pytest
 from fakes import FakeHost
 from schemas import validate
 
+from config.saved_state import Memory
 from config.schema import UpstreamConfig
-from config.state import Memory
-from hub.link.exchange import Operation
+from hub.link.interface import Operation
+from hub.wire.handshake import ServerFacts
 from hub.wire.jsonrpc import encode_request, raw
-from hub.wire.legacy import ServerFacts
 from hub.wire.mcp import L1, L4, MODERN, Era
 from upstreams.session import (
     Offer,
     Terms,
     capability,
     named_log,
-    open_session,
     split_progress,
     stamp_call,
     stamp_own,
 )
+from upstreams.transports.open import open_session
 
 ANYTHING = Offer(Terms())
 CALL = Operation("tools/call", {"name": raw("t"), "arguments": raw({})})

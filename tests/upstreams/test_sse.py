@@ -9,8 +9,8 @@ import trio
 from http_fixture import TEXT, Ear, config_for, failing, log_note, note, running
 from http_peer import PeerRequest, Talk, http_peer
 
-from config.state import Memory
-from hub.link.exchange import (
+from config.saved_state import Memory
+from hub.link.interface import (
     DeadlineExceeded,
     Executed,
     HubError,
@@ -20,10 +20,10 @@ from hub.link.exchange import (
     UpstreamUnauthorized,
     UpstreamUnavailable,
 )
-from hub.wire.abilities import superset
+from hub.wire.capabilities import superset
 from hub.wire.mcp import Era, Kind
-from upstreams.http import open_http
 from upstreams.session import CallTimeouts, Terms
+from upstreams.transports.http.detect import open_http
 
 Step = Callable[[PeerRequest, Talk], Awaitable[None]]
 

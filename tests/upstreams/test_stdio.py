@@ -12,10 +12,11 @@ import pytest
 import trio
 from fakes import FakeHost
 
+from config.identity import config_key
+from config.saved_state import Memory
 from config.schema import Secret, Timeouts, UpstreamConfig
-from config.state import Memory
 from hub.link.channel import MAX_LINE_BYTES
-from hub.link.exchange import (
+from hub.link.interface import (
     Executed,
     HubError,
     Operation,
@@ -24,13 +25,12 @@ from hub.link.exchange import (
     UpstreamProtocolError,
     UpstreamUnavailable,
 )
-from hub.wire.abilities import superset
+from hub.wire.capabilities import superset
 from hub.wire.jsonrpc import Result, peek_str, raw
 from hub.wire.mcp import L2, L4, MODERN, Kind
-from upstreams.lists import walk
-from upstreams.probe import config_key
+from upstreams.inventory.lists import walk
 from upstreams.session import COMMON, CallTimeouts, Exit, Terms
-from upstreams.stdio import DiedInHandshake, StdioSession
+from upstreams.transports.stdio.session import DiedInHandshake, StdioSession
 
 SCRIPTED = Path(__file__).parent.parent / "scripted.py"
 TIMEOUTS = CallTimeouts(idle_s=300, total_s=3600)
@@ -118,8 +118,8 @@ async def exited(pid):
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch):
     """What must be killed is killed sooner than in life."""
-    monkeypatch.setattr("upstreams.child.CLOSE_GRACE_S", 0.2)
-    monkeypatch.setattr("upstreams.child.TERM_GRACE_S", 0.2)
+    monkeypatch.setattr("upstreams.transports.stdio.process.CLOSE_GRACE_S", 0.2)
+    monkeypatch.setattr("upstreams.transports.stdio.process.TERM_GRACE_S", 0.2)
 
 
 @pytest.mark.covers("V-7", "T-1")
@@ -285,7 +285,7 @@ async def test_what_it_says_is_heard_without_secrets(nursery, caplog):
 
 
 async def test_a_process_that_was_stopped_did_not_end_by_itself(nursery, monkeypatch):
-    monkeypatch.setattr("upstreams.child.CLOSE_GRACE_S", 30)
+    monkeypatch.setattr("upstreams.transports.stdio.process.CLOSE_GRACE_S", 30)
     up = await running(nursery, {})
     up.session.give_up("is not needed")
     await up.over.wait()

@@ -4,12 +4,12 @@ import pytest
 from fakes import FakeHost
 from msgspec import Raw
 
-import upstreams.task_tokens as module
-from hub.link.exchange import Operation
+import upstreams.questions.task_tokens as module
+from hub.link.interface import Operation
 from hub.wire.jsonrpc import Failure, Result, raw
-from upstreams.running import Running
+from upstreams.questions.running import Running
+from upstreams.questions.task_tokens import TaskTokens
 from upstreams.session import CallTimeouts
-from upstreams.task_tokens import TaskTokens
 
 
 def waiting(task: str, method: str = "tasks/result") -> Running:

@@ -6,14 +6,14 @@ import pytest
 import trio
 from fakes import FakeHost, FakeUpstream
 
+from config.saved_state import Memory
 from config.schema import Timeouts, UpstreamConfig
-from config.state import Memory
-from hub.link.exchange import DeadlineExceeded, HubError, Operation
-from hub.wire.abilities import superset
+from hub.link.interface import DeadlineExceeded, HubError, Operation
+from hub.wire.capabilities import superset
 from hub.wire.jsonrpc import Failure, Result, raw
 from hub.wire.mcp import L3, L4, MODERN
 from hub.wire.questions import PER_MINUTE
-from upstreams.questions import EARLY_S, KEEPALIVE_S, MAX_OPEN, MAX_OPEN_EACH, ROOTS_S, STARTUP_QUIET_S
+from upstreams.questions.questions import EARLY_S, KEEPALIVE_S, MAX_OPEN, MAX_OPEN_EACH, ROOTS_S, STARTUP_QUIET_S
 from upstreams.session import CallTimeouts, Terms
 
 TIMEOUTS = CallTimeouts(idle_s=10, total_s=60)

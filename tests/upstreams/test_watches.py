@@ -5,14 +5,14 @@ import trio
 import trio.testing
 from fakes import FakeHost, FakeUpstream, opener
 
+from config.saved_state import Memory
 from config.schema import UpstreamConfig
-from config.state import Memory
-from hub.link.exchange import UpstreamUnavailable
+from hub.link.interface import UpstreamUnavailable
 from hub.wire.jsonrpc import Failure
 from hub.wire.mcp import L4, MODERN
-from hub.wire.parts import wholes
+from hub.wire.uri_parents import wholes
+from upstreams.subscriptions.subscription import LINGER_S, Stand
 from upstreams.supervisor import Supervisor
-from upstreams.watch import LINGER_S, Stand
 
 A, B, PART = "a://x/y", "a://x/z", "a://x/y/part"
 

@@ -9,6 +9,8 @@ import host_homes
 import pytest
 from host_homes import HOMES
 
+from config.editing.imported import blocks_of, imported_text, removed_in, without
+from config.editing.text.change import Refused
 from config.hosts.entry import KEY, stdio_entry
 from config.hosts.facts import Machine, Place, all_hosts, every_user_file, project_files
 from config.hosts.importing import Import, block, identities_in
@@ -16,10 +18,8 @@ from config.hosts.installed import Records
 from config.hosts.survey import identities, survey
 from config.hosts.takeover import leaving
 from config.hosts.unwrap import package_of, unwrapped
-from config.imported import blocks_of, imported_text, removed_in, without
-from config.layers import load_all
-from config.text.change import Refused
-from config.variables import Variables
+from config.loading.layers import load_all
+from config.loading.variables import Variables
 
 
 @pytest.fixture

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from config.text import jsonc
-from config.text.change import Refused
-from config.text.serverfile import Shape, assign, entries, insert, plain, read, remove, snippet
+from config.editing.text import jsonc
+from config.editing.text.change import Refused
+from config.editing.text.serverfile import Shape, assign, entries, insert, plain, read, remove, snippet
 
 SERVERS = Shape("json", ("mcpServers",))
 ENTRY = {"command": "/opt/hubd", "args": ["connect", "--host", "x"]}

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from config.text.change import Refused
-from config.text.serverfile import Shape, assign, entries, insert, plain, read, remove, snippet
-from config.text.toml import text_of
+from config.editing.text.change import Refused
+from config.editing.text.serverfile import Shape, assign, entries, insert, plain, read, remove, snippet
+from config.editing.text.toml import text_of
 
 GOOSE = Shape("yaml", ("extensions",))
 CONTINUE = Shape("yaml", ("mcpServers",), listed=True)

@@ -4,8 +4,8 @@ import tomllib
 
 import pytest
 
-from config.text.change import Refused
-from config.text.toml import assign, drop
+from config.editing.text.change import Refused
+from config.editing.text.toml import assign, drop
 
 
 @pytest.mark.parametrize(

@@ -2,11 +2,11 @@
 
 import pytest
 
-from hub.bridge.handles import MAX_TOLD
-from hub.bridge.homes import runs_of
+from hub.bridge.tasks.handles import MAX_TOLD
+from hub.fleet.homes import runs_of
 from hub.wire.jsonrpc import Request, raw
 from hub.wire.mcp import LISTEN
-from hub.wire.names import MAX_STRINGS
+from hub.wire.request_names import MAX_STRINGS
 
 
 class Handles:

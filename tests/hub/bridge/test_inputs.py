@@ -17,10 +17,10 @@ from hub.bridge.inputs import (
     offered,
     read_questions,
 )
-from hub.link.exchange import UpstreamProtocolError
-from hub.wire.crowds import MAX_ITEMS
+from hub.link.interface import UpstreamProtocolError
 from hub.wire.jsonrpc import RemoteProtocolError, peek_object, raw
 from hub.wire.mcp import MODERN
+from hub.wire.value_limits import MAX_ITEMS
 
 SCHEMA = {"type": "object", "properties": {"name": {"type": "string"}}}
 FORM = {"method": "elicitation/create", "params": {"message": "Name?", "requestedSchema": SCHEMA}}

@@ -6,9 +6,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from hub.bridge.inputs import MAX_ROUNDS
-from hub.bridge.parked import MAX_OPEN, TRANSITIONS, Event, Phase, Record
-from hub.bridge.states import EXPIRED, LOST, USED, BadState
-from hub.link.exchange import Caller, Identity, Question
+from hub.bridge.parking.state import MAX_OPEN, TRANSITIONS, Event, Phase, Record
+from hub.bridge.request_state import EXPIRED, LOST, USED, BadState
+from hub.link.interface import Caller, Identity, Question
 from hub.wire.jsonrpc import Failure, Raw, RemoteProtocolError, Result, peek_object, raw
 from hub.wire.mcp import ELICIT, L3, L4, LIST_ROOTS, MODERN, SAMPLE
 from hub.wire.questions import Refused

@@ -16,13 +16,13 @@ from msgspec import structs
 from schemas import validate
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-import hub.bridge.parking
-from hub.bridge.parking import COALESCE_S, DRAIN_S, MAX_PARKED_EACH, PARK, TOMBSTONE_S, Parking, Stopping
-from hub.bridge.roots import ROOTS_S
-from hub.bridge.states import EXPIRED, LOST, USED, BadState, States
-from hub.link.exchange import DeadlineExceeded, Exchange, Question, UpstreamLost
+import hub.bridge.parking.parking
+from hub.bridge.known_roots import ROOTS_S
+from hub.bridge.parking.parking import COALESCE_S, DRAIN_S, MAX_PARKED_EACH, PARK, TOMBSTONE_S, Parking, Stopping
+from hub.bridge.request_state import EXPIRED, LOST, USED, BadState, States
+from hub.link.interface import DeadlineExceeded, Exchange, Question, UpstreamLost
 from hub.link.peer import last_words
-from hub.seal import Sealer
+from hub.link.sealing import Sealer
 from hub.wire.jsonrpc import Failure, RemoteProtocolError, Reply, Request, Result, encode_response, raw
 from hub.wire.mcp import ELICIT, L4, LIST_ROOTS, MODERN, SAMPLE
 
@@ -768,8 +768,8 @@ async def test_a_principal_parks_only_so_many_calls(autojump_clock):
 
 @pytest.mark.covers("F-I-08")
 async def test_all_together_park_only_so_many_calls(autojump_clock, monkeypatch):
-    monkeypatch.setattr(hub.bridge.parking, "MAX_PARKED", 3)
-    monkeypatch.setattr(hub.bridge.parking, "MAX_TOMBSTONES", 2)
+    monkeypatch.setattr(hub.bridge.parking.parking, "MAX_PARKED", 3)
+    monkeypatch.setattr(hub.bridge.parking.parking, "MAX_TOMBSTONES", 2)
     async with a_lot() as lot:
         attempts = [await lot.parked(asker(), a_host(principal=str(number))) for number in range(3)]
         refused = await lot.begin(asker()).wait()

@@ -2,8 +2,8 @@
 
 import pytest
 
-from hub.bridge.roots import MAX_ROOTS, ROOTS_S, KnownRoots
-from hub.link.exchange import Caller, Identity, Question
+from hub.bridge.known_roots import MAX_ROOTS, ROOTS_S, KnownRoots
+from hub.link.interface import Caller, Identity, Question
 from hub.wire.jsonrpc import raw
 from hub.wire.mcp import ELICIT, L4, LIST_ROOTS, MODERN
 from hub.wire.questions import Refused

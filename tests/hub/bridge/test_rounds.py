@@ -12,15 +12,15 @@ from hypothesis import strategies as st
 from msgspec import Raw
 from schemas import validate
 
+from config.saved_state import Memory
 from config.schema import UpstreamConfig
-from config.state import Memory
-from hub.asking import Asking
+from hub.bridge.input_required import InputRefused, drive, read_wanted
 from hub.bridge.inputs import MAX_AT_ONCE, MAX_ROUNDS
-from hub.bridge.rounds import InputRefused, drive, read_wanted
-from hub.link.exchange import Operation, UpstreamProtocolError, failure_from
-from hub.wire.crowds import MAX_ITEMS
+from hub.downstream.host_questions import Asking
+from hub.link.interface import Operation, UpstreamProtocolError, failure_from
 from hub.wire.jsonrpc import Failure, Response, Result, raw
 from hub.wire.mcp import L3, L4, LEGACY_VERSIONS, MODERN
+from hub.wire.value_limits import MAX_ITEMS
 from upstreams.session import CallTimeouts, Terms
 
 EVERYTHING = {"sampling": {}, "elicitation": {"form": {}, "url": {}}, "roots": {"listChanged": True}}

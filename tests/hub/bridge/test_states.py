@@ -9,9 +9,7 @@ from hypothesis import strategies as st
 from msgspec import Raw
 from schemas import validate
 
-from hub import bootclock
-from hub.bootclock import BootClock, boot_clock
-from hub.bridge.states import (
+from hub.bridge.request_state import (
     EXPIRED,
     INVALID,
     MAX_READ_BYTES,
@@ -23,11 +21,13 @@ from hub.bridge.states import (
     input_required,
     wanted,
 )
-from hub.link.exchange import Question
-from hub.seal import Sealer
-from hub.wire.crowds import MAX_ITEMS
+from hub.link import boot_clock as bootclock
+from hub.link.boot_clock import BootClock, boot_clock
+from hub.link.interface import Question
+from hub.link.sealing import Sealer
 from hub.wire.jsonrpc import RemoteProtocolError, Request, encode_response, raw
 from hub.wire.mcp import L4, MODERN
+from hub.wire.value_limits import MAX_ITEMS
 
 
 class Clock:
@@ -223,7 +223,7 @@ def test_to_compare_large_arguments_takes_no_calls_for_what_is_in_them():
 @pytest.mark.parametrize("size", [1, MAX_READ_BYTES])
 def test_what_costs_least_is_compared_before_the_arguments(states, monkeypatch, size):
     text = states.seal("relay", bind("up", "me", large(size)), {}, ttl_s=10)
-    monkeypatch.setattr("hub.bridge.states.digest", None)  # whoever asks for it fails
+    monkeypatch.setattr("hub.bridge.request_state.digest", None)  # whoever asks for it fails
     stranger = large(size).params["arguments"]
     for request, principal, upstream in (
         (large(size), "you", "up"),

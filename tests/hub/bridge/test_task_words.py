@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from msgspec import Raw, structs
 from schemas import validate
 
-from hub.bridge.task_words import (
+from hub.bridge.tasks.model import (
     POLL_S,
     STATUSES,
     NoTask,
@@ -32,10 +32,10 @@ from hub.bridge.task_words import (
     whole,
     write_ticket,
 )
-from hub.wire.abilities import TASKS_NEEDED
-from hub.wire.crowds import MAX_ITEMS
+from hub.wire.capabilities import TASKS_NEEDED
 from hub.wire.jsonrpc import Failure, Reply, Result, encode_notification, encode_response, open_object, raw
 from hub.wire.mcp import HUB_SESSION, L4, MODERN
+from hub.wire.value_limits import MAX_ITEMS
 
 TIMES = {"createdAt": "2026-11-01T10:00:00Z", "lastUpdatedAt": "2026-11-01T10:02:00Z"}
 OLD = {"taskId": "u-9", "status": "working", **TIMES, "ttl": 60_000, "pollInterval": 2_000}

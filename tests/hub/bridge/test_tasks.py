@@ -8,10 +8,10 @@ from fakes import FakeHost
 from msgspec import Raw
 
 from config.schema import Timeouts, UpstreamConfig
-from hub.bridge.states import States
-from hub.bridge.tasks import Tasks
-from hub.link.exchange import Exchange, HubError, Operation, UpstreamProtocolError, UpstreamUnavailable
-from hub.seal import Sealer
+from hub.bridge.request_state import States
+from hub.bridge.tasks.tasks import Tasks
+from hub.link.interface import Exchange, HubError, Operation, UpstreamProtocolError, UpstreamUnavailable
+from hub.link.sealing import Sealer
 from hub.wire.jsonrpc import Failure, Reply, Request, Result, peek_object, raw
 from hub.wire.mcp import L3, L4, MODERN, Entry, Freshness, Kind, Snapshot
 

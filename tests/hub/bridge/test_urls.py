@@ -8,16 +8,26 @@ import trio.testing
 from fakes import FakeHost
 from schemas import validate
 
+from hub.bridge.input_required import InputRefused
 from hub.bridge.inputs import MAX_ROUNDS
-from hub.bridge.rounds import InputRefused
-from hub.bridge.states import States
-from hub.bridge.urls import AGAIN, MAX_SENT, MAX_VISITS, URL_WAIT_S, Urls, VisitNeeded, Visits, round_of, wants_visits
-from hub.link.exchange import Interim, Question, UpstreamProtocolError, failure_from
-from hub.seal import Sealer
+from hub.bridge.request_state import States
+from hub.bridge.url_elicitation import (
+    AGAIN,
+    MAX_SENT,
+    MAX_VISITS,
+    URL_WAIT_S,
+    Urls,
+    VisitNeeded,
+    Visits,
+    round_of,
+    wants_visits,
+)
+from hub.link.interface import Interim, Question, UpstreamProtocolError, failure_from
+from hub.link.sealing import Sealer
 from hub.wire.jsonrpc import Failure, Request, Result, encode_response, raw
 from hub.wire.mcp import L1, L2, L3, L4, MODERN
 from hub.wire.translate import failure_for_host
-from upstreams.elicited import MAX_ID_CHARS, MAX_KEPT, Elicitations
+from upstreams.questions.completed_elicitations import MAX_ID_CHARS, MAX_KEPT, Elicitations
 from upstreams.status import empty_snapshot
 
 VISIT = {"mode": "url", "elicitationId": "e-77", "url": "https://mcp.example.com/connect?e=1", "message": "Link it"}

@@ -1,6 +1,6 @@
 """How much passes at once, and from then on."""
 
-from hub.link.bucket import Bucket
+from hub.link.token_bucket import Bucket
 
 
 def passed(bucket, now, tries=100):

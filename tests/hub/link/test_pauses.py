@@ -2,7 +2,7 @@
 
 import pytest
 
-from hub.link.pauses import HEALTHY_S, JITTER, LONGEST_PAUSE_S, Pauses
+from hub.link.backoff import HEALTHY_S, JITTER, LONGEST_PAUSE_S, Pauses
 
 
 def test_pauses_double_up_to_the_longest():

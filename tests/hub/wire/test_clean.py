@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from hub.wire import clean as module
-from hub.wire.clean import (
+from hub.wire import sanitize as module
+from hub.wire.sanitize import (
     FIRST_BYTES,
     MAX_DEPTH,
     MAX_ESCAPES,

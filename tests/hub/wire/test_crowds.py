@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from hub.wire import crowds
-from hub.wire.crowds import Crowd, is_crowd, open_result, peek_few, refuse_crowd
+from hub.wire import value_limits as crowds
+from hub.wire.value_limits import Crowd, is_crowd, open_result, peek_few, refuse_crowd
 
 VALUES = st.recursive(
     st.none() | st.integers(-9, 9) | st.text('a,":{}[]\\é\n', max_size=6),

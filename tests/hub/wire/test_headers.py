@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from hub.wire.headers import (
+from hub.wire.mcp_headers import (
     InvalidHeader,
     InvalidMirror,
     Mirror,

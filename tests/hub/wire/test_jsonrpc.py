@@ -12,8 +12,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from msgspec import UNSET, Raw
 
-from hub.wire import jsonrpc, opening
-from hub.wire.clean import MAX_DEPTH, MAX_MEMBERS
+from hub.wire import jsonrpc
+from hub.wire import open_limits as opening
 from hub.wire.jsonrpc import (
     MAX_ID,
     Failure,
@@ -28,7 +28,8 @@ from hub.wire.jsonrpc import (
     encode_request,
     encode_response,
 )
-from hub.wire.opening import PREFIX_BYTES
+from hub.wire.open_limits import PREFIX_BYTES
+from hub.wire.sanitize import MAX_DEPTH, MAX_MEMBERS
 
 
 def refusal(data: bytes, *, strict: bool = True) -> RemoteProtocolError:

@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from msgspec import Raw
 
-from hub.wire.jsonrpc import RemoteProtocolError
-from hub.wire.legacy import (
+from hub.wire.handshake import (
     TRANSITIONS,
     Event,
     Handshake,
@@ -22,6 +21,7 @@ from hub.wire.legacy import (
     negotiate,
     read_initialize_result,
 )
+from hub.wire.jsonrpc import RemoteProtocolError
 from hub.wire.mcp import HUBD_VERSION, L1, L2, L3, L4, MODERN
 
 # --- the table ------------------------------------------------------------------------------------------------------

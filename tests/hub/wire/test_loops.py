@@ -5,8 +5,7 @@ import json
 import pytest
 from msgspec import Raw
 
-from hub.wire.jsonrpc import raw
-from hub.wire.loops import (
+from hub.wire.hub_loops import (
     EXPERIMENTAL,
     HUBS,
     MAX_HOPS,
@@ -19,6 +18,7 @@ from hub.wire.loops import (
     told,
     with_behind,
 )
+from hub.wire.jsonrpc import raw
 
 
 @pytest.mark.covers("F-D-17")

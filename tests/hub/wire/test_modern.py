@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import UNSET, Raw
 
-from hub.wire.headers import encode_header
+from hub.wire.handshake import read_initialize_result
 from hub.wire.jsonrpc import RemoteProtocolError
-from hub.wire.legacy import read_initialize_result
 from hub.wire.mcp import HOP_KEYS, MODERN, NAMED_BY, PREFIX, Freshness
-from hub.wire.modern import (
+from hub.wire.mcp_headers import encode_header
+from hub.wire.request_meta import (
     MAX_META_BYTES,
     DiscoverFacts,
     Metadata,

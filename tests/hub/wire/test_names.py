@@ -2,7 +2,7 @@ import pytest
 
 from hub.wire.jsonrpc import RemoteProtocolError, raw
 from hub.wire.mcp import INVALID_PARAMS
-from hub.wire.names import MAX_STRINGS, read_strings
+from hub.wire.request_names import MAX_STRINGS, read_strings
 
 
 def test_each_string_once():

@@ -8,13 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from schemas import _check, validate
 
-from hub.bridge.states import input_required, wanted
-from hub.wire.abilities import capabilities_for_upstream, capabilities_of_session, covers, superset
-from hub.wire.crowds import SMALL_BYTES
+from hub.bridge.request_state import input_required, wanted
+from hub.wire.capabilities import capabilities_for_upstream, capabilities_of_session, covers, superset
+from hub.wire.handshake import initialize_params
 from hub.wire.jsonrpc import Failure, RemoteProtocolError, Result, encode_request, encode_response, raw
-from hub.wire.legacy import initialize_params
 from hub.wire.mcp import ALL_VERSIONS, L1, L2, L3, L4, LEGACY_VERSIONS, MODERN
 from hub.wire.questions import MAX_ITEMS, Question, Refused, check, declined, for_host, for_upstream
+from hub.wire.value_limits import SMALL_BYTES
 
 ELICIT, SAMPLE, ROOTS = "elicitation/create", "sampling/createMessage", "roots/list"
 UI = {"io.modelcontextprotocol/ui": {"mimeTypes": ["text/html;profile=mcp-app"]}}

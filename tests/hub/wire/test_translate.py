@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from msgspec import UNSET, Raw
 from schemas import validate
 
-from hub.wire.crowds import MAX_ITEMS, Crowd
 from hub.wire.jsonrpc import Failure, Result, encode_response, raw
 from hub.wire.mcp import ALL_VERSIONS, L1, L2, L3, L4, MODERN, PREFIX, Kind
 from hub.wire.translate import (
@@ -21,6 +20,7 @@ from hub.wire.translate import (
     params_for_upstream,
     result_for_host,
 )
+from hub.wire.value_limits import MAX_ITEMS, Crowd
 
 CALL, PROMPT, READ, COMPLETE = "tools/call", "prompts/get", "resources/read", "completion/complete"
 LEGACY = (L1, L2, L3, L4)

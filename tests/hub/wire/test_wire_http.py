@@ -7,14 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hub.wire.http import (
-    KEEP_ALIVE,
-    MAX_FIELD_BYTES,
-    EventTooLong,
-    ServerEvent,
-    SseParser,
-    encode_event,
-)
+from hub.wire.sse import KEEP_ALIVE, MAX_FIELD_BYTES, EventTooLong, ServerEvent, SseParser, encode_event
 
 STREAMS = [
     (b"data: a\n\n", [ServerEvent(b"a")]),

@@ -1,0 +1,113 @@
+"""Which resources the hub itself has itself told of, so as to keep them without a time-to-live (D-14).
+
+By session, since whoever is told over one knows nothing of another. Those read least recently make room for others, and
+one that changes more often than it is read is let go: to be told of it costs more than to read it.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Final
+from weakref import WeakKeyDictionary
+
+import trio
+
+from cache.upstream_interface import Place, Server
+from hub.wire.jsonrpc import peek_object
+
+MAX_OBSERVED: Final = 256
+"""Resources per session."""
+PATIENCE_S: Final = 0.1
+"""How long a read waits for the upstream's agreement."""
+AGAIN_S: Final = 30.0
+"""How long the agreement to one that was refused, or is slow to come, is not waited for again."""
+MAX_UNANSWERED: Final = 16
+"""How many of a session may be slow to come until no more are asked for: perhaps the upstream answers none."""
+MAX_CHANGES: Final = 2
+"""How often one may change without being read meanwhile."""
+
+
+class _Seen:
+    """One resource of a session."""
+
+    __slots__ = ("changes", "not_before", "slow")
+
+    def __init__(self) -> None:
+        self.changes = 0
+        """Since it was last read."""
+        self.not_before = float("-inf")
+        """When to ask for it, or to wait for it, again."""
+        self.slow = False
+        """Till then because the upstream did not agree soon, or at all."""
+
+
+class Observing:
+    """What is observed, over all sessions. `clock` gives the time in seconds."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._places: dict[str, WeakKeyDictionary[Place, OrderedDict[str, _Seen]]] = {}
+
+    def __repr__(self) -> str:
+        count = sum(len(seen) for places in self._places.values() for seen in places.values())
+        return f"<Observing {count} resources>"
+
+    def read(self, name: str, place: Place, uri: str) -> None:
+        """It was read, by whomever: it is worth being observed."""
+        found = self._seen(name, place)
+        if (seen := found.get(uri)) is not None:
+            seen.changes = 0
+            found.move_to_end(uri)
+
+    def is_worth_trying(self, server: Server, place: Place, uri: str) -> bool:
+        """Whether `observe` may bring something."""
+        if bytes(peek_object(server.snapshot.capabilities.get("resources")).get("subscribe", b"")) != b"true":
+            return False
+        found, now = self._seen(server.name, place), self._clock()
+        seen = found.get(uri)
+        if seen is not None:
+            return seen.not_before <= now
+        slow = [known for known, each in found.items() if each.slow and each.not_before > now]
+        return len(slow) < MAX_UNANSWERED or sum(map(place.watches.is_observed, slow)) > len(slow) - MAX_UNANSWERED
+
+    def _seen(self, name: str, place: Place) -> OrderedDict[str, _Seen]:
+        return self._places.setdefault(name, WeakKeyDictionary()).setdefault(place, OrderedDict())
+
+    async def observe(self, name: str, place: Place, uri: str, reader: int) -> None:
+        """Have it observed in that session, since the conversation `reader` reads it; return when it is, or when that
+        has taken too long.
+
+        Cancellation: it is still wanted.
+        """
+        found = self._seen(name, place)
+        seen = found.setdefault(uri, _Seen())
+        found.move_to_end(uri)
+        seen.changes = 0
+        seen.not_before = self._clock() + AGAIN_S
+        self._make_room(place, found)
+        with trio.move_on_after(PATIENCE_S):
+            if await place.watches.observe(uri, reader):
+                seen.not_before, seen.slow = float("-inf"), False
+                return
+        seen.slow = True
+
+    def _make_room(self, place: Place, found: OrderedDict[str, _Seen]) -> None:
+        while len(found) > MAX_OBSERVED:
+            uri, _ = found.popitem(last=False)
+            place.watches.neglect(uri)
+
+    def changed(self, name: str, uri: str) -> None:
+        """The upstream says that it changed."""
+        for place, found in list(self._places.get(name, {}).items()):
+            seen = found.get(uri)
+            if seen is None:
+                continue
+            seen.changes += 1
+            if seen.changes >= MAX_CHANGES and seen.not_before <= self._clock():
+                seen.not_before = self._clock() + AGAIN_S
+                place.watches.neglect(uri)
+
+    def forget(self, name: str) -> None:
+        """Nothing of this upstream is of interest any more."""
+        for place, found in list(self._places.pop(name, {}).items()):
+            for uri in found:
+                place.watches.neglect(uri)

@@ -1,0 +1,77 @@
+"""What a result of `resources/read` says about being kept, and what is said of it then. Pure (bridging.md 13)."""
+
+from collections.abc import Mapping
+from math import inf
+from typing import Final
+
+from msgspec import Raw
+
+from cache.entry import Entry
+from hub.link.interface import HubError
+from hub.wire.jsonrpc import EMPTY, Reply, Result, detach, peek_object, peek_str, raw
+from hub.wire.mcp import COMPLETED, HUB_STALE, RESULT_TYPE, Era, era_of
+from hub.wire.request_meta import read_freshness
+
+MAX_TTL_S: Final = 3600.0
+"""Nothing is believed to stay the same for longer, unless the upstream would say so."""
+
+
+def is_complete(reply: Reply, version: str) -> bool:
+    """Whether `reply`, written in the revision `version`, ends the matter: it is an error, or all there is to read."""
+    if not isinstance(reply, Result) or era_of(version) is Era.LEGACY:
+        return True
+    kind = peek_object(reply.value).get(RESULT_TYPE)
+    return kind is None or peek_str(kind) == COMPLETED
+
+
+def has_ttl(value: Raw) -> bool:
+    """Whether a result of a modern upstream says that it may be kept."""
+    return bool(read_freshness(peek_object(value)).ttl_ms)
+
+
+def entry_of(value: Raw, version: str, era: Era, now: float, stale_s: float, *, observed: bool) -> Entry | None:
+    """What may be kept of a result that arrived `now`; None: nothing.
+
+    `era` is that of the session it came over, and `observed` says whether every change since is sure to be heard of.
+    """
+    members = peek_object(value)
+    contents = members.get("contents")
+    if contents is None or memoryview(contents)[0] != ord("["):
+        return None
+    if RESULT_TYPE in members and peek_str(members[RESULT_TYPE]) != COMPLETED:
+        return None
+    freshness = read_freshness(members if era is Era.MODERN else {})
+    if ttl_ms := freshness.ttl_ms:
+        until = now + min(ttl_ms / 1000, MAX_TTL_S)
+        return Entry(detach(value), version, freshness.public, until, until + stale_s, observed=False)
+    if observed:
+        return Entry(detach(value), version, freshness.public, inf, inf, observed=True)
+    return None
+
+
+def ttl_ms(entry: Entry, now: float) -> int:
+    """How long a host may keep it, too; 0: what is only good while the hub observes it."""
+    return 0 if entry.observed else max(0, int((entry.fresh_until - now) * 1000))
+
+
+def scope(entry: Entry) -> str:
+    """Whom a host may show it to."""
+    return "public" if entry.public else "private"
+
+
+def kept_result(entry: Entry, now: float) -> Result:
+    """The result, with what is left of its time; in words of its own revision."""
+    if era_of(entry.version) is Era.LEGACY:
+        return Result(entry.value)
+    return _with(entry, {"ttlMs": raw(ttl_ms(entry, now)), "cacheScope": raw(scope(entry))})
+
+
+def stale_result(entry: Entry, at: float, now: float, error: HubError) -> Result:
+    """The result in place of `error`, marked: it was read at the time `at` (K-6)."""
+    mark = raw({"ageMs": max(0, int((now - at) * 1000)), "reason": error.kind})
+    meta = raw({**peek_object(peek_object(entry.value).get("_meta", EMPTY)), HUB_STALE: mark})
+    return _with(entry, {"ttlMs": raw(0), "cacheScope": raw("private"), "_meta": meta})
+
+
+def _with(entry: Entry, more: Mapping[str, Raw]) -> Result:
+    return Result(raw({**peek_object(entry.value), **more}))

@@ -1,0 +1,134 @@
+"""Health of the shared store: when to bypass it, and what to log, once per change. Pure.
+
+AWAY --> CONNECTED <--> SLOW                an answer makes a slow one connected again
+  ^          ^-------> FULL, READ-ONLY      something that is written does so
+  '----------'------------'                 it is lost
+"""
+
+import logging
+from collections.abc import Mapping
+from math import inf
+from typing import Final, Literal
+
+from cache.facts import StoreFacts
+
+log = logging.getLogger("cache.redis.store")
+
+MISSES: Final = 5
+"""Answers in a row that came too late, until the store is not asked for a while."""
+BYPASS_S: Final = 10.0
+REFUSALS: Final[Mapping[str, "State"]] = {"OOM": "full", "MISCONF": "read-only"}
+"""What the server answers when it takes nothing new."""
+SAID_S: Final = 600.0
+"""How long one that is full now and then is not spoken of again."""
+
+State = Literal["away", "connected", "slow", "full", "read-only"]
+
+
+class Standing:
+    """One store, as one hub finds it. Times are the hub's clock's."""
+
+    def __init__(self, place: str, now: float) -> None:
+        self.place = place
+        self.state: State = "away"
+        self.reason = "not reached yet"
+        self.dropped = 0
+        self.altered = 0
+        self.late = 0
+        self.bypasses = 0
+        self._since = now
+        self._said_away = False
+        self._said_refused = -inf
+        self._misses = 0
+        self._bypassed_until = 0.0
+
+    def __repr__(self) -> str:
+        return f"<Standing of {self.place}: {self.state}{': ' * bool(self.reason)}{self.reason}>"
+
+    def is_bypassed(self, now: float) -> bool:
+        """Whether it is left alone now."""
+        return now < self._bypassed_until
+
+    def lost(self, reason: str, now: float) -> None:
+        """There is no connection, again or still."""
+        self.reason = reason
+        if self.state != "away":
+            self._turn("away", now)
+        if not self._said_away:
+            self._said_away = True
+            log.warning("the shared store at %s is not reached, so hubs share no cache: %s", self.place, reason)
+
+    def reached(self, now: float) -> None:
+        """It can be used."""
+        self._turn("connected", now)
+        self.reason = ""
+        self._misses, self._bypassed_until, self._said_away = 0, 0.0, False
+        log.info("the shared store at %s is reached", self.place)
+
+    def missed(self, now: float) -> None:
+        """An answer came too late."""
+        self.late += 1
+        self._misses += 1
+        if self._misses < MISSES or self.is_bypassed(now):
+            return
+        self.bypasses += 1
+        self._bypassed_until = now + BYPASS_S
+        self._misses = MISSES - 1  # afterwards one more is enough
+        if self.state == "connected":
+            self.reason = "it answers too late"
+            self._turn("slow", now)
+            log.warning("the shared store at %s answers too late and is asked only now and then", self.place)
+
+    def answered(self, now: float) -> None:
+        """An answer came in time."""
+        self._misses = 0
+        if self.state == "slow" and not self.is_bypassed(now):
+            self._turn("connected", now)
+            self.reason = ""
+            log.info("the shared store at %s answers in time again", self.place)
+
+    def refused(self, code: str, text: str, now: float) -> None:
+        """It would not write something."""
+        if self.state != "connected" or code not in REFUSALS:
+            return
+        self.reason = f"{code} {text}"
+        self._turn(REFUSALS[code], now)
+        if now - self._said_refused >= SAID_S:
+            self._said_refused = now
+            log.warning(
+                "the shared store at %s is %s, so nothing new is kept there: %s", self.place, self.state, self.reason
+            )
+
+    def written(self, now: float) -> None:
+        """It wrote something."""
+        if self.state not in REFUSALS.values():
+            return
+        was_said = self._since == self._said_refused
+        self._turn("connected", now)
+        self.reason = ""
+        if was_said:
+            log.info("the shared store at %s takes what is new again", self.place)
+
+    def found_altered(self) -> None:
+        """Something there is not what a hub of this key put there."""
+        self.altered += 1
+        if self.altered == 1:
+            log.warning(
+                "somebody else writes to the shared store at %s: a value is not what hubs put there", self.place
+            )
+
+    def facts(self, now: float, hubs: int) -> StoreFacts:
+        """What is shown of it."""
+        return StoreFacts(
+            state=self.state,
+            since_s=max(0.0, now - self._since),
+            reason=self.reason,
+            dropped=self.dropped,
+            altered=self.altered,
+            late=self.late,
+            bypasses=self.bypasses,
+            hubs=hubs,
+        )
+
+    def _turn(self, state: State, now: float) -> None:
+        self.state, self._since = state, now

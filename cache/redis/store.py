@@ -1,0 +1,249 @@
+"""The store that hubs have in common, in a Redis or Valkey (bridging.md 13, faults.md 6.7).
+
+Nothing in it may not be lost, and nothing in it is believed. Here is what is asked and put, within 50 ms or not at all;
+in `cache.redis.directory`, what hubs tell each other of themselves. `cache.redis.layout` says how things lie there and
+what invalidates them, `cache.redis.sealed_values` seals them, `cache.redis.url` says where the server is,
+`cache.redis.connection` holds connections to it, `cache.redis.bus` is what hubs tell each other, `cache.redis.member`
+keeps all that alive and writes what is `cache.redis.pending_writes`, `cache.redis.seen_changes` is what a hub knows to
+be old though the store may say otherwise, `cache.redis.health` decides whether the server is fast enough to be asked.
+"""
+
+import secrets
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from math import inf
+from typing import Any, Final
+
+import msgspec
+import trio
+from msgspec import Raw, Struct
+
+from cache.entry import EVERYONE, Entry
+from cache.facts import StoreFacts
+from cache.redis.directory import RedisDirectory
+from cache.redis.layout import HASH_TTL_S, STAMP_CHARS, Refused, look_for, time_of
+from cache.redis.member import Membership
+from cache.redis.sealed_values import OVERHEAD_BYTES, Vault
+from cache.redis.url import address_of, require_client
+from cache.shared_store import Ticket, Unreachable
+from config.schema import CacheConfig
+
+BUDGET_S: Final = 0.05
+"""How long a look or a put may take."""
+MAX_VALUE_BYTES: Final = 1 << 20
+"""Larger results are not shared: small ones would wait behind them."""
+HEAD_BYTES: Final = 256
+"""Room for what precedes a result."""
+
+
+class _Head(Struct, frozen=True, array_like=True):
+    """What precedes a result in the store, on a line of its own. Times are the store's, in seconds."""
+
+    version: str
+    public: bool
+    observed: bool
+    fresh_until: float | None
+    """None: as long as it is observed."""
+    stale_until: float
+    read_at: int
+    """When the ticket was issued that it was read under, in microseconds."""
+
+
+class _Look:
+    """A look under way."""
+
+    __slots__ = ("spoiled",)
+
+    def __init__(self) -> None:
+        self.spoiled = False
+        """Something of its source was invalidated, and it may find what was there before."""
+
+
+class RedisStore:
+    """A `cache.shared_store.Shared`, and a `Directory` beside it. Whoever makes it runs `run`."""
+
+    def __init__(
+        self,
+        config: CacheConfig,
+        key: bytes,
+        clock: Callable[[], float],
+        *,
+        others: Collection[bytes] = (),
+        budget_s: float = BUDGET_S,
+    ) -> None:
+        """`key`: what the hubs have in common and nobody else knows, 32 bytes. `others`: the keys of hubs that do not
+        have this one as their first yet, or any more: they share no entries, but tell each other all the rest.
+
+        Raises: ConfigError, for a URL that cannot be used, and when the client library is not installed.
+        """
+        address = address_of(config)
+        require_client()
+        self.on_stale: Callable[[str, str | None], None] = lambda source, uri: None
+        """See `Shared.on_stale`."""
+        self.on_unvouched: Callable[[], None] = lambda: None
+        """See `Shared.on_unvouched`."""
+        self.max_bytes = min(config.max_entry_bytes, MAX_VALUE_BYTES)
+        self._budget_s = budget_s
+        self._clock = clock
+        self._vault = Vault(key)
+        self._member = Membership(address, self._vault, clock, [Vault(other) for other in others])
+        self._member.on_stale = self._told_stale
+        self._member.on_unvouched = self._told_unvouched
+        self._standing = self._member.standing
+        self._looks: dict[str, set[_Look]] = {}
+        self.directory = RedisDirectory(self._member, clock)
+
+    def __repr__(self) -> str:
+        return f"<RedisStore: {self._member!r}>"
+
+    @property
+    def vouched(self) -> bool:
+        """See `Shared.vouched`."""
+        return self._member.vouched
+
+    def facts(self) -> StoreFacts:
+        """See `Shared.facts`."""
+        now = self._clock()
+        return self._standing.facts(now, self._member.bus.hubs(now))
+
+    async def run(self) -> None:
+        """Reach the store, and reach it again when it is lost, until cancelled."""
+        await self._member.run()
+
+    async def look(self, source: str, uri: str, owner: str, abilities: str = "") -> tuple[Entry | None, Ticket | None]:
+        """See `Shared.look`. What is found may be no longer fresh, and then good only as `Entry.stale_until` says."""
+        began = self._clock()
+        if not self.vouched or self._standing.is_bypassed(began):
+            return None, None
+        with trio.move_on_after(self._budget_s):
+            await self._member.until_written(source)
+        layout = self._member.layout
+        fields = layout.depends(uri)
+        if fields is None or source in self._member.unwritten:
+            return None, None
+        owners = (owner, EVERYONE) if owner != EVERYONE else (owner,)
+        names = [*(layout.entry(source, uri, each, abilities) for each in owners), ""][:2]
+        limit = self.max_bytes + OVERHEAD_BYTES + HEAD_BYTES
+        command = look_for(layout.tokens(source), fields, names, secrets.token_urlsafe(9), limit)
+        with self._looking(source) as look:
+            try:
+                found = await self._ask(command, self._budget_s - (self._clock() - began))
+            except Unreachable:
+                return None, None
+        if look.spoiled:
+            return None, None
+        try:
+            stamp, seconds, microseconds, *values = found
+            if len(stamp) != STAMP_CHARS:
+                raise ValueError("no stamp")
+            read_at = time_of([seconds, microseconds])
+            ticket = Ticket(stamp.decode("ascii"), read_at / 1e6 - self._clock(), read_at)
+        except (TypeError, ValueError, AttributeError, Unreachable):
+            self._standing.found_altered()
+            return None, None
+        entries = [
+            self._opened(name + ticket.stamp, value, ticket, source, fields)
+            for name, value in zip(names, values, strict=False)
+        ]
+        return max(filter(None, entries), key=lambda entry: entry.fresh_until, default=None), ticket
+
+    async def put(self, ticket: Ticket, source: str, uri: str, owner: str, entry: Entry, abilities: str = "") -> None:
+        """See `Shared.put`."""
+        now = self._clock()
+        stale_until = min(entry.stale_until, now + HASH_TTL_S)
+        life_ms = int((min(max(entry.fresh_until, stale_until), now + HASH_TTL_S) - now) * 1000)
+        if life_ms <= 0 or entry.size > self.max_bytes or not self.vouched:
+            self._standing.dropped += 1
+            return
+        fresh_until = None if entry.fresh_until == inf else entry.fresh_until + ticket.ahead_s
+        head = _Head(
+            entry.version, entry.public, entry.observed, fresh_until, stale_until + ticket.ahead_s, ticket.read_at
+        )
+        name = self._member.layout.entry(source, uri, owner, abilities) + ticket.stamp
+        sealed = self._vault.seal(name, msgspec.json.encode(head) + b"\n" + bytes(entry.value))
+        try:
+            await self._ask([b"SET", name, sealed, b"PX", life_ms], self._budget_s)
+        except Unreachable:
+            self._standing.dropped += 1
+        else:
+            self._standing.written(self._clock())
+
+    def invalidate(self, source: str, uri: str | None) -> None:
+        """See `Shared.invalidate`."""
+        self._member.invalidate(source, uri)
+        self._spoil(source)
+
+    async def _ask(self, command: list[bytes | str | int], within_s: float) -> Any:
+        """The answer to a command, in time. Raises: Unreachable."""
+        link = self._member.link
+        if link is None or self._standing.is_bypassed(self._clock()):
+            raise Unreachable("it is not asked now")
+        with trio.move_on_after(max(0.01, within_s)):
+            try:
+                answer = await link.ask(*command)
+            except Refused as error:
+                self._refused(error)
+                raise
+            self._standing.answered(self._clock())
+            return answer
+        self._standing.missed(self._clock())
+        raise Unreachable(f"no answer within {self._budget_s:g} s")
+
+    def _refused(self, error: Refused) -> None:
+        if error.code == "WRONGTYPE":
+            self._standing.found_altered()
+        elif error.code in ("READONLY", "NOPERM") and self._member.link is not None:
+            self._member.link.fail(str(error))
+        else:
+            self._standing.refused(error.code, error.text, self._clock())
+
+    def _opened(self, name: str, value: object, ticket: Ticket, source: str, fields: list[str]) -> Entry | None:
+        """What is kept under `name`, its times those of this hub; None: nothing that it may believe."""
+        if value is None:
+            return None
+        opened = self._vault.open(name, value) if isinstance(value, bytes) else None
+        if opened is None:
+            self._standing.found_altered()
+            return None
+        line, _, body = opened.partition(b"\n")
+        try:
+            head = msgspec.json.decode(line, type=_Head)
+        except (msgspec.DecodeError, UnicodeDecodeError):  # a hub of another version wrote it
+            return None
+        if max(head.fresh_until or 0.0, head.stale_until) <= self._clock() + ticket.ahead_s:
+            return None  # it is gone by itself then, unless somebody has put it back
+        changes = self._member.changes
+        if head.read_at > ticket.read_at or not changes.knows(source, head.read_at):
+            return None
+        if changes.concern(source, fields, head.read_at):  # nothing leads there but tokens that somebody has put back
+            self._standing.found_altered()
+            return None
+        fresh_until = inf if head.fresh_until is None else head.fresh_until - ticket.ahead_s
+        return Entry(
+            Raw(body), head.version, head.public, fresh_until, head.stale_until - ticket.ahead_s, head.observed
+        )
+
+    @contextmanager
+    def _looking(self, source: str) -> Iterator[_Look]:
+        look = _Look()
+        self._looks.setdefault(source, set()).add(look)
+        try:
+            yield look
+        finally:
+            looks = self._looks[source]
+            looks.discard(look)
+            if not looks:
+                del self._looks[source]
+
+    def _spoil(self, source: str) -> None:
+        for look in self._looks.get(source, ()):
+            look.spoiled = True
+
+    def _told_stale(self, source: str, uri: str | None) -> None:
+        self._spoil(source)
+        self.on_stale(source, uri)
+
+    def _told_unvouched(self) -> None:
+        for source in self._looks:
+            self._spoil(source)
+        self.on_unvouched()

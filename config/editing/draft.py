@@ -1,0 +1,279 @@
+"""Changes of hubd's own configuration: which file a change belongs into, and whether everything would still be sound.
+
+A `Draft` holds the texts that files would have. Nothing is written until `save`, and what would be wrong then is found
+by loading the whole configuration with the drafts in the place of the files. How a text is changed so that everything
+around it stays byte for byte is the business of `text.serverfile`, how a file is replaced that of `files`.
+"""
+
+import json
+import os
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from datetime import datetime
+from difflib import get_close_matches
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+from msgspec import Struct
+
+from config.editing.imported import without
+from config.editing.text import serverfile, toml
+from config.editing.text.change import Edit, Refused
+from config.editing.text.serverfile import Shape
+from config.errors import ConfigError, EditError, Remark
+from config.files import read_file, replace_file
+from config.loading.all_files import gather
+from config.loading.document import JSON_SUFFIXES, YAML_SUFFIXES
+from config.loading.layers import Entry, Stack, load_all, stacks
+from config.loading.one_file import Layer, Source
+from config.names import is_usable, suggest_id
+from config.paths import config_file
+
+OWN: Final = Shape("toml", ("upstreams",))
+SCHEMA_FILE: Final = "hubd.schema.json"
+NEW_FILE: Final = f"""\
+#:schema ./{SCHEMA_FILE}
+# The configuration of hubd. `hubd add` and `hubd edit` change it, and so may you: a hub that runs takes it up at once.
+# The first line lets editors complete and check it.
+"""
+
+
+class Change(Struct, frozen=True):
+    """What becomes of a file."""
+
+    path: Path
+    before: str | None
+    """None: the file is new."""
+    after: str
+
+
+class Saved(Struct, frozen=True):
+    """A file that was changed."""
+
+    path: Path
+    backup: Path | None
+    """None: the file is new."""
+
+
+class Draft:
+    """The configuration as it would be."""
+
+    def __init__(self, named: Path | None, environ: Mapping[str, str]) -> None:
+        self.main = Path(os.path.abspath((named or config_file()).expanduser()))
+        self._environ = environ
+        gathered = gather(self.main if os.path.lexists(self.main) else None, environ)
+        self._main_source = gathered.main
+        self.upstreams = stacks(gathered.sources)
+        self._was: dict[Path, bytes | None] = {}
+        self._texts: dict[Path, str] = {}
+
+    # --- changes ------------------------------------------------------------------------------------------------------
+
+    def add(self, name: str, values: dict[str, Any]) -> None:
+        """A new upstream, in the main file.
+
+        Raises:
+            EditError: the name cannot be one or is taken, or the file cannot be edited for certain.
+        """
+        if not is_usable(name):
+            raise EditError(
+                f'"{name}" cannot name a server: use lower-case words joined by single dashes, at most 16 characters, '
+                f'for instance "{suggest_id(name)}"'
+            )
+        if name in self.upstreams:
+            raise EditError(f'there is a server "{name}" already, in {_place(self.upstreams[name].used[-1])}')
+        self._edit(self._own_main(), lambda text: serverfile.insert(OWN, text, name, values), name)
+
+    def remove(self, name: str) -> Entry | None:
+        """Everything that makes up an upstream, wherever it stands; what comes to light beneath it.
+
+        Raises:
+            EditError: there is none, or a file cannot be edited for certain.
+        """
+        stack = self._stack(name)
+        for entry in reversed(stack.used):  # what remains in between is refused by a hub that watches, not misread
+            is_imported = entry.source.layer is Layer.IMPORTED
+            self._edit(entry.source.path, partial(_removed, *_shape(entry), is_imported=is_imported), name)
+        return stack.shadowed[0] if stack.shadowed else None
+
+    def switch(self, name: str, *, disabled: bool) -> bool:
+        """Turn an upstream off or on; whether it was not so already.
+
+        In the file that says so, or that defines it; for one that is a host's or was imported, in the main file.
+
+        Raises:
+            EditError: there is none, or a file cannot be edited for certain.
+        """
+        stack = self._stack(name)
+        if (stack.value("disabled") is True) == disabled:
+            return False
+        entry: Entry | None = stack.holder(("disabled",))
+        if entry is None or entry.source.layer is not Layer.USER or not _is_ours(entry.source):
+            entry = next((each for each in stack.used if each.source.is_main and _is_ours(each.source)), None)
+        if entry is None:
+            self._edit(self._own_main(), lambda text: serverfile.insert(OWN, text, name, {"disabled": disabled}), name)
+        elif not disabled and (undone := self._enabled(entry, stack)) is not None:
+            self._edit(entry.source.path, lambda text: undone, name)
+        else:
+            _, key = _shape(entry)
+            self._edit(entry.source.path, lambda text: serverfile.assign(OWN, text, key, "disabled", disabled), name)
+        return True
+
+    def _enabled(self, entry: Entry, stack: Stack) -> Edit | None:
+        """What `hubd disable` once wrote taken back, if the file has just that and it is enough."""
+        below = stack.used[stack.used.index(entry) + 1 :]
+        if any("disabled" in each.table.values for each in below):
+            return None
+        _, key = _shape(entry)
+        text = self._begin(entry.source.path)
+        if entry.table.values == {"disabled": True}:
+            with suppress(Refused):
+                return serverfile.remove(OWN, text, key)
+        with suppress(Refused):
+            return toml.drop(text, entry.table.place(()), "disabled", True)
+        return None
+
+    def replace(self, text: str) -> None:
+        """A whole new text of the main file."""
+        self._begin(self.main)
+        self._texts[self.main] = text
+
+    def text(self) -> str:
+        """The main file as it is, or as a new one begins."""
+        return self._begin(self.main)
+
+    # --- and what becomes of them -------------------------------------------------------------------------------------
+
+    def problems(self) -> list[Remark]:
+        """What would be wrong and is not wrong now, with the lines of the draft."""
+        known = {(each.file, each.keys, each.text) for each in self._load({})}
+        found = self._load(self._texts)
+        return [each for each in found if (each.file, each.keys, each.text) not in known]
+
+    def problems_of_main(self) -> list[Remark]:
+        """What would be wrong in the main file, or else what `problems` says."""
+        return [each for each in self._load(self._texts) if each.file == self.main] or self.problems()
+
+    def doubts(self, name: str) -> list[Remark]:
+        """What would work, and probably not as meant, of this upstream."""
+        return [each for each in self._doubts() if name in each.keys]
+
+    def doubts_of_main(self) -> list[Remark]:
+        """What would work, and probably not as meant, in the main file."""
+        return [each for each in self._doubts() if each.file == self.main]
+
+    def _doubts(self) -> Sequence[Remark]:
+        try:
+            return load_all(self.main, self._environ, texts=self._texts).warnings
+        except ConfigError:
+            return ()
+
+    def changes(self) -> list[Change]:
+        """What `save` would do, in its order."""
+        found = []
+        for path, text in self._texts.items():
+            was = self._was[path]
+            if text.encode() != was:
+                found.append(Change(path, None if was is None else was.decode(), text))
+        return found
+
+    def save(self, now: datetime, backups: Path) -> list[Saved]:
+        """Put the changed files in place.
+
+        Raises:
+            EditError: one was changed meanwhile or cannot be written; those before it stay changed.
+        """
+        saved = []
+        for each in self.changes():
+            data, was = each.after.encode(), self._was[each.path]
+            saved.append(Saved(each.path, replace_file(each.path, data, was=was, now=now, backups=backups)))
+        if f"#:schema ./{SCHEMA_FILE}\n" in self._texts.get(self.main, ""):
+            publish_schema(self.main.with_name(SCHEMA_FILE))
+        return saved
+
+    # ------------------------------------------------------------------------------------------------------------------
+
+    def _stack(self, name: str) -> Stack:
+        if name in self.upstreams:
+            return self.upstreams[name]
+        near = get_close_matches(name, self.upstreams, 1)
+        hint = f'did you mean "{near[0]}"?' if near else f"there are: {', '.join(self.upstreams)}"
+        if not self.upstreams:
+            hint = (
+                "the configuration names none. Without one a hub serves the demo, which goes with the first `hubd add`"
+            )
+        raise EditError(f'there is no server "{name}"; {hint}')
+
+    def _own_main(self) -> Path:
+        """The main file, which must be ours to be written.
+
+        Raises:
+            EditError: it is a host's.
+        """
+        if self._main_source is not None and not _is_ours(self._main_source):
+            raise EditError(f"{self.main} is the file of a host and not a hubd.toml: change it there, or by hand")
+        return self.main
+
+    def _begin(self, path: Path) -> str:
+        """The draft of a file, which starts as what it holds."""
+        if path not in self._texts:
+            self._was[path] = was = read_file(path)
+            try:
+                self._texts[path] = NEW_FILE if was is None else was.decode()
+            except UnicodeDecodeError:
+                raise EditError(f"{path}: is not UTF-8 text; save it as UTF-8") from None
+        return self._texts[path]
+
+    def _edit(self, path: Path, change: Callable[[str], Edit], name: str) -> None:
+        text = self._begin(path)
+        try:
+            self._texts[path] = change(text).apply(text)
+        except Refused as error:
+            raise EditError(f"{path}: {name}: {error}; change it by hand: `hubd edit`, or any editor") from None
+        if not self._texts[path].strip():  # which would mean a truncated file (F-C-03)
+            self._texts[path] = NEW_FILE if path == self.main else "# No servers are left here.\n"
+
+    def _load(self, texts: Mapping[Path, str]) -> list[Remark]:
+        if empty := [path for path, text in texts.items() if not text.strip()]:
+            return [Remark(path, None, (), "is empty, which no hub takes for a configuration") for path in empty]
+        try:
+            load_all(self.main, self._environ, texts=texts)
+        except ConfigError as error:
+            return list(error.remarks) or [Remark(self.main, None, (), str(error))]
+        return []
+
+
+def publish_schema(path: Path) -> None:
+    """Let editors know what a hubd.toml may hold; a file that cannot be written only costs them that."""
+    from config.describe import schema
+
+    with suppress(OSError):
+        text = json.dumps(schema(), indent=2, ensure_ascii=False) + "\n"
+        if not path.exists() or path.read_text(encoding="utf-8", errors="replace") != text:
+            path.write_text(text, encoding="utf-8")
+
+
+def _is_ours(source: Source) -> bool:
+    """Whether it is a file of upstreams in our own form."""
+    return source.path.suffix not in (*JSON_SUFFIXES, *YAML_SUFFIXES) and not source.is_dialect
+
+
+def _shape(entry: Entry) -> tuple[Shape, str]:
+    """How the file keeps its servers, and what it calls this one."""
+    *root, key = entry.table.place(())
+    suffix = entry.source.path.suffix
+    is_yaml = suffix in YAML_SUFFIXES
+    return Shape("json" if suffix in JSON_SUFFIXES else "yaml" if is_yaml else "toml", tuple(root)), key
+
+
+def _removed(shape: Shape, key: str, text: str, *, is_imported: bool) -> Edit:
+    if is_imported:
+        with suppress(Refused):
+            return without(text, key)
+    return serverfile.remove(shape, text, key)
+
+
+def _place(entry: Entry) -> str:
+    origin = entry.origin(())
+    return f"{origin.file}, line {origin.line}" if origin.line else str(origin.file)

@@ -1,0 +1,48 @@
+"""One change of a text, and why one is refused: what `jsonc`, `toml` and `yaml` speak. Pure."""
+
+from msgspec import Struct
+
+from config.loading.source import Problem
+
+
+class Refused(Exception):
+    """A text that cannot be read, or not be edited for certain. The text says what is in the way."""
+
+
+def refusal(problem: Problem) -> Refused:
+    """Why a text is not even looked into."""
+    where = "" if problem.line is None else f" (line {problem.line})"
+    return Refused(f"{problem}{where}")
+
+
+class Edit(Struct, frozen=True):
+    """`old`, which stands at `start`, becomes `new`; nothing else changes."""
+
+    start: int
+    old: str
+    new: str
+
+    def apply(self, text: str) -> str:
+        """`text` with the change made."""
+        end = self.start + len(self.old)
+        assert text[self.start : end] == self.old
+        return text[: self.start] + self.new + text[end:]
+
+
+def newline(text: str) -> str:
+    """How lines of `text` end."""
+    at = text.find("\n")
+    return "\r\n" if at > 0 and text[at - 1] == "\r" else "\n"
+
+
+def line_start(text: str, at: int) -> int:
+    """Where the line of `at` starts."""
+    return text.rfind("\n", 0, at) + 1
+
+
+def line_end(text: str, at: int) -> int:
+    """Where the line of `at` ends: at its line break, or at the end of the text."""
+    end = text.find("\n", at)
+    if end < 0:
+        return len(text)
+    return end - 1 if end > at and text[end - 1] == "\r" else end

@@ -1,0 +1,356 @@
+"""JSON with comments and trailing commas, edited as text: what is not ours keeps every byte.
+
+`scan` reads a text into nodes that know where they stand; `insert`, `remove` and `assign` say which characters to
+change. They write as the text around them is written: its indentation, its line breaks, one line or many, a comma after
+the last member or none. Pure; `serverfile` checks every change by reading the result.
+"""
+
+import json
+import re
+from collections.abc import Sequence
+from typing import Any, Final
+
+from msgspec import Struct
+
+from config.editing.text.change import Edit, Refused, line_start, newline, refusal
+from config.loading.measure import refuse_json
+from config.loading.source import Problem
+
+BOM: Final = "\ufeff"
+_BLANK = re.compile(r"(?:[ \t\r\n]+|//[^\n]*|/\*.*?\*/)*", re.S)
+_SAME_LINE = re.compile(r"(?:[ \t]++|/\*(?:[^*\n]|\*(?!/))*+\*/)*+(?://[^\r\n]*)?(?=[ \t]*+\r?\n)")
+"""Comments behind something, up to the end of its line."""
+_ATOM = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?|true|false|null")
+_DECODER = json.JSONDecoder()
+_INDENT = re.compile(r"[ \t]*")
+
+
+class Node(Struct):
+    """A value, and the text `[start, end)` that is it; for an object, its members."""
+
+    value: Any
+    start: int
+    end: int
+    members: "tuple[Member, ...]" = ()
+
+    def member(self, key: str) -> "Member | None":
+        """The member of that name.
+
+        Raises:
+            Refused: there are two.
+        """
+        found = [member for member in self.members if member.key == key]
+        if len(found) > 1:
+            raise Refused(f'"{key}" stands there twice, and programs differ in which one counts')
+        return found[0] if found else None
+
+
+class Member(Struct):
+    """A member of an object; `start` is where its name starts."""
+
+    key: str
+    start: int
+    node: Node
+
+    @property
+    def end(self) -> int:
+        return self.node.end
+
+
+def scan(text: str) -> Node | None:
+    """The document; None: there is nothing but blanks and comments.
+
+    Raises:
+        Refused: it is not JSON, comments and trailing commas allowed.
+    """
+    try:
+        refuse_json(text)
+    except Problem as problem:
+        raise refusal(problem) from None
+    start = _skip(text, 1 if text.startswith(BOM) else 0)
+    if start == len(text):
+        return None
+    node = _value(text, start)
+    end = _skip(text, node.end)
+    if end < len(text):
+        raise _unreadable(text, end, "expected the end of the file")
+    return node
+
+
+def _unreadable(text: str, at: int, why: str) -> Refused:
+    line, column = text.count("\n", 0, at) + 1, at - line_start(text, at) + 1
+    return Refused(f"is not JSON at line {line}, column {column}: {why}")
+
+
+def _skip(text: str, at: int) -> int:
+    found = _BLANK.match(text, at)
+    return found.end() if found else at
+
+
+def _value(text: str, at: int) -> Node:
+    first = text[at : at + 1]
+    if first == "{":
+        return _object(text, at)
+    if first == "[":
+        return _array(text, at)
+    if first == '"':
+        value, end = _string(text, at)
+        return Node(value, at, end)
+    found = _ATOM.match(text, at)
+    if found is None:
+        raise _unreadable(text, at, "expected a value")
+    try:
+        return Node(json.loads(found[0]), at, found.end())
+    except ValueError:
+        raise _unreadable(text, at, "a number of that many digits") from None
+
+
+def _string(text: str, at: int) -> tuple[str, int]:
+    try:
+        value, end = _DECODER.raw_decode(text, at)
+    except json.JSONDecodeError as error:
+        raise _unreadable(text, error.pos, "a string that is not closed, or holds what none may") from None
+    return str(value), end
+
+
+def _array(text: str, start: int) -> Node:
+    values = []
+    at = _skip(text, start + 1)
+    while text[at : at + 1] != "]":
+        node = _value(text, at)
+        values.append(node.value)
+        at = _next(text, node.end, "]")
+    return Node(values, start, at + 1)
+
+
+def _object(text: str, start: int) -> Node:
+    members = []
+    at = _skip(text, start + 1)
+    while text[at : at + 1] != "}":
+        if text[at : at + 1] != '"':
+            raise _unreadable(text, at, 'expected a name in quotes, or "}"')
+        key, end = _string(text, at)
+        colon = _skip(text, end)
+        if text[colon : colon + 1] != ":":
+            raise _unreadable(text, colon, 'expected ":"')
+        node = _value(text, _skip(text, colon + 1))
+        members.append(Member(key, at, node))
+        at = _next(text, node.end, "}")
+    return Node({member.key: member.node.value for member in members}, start, at + 1, tuple(members))
+
+
+def _next(text: str, end: int, closing: str) -> int:
+    """Where the next member, or the closing bracket, stands."""
+    at = _skip(text, end)
+    if text[at : at + 1] == ",":
+        return _skip(text, at + 1)
+    if text[at : at + 1] != closing:
+        raise _unreadable(text, at, f'expected "," or "{closing}"')
+    return at
+
+
+# --- changes ----------------------------------------------------------------------------------------------------------
+
+
+def read(text: str) -> Any:
+    """The document as a value; an empty one is an empty object.
+
+    Raises:
+        Refused: it cannot be read, or is no object.
+    """
+    node = scan(text)
+    if node is None:
+        return {}
+    if not isinstance(node.value, dict):
+        raise Refused("is not a JSON object")
+    return node.value
+
+
+def insert(text: str, path: Sequence[str], key: str, value: Any) -> Edit:
+    """Put `key` at the end of the object that `path` leads to; objects that are missing on the way are made.
+
+    Raises:
+        Refused: it cannot be read, or something else than an object is in the way.
+    """
+    node = scan(text)
+    if node is None:
+        new = render({**_nested(path, key, value)}, "  ", newline(text)) + newline(text)
+        return Edit(len(text), "", new)
+    unit = _unit(text, node)
+    for number, name in enumerate(path):
+        _require_object(node, path[:number])
+        member = node.member(name)
+        if member is None:
+            return _append(text, node, name, _nested(path[number + 1 :], key, value), unit)
+        if member.node.value is None:
+            return _fill(text, member, _nested(path[number + 1 :], key, value), unit)
+        node = member.node
+    _require_object(node, path)
+    if node.member(key) is not None:
+        raise Refused(f'"{key}" is there already')
+    return _append(text, node, key, value, unit)
+
+
+def remove(text: str, path: Sequence[str], key: str) -> Edit:
+    """Take the member `key` out of the object that `path` leads to, and one comma with it.
+
+    Raises:
+        Refused: it is not there, or the text cannot be read.
+    """
+    node = _object_at(text, path)
+    member = node.member(key)
+    if member is None:
+        raise Refused(f'there is no "{key}"')
+    at = node.members.index(member)
+    start, end = _with_line(text, member.start), member.end
+    comma = _skip(text, end)
+    followed = text[comma : comma + 1] == ","
+    if len(node.members) == 1:
+        inner = text[node.start + 1 : start] + text[(comma + 1 if followed else end) : node.end - 1]
+        if not inner.strip():
+            return Edit(node.start + 1, text[node.start + 1 : node.end - 1], "")
+    if followed:
+        if at == 0 and text[start] not in "\r\n":  # on the line of what follows
+            after = _INDENT.match(text, comma + 1)
+            return _cut(text, member.start, end, comma, after.end() if after else comma + 1)
+        return _cut(text, start, end, comma, comma + 1)
+    if at == 0:
+        return Edit(start, text[start:end], "")
+    before = _skip(text, node.members[at - 1].end)
+    return _cut(text, before, before + 1, start, end)
+
+
+def assign(text: str, path: Sequence[str], key: str, value: Any) -> Edit:
+    """Let the member `key` of the object at `path` be `value`, whether it is there or not.
+
+    Raises:
+        Refused: the object is not there, or the text cannot be read.
+    """
+    node = _object_at(text, path)
+    member = node.member(key)
+    if member is None:
+        root = scan(text)
+        assert root is not None
+        return _append(text, node, key, value, _unit(text, root))
+    start, end = member.node.start, member.node.end
+    return Edit(start, text[start:end], json.dumps(value, ensure_ascii=False))
+
+
+def render(value: Any, unit: str | None, line: str = "\n", indent: str = "") -> str:
+    """`value` as JSON: members on lines of their own, lists in one line. `unit` None: all in one line."""
+    if not isinstance(value, dict) or not value:
+        return json.dumps(value, ensure_ascii=False)
+    members = [
+        f"{json.dumps(key, ensure_ascii=False)}: {render(each, unit, line, indent + (unit or ''))}"
+        for key, each in value.items()
+    ]
+    if unit is None:
+        return "{" + ", ".join(members) + "}"
+    inner = f",{line}{indent}{unit}".join(members)
+    return f"{{{line}{indent}{unit}{inner}{line}{indent}}}"
+
+
+def _nested(path: Sequence[str], key: str, value: Any) -> dict[str, Any]:
+    nested = {key: value}
+    for name in reversed(path):
+        nested = {name: nested}
+    return nested
+
+
+def _object_at(text: str, path: Sequence[str]) -> Node:
+    node = scan(text)
+    for number, name in enumerate(path):
+        member = None if node is None else node.member(name)
+        if member is None:
+            raise Refused(f'there is no "{".".join(path[: number + 1])}"')
+        node = member.node
+    if node is None:
+        raise Refused("it is empty")
+    _require_object(node, path)
+    return node
+
+
+def _require_object(node: Node, path: Sequence[str]) -> None:
+    if not isinstance(node.value, dict):
+        raise Refused(f'"{".".join(path)}" is not an object' if path else "is not a JSON object")
+
+
+def _cut(text: str, start: int, end: int, start_2: int, end_2: int) -> Edit:
+    """Two pieces taken out, as one change."""
+    return Edit(start, text[start:end_2], text[end:start_2])
+
+
+def _with_line(text: str, start: int) -> int:
+    """Where to cut before what starts at `start`: before the line break if it is the first on its line, else before
+    the blanks."""
+    blank = start
+    while blank > 0 and text[blank - 1] in " \t":
+        blank -= 1
+    if blank > 0 and text[blank - 1] == "\n":
+        return blank - 2 if text[blank - 2 : blank] == "\r\n" else blank - 1
+    return blank
+
+
+def _indent_of(text: str, at: int) -> str:
+    """The blanks that start the line of `at`."""
+    found = _INDENT.match(text, line_start(text, at))
+    indent = found[0] if found else ""
+    return indent.removeprefix(BOM)
+
+
+def _own_line(text: str, member: Member) -> bool:
+    return not text[line_start(text, member.start) : member.start].strip(" \t" + BOM)
+
+
+def _unit(text: str, root: Node) -> str:
+    """One step of indentation."""
+    for member in root.members:
+        if _own_line(text, member):
+            step = _indent_of(text, member.start).removeprefix(_indent_of(text, root.start))
+            if step:
+                return step
+    return "  "
+
+
+def _append(text: str, node: Node, key: str, value: Any, unit: str) -> Edit:
+    """A new last member."""
+    name = json.dumps(key, ensure_ascii=False)
+    if not node.members:
+        return _fill_object(text, node, name, value, unit)
+    line, last = newline(text), node.members[-1]
+    spread = _own_line(text, last)
+    if spread:
+        indent = _indent_of(text, last.start)
+        member = f"{line}{indent}{name}: {render(value, unit, line, indent)}"
+    else:
+        member = f" {name}: {render(value, None)}"
+    comma = _skip(text, last.end)
+    trailing = text[comma : comma + 1] == ","
+    start = comma + 1 if trailing else last.end
+    beside = _SAME_LINE.match(text, start) if spread else None
+    old = beside[0] if beside else ""
+    return Edit(start, old, f"{old}{member}," if trailing else f",{old}{member}")
+
+
+def _fill_object(text: str, node: Node, name: str, value: Any, unit: str) -> Edit:
+    """The first member of an object that has none."""
+    inner = text[node.start + 1 : node.end - 1]
+    line, base = newline(text), _indent_of(text, node.start)
+    blank = inner[len(inner.rstrip(" \t\r\n")) :]
+    comments = inner[: len(inner) - len(blank)]
+    start = node.start + 1 + len(comments)
+    if "\n" in blank:
+        end = blank[blank.rfind("\n") + 1 :]
+    elif comments or "\n" in text.strip() or text.strip(BOM + " \t\r\n") == text[node.start : node.end]:
+        end = base
+    else:  # all of the file is in one line
+        return Edit(start, blank, f"{name}: {render(value, None)}")
+    member = f"{line}{end}{unit}{name}: {render(value, unit, line, end + unit)}{line}{end}"
+    return Edit(start, blank, member)
+
+
+def _fill(text: str, member: Member, value: Any, unit: str) -> Edit:
+    """An object in place of null."""
+    indent = _indent_of(text, member.start)
+    new = render(value, unit, newline(text), indent) if _own_line(text, member) else render(value, None)
+    return Edit(member.node.start, text[member.node.start : member.end], new)

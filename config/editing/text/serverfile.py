@@ -1,0 +1,167 @@
+"""A host's file of MCP servers, whatever its format: its entries, and the three changes that are ever made to it.
+
+A change is worked out as text (`jsonc`, `toml`, `yaml`) and then believed only if the changed text reads as the
+document that was meant; otherwise it is refused. Pure.
+"""
+
+import copy
+from typing import Any, Literal
+
+from msgspec import Struct
+
+from config.editing.text import jsonc, toml, yaml
+from config.editing.text.change import Edit, Refused
+
+Format = Literal["json", "toml", "yaml"]
+"""JSON is read with comments and trailing commas in it, whether the host allows them or not."""
+
+
+class Shape(Struct, frozen=True):
+    """How a host keeps its servers."""
+
+    format: Format
+    root: tuple[str, ...]
+    """The keys that lead to the entries."""
+    listed: bool = False
+    """They are a list of items with a `name`, not a mapping."""
+
+
+def read(shape: Shape, text: str) -> Any:
+    """The document.
+
+    Raises:
+        Refused: it cannot be read.
+    """
+    return _MODULES[shape.format].read(text)
+
+
+def entries(shape: Shape, text: str) -> dict[str, Any]:
+    """Its entries by name, in order; those that are no mappings, too.
+
+    Raises:
+        Refused: it cannot be read, or there is something else where the entries should be.
+    """
+    return _entries(shape, read(shape, text))
+
+
+def insert(shape: Shape, text: str, key: str, value: dict[str, Any]) -> Edit:
+    """Put in an entry.
+
+    Raises:
+        Refused: it is there already, or it cannot be done for certain.
+    """
+    document = read(shape, text)
+    if key in _entries(shape, document):
+        raise Refused(f'"{key}" is there already')
+    if shape.format == "yaml":
+        edit = yaml.insert(text, shape.root, key, value, listed=shape.listed)
+    else:
+        edit = _MODULES[shape.format].insert(text, shape.root, key, value)
+    return _checked(shape, text, edit, _with(shape, document, key, value))
+
+
+def remove(shape: Shape, text: str, key: str) -> Edit:
+    """Take an entry out.
+
+    Raises:
+        Refused: it is not there, or it cannot be done for certain.
+    """
+    edit = _MODULES[shape.format].remove(text, shape.root, key)
+    return _checked(shape, text, edit, without(shape, read(shape, text), key))
+
+
+def assign(shape: Shape, text: str, key: str, setting: str, value: Any) -> Edit:
+    """Let one setting of an entry be `value`, a plain one.
+
+    Raises:
+        Refused: the entry is not there, or it cannot be done for certain.
+    """
+    document = read(shape, text)
+    entry = _entries(shape, document).get(key)
+    if not isinstance(entry, dict):
+        raise Refused(f'there is no "{key}"')
+    edit = _MODULES[shape.format].assign(text, (*shape.root, key), setting, value)
+    changed = copy.deepcopy(document)
+    _entries(shape, changed)[key][setting] = value
+    return _checked(shape, text, edit, changed)
+
+
+def snippet(shape: Shape, key: str, value: dict[str, Any]) -> str:
+    """What people may paste where a change was refused."""
+    if shape.format == "yaml":
+        return yaml.render(shape.root, key, value, listed=shape.listed)
+    if shape.format == "toml":
+        return toml.render(shape.root, key, value)
+    nested: dict[str, Any] = {key: value}
+    for name in reversed(shape.root):
+        nested = {name: nested}
+    return jsonc.render(nested, "  ")
+
+
+def without(shape: Shape, document: Any, key: str) -> Any:
+    """The document as it is without the entry; if it was the last one, nothing is said about where entries stand."""
+    document = copy.deepcopy(document)
+    if shape.listed:
+        (root,) = shape.root
+        document[root] = [item for item in document.get(root) or [] if _name(item) != key]
+    else:
+        _entries(shape, document).pop(key, None)
+    return plain(shape, document)
+
+
+def plain(shape: Shape, document: Any) -> Any:
+    """The document without empty containers where the entries should be: to a host they say the same."""
+    document = copy.deepcopy(document)
+    for depth in range(len(shape.root), 0, -1):
+        holder = document
+        for name in shape.root[: depth - 1]:
+            holder = holder.get(name) if isinstance(holder, dict) else None
+        if isinstance(holder, dict) and not holder.get(shape.root[depth - 1], True):
+            del holder[shape.root[depth - 1]]
+    return document
+
+
+def _with(shape: Shape, document: Any, key: str, value: dict[str, Any]) -> Any:
+    document = copy.deepcopy(document)
+    if shape.listed:
+        (root,) = shape.root
+        document[root] = [*(document.get(root) or []), value]
+        return document
+    holder = document
+    for name in shape.root:
+        holder[name] = holder.get(name) or {}
+        holder = holder[name]
+    holder[key] = value
+    return document
+
+
+def _checked(shape: Shape, text: str, edit: Edit, meant: Any) -> Edit:
+    try:
+        if plain(shape, read(shape, edit.apply(text))) == plain(shape, meant):
+            return edit
+    except Refused:
+        pass
+    raise Refused("it is written in a way that cannot be edited for certain")
+
+
+def _entries(shape: Shape, document: Any) -> dict[str, Any]:
+    """The mapping itself where there is one, so that it can be changed."""
+    found = document
+    for name in shape.root:
+        found = found.get(name) if isinstance(found, dict) else None
+    if found is None:
+        return {}
+    if shape.listed and isinstance(found, list):
+        return {name: item for item in found if (name := _name(item)) is not None}
+    if shape.listed or not isinstance(found, dict):
+        raise Refused(f'"{".".join(shape.root)}" is not a {"list" if shape.listed else "mapping"} of servers')
+    return found
+
+
+def _name(item: Any) -> Any:
+    """What an item of a list calls itself; None if it does not."""
+    name = item.get("name") if isinstance(item, dict) else None
+    return name if isinstance(name, str) else None
+
+
+_MODULES: dict[Format, Any] = {"json": jsonc, "toml": toml, "yaml": yaml}

@@ -1,0 +1,225 @@
+"""TOML edited as text: a table goes to the end of the file, and tables and settings come and go by lines. Pure.
+
+`serverfile` checks every change by reading the result; a table that is written in another way than under a header
+of its own is refused.
+"""
+
+import json
+import re
+import tomllib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import tomlkit
+from tomlkit.exceptions import TOMLKitError
+
+from config.editing.text.change import Edit, Refused, newline, refusal
+from config.loading.document import parse
+from config.loading.measure import refuse_deep, refuse_toml
+from config.loading.source import Keys, Problem
+
+_HEADER = re.compile(
+    r"[ \t]*\[{1,2}[ \t]*+(?P<path>(?:\"[^\"\n]*\"|'[^'\n]*'|[A-Za-z0-9_.\- \t])+)\]{1,2}[ \t]*(?:#.*)?"
+)
+_UNSEEN = re.compile(
+    "[\x00-\x1f\x7f-\x9f\xad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]"
+)
+"""Controls, what changes the direction of text, what takes no room, and halves of characters."""
+_BARE = re.compile(r"[A-Za-z0-9_-]+")
+
+
+def read(text: str) -> Any:
+    """The document as a value.
+
+    Raises:
+        Refused: it is not TOML.
+    """
+    text = text.removeprefix("\ufeff")
+    try:
+        refuse_toml(text)
+        tree = tomllib.loads(text)
+        refuse_deep(tree)
+        return tree
+    except Problem as problem:
+        raise refusal(problem) from None
+    except ValueError as error:  # it is not TOML, or has an integer of thousands of digits
+        raise Refused(f"is not TOML: {error}") from None
+
+
+def insert(text: str, path: Sequence[str], key: str, value: dict[str, Any]) -> Edit:
+    """A table `[path.key]` at the end of the file.
+
+    Raises:
+        Refused: it is there already.
+    """
+    if key in _table(read(text), path):
+        raise Refused(f'"{key}" is there already')
+    line = newline(text)
+    body = render(path, key, value).replace("\n", line)
+    if not text.strip("\ufeff \t\r\n"):
+        return Edit(len(text), "", body + line)
+    if not text.endswith("\n"):
+        return Edit(len(text), "", line + line + body)
+    return Edit(len(text), "", line + body + line)
+
+
+def remove(text: str, path: Sequence[str], key: str) -> Edit:
+    """Cut the table out, from its header to its last line; the comments before it and after it stay.
+
+    Raises:
+        Refused: it is not there under a header of its own.
+    """
+    wanted = (*path, key)
+    lines = text.splitlines(keepends=True)
+    headers = [(number, _path(line)) for number, line in enumerate(lines) if _HEADER.fullmatch(line.rstrip("\r\n"))]
+    ours = [at for at, (_, found) in enumerate(headers) if found[: len(wanted)] == wanted]
+    if not ours or ours != list(range(ours[0], ours[-1] + 1)):
+        raise Refused(f"there is no [{'.'.join(wanted)}] with all that belongs to it in one place")
+    first = headers[ours[0]][0]
+    end = headers[ours[-1] + 1][0] if ours[-1] + 1 < len(headers) else len(lines)
+    while end > first + 1 and (not lines[end - 1].strip() or lines[end - 1].lstrip().startswith("#")):
+        end -= 1
+    if first and not lines[first - 1].strip():  # the blank line before it
+        first -= 1
+    return Edit(sum(map(len, lines[:first])), "".join(lines[first:end]), "")
+
+
+def assign(text: str, path: Sequence[str], key: str, value: Any) -> Edit:
+    """Let `key` of the table at `path` be `value`.
+
+    Raises:
+        Refused: there is no such table, or it cannot be done without changing more of the text.
+    """
+    edit = _below_header(text, path, key, value)
+    if edit is not None and _meant(text, edit, path, key, value):
+        return edit
+    try:
+        document = tomlkit.parse(text)
+        table: Any = document
+        for name in path:
+            table = table[name]
+        if document.as_string() != text:
+            raise Refused("it would not stay as it is elsewhere")
+        table[key] = value
+        return Edit(0, text, document.as_string())
+    except (TOMLKitError, KeyError, TypeError) as error:
+        raise Refused(f'there is no table "{".".join(path)}" to change: {error}') from None
+
+
+def drop(text: str, path: Sequence[str], key: str, value: Any) -> Edit:
+    """Cut out the line that says that `key` of the table at `path` is `value`.
+
+    Raises:
+        Refused: no line says just that.
+    """
+    lines = text.split("\n")
+    number = _line_of(text, (*path, key))
+    if number is not None and number < len(lines) and lines[number - 1].strip() == f"{_key(key)} = {_inline(value)}":
+        edit = Edit(_start_of(lines, number), f"{lines[number - 1]}\n", "")
+        if _meant(text, edit, path, key, None):
+            return edit
+    raise Refused(f"there is no line `{_key(key)} = {_inline(value)}`")
+
+
+def _below_header(text: str, path: Sequence[str], key: str, value: Any) -> Edit | None:
+    """A new line below the header of the table, where tomlkit would move blank lines about; None: it has none."""
+    lines = text.split("\n")
+    number = _line_of(text, tuple(path))
+    if number is None:
+        return None
+    header = lines[number - 1]
+    indent = header[: len(header) - len(header.lstrip())]
+    new = f"{indent}{_key(key)} = {_inline(value)}{newline(text)}"
+    at = _start_of(lines, number + 1)
+    return Edit(at, "", new) if at <= len(text) else Edit(len(text), "", newline(text) + new)
+
+
+def _line_of(text: str, keys: Keys) -> int | None:
+    try:
+        return parse(text, Path("any.toml")).line(keys)
+    except Problem:
+        return None
+
+
+def _start_of(lines: Sequence[str], number: int) -> int:
+    """Where the line of this number (from 1) starts in the text that was split into `lines`."""
+    return sum(len(line) + 1 for line in lines[: number - 1])
+
+
+def _meant(text: str, edit: Edit, path: Sequence[str], key: str, value: Any) -> bool:
+    """Whether the edit adds that `key` is `value`, or with None takes it away, and changes nothing else."""
+    meant: Any = read(text)
+    try:
+        table = meant
+        for name in path:
+            table = table[name]
+        if (key in table) is (value is not None):
+            return False
+        if value is None:
+            del table[key]
+        else:
+            table[key] = value
+        return bool(read(edit.apply(text)) == meant)
+    except (Refused, KeyError, TypeError):
+        return False
+
+
+def render(path: Sequence[str], key: str, value: dict[str, Any]) -> str:
+    """The table's lines; what is nested in it is written inline."""
+    header = ".".join(_key(name) for name in (*path, key))
+    return "\n".join([f"[{header}]", *(f"{_key(name)} = {_inline(each)}" for name, each in value.items())])
+
+
+def _key(name: str) -> str:
+    return name if _BARE.fullmatch(name) else text_of(name)
+
+
+def _inline(value: Any) -> str:
+    if isinstance(value, dict):
+        members = [f"{_key(name)} = {_inline(each)}" for name, each in value.items()]
+        return "{ " + ", ".join(members) + " }" if members else "{}"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(_inline(each) for each in value) + "]"
+    if isinstance(value, str):
+        return text_of(value)
+    return json.dumps(value)
+
+
+def text_of(value: str) -> str:
+    """A basic string of TOML: as in JSON, but what cannot be seen is escaped, and other characters are not."""
+    return _UNSEEN.sub(_escaped, json.dumps(value, ensure_ascii=False))
+
+
+def comment_of(text: str) -> str:
+    """A comment of one line: what would end it, and what cannot be seen, is escaped."""
+    return f"# {_UNSEEN.sub(_escaped, text)}"
+
+
+def _escaped(found: re.Match[str]) -> str:
+    code = ord(found[0])
+    return f"\\u{code:04x}" if code < 1 << 16 else f"\\U{code:08x}"
+
+
+def _table(document: Any, path: Sequence[str]) -> Any:
+    for name in path:
+        document = document.get(name, {})
+        if not isinstance(document, dict):
+            raise Refused(f'"{".".join(path)}" is not a table')
+    return document
+
+
+def _path(line: str) -> tuple[str, ...]:
+    """The keys of a header's line; none, if it is not one after all."""
+    try:
+        document: Any = tomllib.loads(line)
+    except tomllib.TOMLDecodeError:
+        return ()
+    keys = []
+    while document:
+        if isinstance(document, list):
+            document = document[0]
+            continue
+        key, document = next(iter(document.items()))
+        keys.append(key)
+    return tuple(keys)

@@ -1,0 +1,150 @@
+"""Which files make up a configuration, all of them read.
+
+    hubd.toml            the main file: settings of the hub, upstreams, and `include`
+    upstreams.d/*        beside it: upstreams, one or more per file        } layer of the user
+    include = [...]      paths and globs in the main file: upstreams       }
+    imported/*           beside the main file: what was taken from hosts     layer of the imported
+    hubd.env             beside it: variables that the environment does not have, KEY=VALUE; a service reads it, too
+
+A main file that is a host's own stands alone: what lies beside it is the host's business. Files of a directory are read
+in the order of their names; names that begin with a dot, and suffixes that are not ours, do not count.
+"""
+
+import os
+from collections.abc import Mapping
+from itertools import islice
+from pathlib import Path
+from typing import Final
+
+from msgspec import Struct
+
+from config.errors import ConfigError
+from config.loading.document import SUFFIXES
+from config.loading.globs import expand, read_pattern
+from config.loading.one_file import Layer, Source, find_config, read_source, resolved_settings
+from config.loading.source import Findings, refuse_foreign
+from config.loading.variables import Unresolved, Variables
+from config.paths import config_file
+
+DROP_INS: Final = "upstreams.d"
+IMPORTED: Final = "imported"
+OWN_VARIABLES: Final = "hubd.env"
+MAX_FILES: Final = 1000
+"""That one pattern may match."""
+
+
+class Gathered(Struct, frozen=True, kw_only=True):
+    """The files of a configuration, in the order in which their upstreams are listed."""
+
+    main: Source | None
+    sources: tuple[Source, ...]
+    """All that were read, the main file first."""
+    files: tuple[Path, ...]
+    """Those, and the main file if it is missing."""
+    directories: tuple[Path, ...]
+    """In which new files count, whether they exist or not."""
+    places: tuple[Path, ...]
+    """Those of them that are named, and not only found: `upstreams.d`, and where a pattern begins."""
+    findings: Findings
+    """About no single file."""
+
+
+def gather(named: Path | None, environ: Mapping[str, str], texts: Mapping[Path, str] = {}) -> Gathered:
+    """Read the file that was named, or the user's own, and all that belong to it. Blocks; never raises."""
+    found = find_config(named)
+    path = Path(os.path.abspath((found or config_file()).expanduser()))
+    findings = Findings(path)
+    own = [path.parent / OWN_VARIABLES] if path.suffix == ".toml" else []
+    for file in own:
+        environ = _with_own(environ, file, findings)
+    main = read_source(path, Layer.USER, environ, is_main=True, text=texts.get(path)) if found else None
+    sources = [] if main is None else [main]
+    directories: dict[Path, None] = {}
+    places: list[Path] = []
+    if main is None or not main.is_dialect:
+        places = [path.parent / DROP_INS, path.parent / IMPORTED]
+        user = [*_within(places[0], findings), *_included_by(main, directories, places)]
+        imported = _within(places[1], findings)
+        seen = {path}
+        for each, layer in ((user, Layer.USER), (imported, Layer.IMPORTED)):
+            fresh = [file for file in dict.fromkeys(each) if file not in seen]
+            seen.update(fresh)
+            sources += [read_source(file, layer, environ, text=texts.get(file)) for file in fresh]
+    return Gathered(
+        main=main,
+        sources=tuple(sources),
+        files=tuple(dict.fromkeys([path, *(source.path for source in sources), *own])),
+        directories=tuple(dict.fromkeys((*places, *directories))),
+        places=tuple(dict.fromkeys(places)),
+        findings=findings,
+    )
+
+
+def token_of(named: Path | None, environ: Mapping[str, str]) -> str | None:
+    """What HTTP asks for as the main file says it, whatever else is wrong there; None: it says nothing. Blocks.
+
+    Raises:
+        ConfigError: that cannot be told.
+    """
+    main = gather(named, environ).main
+    if main is None:
+        return None
+    token = resolved_settings(main).get("token")
+    if unclear := [each for each in main.findings.problems if each.keys in ((), ("token",))]:
+        raise ConfigError.of(unclear)
+    return token if isinstance(token, str) else None
+
+
+def _with_own(environ: Mapping[str, str], path: Path, findings: Findings) -> Mapping[str, str]:
+    """`environ`, and what it does not have of the variables in the file `path`, if there is one."""
+    if not os.path.lexists(path):
+        return environ
+    its = Findings(path)
+    with its.gathered():
+        refuse_foreign(path)
+        try:
+            return {**Variables({}, path.parent).env_file(path.name), **environ}
+        except Unresolved as error:
+            its.wrong((), str(error))
+    findings.problems += its.problems
+    return environ
+
+
+def _included_by(main: Source | None, directories: dict[Path, None], places: list[Path]) -> list[Path]:
+    """What the main file includes; `directories` gets those where more may come, `places` where a pattern begins."""
+    files: list[Path] = []
+    texts = main.settings.get("include") if main is not None else None
+    if main is not None and isinstance(texts, list):
+        for text in texts:
+            if isinstance(text, str):  # else it is refused later
+                files += _included(text, main, directories, places)
+    return files
+
+
+def _within(directory: Path, findings: Findings) -> list[Path]:
+    """The files of a directory that count, by name. None, if there is no such directory."""
+    try:
+        names = sorted(os.listdir(directory))
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        findings.wrong((), f"the directory {directory} cannot be read: {error.strerror}")
+        return []
+    return [directory / name for name in names if not name.startswith(".") and name.endswith(SUFFIXES)]
+
+
+def _included(text: str, main: Source, directories: dict[Path, None], places: list[Path]) -> list[Path]:
+    if "\0" in text:
+        main.findings.wrong(("include",), "holds a NUL character, which no path has")
+        return []
+    pattern = read_pattern(text, main.path.parent)
+    if not pattern.parts:
+        return [pattern.base]
+    places.append(pattern.base)
+    matches, more = expand(pattern)
+    directories |= dict.fromkeys(islice(more, MAX_FILES))
+    found = list(islice(matches, MAX_FILES + 1))
+    if len(found) > MAX_FILES:
+        main.findings.wrong(("include",), f'"{text}" matches more than {MAX_FILES} files; write a narrower one')
+        return []
+    return sorted(found)

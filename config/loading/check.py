@@ -1,0 +1,265 @@
+"""What the types of `schema` cannot say about a configuration. Pure; everything found is yielded as `Problem`.
+
+Keys are those of the struct: of the hub, or of one upstream. Values may hold secrets that variables brought in, so
+problems describe what is expected and show no value of `args`, `env`, `url` or `headers` (SEC-61).
+"""
+
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from ipaddress import ip_address
+from typing import Final
+from urllib.parse import urlsplit
+
+from config.loading.check_fleet import doubts_of_sharing, problems_of_sharing
+from config.loading.source import Keys, Problem
+from config.names import is_server_id, is_usable, suggest_id
+from config.schema import HubConfig, UpstreamConfig
+
+MIN_BUDGET: Final = 32
+MAX_BUDGET: Final = 64
+"""Tool names of more than 64 characters are refused by several hosts."""
+MIN_BUFFER: Final = 64 << 20
+MAX_BUFFER: Final = 1 << 40
+RULE: Final = "lower-case words joined by single dashes, at most 16 characters"
+SECONDS: Final = ("startup_grace_s", "drain_s", "park_ttl_s", "park_total_s", "synthetic_progress_s")
+_TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_HEADER_VALUE = re.compile(r"[^\x00-\x08\x0a-\x1f\x7f]*")
+_FILE_URI = re.compile(r"file://(localhost)?/[!-~]*")
+_NO_TEXT: Final = "is no text: it holds what is not UTF-8, from a variable or a directory's name perhaps"
+_ENV_NAME = re.compile(r"[^=\x00]+")
+
+
+def check_hub(config: HubConfig) -> None:
+    """Raise the first problem of the hub's own settings."""
+    for problem in problems_of_hub(config):
+        raise problem
+
+
+def problems_of_hub(config: HubConfig) -> Iterator[Problem]:
+    """What is wrong with the hub's own settings."""
+    try:
+        host, _ = split_listen(config.listen)
+    except Problem as problem:
+        yield problem
+    else:
+        yield from _problems_of_access(config, host)
+    if not MIN_BUDGET <= config.name_budget <= MAX_BUDGET:
+        text = f"must be from {MIN_BUDGET} to {MAX_BUDGET} characters, not {config.name_budget}"
+        yield Problem(("name_budget",), text)
+    if not MIN_BUFFER <= config.global_buffer_bytes <= MAX_BUFFER:
+        text = f"must be from {MIN_BUFFER} bytes (64 MiB, so that one request of 16 MiB fits) to {MAX_BUFFER}"
+        yield Problem(("global_buffer_bytes",), text)
+    if config.page_size < 0:
+        yield Problem(("page_size",), "must be a number of entries, or 0 for everything in one page")
+    for name in SECONDS:
+        value = getattr(config, name)
+        if not (math.isfinite(value) and value >= 0):
+            yield Problem((name,), "must be a number of seconds, 0 or more")
+    if config.park_total_s < config.park_ttl_s:
+        text = f"is less than one question may wait (park_ttl_s, {config.park_ttl_s:g}); raise it, or lower that"
+        yield Problem(("park_total_s",), text)
+    yield from problems_of_sharing(config)
+
+
+def doubts_of_hub(config: HubConfig) -> Iterator[Problem]:
+    """What of the hub's own settings works, and is probably not meant."""
+    return doubts_of_sharing(config)
+
+
+def _problems_of_access(config: HubConfig, host: str) -> Iterator[Problem]:
+    """Who could reach it (SEC-01)."""
+    if config.auth == "none" and not is_loopback(host):
+        yield Problem(("auth",), f'"none" is allowed on loopback only, and listen is {config.listen}; write "token"')
+    if not is_loopback(host) and not config.behind_tls_proxy:
+        text = f"{config.listen} can be reached from other machines, and hubd has no TLS: take a loopback address,"
+        yield Problem(("listen",), f"{text} or set behind_tls_proxy = true if a proxy you trust ends TLS before it")
+
+
+def split_listen(listen: str) -> tuple[str, int]:
+    """Host and port of `HOST:PORT`; an IPv6 address stands in brackets.
+
+    Raises:
+        Problem: it is neither a name nor an address with a port.
+    """
+    host, colon, port = listen.rpartition(":")
+    bare = host[1:-1] if host.startswith("[") and host.endswith("]") else host
+    sound = bare and not re.search(r"[\s/@\[\]]", bare) and (":" not in bare or bare != host)
+    if not (colon and sound and port.isascii() and port.isdigit() and int(port) < 65536):
+        text = f'expected HOST:PORT such as "127.0.0.1:8765" or "[::1]:8765", not "{listen}"'
+        raise Problem(("listen",), f"{text}; variables are not replaced here" if "${" in listen else text)
+    return bare, int(port)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach `host`."""
+    if host == "localhost":
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def problems_of_names(upstreams: Mapping[str, UpstreamConfig]) -> Iterator[tuple[str, Problem]]:
+    """What is wrong with names, prefixes and aliases among all upstreams, each with the name of the upstream."""
+    taken: dict[str, str] = {}
+    bare: str | None = None
+    for name, upstream in upstreams.items():
+        for id, where in _claimed(name, upstream):
+            if not is_usable(id):
+                text = f'"{id}" cannot name a server: use {RULE}; write for instance "{suggest_id(id)}"'
+                yield name, Problem(where, text)
+            folded = id.lower().replace("-", "_")
+            if (other := taken.setdefault(folded, name)) != name:
+                text = f'"{id}" is taken: it equals, or differs only in case or dashes from, a name of "{other}"'
+                yield name, Problem(where, text)
+        if upstream.prefix == "":
+            if bare is not None:
+                text = f'only one upstream can have bare names, and "{bare}" has them; leave prefix out here'
+                yield name, Problem(("prefix",), text)
+            bare = bare or name
+
+
+def doubts_of_names(upstreams: Mapping[str, UpstreamConfig]) -> Iterator[tuple[str, Problem]]:
+    """Names that work and could be better, each with the name of the upstream."""
+    for name, upstream in upstreams.items():
+        for id, where in _claimed(name, upstream):
+            if not is_server_id(id) and is_usable(id):
+                text = f'"{id}" works, but some hosts need shorter or plainer names: use {RULE}'
+                yield name, Problem(where, f'{text}, such as "{suggest_id(id)}"')
+
+
+def _claimed(name: str, upstream: UpstreamConfig) -> Iterator[tuple[str, Keys]]:
+    """The names an upstream is known by, and the setting that says so."""
+    yield name, ()
+    yield from ((alias, ("aliases",)) for alias in upstream.aliases)
+    if upstream.prefix and upstream.prefix != name:
+        yield upstream.prefix, ("prefix",)
+
+
+def problems_of_upstream(upstream: UpstreamConfig) -> Iterator[Problem]:
+    """What is wrong with one upstream."""
+    if (upstream.command is None) == (upstream.url is None):
+        text = "an upstream has either `command` (a program to start) or `url` (a server to reach)"
+        yield Problem((), f"{text}, {'not both' if upstream.url else 'and here is neither'}")
+        return
+    yield from _check_text(upstream)
+    if upstream.disabled:  # its variables were not looked up, so its values mean little
+        return
+    if upstream.command is not None:
+        yield from _check_command(upstream, upstream.command)
+    elif upstream.url is not None:
+        yield from _check_url(upstream, upstream.url)
+    yield from _check_sharing(upstream)
+    for name in upstream.timeouts.__struct_fields__:
+        yield from _check_seconds(("timeouts", name), getattr(upstream.timeouts, name))
+    for name, value in upstream.tool_timeouts.items():
+        yield from _check_seconds(("tool_timeouts", name), value)
+    for name in ("idle_stop_s", "ping_s"):
+        if not (math.isfinite(value := getattr(upstream, name)) and value >= 0):
+            yield Problem((name,), "must be a number of seconds, 0 for never")
+    if upstream.restart.attempts < 0:
+        yield Problem(("restart", "attempts"), "must be a number of attempts, 0 for no limit")
+
+
+def doubts_of_upstream(upstream: UpstreamConfig) -> Iterator[Problem]:
+    """What one upstream can be used with, and is probably not meant."""
+    program, *rest = (upstream.command or "").split() or [""]
+    if rest and "/" not in program and not upstream.disabled:
+        text = f'is started as one program whose name holds spaces; if these are arguments, write command = "{program}"'
+        yield Problem(("command",), f"{text} and args = [...]")
+
+
+def _check_text(upstream: UpstreamConfig) -> Iterator[Problem]:
+    """Half a character in JSON (`\\ud800`), or bytes of a variable or of a directory's name, which are no text."""
+    values = [(name, getattr(upstream, name) or "") for name in ("command", "cwd", "url")]
+    for name, value in (*values, *_each("args", upstream.args)):
+        if not _is_text(value):
+            yield Problem((name,), _NO_TEXT)
+    for setting in ("env", "headers"):
+        for name, secret in getattr(upstream, setting).items():
+            if not _is_text(name + secret.reveal()):
+                yield Problem((setting, name), _NO_TEXT)
+
+
+def _is_text(value: str) -> bool:
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _check_command(upstream: UpstreamConfig, command: str) -> Iterator[Problem]:
+    if not command:
+        yield Problem(("command",), "is empty; name the program to start")
+    if upstream.headers:
+        yield Problem(("headers",), "belong to a `url`; a program takes `args` and `env`")
+    if upstream.transport in ("http", "sse"):
+        yield Problem(("transport",), f'"{upstream.transport}" needs a `url`; leave it out beside `command`')
+    for name, value in (("command", command), ("cwd", upstream.cwd or ""), *_each("args", upstream.args)):
+        if "\0" in value:
+            yield Problem((name,), "holds a NUL character, which no program can be given")
+    for name, secret in upstream.env.items():
+        if not _ENV_NAME.fullmatch(name):
+            yield Problem(("env", name), "is no name for a variable: it is empty or holds `=`")
+        if "\0" in secret.reveal():
+            yield Problem(("env", name), "holds a NUL character, which no program can be given")
+
+
+def _check_sharing(upstream: UpstreamConfig) -> Iterator[Problem]:
+    """What belongs to sessions (bridging.md 5.2, 6)."""
+    mode, roots = upstream.session_mode, upstream.roots
+    if isinstance(roots, tuple):
+        if not roots:
+            yield Problem(("roots",), 'is an empty list; write "none" for no roots, or file:// URIs')
+        if not all(_FILE_URI.fullmatch(uri) for uri in roots):
+            yield Problem(("roots",), 'expected URIs of folders, such as "file:///home/me/project"')
+    elif roots == "host":
+        if mode in ("singleton", "shared"):
+            text = f'"host" gives each host a session of its own, and session_mode = "{mode}" allows only one;'
+            yield Problem(("roots",), f"{text} take one of them out, or list the roots")
+        if upstream.client_features == "none":
+            text = '"host" has no effect with client_features = "none", which says that hosts have no roots'
+            yield Problem(("roots",), f"{text}; take one of them out")
+
+
+def _each(name: str, values: Iterable[str]) -> list[tuple[str, str]]:
+    return [(name, value) for value in values]
+
+
+def _check_url(upstream: UpstreamConfig, url: str) -> Iterator[Problem]:
+    for name in ("args", "env", "cwd"):
+        if getattr(upstream, name):
+            yield Problem((name,), "belongs to a `command`; a server reached by URL takes `headers`")
+    if upstream.transport == "stdio":
+        yield Problem(("transport",), '"stdio" needs a `command`; leave it out beside `url`')
+    problem = Problem(("url",), 'expected an address such as "https://example.com/mcp"')
+    try:
+        parts = urlsplit(url)
+        _ = parts.port
+    except ValueError:
+        yield problem
+        return
+    if (
+        parts.scheme not in ("http", "https")
+        or not parts.hostname
+        or not url.isascii()
+        or re.search(r"[\s\x00-\x20]", url)
+    ):
+        yield problem
+    if parts.username is not None or parts.password is not None:
+        yield Problem(("url",), "holds a user name or password; send it in `headers` as Authorization")
+    for name, secret in upstream.headers.items():
+        if not _TOKEN.fullmatch(name):
+            yield Problem(("headers", name), "is no name for a header: letters, digits and dashes")
+        value = secret.reveal()
+        if not _HEADER_VALUE.fullmatch(value) or value != value.strip() or not value.isascii():
+            text = "is no value for a header: printable ASCII without line breaks or outer spaces"
+            yield Problem(("headers", name), text)
+
+
+def _check_seconds(keys: Keys, value: float) -> Iterator[Problem]:
+    if not (math.isfinite(value) and value > 0):
+        yield Problem(keys, "must be a number of seconds above 0")

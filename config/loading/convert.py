@@ -1,0 +1,182 @@
+"""Plain values become the structs of `schema`; what does not fit is said in the words of the file.
+
+Unknown settings are passed over with a warning that names the nearest known one: a file may be older or newer than this
+hub. A value of a wrong type is a problem. Each upstream is converted apart, since msgspec does not name the key of a
+mapping in its errors.
+"""
+
+import re
+from collections.abc import Callable
+from difflib import get_close_matches
+from typing import Any, Final, Literal, TypeVar, get_args, get_origin, get_type_hints
+
+import msgspec
+from msgspec import Struct
+
+from config.loading.source import Findings, Keys
+from config.schema import CacheConfig, HubConfig, ReplicaConfig, Restart, Secret, Timeouts, UpstreamConfig
+
+INSTEAD: Final = {
+    **dict.fromkeys(
+        ("mcpServers", "mcp_servers", "mcpservers", "servers", "context_servers", "server", "mcp"), "upstreams"
+    ),
+    **dict.fromkeys(("cmd", "program", "executable"), "command"),
+    **dict.fromkeys(("environment", "envs", "environ"), "env"),
+    **dict.fromkeys(("serverUrl", "httpUrl", "uri", "endpoint"), "url"),
+    **dict.fromkeys(("http_headers", "httpHeaders"), "headers"),
+    **dict.fromkeys(("workdir", "directory"), "cwd"),
+    **dict.fromkeys(("enabled", "disable"), "disabled"),
+    **dict.fromkeys(("timeout", "timeout_s", "startup_timeout_sec", "tool_timeout_sec"), "timeouts"),
+    **dict.fromkeys(("host", "port", "address", "bind"), "listen"),
+    **dict.fromkeys(("redis", "valkey", "store"), "cache"),
+    **dict.fromkeys(("max_size", "size", "limit", "max_memory"), "max_bytes"),
+    **dict.fromkeys(("ca", "tls", "ca_file", "tls_ca_file", "cafile"), "tls_ca"),
+    "redis_url": "url",
+    "type": "transport",
+    "authentication": "auth",
+}
+"""What other programs call our settings."""
+HUB: Final = frozenset(HubConfig.__struct_fields__)
+UPSTREAM: Final = frozenset(UpstreamConfig.__struct_fields__)
+NESTED: Final[dict[type[Struct], dict[str, type[Struct]]]] = {
+    UpstreamConfig: {"timeouts": Timeouts, "restart": Restart},
+    HubConfig: {"cache": CacheConfig, "replica": ReplicaConfig},
+}
+"""The settings that are tables of settings."""
+
+T = TypeVar("T", bound=Struct)
+Place = Callable[[Keys], Keys]
+"""The keys of a setting as its file has them."""
+
+
+def fit(values: dict[str, Any], type: type[T], findings: Findings, place: Place) -> tuple[dict[str, Any], T]:
+    """What of `values` fits, and that as `type`. What does not is among the findings."""
+    values = _known(values, type, (), findings, place)
+    tables = NESTED.get(type, {})
+    for setting, nested in tables.items():
+        if isinstance(values.get(setting), dict):
+            values[setting] = _known(values[setting], nested, (setting,), findings, place)
+    for setting in ("env", "headers"):
+        if isinstance(values.get(setting), dict):
+            values[setting] = _texts(values[setting], (setting,), findings, place)
+    try:
+        return values, convert(values, type)
+    except msgspec.ValidationError:
+        pass
+    for setting in list(values):  # find all of them
+        if setting in tables and isinstance(values[setting], dict):
+            items = values[setting].items()
+            values[setting] = {key: each for key, each in items if _fits(setting, {key: each}, type, findings, place)}
+        elif not _fits(setting, values[setting], type, findings, place):
+            del values[setting]
+    return values, convert(values, type)
+
+
+def _fits(setting: str, value: Any, type: type[Struct], findings: Findings, place: Place) -> bool:
+    """Whether a setting can be that; if not, it is among the findings why."""
+    try:
+        convert({setting: value}, type)
+    except msgspec.ValidationError as error:
+        path, text = _explained(str(error), type)
+        findings.wrong(place(path), text)
+        return False
+    return True
+
+
+def convert(values: dict[str, Any], type: type[T]) -> T:
+    """`values` as `type`.
+
+    Raises:
+        msgspec.ValidationError: they do not fit.
+    """
+    return msgspec.convert(values, type, dec_hook=_secret)
+
+
+def _secret(type: type, value: Any) -> Any:
+    if type is Secret and isinstance(value, str):
+        return Secret(value)
+    if type is Secret:
+        raise TypeError("expected text in quotes")
+    raise NotImplementedError(f"no conversion to {type.__name__}")
+
+
+def _known(values: dict[str, Any], type: type[Struct], path: Keys, findings: Findings, place: Place) -> dict[str, Any]:
+    known = type.__struct_fields__
+    for key in values:
+        if key not in known:
+            findings.doubt(place((*path, key)), _unknown(key, type))
+    return {key: value for key, value in values.items() if key in known}
+
+
+def _unknown(key: str, type: type[Struct]) -> str:
+    known = type.__struct_fields__
+    if type is not HubConfig and key in NESTED[HubConfig]:
+        return f"is passed over: it is a table of the whole hub; write [{key}] in hubd.toml"
+    if type is not HubConfig and key in HUB:
+        return "is passed over: it is a setting of the whole hub; in hubd.toml it stands above the first [table]"
+    if type is HubConfig and (table := _table_of(key)):
+        return f"is passed over: it is a setting of [{table}]; write it below that"
+    if type is HubConfig and key in UPSTREAM:
+        return "is passed over: it is a setting of one upstream; write it below [upstreams.NAME]"
+    near = nearest(key, type)
+    hint = f'did you mean "{near[0]}"?' if near else f"known are: {', '.join(sorted(known))}"
+    return f"is passed over: there is no such setting; {hint}"
+
+
+def _table_of(key: str) -> str | None:
+    """The table of the hub, and of nothing else, that this is a setting of."""
+    if key in UPSTREAM:
+        return None
+    return next((table for table, type in NESTED[HubConfig].items() if key in type.__struct_fields__), None)
+
+
+def nearest(key: str, type: type[Struct]) -> list[str]:
+    """The setting that is probably meant by an unknown one, if any."""
+    known = type.__struct_fields__
+    instead = INSTEAD.get(key)
+    return [instead] if instead in known else get_close_matches(key, known, 1)
+
+
+def _texts(values: dict[str, Any], path: Keys, findings: Findings, place: Place) -> dict[str, Any]:
+    for name, value in values.items():
+        if not isinstance(value, str):
+            findings.wrong(place((*path, name)), "expected text in quotes")
+    return {name: value for name, value in values.items() if isinstance(value, str)}
+
+
+# --- what msgspec says ------------------------------------------------------------------------------------------------
+
+_EXPECTED = re.compile(r"Expected `(?P<wanted>[^`]+)`(?: \| null)?, got `(?P<got>[^`]+)`")
+_PATH = re.compile(r" - at `\$(?P<path>[^`]*)`$")
+_WORDS: Final = {
+    "str": "text in quotes",
+    "str | null": "text in quotes",
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "true or false",
+    "array": "a list",
+    "object": "a table",
+    "null": "nothing",
+}
+
+
+def _explained(message: str, type: type[Struct]) -> tuple[Keys, str]:
+    """Where, and msgspec's message in the words of the file."""
+    found = _PATH.search(message)
+    path = re.findall(r"[A-Za-z_]\w*", found["path"]) if found else []
+    message = _PATH.sub("", message)
+    if expected := _EXPECTED.match(message):
+        wanted, got = (_WORDS.get(word, word) for word in (expected["wanted"], expected["got"]))
+        message = f"expected {wanted}, not {got}"
+        if expected["wanted"] == "str | array":
+            message = f"must be {choices(get_type_hints(type)[path[0]])}"
+    elif message.startswith("Invalid enum value"):
+        message = f"must be {choices(get_type_hints(type)[path[0]])}"
+    return tuple(path), message
+
+
+def choices(hint: Any) -> str:
+    """What a setting of some words may be, or a list in their place."""
+    if get_origin(hint) is Literal:
+        return "one of " + ", ".join(f'"{choice}"' for choice in get_args(hint))
+    return ", or ".join("a list" if get_origin(each) is tuple else choices(each) for each in get_args(hint))

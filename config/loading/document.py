@@ -1,0 +1,193 @@
+"""The text of a TOML, JSON or YAML file as a tree, and the line on which each of its keys stands. Pure.
+
+JSON may have comments and trailing commas (JSONC), as hosts' files do. What is too deep or too large is refused before
+anything is made of it (`measure`). Lines are looked for when the first one is asked
+for: a sound file is read without ever knowing them.
+"""
+
+import json
+import re
+import tomllib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Final
+
+from config.loading.measure import COMMENT, STRING, refuse_deep, refuse_json, refuse_toml, refuse_yaml
+from config.loading.source import Keys, Problem
+
+JSON_SUFFIXES: Final = (".json", ".jsonc")
+YAML_SUFFIXES: Final = (".yaml", ".yml")
+UNREADABLE_YAML: Final = (ValueError, LookupError, ArithmeticError, AttributeError, TypeError)
+"""What PyYAML raises, beside its own errors, for values that are not what their tags say."""
+SUFFIXES: Final = (".toml", *JSON_SUFFIXES, *YAML_SUFFIXES)
+
+
+class Document:
+    """What a file says. In keys, entries of lists are numbered from "0"."""
+
+    def __init__(self, tree: Any, find: Callable[[], Iterator[tuple[Keys, int]]]) -> None:
+        self.tree = tree
+        self._find = find
+        self._lines: dict[Keys, int] | None = None
+
+    def line(self, keys: Keys) -> int | None:
+        """The line (from 1) of the last of `keys` that the file spells out; None: of none of them."""
+        if self._lines is None:
+            self._lines = {}
+            for path, line in self._find():
+                self._lines.setdefault(path, line)
+        known = (keys[:length] for length in range(len(keys), 0, -1) if keys[:length] in self._lines)
+        return self._lines.get(next(known, ()))
+
+
+def parse(text: str, path: Path) -> Document:
+    """The document in `text`; the suffix of `path` says in which form, and is TOML if it says nothing else.
+
+    Raises:
+        Problem: it is none, with the line.
+    """
+    if path.suffix in JSON_SUFFIXES:
+        return _json(text)
+    return _yaml(text) if path.suffix in YAML_SUFFIXES else _toml(text)
+
+
+# --- TOML -------------------------------------------------------------------------------------------------------------
+
+_KEY: Final = r"""(?:"(?:[^"\\]|\\.)*"|'[^']*'|[A-Za-z0-9_-]+)"""
+_PATH: Final = rf"(?P<path>{_KEY}(?:[ \t]*\.[ \t]*{_KEY})*)[ \t]*"
+_HEADER = re.compile(rf"[ \t]*\[{{1,2}}[ \t]*{_PATH}\]")
+_ASSIGNMENT = re.compile(rf"[ \t]*{_PATH}=")
+_PART = re.compile(_KEY)
+
+
+def _toml(text: str) -> Document:
+    refuse_toml(text)
+    try:
+        tree = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        at = re.search(r"\(at line (\d+), column (\d+)\)", str(error))
+        reason = re.sub(r"\s*\(at .*\)$", "", str(error))
+        line = int(at[1]) if at else text.count("\n") + 1
+        raise Problem((), f"is not TOML at {f'column {at[2]}' if at else 'its end'}: {reason}", line=line) from None
+    except ValueError as error:  # an integer of thousands of digits
+        raise Problem((), f"is not TOML: {error}") from None
+    refuse_deep(tree)
+    return Document(tree, lambda: _lines_of_toml(text))
+
+
+def _lines_of_toml(text: str) -> Iterator[tuple[Keys, int]]:
+    """What is written out first, then the tables that only longer keys imply."""
+    header: Keys = ()
+    implied: list[tuple[Keys, int]] = []
+    within: str | None = None  # the quotes of a string of several lines
+    for number, line in enumerate(text.split("\n"), 1):
+        if within is not None:
+            within = None if within in line else within
+            continue
+        if match := _HEADER.match(line):
+            path = header = _parts(match["path"])
+        elif match := _ASSIGNMENT.match(line):
+            path = header + _parts(match["path"])
+        else:
+            continue
+        within = next((quotes for quotes in ('"""', "'''") if line.count(quotes) % 2), None)
+        yield path, number
+        implied += [(path[:length], number) for length in range(1, len(path))]
+    yield from implied
+
+
+def _parts(path: str) -> Keys:
+    return tuple(_unquoted(part) for part in _PART.findall(path))
+
+
+def _unquoted(part: str) -> str:
+    if part[0] == "'":
+        return part[1:-1]
+    if part[0] != '"':
+        return part
+    return str(tomllib.loads(f"key = {part}")["key"]) if "\\" in part else part[1:-1]
+
+
+# --- JSON -------------------------------------------------------------------------------------------------------------
+
+_COMMENT = re.compile(rf"{STRING}|{COMMENT}", re.S)
+_TRAILING = re.compile(rf"{STRING}|,(?=\s*+[}}\]])", re.S)
+_MARK = re.compile(rf"{STRING}|[{{}}\[\],:\n]", re.S)
+
+
+def _json(text: str) -> Document:
+    refuse_json(text)
+    plain = text  # comments and commas are blanked, so that lines and columns stay
+    if "//" in text or "/*" in text:
+        plain = _COMMENT.sub(lambda match: match[0] if match[0][0] == '"' else re.sub(r"[^\n]", " ", match[0]), plain)
+    plain = _TRAILING.sub(lambda match: match[0] if match[0][0] == '"' else " ", plain)
+    try:
+        tree = json.loads(plain)
+    except json.JSONDecodeError as error:
+        raise Problem((), f"is not JSON at column {error.colno}: {error.msg}", line=error.lineno) from None
+    except ValueError as error:  # an integer of thousands of digits
+        raise Problem((), f"is not JSON: {error}") from None
+    return Document(tree, lambda: _lines_of_json(plain))
+
+
+def _lines_of_json(text: str) -> Iterator[tuple[Keys, int]]:
+    path: list[str] = []
+    in_list: list[bool] = []
+    line, last = 1, '""'
+    for match in _MARK.finditer(text):
+        match match[0]:
+            case "\n":
+                line += 1
+            case "{" | "[" as mark:
+                in_list.append(mark == "[")
+                path.append("0" if mark == "[" else "")
+                if mark == "[":
+                    yield tuple(path), line
+            case "}" | "]":
+                in_list.pop()
+                path.pop()
+            case ",":
+                if in_list[-1]:
+                    path[-1] = str(int(path[-1]) + 1)
+                    yield tuple(path), line
+            case ":":
+                path[-1] = json.loads(last)
+                yield tuple(path), line
+            case string:
+                last = string
+
+
+# --- YAML -------------------------------------------------------------------------------------------------------------
+
+
+def _yaml(text: str) -> Document:
+    import yaml
+
+    try:
+        refuse_yaml(text)
+        node = yaml.compose(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+        tree = yaml.SafeLoader("").construct_document(node) if node is not None else None
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        at = None if mark is None else mark.line + 1
+        column = "" if mark is None else f" at column {mark.column + 1}"
+        raise Problem((), f"is not YAML{column}: {error.problem}", line=at) from None
+    except (yaml.YAMLError, *UNREADABLE_YAML) as error:
+        raise Problem((), f"is not YAML: {next(iter(str(error).splitlines()), type(error).__name__)}") from None
+    return Document(_with_text_keys(tree), lambda: _lines_of_yaml(node))
+
+
+def _with_text_keys(tree: Any) -> Any:
+    if isinstance(tree, dict):
+        return {str(key): _with_text_keys(value) for key, value in tree.items()}
+    return [_with_text_keys(value) for value in tree] if isinstance(tree, list) else tree
+
+
+def _lines_of_yaml(node: Any, path: Keys = ()) -> Iterator[tuple[Keys, int]]:
+    if not isinstance(getattr(node, "value", None), list):
+        return
+    for at, item in enumerate(node.value):
+        key, value = item if isinstance(item, tuple) else (None, item)
+        below = (*path, str(at) if key is None else str(key.value))
+        yield below, (key or value).start_mark.line + 1
+        yield from _lines_of_yaml(value, below)

@@ -1,0 +1,256 @@
+"""One server as a host's file has it, as an upstream table with our own setting names; see `mcpservers`."""
+
+import json
+import re
+from collections.abc import Iterator
+from difflib import get_close_matches
+from typing import Any, Final, TypeGuard
+
+from msgspec import Struct
+
+from config.loading.source import Findings, Keys, Problem
+from config.schema import UpstreamConfig
+
+SPELLINGS: Final = {
+    "command": ("command", "cmd"),
+    "env": ("env", "environment", "envs"),
+    "url": ("url", "serverUrl", "httpUrl", "uri"),
+    "headers": ("headers", "http_headers", "httpHeaders"),
+    "args": ("args",),
+    "cwd": ("cwd", "working_directory", "workingDirectory"),
+}
+"""Our settings and what hosts call them."""
+TRANSPORTS: Final = {
+    **dict.fromkeys(("stdio", "local", "command"), "stdio"),
+    **dict.fromkeys(("http", "streamablehttp"), "http"),
+    **dict.fromkeys(("remote", "auto", "url"), "auto"),
+    "sse": "sse",
+}
+"""Spellings of `type`, without case, dashes and underscores."""
+FILTERS: Final = (
+    *("disabledTools", "enabledTools", "disabled_tools", "enabled_tools"),
+    *("includeTools", "excludeTools", "available_tools", "tools"),
+)
+"""With which hosts choose tools of a server."""
+HOSTS_OWN: Final = frozenset((
+    *("alwaysAllow", "autoApprove", "auth", "bundled", "config", "connectionTimeout", "default_tools_approval_mode"),
+    *("description", "dev", "display_name", "enabled", "envFile", "env_file", "env_keys", "env_vars", "faviconUrl"),
+    *("bearer_token_env_var", "env_http_headers", "gallery", "icon", "id", "metadata", "name", "oauth", "required"),
+    *("requestOptions", "sandbox", "sandboxEnabled", "scopes", "settings", "source", "start_on_launch", "trust"),
+    *("startup_timeout_ms", "startup_timeout_sec", "timeout", "tool_timeout_sec", "transport", "transportType"),
+    *("type", "version", "watchPaths"),
+))  # fmt: skip
+"""Known keys of hosts that are no mistakes in writing."""
+MILLISECONDS: Final = frozenset(("gemini", "opencode"))
+SECONDS: Final = frozenset(("goose", "cline", "roo"))
+"""In what each host counts its `timeout`, where that is known."""
+OWN: Final = frozenset(UpstreamConfig.__struct_fields__) - SPELLINGS.keys() - {"transport", "disabled"}
+"""Settings that only hubd has, usable in a host's file too: all but those that hosts have a word of their own for."""
+_TEXTS: Final = ("command", "args", "env", "cwd", "url", "headers")
+
+
+class Table(Struct, frozen=True):
+    """One upstream as a file has it: its id, the keys that lead to it, and its settings by our names."""
+
+    name: str
+    keys: Keys
+    values: dict[str, Any]
+    spelled: dict[str, str] = {}
+    """What the file calls a setting, where that is not our name."""
+    env_file: str | None = None
+    """A file of variables for the program."""
+    env_vars: tuple[str, ...] = ()
+    """Variables of the hub's own environment that the program is given, if they are set."""
+
+    def __repr__(self) -> str:  # the values may be secrets
+        return f"<Table {self.name}: {', '.join(self.values)}>"
+
+    def place(self, path: Keys) -> Keys:
+        """The keys of one of our settings as the file has them."""
+        return (*self.keys, self.spelled.get(path[0], path[0]), *path[1:]) if path else self.keys
+
+
+class Entry:
+    """Turns one entry into a table."""
+
+    def __init__(self, entry: dict[str, Any], keys: Keys, host: str, findings: Findings) -> None:
+        self._entry = entry
+        self._keys = keys
+        self._host = host
+        self._findings = findings
+        self._values: dict[str, Any] = {}
+        self._spelled: dict[str, str] = {}
+
+    def table(self, name: str) -> Table:
+        """The entry by our names.
+
+        Raises:
+            Problem: something in it makes no sense.
+        """
+        entry, values = self._entry, self._values
+        self._rename()
+        if "command" not in values and "url" not in values:
+            self._refuse_bare()
+        self._split_command()
+        self._add_headers()
+        self._choose_transport()
+        self._choose_timeouts()
+        for setting in ("env", "headers"):
+            if isinstance(values.get(setting), dict):
+                values[setting] = {name: _text(value) for name, value in values[setting].items()}
+        if entry.get("disabled") is True or entry.get("enabled") is False:
+            self._set("disabled", True, "disabled" if entry.get("disabled") is True else "enabled")
+        values.update((key, value) for key, value in entry.items() if key in OWN)
+        values.update((key, _with_our_variables(values[key], self._host)) for key in _TEXTS if key in values)
+        self._mention_what_is_lost()
+        env_file = next((entry[key] for key in ("envFile", "env_file") if isinstance(entry.get(key), str)), None)
+        env_file = env_file and _with_our_variables(env_file, self._host)
+        env_vars = tuple(self._env_vars())
+        if env_file or env_vars:
+            self._spelled.setdefault("env", "envFile" if "envFile" in entry else "env_vars")
+        assert values.keys() <= set(UpstreamConfig.__struct_fields__)
+        return Table(name, self._keys, values, self._spelled, env_file or None, env_vars)
+
+    def _set(self, setting: str, value: Any, spelling: str) -> None:
+        self._values[setting] = value
+        if spelling != setting:
+            self._spelled[setting] = spelling
+
+    def _rename(self) -> None:
+        for ours, spellings in SPELLINGS.items():
+            given = [spelling for spelling in spellings if self._entry.get(spelling) is not None]
+            if len(given) > 1:
+                raise Problem((*self._keys, given[1]), f"says the same as `{given[0]}`; keep one of them")
+            if given:
+                self._set(ours, self._entry[given[0]], given[0])
+
+    def _refuse_bare(self) -> None:
+        words = ("command", "url", "serverUrl", "httpUrl")
+        names = (key for key in self._entry if isinstance(key, str) and key not in HOSTS_OWN)
+        near = next((name for name in names if get_close_matches(name, words)), None)
+        hint = "" if near is None else f'; is "{near}" meant to be one of them?'
+        raise Problem((*self._keys, near) if near else self._keys, f"a server has `command` or `url`{hint}")
+
+    def _split_command(self) -> None:
+        """Some hosts write command and arguments as one list (OpenCode), or all three in one object (older Zed)."""
+        values, command = self._values, self._values.get("command")
+        if isinstance(command, dict):
+            values["command"] = command.get("path")
+            values["args"] = command.get("args", [])
+            values.setdefault("env", command.get("env") or {})
+        elif isinstance(command, list):
+            if not command:
+                raise Problem((*self._keys, "command"), "is empty; name the program to start")
+            rest = values.get("args", [])
+            values["command"] = command[0]
+            values["args"] = command[1:] + (rest if isinstance(rest, list) else [rest])
+
+    def _add_headers(self) -> None:
+        """Headers that hosts write elsewhere: Continue below `requestOptions`, Codex by the names of variables."""
+        entry = self._entry
+        added: dict[str, Any] = {}
+        options = entry.get("requestOptions")
+        if isinstance(options, dict) and isinstance(options.get("headers"), dict):
+            added |= options["headers"]
+        if isinstance(named := entry.get("env_http_headers"), dict):
+            added |= {name: f"${{{variable}}}" for name, variable in named.items()}
+        if isinstance(variable := entry.get("bearer_token_env_var"), str):
+            added["Authorization"] = f"Bearer ${{{variable}}}"
+        if added and "url" in self._values:
+            given = self._values.get("headers", {})
+            self._values["headers"] = {**given, **added} if isinstance(given, dict) else given
+
+    def _env_vars(self) -> Iterator[str]:
+        """Variables of the environment that a program may have: names (Codex, Goose), or objects with one."""
+        for key in ("env_vars", "env_keys"):
+            names = self._entry.get(key)
+            for item in names if isinstance(names, list) else ():
+                name = item.get("name") if isinstance(item, dict) else item
+                if not isinstance(name, str) or not name:
+                    raise Problem((*self._keys, key), "expected names of variables")
+                yield name
+
+    def _choose_transport(self) -> None:
+        """From the entry's type. When a command and a URL are both there, the type decides."""
+        entry, values = self._entry, self._values
+        spelled = next((key for key in ("type", "transport", "transportType") if isinstance(entry.get(key), str)), None)
+        if spelled is None:
+            return
+        transport = TRANSPORTS.get(re.sub(r"[-_ ]", "", entry[spelled].lower()))
+        if transport is None:
+            text = f'"{entry[spelled]}" is not supported; write "stdio", "http" or "sse"'
+            raise Problem((*self._keys, spelled), text)
+        if "command" in values and "url" in values:
+            for setting in ("url", "headers") if transport == "stdio" else ("command", "args", "env", "cwd"):
+                values.pop(setting, None)
+        if "url" in values and transport != "stdio":
+            self._set("transport", transport, spelled)
+
+    def _choose_timeouts(self) -> None:
+        found: dict[str, float] = {}
+        for key, ours, unit in (
+            ("startup_timeout_sec", "start", 1.0),
+            ("startup_timeout_ms", "start", 0.001),
+            ("tool_timeout_sec", "call", 1.0),
+            ("connectionTimeout", "start", 0.001),
+        ):
+            if _is_duration(value := self._entry.get(key)):
+                found[ours] = value * unit
+                self._spelled["timeouts"] = key
+        if _is_duration(value := self._entry.get("timeout")):
+            if (scale := self._scale(value)) is None:
+                text = f"is passed over: {value:g} may be seconds or milliseconds;"
+                self._findings.doubt((*self._keys, "timeout"), f'{text} write "timeouts": {{"call": SECONDS}}')
+            else:
+                found["list" if self._host == "opencode" else "call"] = value * scale
+                self._spelled["timeouts"] = "timeout"
+        if found and "timeouts" not in self._entry:
+            self._values["timeouts"] = found
+
+    def _scale(self, value: float) -> float | None:
+        """Seconds per unit: the host's, else what the figure can only mean."""
+        if self._host in MILLISECONDS:
+            return 0.001
+        if self._host in SECONDS or value < 1000:
+            return 1.0
+        return 0.001 if value >= 10_000 else None
+
+    def _mention_what_is_lost(self) -> None:
+        for key, value in self._entry.items():
+            if key in FILTERS:
+                if value and value != ["*"]:
+                    self._findings.doubt((*self._keys, key), "is passed over: hubd offers all tools of a server")
+            elif key not in HOSTS_OWN and key not in OWN and not any(key in known for known in SPELLINGS.values()):
+                near = get_close_matches(
+                    key, [*(word for known in SPELLINGS.values() for word in known), *OWN], 1, 0.75
+                )
+                if near and key != "disabled":
+                    self._findings.doubt((*self._keys, key), f'is passed over; did you mean "{near[0]}"?')
+
+
+def _is_duration(value: Any) -> TypeGuard[float]:
+    return isinstance(value, int | float) and not isinstance(value, bool) and value > 0
+
+
+def _text(value: Any) -> Any:
+    """Hosts take numbers and booleans in an environment; as text, like JSON writes them."""
+    return json.dumps(value) if isinstance(value, bool | int | float) else value
+
+
+_SECRETS = re.compile(r"\$\{\{\s*secrets\.([A-Za-z_][A-Za-z0-9_]*)\s*\}\}")
+_BRACES = re.compile(r"(?<!\$)\{(env|file):([^{}]*)\}")
+_DOLLAR = re.compile(r"\$([A-Z_][A-Z0-9_]*)")
+
+
+def _with_our_variables(value: Any, host: str) -> Any:
+    """`value` with a host's way of naming variables replaced by ours, in all its strings."""
+    if isinstance(value, dict):
+        return {name: _with_our_variables(item, host) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_with_our_variables(item, host) for item in value]
+    if not isinstance(value, str):
+        return value
+    value = _SECRETS.sub(r"${\1}", value)
+    if host == "opencode":
+        return _BRACES.sub(r"${\1:\2}", value)
+    return _DOLLAR.sub(r"${\1}", value) if host == "gemini" else value

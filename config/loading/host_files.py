@@ -1,0 +1,127 @@
+"""Any host's file of MCP servers, as upstream tables with our own setting names.
+
+Hosts agree on the idea and on little else: they differ in the root key, the spelling of `type`, whether `command` is a
+list, `env` or `environment`, `url`, `serverUrl` or `httpUrl`, seconds or milliseconds. All of it is read here. What a
+host keeps beside that (`alwaysAllow`, `trust`, ...) is its own business and is passed over; what would change which
+tools there are is passed over with a warning.
+
+Variables become ours: `{env:VAR}` of OpenCode, `${{ secrets.VAR }}` of Continue and `$VAR` of Gemini CLI mean `${VAR}`.
+"""
+
+from collections.abc import Iterator, Sized
+from pathlib import Path
+from typing import Any, Final
+
+from config.loading.document import JSON_SUFFIXES, YAML_SUFFIXES
+from config.loading.host_entry import SPELLINGS, Entry
+from config.loading.host_entry import Table as Table
+from config.loading.measure import MAX_SERVERS
+from config.loading.source import Findings, Keys, Problem
+from config.names import derive_ids
+
+SUFFIXES: Final = (*JSON_SUFFIXES, *YAML_SUFFIXES)
+ROOTS: Final = ("mcpServers", "servers", "context_servers", "mcp_servers", "mcp", "extensions")
+NOT_SERVERS: Final = frozenset(("builtin", "platform", "frontend", "inline_python"))
+"""Types of Goose's extensions that are parts of Goose."""
+_GEMINI: Final = ("httpUrl", "trust", "includeTools", "excludeTools")
+
+
+def is_dialect(tree: dict[str, Any], ours: frozenset[str]) -> bool:
+    """Whether a TOML document is a host's: it has a host's root key, and no setting of ours."""
+    return any(isinstance(tree.get(root), dict) for root in ("mcp_servers", "mcpServers")) and not ours & tree.keys()
+
+
+def servers(tree: Any, findings: Findings) -> list[Table]:
+    """The servers of a host's file, in its order. Entries that start hubd itself are left out.
+
+    Raises:
+        Problem: it holds no servers in any known form. What is wrong with single entries is among the findings.
+    """
+    root, entries = _entries(tree)
+    host = _host(findings.path, root, entries)
+    refuse_crowd(entries, root)
+    kept = {name: entry for name, entry in entries.items() if not _is_passed_over(entry)}
+    ids = derive_ids(kept)
+    tables = []
+    for name, (at, entry) in kept.items():
+        keys = (*root, at)
+        with findings.gathered():
+            if not isinstance(entry, dict):
+                raise Problem(keys, "expected an object with `command` or `url`")
+            if ids[name] != name:
+                findings.doubt(keys, f'"{name}" is called "{ids[name]}" here, a name that all hosts accept')
+            tables.append(Entry(entry, keys, host, findings).table(ids[name]))
+    return tables
+
+
+def refuse_crowd(entries: Sized, root: Keys) -> None:
+    """Refuse a file of more servers than a hub can run.
+
+    Raises:
+        Problem: so it is.
+    """
+    if len(entries) > MAX_SERVERS:
+        text = f"names {len(entries)} servers, and one file may name {MAX_SERVERS}; split it, or is it the right file?"
+        raise Problem(root, text)
+
+
+def _entries(tree: Any) -> tuple[Keys, dict[str, tuple[str, Any]]]:
+    """The keys that lead to the servers; by name, the key of each there, and the entry."""
+    if isinstance(tree, dict):
+        for key in ROOTS:
+            found = tree.get(key)
+            if isinstance(found, list) and key == "mcpServers":  # Continue
+                return (key,), dict(_named(found, key))
+            if not isinstance(found, dict):
+                continue
+            if key == "mcp" and isinstance(found.get("servers"), dict):  # VS Code's settings.json
+                return (key, "servers"), _by_key(found["servers"])
+            return (key,), _by_key(found)
+        if tree and all(_looks_like_entry(value) for value in tree.values()):
+            return (), _by_key(tree)
+    raise Problem((), 'holds no servers: expected {"mcpServers": {"NAME": {"command": ...}}}')
+
+
+def _by_key(entries: dict[str, Any]) -> dict[str, tuple[str, Any]]:
+    return {name: (name, entry) for name, entry in entries.items()}
+
+
+def _named(entries: list[Any], root: str) -> Iterator[tuple[str, tuple[str, Any]]]:
+    seen = set()
+    for at, entry in enumerate(entries):
+        name = entry.get("name") if isinstance(entry, dict) else None
+        if not isinstance(name, str):
+            raise Problem((root, str(at)), "expected a server with a `name`")
+        if name in seen:
+            raise Problem((root, str(at), "name"), f'"{name}" is the name of another server of this list')
+        seen.add(name)
+        yield name, (str(at), entry)
+
+
+def _looks_like_entry(value: Any) -> bool:
+    return isinstance(value, dict) and any(key in value for key in (*SPELLINGS["command"], *SPELLINGS["url"]))
+
+
+def _is_passed_over(found: tuple[str, Any]) -> bool:
+    """Whether it is no server to reach: a part of the host itself, or the hub, which would be its own upstream."""
+    entry = found[1]
+    if not isinstance(entry, dict):
+        return False
+    if entry.get("type") in NOT_SERVERS or (entry.get("source") == "extension" and not _looks_like_entry(entry)):
+        return True
+    command, args = entry.get("command") or entry.get("cmd"), entry.get("args")
+    argv = command if isinstance(command, list) else [command, *(args if isinstance(args, list) else [])]
+    return len(argv) > 1 and str(argv[0]).rpartition("/")[2] == "hubd" and argv[1] in ("connect", "serve")
+
+
+def _host(path: Path, root: Keys, entries: dict[str, tuple[str, Any]]) -> str:
+    """Whose file it is, as far as that changes what it means; "" if it does not say."""
+    by_root = {"mcp": "opencode", "extensions": "goose", "mcp_servers": "codex"}
+    if len(root) == 1 and root[0] in by_root:
+        return by_root[root[0]]
+    place = f"{path.parent.name}/{path.stem}".lower()
+    for host in ("gemini", "cline", "roo"):
+        if host in place:
+            return host
+    is_gemini = any(isinstance(entry, dict) and any(key in entry for key in _GEMINI) for _, entry in entries.values())
+    return "gemini" if is_gemini else ""

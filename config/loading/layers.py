@@ -1,0 +1,318 @@
+"""All configuration files of one hub, read as one: which settings hold, and where each came from.
+
+Layers, the first one that names an upstream wins: the project of a host (`.hubd.toml`, `.mcp.json`; see `projects`),
+the user's own files (`hubd.toml`, `upstreams.d/`, `include`), what was imported from hosts (`imported/`).
+
+An entry with `command` or `url` replaces the one below it. One without adds its settings to it, tables key by key, so
+that `[upstreams.NAME] disabled = true` is enough to turn off what was imported. Within one layer a name stands once;
+only the main file may add to an entry of its own layer.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from config.errors import ConfigError, Remark
+from config.loading.all_files import Gathered, gather
+from config.loading.check import (
+    doubts_of_hub,
+    doubts_of_names,
+    doubts_of_upstream,
+    problems_of_hub,
+    problems_of_names,
+    problems_of_upstream,
+)
+from config.loading.convert import UPSTREAM, convert, fit, nearest
+from config.loading.host_files import Table
+from config.loading.one_file import Layer as Layer
+from config.loading.one_file import Source, resolved, resolved_settings
+from config.loading.source import Keys, Problem
+from config.schema import HubConfig, UpstreamConfig
+
+
+class Origin(Struct, frozen=True):
+    """Where a value comes from."""
+
+    file: Path
+    line: int | None
+    layer: Layer
+
+
+class Loaded(Struct, frozen=True, kw_only=True):
+    """A configuration that was checked as a whole, and what it was made of."""
+
+    config: HubConfig
+    files: tuple[Path, ...] = ()
+    """What was read, and what would be if it were there: a change of any of these may change `config`."""
+    directories: tuple[Path, ...] = ()
+    """In which new files count, too, whether they exist or not."""
+    places: tuple[Path, ...] = ()
+    """Those of them that are named, and not only found: to remove one of these is no way to remove a server."""
+    origins: Mapping[Keys, Origin] = {}
+    """By keys such as ("listen",), ("upstreams", "a"), ("upstreams", "a", "env", "TOKEN"); defaults have none."""
+    warnings: tuple[Remark, ...] = ()
+    """What works, and probably not as meant; as text they name file, line and key."""
+    sources: tuple[Path, ...] = ()
+    """Those of `files` that were there. None: nothing is configured."""
+    lacking: tuple[Remark, ...] = ()
+    """Why upstreams that the files name are not in `config`: references of theirs to what is not there."""
+
+    def error(self, problems: Sequence[Remark]) -> ConfigError:
+        """That it cannot be used because of these."""
+        error = ConfigError.of(problems)
+        error.files, error.directories, error.warnings = self.files, self.directories, self.warnings
+        return error
+
+
+def load_all(
+    named: Path | None, environ: Mapping[str, str], *, texts: Mapping[Path, str] = {}, partly: bool = False
+) -> Loaded:
+    """Read the file that was named, or the user's own `hubd.toml`, and everything that belongs to it (see `gather`).
+
+    Blocks, so call it in a thread where that matters. `texts` stand in for what those files hold (see `edit`).
+    `partly`: an upstream with references to what is not there is left out, and is no reason to raise.
+
+    Raises:
+        ConfigError: with all problems, each with file, line and key, and what to write instead.
+    """
+    return loaded(gather(named, environ, texts), partly=partly)
+
+
+def loaded(gathered: Gathered, *, partly: bool = False) -> Loaded:
+    """What the files make.
+
+    Raises:
+        ConfigError: as `load_all`.
+    """
+    config, origins = assemble(gathered)
+    problems = [
+        *gathered.findings.problems,
+        *(each for source in gathered.sources for each in source.findings.problems),
+    ]
+    files = (*gathered.files, *(path for source in gathered.sources for path in source.variables.files))
+    files = tuple(dict.fromkeys(files))
+    warnings = tuple(doubt for source in gathered.sources for doubt in source.findings.doubts)
+    lacking = tuple(problem for problem in problems if problem.lacking)
+    without = {problem.lacking for problem in lacking}
+    upstreams = {name: upstream for name, upstream in config.upstreams.items() if name not in without}
+    found = Loaded(
+        config=msgspec.structs.replace(config, upstreams=upstreams),
+        files=files,
+        directories=gathered.directories,
+        places=gathered.places,
+        origins=origins,
+        warnings=warnings,
+        sources=tuple(source.path for source in gathered.sources),
+        lacking=lacking,
+    )
+    if len(problems) > (len(lacking) if partly else 0):
+        raise found.error(problems)
+    return found
+
+
+# --- one name in several files ----------------------------------------------------------------------------------------
+
+
+class Entry(Struct, frozen=True):
+    """One table and the file it stands in."""
+
+    source: Source
+    table: Table
+
+    def defines(self) -> bool:
+        """Whether it replaces what is below it."""
+        return "command" in self.table.values or "url" in self.table.values
+
+    def origin(self, path: Keys) -> Origin:
+        """Where one of its settings stands."""
+        line = self.source.findings.line(self.table.place(path))
+        return Origin(self.source.path, line, self.source.layer)
+
+
+class Stack(Struct, frozen=True):
+    """All entries of one name, the one that wins first."""
+
+    used: tuple[Entry, ...]
+    """The first that defines the upstream, and before it those that add to that."""
+    shadowed: tuple[Entry, ...]
+
+    def defines(self) -> bool:
+        """Whether any entry has `command` or `url`."""
+        return self.used[-1].defines()
+
+    def value(self, setting: str) -> Any:
+        """What the files say of a setting, as they say it; None: nothing."""
+        return next((entry.table.values[setting] for entry in self.used if setting in entry.table.values), None)
+
+    def holder(self, path: Keys) -> Entry:
+        """The entry that says what holds at `path`, or else the one that defines the upstream."""
+        for length in range(len(path), 0, -1):
+            for entry in self.used:
+                if _is_there(entry.table.values, path[:length]):
+                    return entry
+        return self.used[-1]
+
+    def lacks(self, path: Keys) -> bool:
+        """Whether a setting holds a reference to what is not there."""
+        entry = self.holder(path)
+        keys = entry.table.place(path)
+        return any(problem.lacking and problem.keys == keys for problem in entry.source.findings.problems)
+
+    def wrong(self, path: Keys, text: str) -> None:
+        """Something is wrong with a setting, whoever says it."""
+        entry = self.holder(path)
+        entry.source.findings.wrong(entry.table.place(path), text)
+
+    def doubt(self, path: Keys, text: str) -> None:
+        """Something is doubtful about a setting, whoever says it."""
+        entry = self.holder(path)
+        entry.source.findings.doubt(entry.table.place(path), text)
+
+
+def _is_there(values: Any, path: Keys) -> bool:
+    for key in path:
+        if not isinstance(values, dict) or key not in values:
+            return False
+        values = values[key]
+    return True
+
+
+def stacks(sources: Iterable[Source]) -> dict[str, Stack]:
+    """The entries of all files by name, in the order in which names first appear.
+
+    Names that stand twice in a layer are among the findings of the later file.
+    """
+    found: dict[str, list[Entry]] = {}
+    for source in sources:
+        for table in source.tables:
+            found.setdefault(table.name, []).append(Entry(source, table))
+    return {name: _stack(name, entries) for name, entries in found.items()}
+
+
+def _stack(name: str, entries: list[Entry]) -> Stack:
+    ordered = [entry for layer in Layer for entry in _of_layer(name, layer, entries)]
+    defining = next((at for at, entry in enumerate(ordered) if entry.defines()), len(ordered) - 1)
+    return Stack(tuple(ordered[: defining + 1]), tuple(ordered[defining + 1 :]))
+
+
+def _of_layer(name: str, layer: Layer, entries: list[Entry]) -> Iterator[Entry]:
+    """At most one entry of a layer, or two of which the first adds to the second. A project's files have an order."""
+    here = [entry for entry in entries if entry.source.layer is layer]
+    adds = len(here) == 2 and here[0].source.is_main and not here[0].defines() and here[1].defines()
+    if adds or layer is Layer.PROJECT:
+        yield from here
+        return
+    yield from here[:1]
+    for entry in here[1:]:
+        first = here[0].origin(())
+        where = f"{first.file}, line {first.line}" if first.line else str(first.file)
+        entry.source.findings.wrong(entry.table.place(()), f'"{name}" is also in {where}; keep one of them')
+
+
+# --- the whole --------------------------------------------------------------------------------------------------------
+
+
+def assemble(gathered: Gathered) -> tuple[HubConfig, dict[Keys, Origin]]:
+    """The configuration that the files make, and where each value comes from. What is wrong is among their findings."""
+    config = HubConfig()
+    origins: dict[Keys, Origin] = {}
+    main = gathered.main
+    if main is not None:
+        values, config = fit(resolved_settings(main), HubConfig, main.findings, tuple)
+        for problem in problems_of_hub(config):
+            main.findings.wrong(problem.keys, str(problem))
+        for doubt in () if main.findings.problems else doubts_of_hub(config):
+            main.findings.doubt(doubt.keys, str(doubt))
+        origins = {keys: Origin(main.path, main.findings.line(keys), main.layer) for keys in _keys(values)}
+    found = stacks(gathered.sources)
+    upstreams = {name: upstream_of(stack) for name, stack in found.items()}
+    check_names(found, upstreams)
+    for name, stack in found.items():
+        origins |= origins_of(name, stack)
+    if main is not None and not upstreams and not main.findings.problems:
+        main.findings.doubt((), "names no upstreams; add [upstreams.NAME] with `command` or `url`")
+    return msgspec.structs.replace(config, upstreams=upstreams), origins
+
+
+def _keys(values: Mapping[str, Any]) -> Iterator[Keys]:
+    """The keys of settings, and those of tables among them."""
+    for key, value in values.items():
+        yield (key,)
+        yield from ((key, each) for each in value) if isinstance(value, dict) else ()
+
+
+def upstream_of(stack: Stack, below: UpstreamConfig | None = None) -> UpstreamConfig:
+    """The upstream that a stack describes; what is wrong with it is among the findings.
+
+    `below` stands in a layer that was converted before; it counts if no entry of the stack defines the upstream.
+    """
+    is_disabled = stack.value("disabled") is True
+    merged: dict[str, Any] = {}
+    for entry in reversed(stack.used):
+        values = resolved(entry.source, entry.table, is_disabled=is_disabled)
+        values, upstream = fit(values, UpstreamConfig, entry.source.findings, entry.table.place)
+        merged = _merged(merged, values)
+    if below is not None and not stack.defines():
+        merged = _merged(_values(below), merged)
+    if len(stack.used) > 1 or below is not None:
+        upstream = convert(merged, UpstreamConfig)
+    mistaken = None if upstream.command or upstream.url else _mistaken(stack)
+    for problem in problems_of_upstream(upstream):
+        if stack.lacks(problem.keys):
+            continue  # the value is not known yet
+        if mistaken and not problem.keys:
+            problem = Problem((mistaken[0],), f'{problem}; is this meant to be "{mistaken[1]}"?')
+        stack.wrong(problem.keys, str(problem))
+    for doubt in doubts_of_upstream(upstream):
+        stack.doubt(doubt.keys, str(doubt))
+    return upstream
+
+
+def _mistaken(stack: Stack) -> tuple[str, str] | None:
+    """An unknown setting that may be meant as `command` or `url`, and as which."""
+    unknown = (key for entry in stack.used for key in entry.table.values if key not in UPSTREAM)
+    found = ((key, nearest(key, UpstreamConfig)) for key in unknown)
+    return next(((key, near[0]) for key, near in found if near and near[0] in ("command", "url")), None)
+
+
+def _merged(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
+    """Both; where both say something `above` wins, in tables key by key."""
+    merged = {**below, **above}
+    for key in below.keys() & above.keys():
+        if isinstance(below[key], dict) and isinstance(above[key], dict):
+            merged[key] = {**below[key], **above[key]}
+    return merged
+
+
+def _values(upstream: UpstreamConfig) -> dict[str, Any]:
+    """What a file would say for it."""
+    values = msgspec.structs.asdict(upstream)
+    for setting in ("env", "headers"):
+        values[setting] = {name: secret.reveal() for name, secret in values[setting].items()}
+    for setting in ("timeouts", "restart"):
+        values[setting] = msgspec.structs.asdict(values[setting])
+    return values
+
+
+def check_names(found: Mapping[str, Stack], upstreams: Mapping[str, UpstreamConfig]) -> None:
+    """What is wrong with names among all upstreams goes to the findings of those in `found`."""
+    for name, problem in problems_of_names(upstreams):
+        if name in found:
+            found[name].wrong(problem.keys, str(problem))
+    for name, problem in doubts_of_names(upstreams):
+        if name in found:
+            found[name].doubt(problem.keys, str(problem))
+
+
+def origins_of(name: str, stack: Stack) -> Iterator[tuple[Keys, Origin]]:
+    """Where the upstream and each of its settings come from, tables key by key."""
+    yield ("upstreams", name), stack.used[-1].origin(())
+    for entry in reversed(stack.used):  # the later wins
+        for setting, value in entry.table.values.items():
+            yield ("upstreams", name, setting), entry.origin((setting,))
+            if isinstance(value, dict):
+                for key in value:
+                    yield ("upstreams", name, setting, key), entry.origin((setting, key))

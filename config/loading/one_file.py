@@ -1,0 +1,223 @@
+"""One configuration file becomes upstream tables and settings of the hub, still as the file has them.
+
+A file passes through these steps: text (`source`), a tree with lines (`document`), upstream tables by name (here for
+our TOML, `mcpservers` for a host's file), values with variables replaced (here). What follows needs all files and is
+`layers`' work. Nothing here raises: what is wrong is among the file's findings.
+"""
+
+import os
+from collections.abc import Mapping
+from enum import Enum
+from pathlib import Path
+from typing import Any, Final
+
+from config.loading import host_files as mcpservers
+from config.loading.convert import HUB
+from config.loading.document import parse
+from config.loading.host_files import Table, refuse_crowd
+from config.loading.source import Content, Findings, Keys, Problem, decoded, fetch, refuse_large
+from config.loading.variables import Missing, Unresolved, Variables
+from config.paths import config_file
+
+EXPANDED: Final = ("command", "args", "env", "cwd", "url", "headers")
+"""The settings of an upstream in which variables are replaced."""
+EXPANDED_OF_HUB: Final[tuple[Keys, ...]] = (
+    ("token",),
+    ("sealing_key",),
+    *(("cache", name) for name in ("url", "username", "password", "tls_ca")),
+    *(("replica", name) for name in ("name", "url")),
+)
+"""And those of the hub."""
+
+
+class Layer(Enum):
+    """Who said it; in order of precedence."""
+
+    PROJECT = "project"
+    USER = "user"
+    IMPORTED = "imported"
+
+
+class Source:
+    """One file, read: its tables, its settings of the whole hub, and what is to be said about it."""
+
+    def __init__(self, path: Path, layer: Layer, variables: Variables, *, is_main: bool = False) -> None:
+        self.path = path
+        self.layer = layer
+        self.is_main = is_main
+        """Whether it is the file that settings of the hub may stand in."""
+        self.is_dialect = False
+        """Whether it is a host's own file."""
+        self.findings = Findings(path)
+        self.variables = variables
+        self.tables: list[Table] = []
+        self.settings: dict[str, Any] = {}
+        self.text = ""
+        self.data = b""
+        """What the file was found to hold; nothing, if another text was read in its place."""
+
+    def __repr__(self) -> str:
+        return f"<Source {self.path} ({self.layer.value}): {', '.join(table.name for table in self.tables)}>"
+
+
+def find_config(named: Path | None) -> Path | None:
+    """The main file: the one that was named, else the user's own if there is one.
+
+    A dangling link counts as a file: reading it will say that it cannot be read.
+    """
+    if named is not None:
+        return named
+    path = config_file()
+    return path if os.path.lexists(path) else None
+
+
+def read_source(
+    path: Path,
+    layer: Layer,
+    environ: Mapping[str, str],
+    *,
+    is_main: bool = False,
+    project: Path | None = None,
+    text: str | None = None,
+    content: Content | Problem | None = None,
+) -> Source:
+    """Read one file: TOML, or JSON or YAML if it is called so.
+
+    `project`: the folder whose project file it is; `content`: what it was found to hold, or why that
+    cannot be told; `text`: what is read in place of that.
+    """
+    source = Source(path, layer, Variables(environ, path.parent, project=project), is_main=is_main)
+    findings = source.findings
+    with findings.gathered():
+        if text is None:
+            content = fetch(path) if content is None else content
+            if isinstance(content, Problem):
+                raise content
+            source.data = content.data
+            text = decoded(path, content)
+        else:
+            refuse_large(path, len(text.encode(errors="replace")))
+        source.text = text
+        document = parse(source.text, path)
+        findings.line = document.line
+        tree = document.tree
+        is_toml = isinstance(tree, dict) and path.suffix not in mcpservers.SUFFIXES
+        source.is_dialect = not is_toml or mcpservers.is_dialect(tree, HUB)
+        if source.is_dialect:
+            source.tables = mcpservers.servers(tree, findings)
+        else:
+            source.tables, source.settings = _tables(tree, findings)
+    if not is_main:
+        _refuse_settings(source)
+    return source
+
+
+def _tables(tree: dict[str, Any], findings: Findings) -> tuple[list[Table], dict[str, Any]]:
+    """The upstreams of a hubd.toml, and its other settings."""
+    settings = {key: value for key, value in tree.items() if key != "$schema"}  # for editors
+    tables = settings.pop("upstreams", {})
+    if not isinstance(tables, dict):
+        raise Problem(("upstreams",), "expected tables: write [upstreams.NAME]")
+    refuse_crowd(tables, ("upstreams",))
+    found = []
+    for name, values in tables.items():
+        keys = ("upstreams", name)
+        if isinstance(values, dict):
+            found.append(Table(name, keys, values))
+        else:
+            findings.wrong(keys, "a server needs a name of its own: write [upstreams.NAME] above this")
+    return found, settings
+
+
+def _refuse_settings(source: Source) -> None:
+    for key in source.settings:
+        if key in HUB:
+            text = "is a setting of the whole hub, and this file may only name upstreams; move it to hubd.toml"
+            source.findings.wrong((key,), text)
+        else:
+            source.findings.doubt((key,), "is passed over: this file may only hold [upstreams.NAME]")
+    source.settings = {}
+
+
+# --- values -----------------------------------------------------------------------------------------------------------
+
+
+def resolved(source: Source, table: Table, *, is_disabled: bool) -> dict[str, Any]:
+    """The values of a table with variables replaced, files of variables read, and paths made absolute.
+
+    What cannot be resolved is among the findings. A disabled upstream needs no variables, so none are looked up.
+    """
+    values = dict(table.values)
+    if not is_disabled:
+        for setting in EXPANDED:
+            if setting in values:
+                values[setting] = _expanded(values[setting], (setting,), source, table)
+        _add_variables(values, source, table)
+    _make_absolute(values, source.path.parent)
+    return values
+
+
+def resolved_settings(source: Source) -> dict[str, Any]:
+    """The hub's own settings, likewise. What cannot be resolved is left out, too: there is nothing to judge."""
+    settings = {key: dict(value) if isinstance(value, dict) else value for key, value in source.settings.items()}
+    for keys in EXPANDED_OF_HUB:
+        *tables, setting = keys
+        within = settings.get(tables[0]) if tables else settings
+        if not isinstance(within, dict) or not isinstance(value := within.get(setting), str):
+            continue
+        try:
+            within[setting] = source.variables.expand(value)
+        except Unresolved as error:
+            source.findings.wrong(keys, str(error))
+            del within[setting]
+    cache = settings.get("cache")
+    if isinstance(cache, dict) and isinstance(file := cache.get("tls_ca"), str) and file:
+        cache["tls_ca"] = str(source.path.parent / os.path.expanduser(file))
+    return settings
+
+
+def _expanded(value: Any, path: Keys, source: Source, table: Table) -> Any:
+    """`value` with variables replaced in its strings; anything else is left for the conversion to refuse."""
+    if isinstance(value, dict):
+        return {name: _expanded(item, (*path, name), source, table) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_expanded(item, path, source, table) for item in value]
+    if not isinstance(value, str):
+        return value
+    try:
+        return source.variables.expand(value)
+    except Unresolved as error:
+        source.findings.wrong(table.place(path), str(error), lacking=_lacking(error, table))
+        return value
+
+
+def _lacking(error: Unresolved, table: Table) -> str:
+    """Who can be left out until there is what a reference names; "": a file has to be mended."""
+    return table.name if isinstance(error, Missing) else ""
+
+
+def _add_variables(values: dict[str, Any], source: Source, table: Table) -> None:
+    """What a host takes from a file and from its own environment; the entry's own `env` wins."""
+    env = values.get("env", {})
+    if not isinstance(env, dict) or not (table.env_file or table.env_vars):
+        return
+    environ = source.variables.environ
+    added = {name: environ[name] for name in table.env_vars if name in environ}
+    if table.env_file:
+        try:
+            added |= source.variables.env_file(table.env_file)
+        except Unresolved as error:
+            source.findings.wrong(table.place(("env",)), str(error), lacking=_lacking(error, table))
+    values["env"] = {**added, **env}
+
+
+def _make_absolute(values: dict[str, Any], directory: Path) -> None:
+    """Paths mean the same wherever the daemon was started: relative ones are relative to the file.
+
+    So does a child's own idea of where it is: without `cwd` it runs in the directory of the file that has `command`.
+    """
+    command, cwd = values.get("command"), values.get("cwd")
+    if isinstance(cwd, str) or (isinstance(command, str) and cwd is None):
+        values["cwd"] = cwd = str(directory / os.path.expanduser(cwd or ""))
+    if isinstance(command, str) and isinstance(cwd, str) and "/" in command:
+        values["command"] = str(Path(cwd) / os.path.expanduser(command))

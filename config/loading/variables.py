@@ -1,0 +1,148 @@
+"""`${VAR}`, `${VAR:-default}`, `${env:VAR}`, `${file:path}` in configuration values. `$${` stands for a plain `${`.
+
+Beside the environment there are the names that editors provide: `${userHome}`, `${/}`, and in files of a project
+`${workspaceFolder}`.
+
+An unset variable without a default is an error, never an empty string: a server started with an empty token fails in
+ways that are hard to understand. As in a shell, the default is also used for a variable that is set but empty.
+"""
+
+import os
+import re
+from collections.abc import Mapping
+from hashlib import sha256
+from pathlib import Path
+from typing import Final
+
+from config.loading.source import read_plain
+
+MAX_FILE_BYTES: Final = 1 << 16
+MAX_FILES_BYTES: Final = 1 << 22
+"""Of all files that the references of one configuration file lead to."""
+_REFERENCE = re.compile(r"\$\$\{|\$\{(?P<inner>[^{}]*)\}|\$\{")
+_VARIABLE = re.compile(r"(?:env:)?(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>.*))?", re.S)
+_LINE = re.compile(
+    r"(?P<name>[A-Za-z_][A-Za-z0-9_.-]*)\s*=\s*"
+    r"(?:(?P<quote>[\"'])(?P<quoted>.*)(?P=quote)\s*(?:#.*)?|(?P<plain>.*))"
+)
+FORMS: Final = "${VAR}, ${VAR:-default}, ${env:VAR} or ${file:path}"
+
+
+class Unresolved(Exception):
+    """A reference that leads nowhere. The text says which, and what to do."""
+
+
+class Missing(Unresolved):
+    """It may lead somewhere later, with the same file: what it names is not there, or cannot be read."""
+
+
+class Variables:
+    """What references may refer to, and which files they led to."""
+
+    def __init__(self, environ: Mapping[str, str], directory: Path, *, project: Path | None = None) -> None:
+        self.environ = environ
+        self.directory = directory
+        """What relative paths in `${file:path}` are relative to: the configuration file's own directory."""
+        self.files: dict[Path, bytes] = {}
+        """What was read, and what could not be, which has no content."""
+        self._total = 0
+        self._provided = {"userHome": os.path.expanduser("~"), "/": "/", "pathSeparator": "/"}
+        if project is not None:
+            self._provided |= {"workspaceFolder": str(project), "workspaceFolderBasename": project.name}
+
+    def expand(self, text: str) -> str:
+        """`text` with every reference replaced; what comes in is not looked at again.
+
+        Raises:
+            Missing: a variable is not set, or a file cannot be read.
+            Unresolved: a reference is malformed.
+        """
+        if "${" not in text:
+            return text
+        return _REFERENCE.sub(self._replace, text)
+
+    def _replace(self, match: re.Match[str]) -> str:
+        if match[0] == "$${":
+            return "${"
+        inner = match["inner"]
+        if inner is None:
+            raise Unresolved("`${` has no `}`; write `$${` for a plain `${`")
+        if inner.startswith("file:"):
+            return self._file(inner.removeprefix("file:"))
+        if inner in self._provided and inner not in self.environ:
+            return self._provided[inner]
+        found = _VARIABLE.fullmatch(inner)
+        if found is None or inner.startswith("workspaceFolder"):
+            raise Unresolved(_meaningless(inner))
+        value = self.environ.get(found["name"])
+        default = found["default"]
+        if default is not None:
+            return value or default
+        if value is None:
+            name = found["name"]
+            raise Missing(
+                f"the variable {name} is not set: set it in the environment of hubd, or in hubd.env beside hubd.toml, "
+                f"or give it a default as in ${{{name}:-default}}"
+            )
+        return value
+
+    def _file(self, name: str) -> str:
+        text = self._text(name, f"${{file:{name}}}")
+        return text.rstrip("\r\n")
+
+    def env_file(self, name: str) -> dict[str, str]:
+        """The variables of a file of KEY=VALUE lines; `name` may hold references itself.
+
+        Raises:
+            Missing: it cannot be read.
+            Unresolved: a line is not of that form.
+        """
+        name = self.expand(name)
+        found: dict[str, str] = {}
+        for number, line in enumerate(self._text(name, name).splitlines(), 1):
+            line = line.strip().removeprefix("export ").strip()
+            if not line or line.startswith("#"):
+                continue
+            if (match := _LINE.fullmatch(line)) is None:
+                raise Unresolved(f"line {number} of {self._path(name)} is not of the form KEY=VALUE")
+            value = match["quoted"] if match["quoted"] is not None else re.sub(r"(^|\s)#.*", "", match["plain"]).strip()
+            found[match["name"]] = value.replace("\\n", "\n") if match["quote"] == '"' else value
+        return found
+
+    def _path(self, name: str) -> Path:
+        return self.directory / os.path.expanduser(name)
+
+    def _text(self, name: str, shown: str) -> str:
+        path = self._path(name)
+        self._keep(path, b"")
+        try:
+            data, _ = read_plain(path, MAX_FILE_BYTES + 1)
+        except (OSError, ValueError) as error:
+            reason = error.strerror if isinstance(error, OSError) else error
+            raise Missing(f"cannot read {path} for {shown}: {reason}") from None
+        if len(data) > MAX_FILE_BYTES:
+            self._keep(path, sha256(data).digest())  # which is another one when that changes
+            raise Missing(f"{shown} is larger than {MAX_FILE_BYTES // 1024} KB: {path}")
+        if self._total + len(data) > MAX_FILES_BYTES:
+            raise Missing(f"{shown} and others together are larger than {MAX_FILES_BYTES >> 20} MB: {path}")
+        self._keep(path, data)
+        try:
+            return data.decode()
+        except UnicodeDecodeError:
+            raise Missing(f"{shown} is not UTF-8 text: {path}") from None
+
+    def _keep(self, path: Path, data: bytes) -> None:
+        self._total += len(data) - len(self.files.get(path, b""))
+        self.files[path] = data
+
+
+def _meaningless(inner: str) -> str:
+    kind = inner.partition(":")[0]
+    if kind == "input":
+        return (
+            f"`${{{inner}}}` is a value that an editor asks for, and hubd cannot ask: put it into an environment "
+            "variable or a file, and write ${VAR} or ${file:path}"
+        )
+    if kind.startswith("workspaceFolder"):
+        return f"`${{{inner}}}` has a meaning only in the files of a project, .hubd.toml and .mcp.json: write a path"
+    return f"`${{{inner}}}` means nothing here: write {FORMS}"

@@ -1,0 +1,133 @@
+"""What the hub remembers between runs: hints that save work or keep names stable, never the only copy of a decision.
+
+One small JSON file, 0600, replaced as a whole. If it cannot be read the hub starts with nothing remembered; if it
+cannot be written it runs on and tries again (F-D-05): a memory is never a reason to stop.
+"""
+
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from config.files import replace_private
+from config.loading.source import MAX_BYTES, read_private
+
+log = logging.getLogger("hubd.config")
+FORMAT: Final = 1
+
+
+class _File(msgspec.Struct, frozen=True):
+    format: int
+    sections: dict[str, dict[str, object]]
+
+
+class Memory:
+    """Values by section and key; plain JSON values only. With `path` None nothing outlives the process."""
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        self._sections: dict[str, dict[str, object]] = {}
+        self._changed = False
+        self.problem = ""
+        """Why it is not saved; "": it is, or soon will be."""
+        self.on_change: Callable[[], None] | None = None
+        """Called when there is something to save that is not on disk."""
+        if path is not None:
+            self._read(path)
+
+    def __repr__(self) -> str:
+        kept = ", ".join(f"{section}: {len(values)}" for section, values in self._sections.items())
+        return f"<Memory {self._path or 'in memory'} [{kept}]{' unsaved' if self._changed else ''}>"
+
+    def get(self, section: str, key: str) -> object:
+        """The value, or None."""
+        return self._sections.get(section, {}).get(key)
+
+    def keys(self, section: str) -> list[str]:
+        """What there is a value of in a section, the oldest first."""
+        return list(self._sections.get(section, ()))
+
+    def put(self, section: str, key: str, value: object) -> None:
+        """Remember `value` from now on; on disk after the next `save`. None forgets."""
+        values = self._sections.setdefault(section, {})
+        if values.get(key) == value:
+            return
+        if value is None:
+            del values[key]
+        else:
+            values[key] = value
+        self._changed = True
+        if self.on_change is not None:
+            self.on_change()
+
+    def era(self, config_key: str) -> str | None:
+        """The era ("legacy" or "modern") an upstream spoke last time."""
+        value = self.get("eras", config_key)
+        return value if isinstance(value, str) else None
+
+    def remember_era(self, config_key: str, era: str | None) -> None:
+        """Remember, or with None forget, what `era` returns."""
+        self.put("eras", config_key, era)
+
+    def save(self) -> None:
+        """Write what changed. Blocks for one fsync; never raises, and what was not written is tried again."""
+        draft = self.draft()
+        if draft is not None:
+            self.write(draft)
+
+    def draft(self) -> bytes | None:
+        """What `write` is to put on disk now; None: nothing has changed since the last one."""
+        if not self._changed or self._path is None:
+            return None
+        self._changed = False
+        try:
+            return msgspec.json.encode(_File(FORMAT, self._sections))
+        except UnicodeEncodeError as error:
+            self._failed(error)
+            return None
+
+    def write(self, draft: bytes) -> None:
+        """Replace the file. May run in a thread beside everything but another `write`; never raises."""
+        assert self._path is not None
+        try:
+            replace_private(self._path, draft)
+        except OSError as error:
+            self._failed(error)
+        else:
+            self.problem = ""
+
+    def fetch(self, path: Path) -> bytes:
+        """What the file holds.
+
+        Raises:
+            OSError: it cannot be read, is no file of the hub's own, or is far larger than one ever becomes.
+        """
+        return read_private(path, MAX_BYTES).data
+
+    def _failed(self, error: Exception) -> None:
+        self._changed = True
+        problem = f"cannot save {self._path}: {error}"
+        if not self.problem:
+            log.warning("%s; it is kept in memory", problem)
+        self.problem = problem
+
+    def _read(self, path: Path) -> None:
+        try:
+            data = self.fetch(path)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            log.warning("cannot read %s: %s; starting with nothing remembered", path, error.strerror)
+            return
+        try:
+            file = msgspec.json.decode(data, type=_File)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            log.warning("%s is damaged; starting with nothing remembered", path)
+            return
+        if file.format != FORMAT:
+            log.warning("%s was written by another version of hubd; it is left alone and nothing is remembered", path)
+            self._path = None
+            return
+        self._sections = file.sections

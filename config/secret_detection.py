@@ -1,0 +1,164 @@
+"""Which values of MCP servers look like secrets, so that nothing takes or shows them unasked; and masking them. Pure.
+
+A guess, and rather one too many: by the name (`GITHUB_TOKEN`, `--api-key`, `Authorization`), or by the look of the
+value (`ghp_...`, a long word of mixed letters and digits). A reference to a variable is no secret. What the log hides
+of an upstream that runs is for `upstreams.journal.redact`, which knows the values themselves.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final
+from urllib.parse import urlsplit, urlunsplit
+
+MASK: Final = "***"
+_NAME = re.compile(
+    r"(?:^|[_.-])(?:apikey|key|pat|token|secret|password|passwd|pwd|pass|auth|authorization|bearer|credentials?|cookie"
+    r"|dsn|connection_string|private|jwt|(?:database|db|redis|mongo\w*)_ur[li])(?:$|[_.\d-])",
+    re.I,
+)
+_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_KNOWN = re.compile(
+    r"(?:sk|pk|rk)[-_][A-Za-z0-9_-]{12,}|gh[pousr]_[A-Za-z0-9]{16,}|github_pat_\w{16,}|glpat-[\w-]{12,}|xox[abeprs]-[\w-]{8,}"
+    r"|AKIA[A-Z0-9]{12,}|AIza[\w-]{20,}|eyJ[\w-]{8,}\.[\w-]+\.[\w-]*|npm_[A-Za-z0-9]{20,}|hf_[A-Za-z0-9]{16,}"
+    r"|-----BEGIN [A-Z ]*PRIVATE KEY-----|ntn_[A-Za-z0-9]{16,}|lin_api_[A-Za-z0-9]{16,}"
+)
+_LONG = re.compile(r"(?=[^\s]*[A-Za-z])(?=[^\s]*\d)[A-Za-z0-9+/_=-]{32,}")
+_CREDENTIALS = re.compile(r"://[^/\s:@]*:[^/\s@]+@")
+_REFERENCE = re.compile(r"\$\{[^{}]*\}|\$\{\{[^{}]*\}\}|\{env:[^{}]*\}|\$[A-Za-z_]\w*")
+_QUERY = re.compile(r"[?&]([^=&#]+)=([^&#]+)")
+_OPTION = re.compile(r"--?[A-Za-z][\w.-]*")
+_NAMED = re.compile(
+    r"(?P<name>(?:-{1,2}[A-Za-z][\w.-]*|[A-Z_][A-Z0-9_]*)=|[A-Za-z][\w-]*:(?!//)\s*)(?P<value>.*)", re.S
+)
+"""`--token=x`, `TOKEN=x`, and a header such as `Authorization: x`."""
+_NAMES = re.compile(r".*_env_var|env_vars|env_http_headers")
+_VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*")
+_OUR_REFERENCE = re.compile(r"\$\{(?:env:)?[A-Za-z_][A-Za-z0-9_]*\}|\$\{file:[^{}]*\}")
+_SCHEME = re.compile(r"(?i:(?:bearer|basic|token|apikey)\s*)?")
+
+
+def looks_secret(name: str, value: str) -> bool:
+    """Whether `value`, which stands under `name`, looks like a secret."""
+    plain = _REFERENCE.sub("", value).strip()
+    if plain.lower() in ("", "bearer", "basic", "token", "true", "false", "0", "1", "none"):
+        return False
+    if _KNOWN.search(plain) or _CREDENTIALS.search(plain):
+        return True
+    if any(looks_secret(key, each) for key, each in _QUERY.findall(plain)):
+        return True
+    if _NAME.search(_HUMP.sub("_", name)):
+        return not plain.startswith(("/", "~", "./")) or "/" in name
+    return bool(_LONG.fullmatch(plain)) and "/" not in plain[:1]
+
+
+def secret_arguments(arguments: Sequence[str]) -> Iterator[tuple[int, int]]:
+    """Positions of arguments that hold a secret, and where in the argument it starts, behind a name that it has."""
+    option = ""
+    for at, word in enumerate(arguments):
+        named = _named(word)
+        if named and looks_secret(named["name"].strip("-=: "), named["value"]):
+            yield at, named.start("value")
+        elif not word.startswith("-") and looks_secret(option, word):
+            yield at, 0
+        option = word.lstrip("-") if _OPTION.fullmatch(word) else ""
+
+
+def _named(word: str) -> re.Match[str] | None:
+    """The innermost name and its value, since an option's value may have a name itself: `--header=Authorization: x`."""
+    named = _NAMED.fullmatch(word)
+    if named and named["name"].startswith("-"):
+        return _NAMED.fullmatch(word, named.start("value")) or named
+    return named
+
+
+def secrets_in(document: Any, name: str = "") -> Iterator[str]:
+    """All texts in a document that look like secrets; in lists of words, those behind an option, too."""
+    if isinstance(document, dict):
+        for key, value in document.items():
+            if not _holds_names(str(key), value):
+                yield from secrets_in(value, str(key))
+    elif isinstance(document, list):
+        words = [word if isinstance(word, str) else "" for word in document]
+        yield from (words[at][start:] for at, start in secret_arguments(words))
+        for value in document:
+            yield from secrets_in(value, "" if isinstance(value, str) else name)
+    elif isinstance(document, str) and looks_secret(name, document):
+        yield document
+
+
+def _holds_names(key: str, value: Any) -> bool:
+    """Whether these are the names of variables, as Codex has them: `bearer_token_env_var`, `env_http_headers`."""
+    texts = list(value.values()) if isinstance(value, dict) else value if isinstance(value, list) else [value]
+    named = _NAMES.fullmatch(key) is not None
+    return named and all(
+        isinstance(text, str) and _VARIABLE.fullmatch(text) and not _KNOWN.search(text) for text in texts
+    )
+
+
+def masked(text: str, secrets: Iterator[str] | Sequence[str]) -> str:
+    """`text` without `secrets`, also as JSON writes them."""
+    for secret in sorted(set(secrets), key=len, reverse=True):
+        if len(secret) > 3:
+            text = text.replace(secret, MASK).replace(secret.replace("\\", "\\\\").replace('"', '\\"'), MASK)
+    return text
+
+
+# --- settings of an upstream ------------------------------------------------------------------------------------------
+
+
+def masked_setting(setting: str, value: Any) -> Any:
+    """`value` of a setting of an upstream, as a file has it, as it may be shown."""
+    if setting in ("env", "headers"):
+        is_open = isinstance(value, str) and _SCHEME.fullmatch(_OUR_REFERENCE.sub("", value))
+        return value if is_open else MASK
+    if setting == "url" and isinstance(value, str):
+        return _masked_url(value)
+    if setting == "args" and isinstance(value, list):
+        return list(_masked_arguments([str(each) for each in value]))
+    if setting == "command" and isinstance(value, str):
+        return MASK if looks_secret("", value) else value
+    return value
+
+
+def masked_hub_setting(keys: Sequence[str], value: Any) -> Any:
+    """`value` of a setting of the hub, as its file has it, as it may be shown; of a table, each of its values."""
+    if isinstance(value, dict):
+        return {key: masked_hub_setting((*keys, key), each) for key, each in value.items()}
+    if not isinstance(value, str):
+        return value
+    if keys[-1] in ("token", "sealing_key", "password"):
+        return MASK if _OUR_REFERENCE.sub("", value) else value
+    if keys[-1] == "url":
+        return _masked_url(value)
+    return MASK if looks_secret(keys[-1], value) else value
+
+
+def _masked_arguments(arguments: Sequence[str]) -> Iterable[str]:
+    starts = dict(secret_arguments(arguments))
+    for at, word in enumerate(arguments):
+        named = _named(word)
+        start = named.start("value") if named else 0
+        if "://" in word[start:]:
+            yield word[:start] + _masked_url(word[start:])
+        else:
+            yield word[: starts[at]] + MASK if at in starts else word
+
+
+def _masked_url(url: str) -> str:
+    """Without its credentials, the values in its query, its fragment, and what looks like a secret in its path."""
+    try:
+        parts = urlsplit(url)
+        netloc = f"{MASK}@{parts.netloc.rpartition('@')[2]}" if "@" in parts.netloc else parts.netloc
+    except ValueError:
+        return MASK
+    query = re.sub(
+        r"(?<![^&])db=\d{1,5}(?![^&])|=([^&]*)",
+        lambda found: "=" + MASK if _OUR_REFERENCE.sub("", found[1] or "") else found[0],
+        parts.query,
+    )
+    if parts.query and "=" not in parts.query:
+        query = MASK
+    path = "/".join(MASK if looks_secret("", part) else part for part in parts.path.split("/"))
+    if parts.scheme == "unix":  # which `urlunsplit` does not know
+        return f"unix://{netloc}{path}{'?' if query else ''}{query}"
+    return urlunsplit((parts.scheme, netloc, path, query, ""))

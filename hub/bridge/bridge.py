@@ -1,0 +1,223 @@
+"""Carries one operation to its upstream, and on through everything that may come back in place of a result.
+
+What the host asked for and what it gets are in words of its own era; everything between is settled here. An operation
+of a legacy host is one long wait: it is asked on the way. One of a modern host ends with `input_required` and comes
+back with the answers and a sealed state, which says where to go on.
+"""
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Final, Protocol
+
+import trio
+from msgspec import Raw, structs
+
+from hub.bridge.input_required import Wanted, drive, read_wanted
+from hub.bridge.inputs import check_answers, input_requests, kinds_of, offered
+from hub.bridge.parking.parking import PARK, Parking
+from hub.bridge.request_state import INVALID, LOST, BadState, State, States, answers_of, bind, input_required, state_of
+from hub.bridge.tasks.client import TaskServer
+from hub.bridge.tasks.tasks import ABSORBED, Tasks
+from hub.bridge.url_elicitation import AGAIN, Urls, Visits, round_of, wants_visits
+from hub.link.interface import Caller, Exchange, Interim, Operation
+from hub.wire.capabilities import can_be_asked
+from hub.wire.jsonrpc import Failure, Reply, Request, Result, encode, open_object, peek_object, peek_str, raw
+from hub.wire.mcp import MAY_ASK, RESOURCES_READ, TOOLS_CALL, Era, Kind, era_of
+from upstreams.questions.completed_elicitations import Elicitations
+
+RELAY: Final = "relay"
+RELAY_TTL_S: Final = 24 * 3600.0
+"""How long a state of an upstream is passed back to it (bridging.md 7.3)."""
+
+
+class Callee(TaskServer, Protocol):
+    """What is needed of an upstream; `upstreams.upstream.Upstream` is one."""
+
+    @property
+    def elicitations(self) -> Elicitations: ...
+
+    def version_for(self, caller: Caller) -> str:
+        """The revision that calls of `caller` are likely made in; "" while nothing is known."""
+        ...
+
+
+class Carrier:
+    """The bridge of one hub. `run` must be running; `on_lost` is what becomes of tool calls that cannot go on."""
+
+    def __init__(
+        self, states: States, parking: Parking, tasks: Tasks, visits: Visits, *, on_lost: str = "error"
+    ) -> None:
+        self.parking = parking
+        self.tasks = tasks
+        self._states = states
+        self._urls = Urls(states, visits)
+        self._on_lost = on_lost
+
+    def adjust(self, ttl_s: float, total_s: float, *, on_lost: str) -> None:
+        """Take over other settings, for calls and questions to come."""
+        self._on_lost = on_lost
+        self.parking.adjust(ttl_s, total_s)
+        self.tasks.handles.ttl_s = ttl_s
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Hold what goes on beside the requests of hosts, until cancelled."""
+        async with trio.open_nursery() as nursery:
+            await nursery.start(self.parking.run)
+            await nursery.start(self.tasks.run)
+            task_status.started()
+
+    async def carry(self, upstream: Callee, operation: Operation, exchange: Exchange, request: Request) -> Reply:
+        """The reply to `operation`, which is what `request` of the host of `exchange` comes to at `upstream`.
+
+        Raises:
+            HubError: as `Upstream.call`; or the upstream asks what it may not ask.
+        Cancellation: passes to the upstream.
+        """
+        caller = exchange.caller
+        if operation.method not in MAY_ASK:
+            return await upstream.call(operation, exchange)
+        operation = self.tasks.prepare(upstream, operation)
+        if caller.era is Era.LEGACY:
+            reply = await self._settle(upstream, operation, request, exchange)
+            return self._visit(reply, upstream, caller, request)
+        text = state_of(request)
+        if text is None:
+            if "inputResponses" in request.params and era_of(upstream.snapshot.version) is Era.MODERN:
+                # Unasked, but a server may take them: its affair. Questions without a state ask for no more than this.
+                operation = with_params(operation, {"inputResponses": request.params["inputResponses"]})
+            return await self._begin(upstream, operation, exchange, request)
+        try:
+            state = self._states.open(text, caller.identity.principal, request, upstream.name)
+            reply = await self._resume(state, upstream, operation, exchange, request)
+            return _uncached(reply, operation.method)
+        except BadState as error:
+            if error.reason == INVALID or not self._may_begin_again(upstream, operation):
+                return error.failure
+            return await self._begin(upstream, operation, exchange, request)
+
+    async def _begin(
+        self, upstream: Callee, operation: Operation, exchange: Exchange, request: Request, *, round: int = 1
+    ) -> Reply:
+        """A first attempt of a modern host. A legacy upstream may ask meanwhile, so its call must be able to last."""
+        caller = exchange.caller
+        if era_of(upstream.snapshot.version) is Era.MODERN or not can_be_asked(caller.capabilities):
+            reply = self._relay(await upstream.call(operation, exchange), upstream, caller, request)
+            reply = await self.tasks.settle(upstream, operation, exchange, reply, request)
+        else:
+            work = partial(self._settle, upstream, operation, request)
+            reply = await self.parking.begin(work, exchange, request, upstream.name)
+        return self._visit(reply, upstream, caller, request, round=round)
+
+    async def _resume(
+        self, state: State, upstream: Callee, operation: Operation, exchange: Exchange, request: Request
+    ) -> Reply:
+        """Go on from `state` with the answers that `request` brings."""
+        if state.mode == PARK:
+            reply = await self.parking.resume(state, answers_of(request), exchange)
+            return self._visit(reply, upstream, exchange.caller, request)
+        if state.mode == AGAIN:
+            answer = await self._urls.resume(state, upstream, request)
+            if answer is not None:
+                return answer
+            return await self._begin(upstream, operation, exchange, request, round=round_of(state))
+        if era_of(upstream.snapshot.version) is Era.LEGACY:  # it was another program that gave this state
+            raise BadState(LOST)
+        if state.mode == ABSORBED:
+            return await self.tasks.resume(state, exchange, upstream, request)
+        reply = await upstream.call(with_params(operation, _retry_of(state, request)), exchange)
+        reply = self._relay(reply, upstream, exchange.caller, request)
+        return await self.tasks.settle(upstream, operation, exchange, reply, request)
+
+    async def _settle(self, upstream: Callee, operation: Operation, request: Request, exchange: Exchange) -> Reply:
+        """The reply of `upstream` when it wants nothing more, and all of it; the host is asked on the way."""
+        reply = await settle(upstream, operation, exchange)
+        return await self.tasks.settle(upstream, operation, exchange, reply, request)
+
+    def _visit(self, reply: Reply, upstream: Callee, caller: Caller, request: Request, *, round: int = 1) -> Reply:
+        """What comes of an error that asks for a visit to a page (7.6); other replies as they are."""
+        if isinstance(reply, Failure) and wants_visits(reply, upstream.version_for(caller)):
+            return self._urls.settle(reply, upstream, caller, request, round=round)
+        return reply
+
+    # --- modern to modern ---------------------------------------------------------------------------------------------
+
+    def _relay(self, reply: Reply, upstream: Callee, caller: Caller, request: Request) -> Reply:
+        """What a modern upstream wants to know, as its modern host may see it; other replies as they are (7.3).
+
+        Not for what the hub itself asks on behalf of a task: that has a state of its own.
+        """
+        asked = _wanted_of(reply, upstream)
+        if asked is None:
+            return reply
+        may = offered(upstream.config, caller.capabilities)
+        requests = input_requests(asked.questions, caller, may)
+        kept = {"k": kinds_of(asked.questions)} | ({} if asked.state is None else {"s": asked.state})
+        binding = bind(upstream.name, caller.identity.principal, request)
+        sealed = self._states.seal(RELAY, binding, kept, ttl_s=RELAY_TTL_S)
+        return input_required(requests or None, sealed)
+
+    # --- when there is nothing to go on from --------------------------------------------------------------------------
+
+    def _may_begin_again(self, upstream: Callee, operation: Operation) -> bool:
+        """Whether an operation may be carried out anew without asking: reading may, tools if the user said so."""
+        if operation.method != TOOLS_CALL or self._on_lost == "restart":
+            return True
+        if self._on_lost != "restart_safe":
+            return False
+        name = peek_str(operation.params.get("name"))
+        tool = next((each for each in upstream.snapshot.lists[Kind.TOOL] if each.key == name), None)
+        hints = peek_object(tool.fields.get("annotations")) if tool else {}
+        return any(hints.get(hint) == _TRUE for hint in ("readOnlyHint", "idempotentHint"))
+
+
+_TRUE = Raw(b"true")
+
+
+async def settle(upstream: Callee, operation: Operation, exchange: Exchange) -> Reply:
+    """The reply of `upstream` when it wants nothing more; the host of `exchange` is asked on the way (7.2, 7.4).
+
+    Raises:
+        HubError: as `Upstream.call` and `rounds.drive`.
+    Cancellation: passes to the upstream.
+    """
+    reply = await upstream.call(operation, exchange)
+    version = upstream.snapshot.version  # of a server of both eras the newer, whose answers say what they are
+    if era_of(version) is Era.LEGACY:
+        return reply
+
+    async def retry(more: dict[str, Raw]) -> Reply:
+        return await upstream.call(with_params(operation, more), exchange)
+
+    declared = offered(upstream.config, exchange.caller.capabilities)
+    visited = upstream.elicitations.note
+    return await drive(reply, retry, exchange, upstream.name, version, declared=declared, visited=visited)
+
+
+def with_params(operation: Operation, more: Mapping[str, Raw]) -> Operation:
+    """The same operation with further params."""
+    return structs.replace(operation, params={**operation.params, **more})
+
+
+def _wanted_of(reply: Reply, upstream: Callee) -> Wanted | None:
+    version = upstream.snapshot.version
+    return None if era_of(version) is Era.LEGACY else read_wanted(reply, upstream.name, version)
+
+
+def _retry_of(state: State, request: Request) -> dict[str, Raw]:
+    """The params to call a modern upstream with again: the answers, and its own state byte for byte (R-12).
+
+    Raises:
+        RemoteProtocolError: -32602, an answer is none to what was asked under its key (R-10).
+    """
+    answers = answers_of(request)
+    check_answers(answers, peek_object(state.members.get("k")), state.binding.upstream)
+    kept = {"requestState": state.members["s"]} if "s" in state.members else {}
+    return {"inputResponses": raw(answers), **kept}
+
+
+def _uncached(reply: Reply, method: str) -> Reply:
+    """A result that depends on answers may not be kept by anyone (R-13, K-5)."""
+    if method != RESOURCES_READ or not isinstance(reply, Result) or isinstance(reply, Interim):
+        return reply
+    members: Mapping[str, object] = open_object(reply.value)
+    return Result(Raw(encode({**members, "ttlMs": 0, "cacheScope": "private"})))

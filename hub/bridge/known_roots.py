@@ -1,0 +1,54 @@
+"""The roots of modern hosts, which are asked for them by ending a request, and never say when they change.
+
+So what a host once answered is good for a while, and answers what its upstreams ask for next (bridging.md 7.1). Of one
+that cannot be told from others, it is good for the call in which it was said.
+"""
+
+from typing import Final
+
+from msgspec import Raw
+
+from hub.link.interface import Caller, Question, Tenant
+from hub.wire.jsonrpc import detach
+from hub.wire.mcp import LIST_ROOTS
+from hub.wire.questions import check, for_upstream
+
+ROOTS_S: Final = 600.0
+MAX_ROOTS: Final = 256
+"""Hosts whose roots are remembered."""
+
+
+class KnownRoots:
+    """What hosts answered to `roots/list`. Pure: time is an argument, in seconds."""
+
+    def __init__(self) -> None:
+        self._known: dict[Tenant, tuple[Raw, float]] = {}
+        """The answer, and until when it is good; the oldest first."""
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def answer(self, question: Question, caller: Caller, now: float) -> Raw | None:
+        """The answer to `question`; None: `caller` is to be asked.
+
+        Raises:
+            Refused: this caller has no roots to be asked for.
+        """
+        if question.method != LIST_ROOTS:
+            return None
+        roots, until = self._known.get(caller.tenant, (None, 0.0))
+        if roots is None or until <= now:
+            return None
+        check(question, caller.capabilities)
+        return for_upstream(question, roots, caller.version)
+
+    def remember(self, caller: Caller, roots: Raw, now: float) -> None:
+        """`caller` answered this. Beyond `MAX_ROOTS` the oldest is forgotten."""
+        self._known.pop(caller.tenant, None)
+        self._known[caller.tenant] = detach(roots), now + ROOTS_S
+        if len(self._known) > MAX_ROOTS:
+            del self._known[next(iter(self._known))]
+
+    def sweep(self, now: float) -> None:
+        """Forget what is out of date."""
+        self._known = {tenant: known for tenant, known in self._known.items() if known[1] > now}

@@ -1,0 +1,198 @@
+"""One call of a modern host to a legacy upstream, which may outlive the request it came with (`parked`, `parking`).
+
+It has two ends. The upstream sees an `Exchange` that lasts as long as the call, whoever is attached. The requests of
+the host, one after the other, wait for what comes next: the outcome, or a round of questions.
+"""
+
+from typing import Final, Protocol
+
+import trio
+from msgspec import Raw
+
+from hub.bridge.known_roots import KnownRoots
+from hub.bridge.parking.state import Record
+from hub.bridge.request_state import Binding
+from hub.link.budget import Account
+from hub.link.interface import Caller, Exchange, Question
+from hub.link.peer import last_words
+from hub.wire.jsonrpc import Failure, Reply, Request
+from hub.wire.mcp import INVALID_PARAMS
+from hub.wire.questions import Refused
+
+LAST_WORDS_S: Final = 5.0
+"""How long an upstream may take to be told that a call is cancelled."""
+
+
+class Keeper(Protocol):
+    """Who keeps the calls: what a call needs of `Parking`."""
+
+    def open(self, call: "Call", question: Question) -> str | Reply:
+        """Let `call` ask: the key of the question, or the reply where that is known already.
+
+        Raises:
+            Refused: it may not, or its host cannot be asked that.
+        """
+        ...
+
+    def withdraw(self, call: "Call", key: str) -> None:
+        """The upstream waits no longer for what it asked under `key`, if it did."""
+        ...
+
+    def abandon(self, call: "Call") -> None:
+        """The attached request was cancelled, and so is the call."""
+        ...
+
+
+class _Waiting:
+    """A question, and the reply to it when there is one."""
+
+    __slots__ = ("question", "reply", "settled")
+
+    def __init__(self, question: Question) -> None:
+        self.question = question
+        self.settled = trio.Event()
+        self.reply: Reply | None = None
+
+
+class Call:
+    """A running call. Satisfies `hub.link.interface.Exchange`."""
+
+    __slots__ = (
+        "_answered",
+        "_exchange",
+        "_keeper",
+        "_outcome",
+        "_over",
+        "_waiting",
+        "account",
+        "binding",
+        "clock",
+        "id",
+        "patience",
+        "record",
+        "request",
+        "roots",
+        "scope",
+        "upstream",
+    )
+
+    def __init__(self, keeper: Keeper, exchange: Exchange, request: Request, upstream: str, record: Record) -> None:
+        self._keeper = keeper
+        self._waiting: dict[str, _Waiting] = {}
+        self._over = trio.Event()
+        self.account: Account | None = None
+        """Of what is held while it waits for answers; None before it asks."""
+        self.record = record
+        self.request = request
+        self.upstream = upstream
+        self.id = ""
+        """By which its states find it; "" before it asks."""
+        self.binding: Binding | None = None
+        """What its states are bound to; None before it asks."""
+        self.roots: KnownRoots | None = None
+        """What its host said in the course of it; None: nothing, or that is known for longer."""
+        self.scope = trio.CancelScope()
+        """Of its task."""
+        self.clock: trio.CancelScope | None = None
+        """Of the task that keeps its time, from the first question until a retry is attached; None: there is none."""
+        self.patience: trio.CancelScope | None = None
+        """Ends a park: at its deadline, or by being cancelled."""
+        self.attach(exchange)
+
+    def __repr__(self) -> str:
+        return f"<Call {self.request.method} of {self.upstream}: {self.record!r}>"
+
+    # --- the host's end -----------------------------------------------------------------------------------------------
+
+    def attach(self, exchange: Exchange) -> None:
+        """Let a request wait for what comes next."""
+        self._exchange: Exchange | None = exchange
+        self._answered = trio.Event()
+        self._outcome: Reply | Exception | None = None
+
+    def tell(self, outcome: Reply | Exception) -> None:
+        """End the attached request with this; or keep it, if nobody is attached."""
+        self._exchange = None
+        self._outcome = outcome
+        self._answered.set()
+
+    async def wait(self) -> Reply:
+        """What the attached request ends with.
+
+        Raises:
+            Exception: whatever the call raised.
+        Cancellation: ends the call, since the host has heard of nothing that it could come back with. The request
+        does not end before the call does, so that nothing of a host runs after it is gone.
+        """
+        try:
+            await self._answered.wait()
+        except trio.Cancelled:
+            self._keeper.abandon(self)
+            with last_words(LAST_WORDS_S):
+                await self._over.wait()
+            raise
+        return self.outcome()
+
+    def outcome(self) -> Reply:
+        """Return, or raise, what `tell` was given."""
+        outcome = self._outcome
+        assert outcome is not None, "nobody looks before there is an outcome"
+        if isinstance(outcome, Exception):
+            self._outcome = None
+            try:
+                raise outcome
+            finally:
+                del outcome  # or it and this frame would hold each other
+        return outcome
+
+    # --- the upstream's end: Exchange ---------------------------------------------------------------------------------
+
+    @property
+    def caller(self) -> Caller:
+        """That of the latest attempt."""
+        return self.record.caller
+
+    @property
+    def wants_progress(self) -> bool:
+        return self._exchange is not None and self._exchange.wants_progress
+
+    def progress(self, params: dict[str, Raw]) -> None:
+        """As `Exchange.progress`; dropped while nobody is attached (P-2)."""
+        if self._exchange is not None:
+            self._exchange.progress(params)
+
+    def log(self, params: dict[str, Raw]) -> None:
+        """As `Exchange.log`; dropped while nobody is attached (N-9)."""
+        if self._exchange is not None:
+            self._exchange.log(params)
+
+    async def ask(self, question: Question) -> Reply:
+        """As `Exchange.ask`."""
+        try:
+            key = self._keeper.open(self, question)
+        except Refused as refused:
+            return refused.failure
+        if not isinstance(key, str):
+            return key
+        waiting = self._waiting[key] = _Waiting(question)
+        try:
+            await waiting.settled.wait()
+        finally:
+            del self._waiting[key]
+            self._keeper.withdraw(self, key)
+        assert waiting.reply is not None, "nobody is woken without a reply"
+        return waiting.reply
+
+    def settle(self, replies: dict[str, Reply]) -> dict[str, Question]:
+        """Give the upstream the replies to what it asked. What that was, by key."""
+        found = {key: self._waiting[key] for key in replies if key in self._waiting}
+        for key, waiting in found.items():
+            waiting.reply = replies[key]
+            waiting.settled.set()
+        return {key: waiting.question for key, waiting in found.items()}
+
+    def close(self) -> None:
+        """Its task is over: no question will be answered any more."""
+        over = Failure(INVALID_PARAMS, "The call that this question belongs to is over")
+        self.settle({key: over for key, waiting in self._waiting.items() if waiting.reply is None})
+        self._over.set()

@@ -1,0 +1,340 @@
+"""The calls of modern hosts to legacy upstreams, which may ask as they run and so outlive the request they came with.
+
+    begin  --- waits for ---+                            +--- task of the call: Upstream.call --- Call.ask
+                            Call: outcome, or a round <--+
+    resume --- waits for ---+                            +--- its clock: window, deadline, drain
+
+All tasks are in one nursery. A clock runs only from the first question of a call until a retry is attached. What may
+happen when is in `parked`.
+"""
+
+import logging
+import secrets
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+import trio
+from msgspec import Raw, Struct
+
+from hub.bridge.known_roots import KnownRoots
+from hub.bridge.parking.call import Call
+from hub.bridge.parking.state import Event, Phase, Record
+from hub.bridge.request_state import ELSEWHERE, EXPIRED, LOST, BadState, State, States, bind, input_required
+from hub.link.budget import Budget
+from hub.link.interface import Exchange, Executed, HubError, Interim, Question, Tenant, UpstreamLost, kept
+from hub.link.wall import keep_going
+from hub.wire.jsonrpc import Reply, Request, Result, peek_str
+from hub.wire.mcp import INVALID_PARAMS, LIST_ROOTS
+from hub.wire.questions import Refused
+
+log = logging.getLogger(__name__)
+
+PARK: Final = "park"
+"""The mode of the states made here."""
+COALESCE_S: Final = 0.025
+"""How long further questions are awaited once there is one."""
+DRAIN_S: Final = 2.0
+"""How long an upstream has to end a call by itself, when its questions stay without answers."""
+MAX_PARKED: Final = 512
+MAX_PARKED_EACH: Final = 32
+"""Calls that wait for answers: in all, and of one principal."""
+TOMBSTONE_S: Final = 3600.0
+MAX_TOMBSTONES: Final = 4096
+SWEEP_S: Final = 60.0
+
+_ALONE: Final = (Phase.PARK, Phase.DONE)
+"""When no request of the host is attached."""
+
+Work = Callable[[Exchange], Awaitable[Reply]]
+"""What is to be carried out, on the exchange it is given."""
+
+
+class Stopping(HubError):
+    """The hub is being stopped."""
+
+    kind = "draining"
+
+
+class ParkingStatus(Struct, frozen=True):
+    """For status."""
+
+    running: int
+    """Calls that are with their upstreams."""
+    parked: int
+    """Calls that nobody is attached to, ended ones included."""
+
+
+class Parking:
+    """All such calls of one hub. `ttl_s` and `total_s` are how long answers are waited for, as in `Record`."""
+
+    def __init__(self, states: States, *, ttl_s: float, total_s: float, budget: Budget | None = None) -> None:
+        self._budget = budget or Budget()
+        self._states = states
+        self._ttl_s = ttl_s
+        self._total_s = total_s
+        self._nursery: trio.Nursery | None = None
+        self._running = 0
+        self._calls: dict[str, Call] = {}
+        """Those that asked and are not over, by id."""
+        self._tombstones: dict[str, tuple[str, float]] = {}
+        """Why there is nothing behind an id any more, and until when that is remembered; the oldest first."""
+        self._roots = KnownRoots()
+        self.is_elsewhere: Callable[[str], bool] = lambda run: False
+        """Whether that run is of another hub, which is there: what it has is not lost."""
+
+    def __repr__(self) -> str:
+        status = self.status()
+        return (
+            f"<Parking [{status.running} running, {status.parked} parked | "
+            f"{len(self._tombstones)} tombstones, {len(self._roots)} roots]>"
+        )
+
+    def adjust(self, ttl_s: float, total_s: float) -> None:
+        """Wait differently for answers, in calls to come."""
+        self._ttl_s, self._total_s = ttl_s, total_s
+
+    def status(self) -> ParkingStatus:
+        """How many calls there are; none when nothing goes on (I-12)."""
+        alone = [call for call in self._calls.values() if call.record.phase in _ALONE]
+        return ParkingStatus(self._running, len(alone))
+
+    def parked(self, upstream: str) -> int:
+        """How many calls of `upstream` nobody is attached to: their hosts may come back."""
+        return sum(each.upstream == upstream and each.record.phase in _ALONE for each in self._calls.values())
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Hold the tasks of all calls. Cancellation: upstreams are told; requests still attached get `Stopping`."""
+        async with trio.open_nursery() as nursery:
+            self._nursery = nursery
+            task_status.started()
+            try:
+                await keep_going("Looking after parked calls", self._keep_up)
+            finally:
+                self._nursery = None
+
+    async def _keep_up(self) -> None:
+        while True:
+            await trio.sleep(SWEEP_S)
+            self._sweep(trio.current_time())
+
+    # --- requests of hosts --------------------------------------------------------------------------------------------
+
+    async def begin(self, work: Work, exchange: Exchange, request: Request, upstream: str) -> Reply:
+        """Carry out `work`, which is what `request` of the host of `exchange` comes to at `upstream`.
+
+        It is given an exchange that lasts as long as it does. Returns what it returns; or, if it asks before, a result
+        that asks for input, and the call goes on for `resume`.
+
+        Raises:
+            Stopping: the hub is.
+            Exception: whatever `work` raises.
+        Cancellation: cancels `work`.
+        """
+        if self._nursery is None:
+            raise Stopping("The hub is stopping", upstream=upstream, executed=Executed.NO)
+        call = Call(
+            self, exchange, request, upstream, Record(exchange.caller, ttl_s=self._ttl_s, total_s=self._total_s)
+        )
+        self._nursery.start_soon(self._carry_out, call, work)
+        return await call.wait()
+
+    async def resume(self, state: State, answers: dict[str, Raw], exchange: Exchange) -> Reply:
+        """Go on with the call that `state` was made for, with the answers of the host of `exchange` by key.
+
+        Returns as `begin`.
+
+        Raises:
+            BadState: there is no such call any more, or the state was used.
+            RemoteProtocolError: an answer is malformed; the host may try again with the same state.
+            Exception: as `begin`.
+        Cancellation: cancels the call.
+        """
+        call = self._call_of(state)
+        round = int(bytes(state.members["n"]))
+        replies = call.record.retry(round, answers, exchange.caller, trio.current_time())
+        questions = call.settle(replies)
+        for key, question in questions.items():
+            if question.method == LIST_ROOTS and isinstance(reply := replies[key], Result):
+                self._remember_roots(call, reply)
+        if call.record.phase is Phase.PARK:
+            assert call.patience is not None, "a parked call has a clock"
+            call.patience.deadline = call.record.deadline
+            return self._round(call)
+        _stop_clock(call)
+        if call.record.phase is Phase.GONE:
+            self._bury(call)
+            return call.outcome()
+        call.attach(exchange)
+        return await call.wait()
+
+    def _remember_roots(self, call: Call, reply: Result) -> None:
+        """Believe what a host said of its roots: for a while, if its next call is known to be its own.
+
+        Programs that have one token cannot be told apart, and may work in different places (I-2).
+        """
+        if not call.caller.lasting and call.roots is None:
+            call.roots = KnownRoots()
+        known = self._roots if call.roots is None else call.roots
+        known.remember(call.caller, reply.value, trio.current_time())
+
+    def _call_of(self, state: State) -> Call:
+        id = peek_str(state.members["i"]) or ""
+        call = self._calls.get(id)
+        if call is None and self.is_elsewhere(state.run):
+            raise BadState(ELSEWHERE)
+        if call is None:
+            reason, _ = self._tombstones.get(id, (EXPIRED if state.expired else LOST, 0.0))
+            raise BadState(reason)
+        return call
+
+    def abandon(self, call: Call) -> None:
+        """As `Keeper.abandon`."""
+        if call.record.phase is not Phase.GONE:
+            call.record.expire(Event.LEFT)
+            self._bury(call)
+        _stop_clock(call)
+        call.scope.cancel()
+
+    def left(self, tenant: Tenant) -> None:
+        """A host is gone for good, and with it whoever could answer: end what waits for it (F-I-05)."""
+        for call in self._calls.values():
+            if call.caller.tenant == tenant and call.patience is not None:
+                call.patience.cancel()
+
+    # --- tasks --------------------------------------------------------------------------------------------------------
+
+    async def _carry_out(self, call: Call, work: Work) -> None:
+        """The task of one call."""
+        outcome: Reply | Exception | None = None
+        self._running += 1
+        try:
+            with call.scope:
+                outcome = await work(call)
+        except HubError as error:
+            outcome = kept(error)
+        except Exception as error:  # noqa: BLE001 the wall around serving one request: raised again where it is awaited
+            outcome = error
+        finally:
+            self._running -= 1
+            self._ended(call, outcome)
+            outcome = None  # it may hold this frame
+
+    def _ended(self, call: Call, outcome: Reply | Exception | None) -> None:
+        """A call is over; `outcome` None: it was cancelled."""
+        nobody_waits = call.record.phase is Phase.GONE
+        call.record.end(lost=outcome is None or isinstance(outcome, UpstreamLost))
+        call.close()
+        if nobody_waits:
+            _stop_clock(call)
+            if call.account is not None:
+                call.account.close()
+            if isinstance(outcome, Exception) and not isinstance(outcome, HubError):
+                log.error("%r failed when nobody waited for it any more", call, exc_info=outcome)
+            return
+        call.tell(outcome or Stopping("The hub was stopped before the upstream answered", upstream=call.upstream))
+        if call.record.phase is Phase.GONE:
+            _stop_clock(call)
+            self._bury(call)
+
+    async def _keep_time(self, call: Call, clock: trio.CancelScope) -> None:
+        """Collect the questions of a call, show them, wait for answers, give up. The wall around one of them."""
+        try:
+            await self._keep(call, clock)
+        except Exception:
+            log.exception("the questions of %s cannot be put to a host: its call is given up", call.upstream)
+            text = f"The hub failed to pass on what {call.upstream} asked; its log says why"
+            call.tell(HubError(text, upstream=call.upstream))
+            self.abandon(call)
+
+    async def _keep(self, call: Call, clock: trio.CancelScope) -> None:
+        with clock:
+            await trio.sleep(COALESCE_S)
+            call.record.show(trio.current_time())
+            call.tell(self._round(call))
+            with trio.CancelScope(deadline=call.record.deadline) as call.patience:
+                await trio.sleep_forever()
+            log.info("nobody answered what %s asked in %s", call.upstream, call.request.method)
+            call.settle(call.record.expire())
+            self._bury(call)
+            await trio.sleep(DRAIN_S)
+            call.scope.cancel()
+
+    def _round(self, call: Call) -> Interim:
+        """The result that shows the latest round to a host."""
+        record = call.record
+        assert call.binding is not None, "it has asked"
+        left_s = record.deadline - trio.current_time()
+        return input_required(
+            record.requests(),
+            self._states.seal(PARK, call.binding, {"i": call.id, "n": record.round}, ttl_s=left_s, here=True),
+        )
+
+    # --- questions of upstreams ---------------------------------------------------------------------------------------
+
+    def open(self, call: Call, question: Question) -> str | Reply:
+        """As `Keeper.open`."""
+        now = trio.current_time()
+        known = self._roots if call.roots is None else call.roots
+        roots = known.answer(question, call.caller, now)
+        if roots is not None:
+            return Result(roots)
+        if self._nursery is None:
+            raise Refused(INVALID_PARAMS, "The hub is stopping")
+        runs = call.record.phase is Phase.RUN
+        if runs and not (self._has_room(call.caller.identity.principal) and self._hold(call, question, now)):
+            log.warning("%s asks, and too many calls wait for answers already: refused", call.upstream)
+            raise Refused(INVALID_PARAMS, "Too many calls wait for answers of their hosts")
+        key = call.record.ask(question, now)
+        if runs:
+            self._start_clock(call, self._nursery)
+        return key
+
+    def _start_clock(self, call: Call, nursery: trio.Nursery) -> None:
+        if call.binding is None:
+            call.id = secrets.token_hex(16)
+            call.binding = bind(call.upstream, call.caller.identity.principal, call.request)
+            self._calls[call.id] = call
+        call.clock = trio.CancelScope()
+        nursery.start_soon(self._keep_time, call, call.clock)
+
+    def withdraw(self, call: Call, key: str) -> None:
+        """As `Keeper.withdraw`."""
+        asks = call.record.phase is Phase.ASK
+        call.record.withdraw(key)
+        if asks and call.record.phase is Phase.RUN:
+            _stop_clock(call)
+
+    def _has_room(self, principal: str) -> bool:
+        waiting = [call.caller.identity for call in self._calls.values() if call.record.phase is not Phase.RUN]
+        of_this = [identity for identity in waiting if identity.principal == principal]
+        return len(waiting) < MAX_PARKED and len(of_this) < MAX_PARKED_EACH
+
+    def _hold(self, call: Call, question: Question, now: float) -> bool:
+        """Count what is kept while `call` waits; False: there is no room for it."""
+        size = sum(map(len, question.params.values()))
+        if call.account is None:
+            size += sum(map(len, call.request.params.values()))
+            call.account = self._budget.account(call.caller.identity.principal)
+        return call.account.take(size, now)
+
+    # --- what is over -------------------------------------------------------------------------------------------------
+
+    def _bury(self, call: Call) -> None:
+        """Forget a call that is over, but for why, in case that somebody comes back to it."""
+        if call.account is not None:
+            call.account.close()
+        if self._calls.pop(call.id, None) is not None and call.record.round:
+            self._tombstones[call.id] = call.record.reason, trio.current_time() + TOMBSTONE_S
+            if len(self._tombstones) > MAX_TOMBSTONES:
+                del self._tombstones[next(iter(self._tombstones))]
+
+    def _sweep(self, now: float) -> None:
+        """Forget what is out of date."""
+        self._tombstones = {id: grave for id, grave in self._tombstones.items() if grave[1] > now}
+        self._roots.sweep(now)
+
+
+def _stop_clock(call: Call) -> None:
+    if call.clock is not None:
+        call.clock.cancel()
+    call.clock = call.patience = None

@@ -1,0 +1,262 @@
+r"""One call that asks its host as it runs, as a table (bridging.md 7.1). Pure: time is an argument.
+
+A legacy upstream asks inside its running call and waits. The request of a modern host cannot wait with it: it ends with
+the questions, and comes back, perhaps, as a new request with the answers. So a call outlives the request it came with:
+
+    RUN --ASKED--> ASK --SHOWN--> PARK --ENDED--> DONE --ANSWERED--> GONE
+     ^              |              | \              \
+     +---SETTLED----+              |  EXPIRED        EXPIRED
+     +-----------------ANSWERED----+   \--> GONE      \--> GONE
+
+In `RUN` and `ASK` a request of the host is attached: it gets the outcome, and when it is cancelled the call is. In
+`ASK` questions are collected for a moment, since upstreams ask several at once. In `PARK` nobody is attached: the call
+waits for answers, or runs on. In `DONE` it has ended and its outcome waits. In `GONE` it is over; what a retry may then
+be told is `Record.reason`.
+
+Questions go to the host in rounds. A retry answers the latest round, and uses it up (R-8): any other is told so, and
+gets nowhere near the upstream. A retry that cannot be read uses up nothing. What it leaves open is asked again in a new
+round, with what the upstream asked meanwhile (R-10), as far as the capabilities of this retry allow (R-5).
+
+Every question is settled exactly once: answered, refused or withdrawn. Its key is never used again (R-4).
+"""
+
+from collections.abc import Mapping
+from enum import Enum
+from typing import Final
+
+from msgspec import Raw, Struct
+
+from hub.bridge.inputs import MAX_ROUNDS, input_request
+from hub.bridge.request_state import EXPIRED, LOST, USED, BadState
+from hub.link.interface import Caller, Question
+from hub.wire.jsonrpc import Reply, Result
+from hub.wire.mcp import INVALID_PARAMS
+from hub.wire.questions import Refused, declined, for_upstream
+
+MAX_OPEN: Final = 32
+"""Questions of one call that wait for an answer."""
+UNANSWERED: Final = "Nobody answered"
+
+
+class Phase(Enum):
+    """Where a call is."""
+
+    RUN = "run"
+    ASK = "ask"
+    PARK = "park"
+    DONE = "done"
+    GONE = "gone"
+
+
+class Event(Enum):
+    """What moves it on."""
+
+    ASKED = "asked"
+    """A question of the upstream that this host can be asked."""
+    SETTLED = "settled"
+    """No question is open any more, since the upstream withdrew them."""
+    SHOWN = "shown"
+    """A round went to the host, and its request ended with it."""
+    ANSWERED = "answered"
+    """A retry that leaves nothing open: its request is attached, or gets the outcome that waits."""
+    ENDED = "ended"
+    """The upstream's result or error, or one of the hub's own."""
+    LOST = "lost"
+    """The upstream's session ended, and the call with it."""
+    LEFT = "left"
+    """The host cancelled, or went away."""
+    EXPIRED = "expired"
+    """Nobody came back in time."""
+
+
+_ATTACHED: Final = {Event.ENDED: Phase.GONE, Event.LOST: Phase.GONE, Event.LEFT: Phase.GONE}
+_ALONE: Final = {Event.LEFT: Phase.GONE, Event.EXPIRED: Phase.GONE}
+
+TRANSITIONS: Final[Mapping[Phase, Mapping[Event, Phase]]] = {
+    Phase.RUN: {Event.ASKED: Phase.ASK, **_ATTACHED},
+    Phase.ASK: {Event.ASKED: Phase.ASK, Event.SETTLED: Phase.RUN, Event.SHOWN: Phase.PARK, **_ATTACHED},
+    Phase.PARK: {
+        Event.ASKED: Phase.PARK,
+        Event.SETTLED: Phase.PARK,
+        Event.SHOWN: Phase.PARK,
+        Event.ANSWERED: Phase.RUN,
+        Event.ENDED: Phase.DONE,
+        Event.LOST: Phase.GONE,
+        **_ALONE,
+    },
+    Phase.DONE: {Event.ANSWERED: Phase.GONE, **_ALONE},
+    Phase.GONE: {},
+}
+
+_REASONS: Final[Mapping[tuple[Phase, Event], str]] = {
+    (Phase.PARK, Event.LOST): LOST,
+    (Phase.PARK, Event.LEFT): EXPIRED,
+    (Phase.PARK, Event.EXPIRED): EXPIRED,
+    (Phase.DONE, Event.LEFT): EXPIRED,
+    (Phase.DONE, Event.EXPIRED): EXPIRED,
+}
+"""Why there is nothing to go on from; of every other end the host has been told, and its last round is used up."""
+
+
+class _Open(Struct, frozen=True):
+    """A question nobody has answered yet, and how it is put to the host."""
+
+    question: Question
+    request: Raw
+
+
+class Record:
+    """What is remembered of one call. `caller` is that of the latest attempt; times are in seconds of one clock.
+
+    `ttl_s` is how long one round waits for its retry, `total_s` how long all of them together.
+    """
+
+    __slots__ = (
+        "_keys",
+        "_open",
+        "_shown",
+        "_total_s",
+        "_ttl_s",
+        "_until",
+        "caller",
+        "deadline",
+        "phase",
+        "reason",
+        "round",
+    )
+
+    def __init__(self, caller: Caller, *, ttl_s: float, total_s: float) -> None:
+        self.caller = caller
+        self.phase = Phase.RUN
+        self.reason = USED
+        self.round = 0
+        """Of the latest round; 0 before the first."""
+        self.deadline = float("inf")
+        """Until when the latest round may be answered."""
+        self._ttl_s = ttl_s
+        self._total_s = total_s
+        self._until = float("inf")
+        self._keys = 0
+        self._open: dict[str, _Open] = {}
+        self._shown: frozenset[str] = frozenset()
+        """The keys of the latest round."""
+
+    def __repr__(self) -> str:
+        return f"<Record {self.phase.value}, round {self.round} [{len(self._open)} open]>"
+
+    def feed(self, event: Event) -> None:
+        """Move on by the table. KeyError: a bug of ours."""
+        before, self.phase = self.phase, TRANSITIONS[self.phase][event]
+        if self.phase is Phase.GONE:
+            self.reason = _REASONS.get((before, event), USED)
+
+    # --- the upstream's side ------------------------------------------------------------------------------------------
+
+    def ask(self, question: Question, now: float) -> str:
+        """Open a question; its key.
+
+        Raises:
+            Refused: this host cannot be asked that; or this call has asked enough, or is over.
+        """
+        request = _request(question, self.caller)
+        if Event.ASKED not in TRANSITIONS[self.phase]:
+            raise Refused(INVALID_PARAMS, "The call this question belongs to is over")
+        if self._spent(now) or len(self._open) >= MAX_OPEN:
+            raise Refused(INVALID_PARAMS, "This call has asked too many questions")
+        self._keys += 1
+        key = f"q{self._keys}"
+        self._open[key] = _Open(question, request)
+        self.feed(Event.ASKED)
+        return key
+
+    def withdraw(self, key: str) -> None:
+        """The upstream does not want to know any more. Nothing happens if the question is settled."""
+        if self._open.pop(key, None) is not None and not self._open:
+            self.feed(Event.SETTLED)
+
+    def end(self, *, lost: bool) -> None:
+        """The call ended, `lost` if its session did. The questions are void; an outcome for nobody waits."""
+        self._open.clear()
+        if self.phase is not Phase.GONE:
+            self.feed(Event.LOST if lost else Event.ENDED)
+
+    # --- the host's side ----------------------------------------------------------------------------------------------
+
+    def show(self, now: float) -> None:
+        """Begin a round with everything that is open; `requests` is what the host gets to see."""
+        if not self.round:
+            self._until = now + self._total_s
+        self.round += 1
+        self.deadline = min(now + self._ttl_s, self._until)
+        self._shown = frozenset(self._open)
+        self.feed(Event.SHOWN)
+
+    def requests(self) -> dict[str, Raw]:
+        """The input requests of the latest round."""
+        return {key: self._open[key].request for key in self._open if key in self._shown}
+
+    def retry(self, round: int, answers: Mapping[str, Raw], caller: Caller, now: float) -> dict[str, Reply]:
+        """Take the answers of a retry, which may be all, some or none. What the upstream gets for which question.
+
+        Then `phase` says how it goes on: `PARK`, there is a new round; `RUN`, the retry waits for the outcome; `GONE`,
+        it gets the outcome that waited.
+
+        Raises:
+            BadState: there is nothing to go on from, or not from this round.
+            RemoteProtocolError: an answer is none to its question. Nothing has changed (F-I-11).
+        """
+        if self.phase is Phase.GONE:
+            raise BadState(self.reason)
+        if round != self.round or self.phase in (Phase.RUN, Phase.ASK):
+            raise BadState(USED)
+        if self.phase is Phase.DONE:
+            self.feed(Event.ANSWERED)
+            return {}
+        settled = {
+            key: self._answer(key, answers[key], caller) for key in self._shown & answers.keys() & self._open.keys()
+        }
+        self.caller = caller
+        for key in settled:
+            del self._open[key]
+        settled |= self._write_again(now)
+        if self._open:
+            self.show(now)
+        else:
+            self.feed(Event.ANSWERED)
+        return settled
+
+    def _answer(self, key: str, answer: Raw, caller: Caller) -> Reply:
+        try:
+            return Result(for_upstream(self._open[key].question, answer, caller.version))
+        except Refused as refused:
+            return refused.failure
+
+    def _write_again(self, now: float) -> dict[str, Reply]:
+        """Put what is open so that the host of the latest attempt can read it; what became of the rest."""
+        if self._spent(now):
+            return self._decline()
+        refused: dict[str, Reply] = {}
+        for key, each in list(self._open.items()):
+            try:
+                self._open[key] = _Open(each.question, _request(each.question, self.caller))
+            except Refused as error:
+                refused[key] = error.failure
+                del self._open[key]
+        return refused
+
+    def expire(self, event: Event = Event.EXPIRED) -> dict[str, Reply]:
+        """Nobody will answer: what the upstream gets for what is still open."""
+        self.feed(event)
+        return self._decline()
+
+    def _decline(self) -> dict[str, Reply]:
+        left, self._open = self._open, {}
+        return {key: declined(each.question, UNANSWERED) for key, each in left.items()}
+
+    def _spent(self, now: float) -> bool:
+        """Whether there may be no further round."""
+        return self.round >= MAX_ROUNDS or now >= self._until
+
+
+def _request(question: Question, caller: Caller) -> Raw:
+    return input_request(question, caller.version, caller.capabilities)

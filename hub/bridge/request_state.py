@@ -1,0 +1,264 @@
+"""Request states: what a modern host carries for the hub from one round of a request to the next (bridging.md 7).
+
+A state is sealed, so that nobody can make or change one, and bound to who was asked, in which request (R-6, R-7, R-19).
+One-time use is enforced by `parking`.
+"""
+
+import json
+from collections.abc import Callable, Collection, Mapping
+from hashlib import sha256
+from typing import Any, Final
+
+import msgspec
+from msgspec import Raw, Struct
+
+from hub.link.boot_clock import BootClock
+from hub.link.interface import Interim, Question
+from hub.link.sealing import SealBroken, Sealer
+from hub.wire.jsonrpc import (
+    EMPTY,
+    Failure,
+    RemoteProtocolError,
+    Request,
+    encode,
+    open_object,
+    peek_object,
+    peek_str,
+    raw,
+)
+from hub.wire.mcp import HUB_INFO, INPUT_REQUIRED, INVALID_PARAMS, RESULT_TYPE, SERVER_INFO_KEY
+from hub.wire.value_limits import MAX_ITEMS, SMALL_BYTES, is_crowd
+
+PURPOSE: Final = "rs"
+VERSION: Final = 1
+MAX_READ_BYTES: Final = 64 << 10
+"""Of what a request asks for: up to this it is compared by its meaning, which takes 20 ms at most."""
+_NONE: Final = Raw(b"")
+_MARK: Final = b"as written\0"
+
+INVALID: Final = "request_state_invalid"
+EXPIRED: Final = "request_state_expired"
+USED: Final = "request_state_used"
+LOST: Final = "upstream_lost"
+ELSEWHERE: Final = "elsewhere"
+_WORDS: Final[Mapping[str, str]] = {
+    INVALID: "This requestState does not belong to this request; call again without it",
+    EXPIRED: "The answers came too late, and the call has been ended; call again without requestState",
+    USED: "This requestState was used already; call again without it",
+    LOST: "The upstream or the hub ended while the call waited for the answers; whether it acted is unknown. Call again"
+    " without requestState if that does no harm",
+    ELSEWHERE: "The call waits for these answers at another hub, which has to be asked; here nothing was done",
+}
+
+
+class BadState(Exception):
+    """A request cannot go on from the state it brought. `reason` is one of the words above."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(_WORDS[reason])
+        self.reason = reason
+
+    @property
+    def failure(self) -> Failure:
+        """What the host sees of it (bridging.md 7.1)."""
+        return Failure(INVALID_PARAMS, str(self), raw({"hub": "request_state", "reason": self.reason}))
+
+
+class Binding(Struct, frozen=True):
+    """What a state is good for: one request of one principal, to one upstream."""
+
+    upstream: str
+    principal: str
+    method: str
+    digest: str
+
+
+class State(Struct, frozen=True):
+    """An opened state. `mode` says whose it is, `members` what they put into it."""
+
+    mode: str
+    binding: Binding
+    members: dict[str, Raw]
+    run: str = ""
+    """The run of a hub in whose memory the rest is; "": there is no rest."""
+    expired: bool = False
+    """Whether it is older than it was to be; only of a mode whose memory knows better."""
+
+
+class _Sealed(Struct, frozen=True):
+    """What is in the envelope, under short names (bridging.md 7.1)."""
+
+    v: int
+    m: str
+    u: str
+    p: str
+    q: str
+    d: str
+    x: float
+    s: dict[str, Raw] = {}
+    r: str = ""
+    b: str = ""
+    """Which run of the machine it is from, if that is known; `y` is then until when it is good, by the clock that
+    nobody sets."""
+    y: float = 0.0
+
+
+_decode = msgspec.json.Decoder(_Sealed).decode
+
+
+def bind(upstream: str, principal: str, request: Request) -> Binding:
+    """What a state of `request` is to be bound to."""
+    return Binding(upstream, principal, request.method, digest(request))
+
+
+def digest(request: Request) -> str:
+    """What a request asks for, without how: the same however a host writes it down again.
+
+    Numbers are compared by the value they have in JavaScript, since hosts written in it send 1.0 as 1 and
+    large integers rounded. What is larger than `MAX_READ_BYTES` is compared as it is written, since reading it takes
+    seconds: a program writes the same value the same way each time.
+    """
+    if (size := _size(request)) > MAX_READ_BYTES:
+        found = sha256(_MARK)
+        for part in _asked(request):
+            found.update(b"%d:" % memoryview(part).nbytes)
+            found.update(part)
+        return f"{size}:{found.hexdigest()}"
+    text = b"[%b,%b,%b]" % _asked(request)
+    plain = json.loads(text, parse_int=_number, parse_float=_number)
+    return sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()
+
+
+def _asked(request: Request) -> tuple[bytes, Raw, Raw]:
+    """What a request asks for, in the words of its host: the method, the name of the thing, the arguments."""
+    params = request.params
+    named = params.get("uri", EMPTY) if "name" not in params else params["name"]
+    return encode(request.method), named, params.get("arguments", EMPTY)
+
+
+def _size(request: Request) -> int:
+    return sum(memoryview(part).nbytes for part in _asked(request))
+
+
+def _may_have(found: str, request: Request) -> bool:
+    """Whether a request can have the digest `found`, by its size alone, which costs nothing."""
+    size = _size(request)
+    return found.partition(":")[0] == f"{size}" if size > MAX_READ_BYTES else ":" not in found
+
+
+def _number(text: str) -> float:
+    return float(text) + 0.0  # -0 is 0
+
+
+class States:
+    """Seals and opens states. `wall` is the time of day in seconds: states outlive the process, as its key does.
+
+    The time of day may be set, and be wrong for a while. So `boot`, which nobody sets, decides as long as the machine
+    runs; and of modes in `remembered`, whose calls are in memory, whoever has the call does.
+
+    `run` names the run of this hub, if there are others beside it.
+    """
+
+    def __init__(
+        self,
+        sealer: Sealer,
+        *,
+        wall: Callable[[], float],
+        run: str = "",
+        boot: BootClock | None = None,
+        remembered: Collection[str] = (),
+    ) -> None:
+        self.run = run
+        self._sealer = sealer
+        self._wall = wall
+        self._boot = boot or BootClock("", wall)
+        self._remembered = frozenset(remembered)
+
+    def seal(self, mode: str, binding: Binding, members: Mapping[str, Any], *, ttl_s: float, here: bool = False) -> str:
+        """A state that is good for `ttl_s`. `members` may hold `Raw`; `here`: the rest is in this hub's memory."""
+        sealed = _Sealed(
+            VERSION,
+            mode,
+            binding.upstream,
+            binding.principal,
+            binding.method,
+            binding.digest,
+            self._wall() + ttl_s,
+            {name: raw(value) for name, value in members.items()},
+            self.run if here else "",
+            self._boot.id,
+            self._boot.now() + ttl_s if self._boot.id else 0.0,
+        )
+        return self._sealer.seal(PURPOSE, encode(sealed))
+
+    def open(self, text: str, principal: str, request: Request, upstream: str | None = None) -> State:
+        """The state that `request`, which is for `upstream` if that is known, brought. What costs least is compared
+        first: whoever has one state may bring it with anything.
+
+        Raises:
+            BadState: `request_state_invalid`, which says nothing else; `request_state_expired`, to its owner only.
+        """
+        found = self._unsealed(text)
+        if (found.v, found.p, found.q) != (VERSION, principal, request.method) or not _may_have(found.d, request):
+            raise BadState(INVALID)
+        if upstream is not None and found.u != upstream:
+            raise BadState(INVALID)
+        binding = bind(found.u, principal, request)
+        if found.d != binding.digest:
+            raise BadState(INVALID)
+        expired = self._is_expired(found)
+        if expired and found.m not in self._remembered:
+            raise BadState(EXPIRED)
+        return State(found.m, binding, found.s, found.r, expired)
+
+    def _is_expired(self, found: _Sealed) -> bool:
+        if found.b and found.b == self._boot.id:
+            return found.y < self._boot.now()
+        return found.x < self._wall()
+
+    def run_of(self, text: str) -> str:
+        """The run in whose memory the rest of a state is; "": there is no rest, or `open` will say what is wrong."""
+        try:
+            return self._unsealed(text).r
+        except BadState:
+            return ""
+
+    def _unsealed(self, text: str) -> _Sealed:
+        """Raises: BadState."""
+        try:
+            return _decode(self._sealer.open(PURPOSE, text))
+        except (SealBroken, msgspec.DecodeError):
+            raise BadState(INVALID) from None
+
+
+def input_required(requests: Mapping[str, Raw] | None, state: str | None) -> Interim:
+    """The result that asks a modern host for input (R-3). `requests` maps keys to what `wanted` made."""
+    result: dict[str, Any] = {RESULT_TYPE: INPUT_REQUIRED}
+    if requests is not None:
+        result["inputRequests"] = requests
+    if state is not None:
+        result["requestState"] = state
+    result["_meta"] = {SERVER_INFO_KEY: HUB_INFO}
+    return Interim(raw(result))
+
+
+def wanted(question: Question, params: Mapping[str, Raw]) -> Raw:
+    """One input request: `question` with the `params` that this host may see (R-4)."""
+    return raw({"method": question.method, "params": params})
+
+
+def answers_of(request: Request, *, needed: bool = False) -> dict[str, Raw]:
+    """The answers a retried request brings, by key.
+
+    Raises:
+        RemoteProtocolError: -32602, they are too many to look through; or they are `needed`, and there are none.
+    """
+    answers = request.params.get("inputResponses", _NONE)
+    if memoryview(answers).nbytes > SMALL_BYTES and is_crowd(answers):
+        raise RemoteProtocolError(INVALID_PARAMS, f"inputResponses has more than {MAX_ITEMS} items")
+    return open_object(answers) if needed else peek_object(answers)
+
+
+def state_of(request: Request) -> str | None:
+    """The state a retried request brings; None: it is a first attempt."""
+    return peek_str(request.params.get("requestState"))

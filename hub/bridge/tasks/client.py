@@ -1,0 +1,158 @@
+"""A task where it runs: what can be asked of an upstream about one (bridging.md 11).
+
+Every request goes by `Upstream.call`. A legacy task is known only in the session it was begun in, which need not be the
+one that serves its host by now (16.3), so requests about it name that session. None of them is an operation of a host,
+so none reports progress of one (P-5).
+"""
+
+from collections.abc import Mapping
+from typing import Final, Protocol
+
+from msgspec import Raw
+
+from config.schema import UpstreamConfig
+from hub.bridge.tasks.model import NoTask, Task, read_task
+from hub.link.interface import Caller, Exchange, HubError, Operation, Question, UpstreamProtocolError
+from hub.wire.jsonrpc import Failure, Reply, peek_object, raw
+from hub.wire.mcp import (
+    INVALID_PARAMS,
+    METHOD_NOT_FOUND,
+    TASKS_CANCEL,
+    TASKS_GET,
+    TASKS_RESULT,
+    TASKS_UPDATE,
+    Era,
+    Snapshot,
+    era_of,
+)
+
+TTL_S: Final = 3600.0
+"""For how long a session is kept for a task whose upstream does not say when it forgets it; and never for longer."""
+
+
+class TaskServer(Protocol):
+    """What is needed of an upstream; `upstreams.upstream.Upstream` is one."""
+
+    name: str
+    config: UpstreamConfig
+
+    @property
+    def snapshot(self) -> Snapshot: ...
+
+    async def call(self, operation: Operation, exchange: Exchange) -> Reply: ...
+
+    def expect(self, session: str, caller: Caller, for_s: float) -> None:
+        """Keep `session` for so long, though no call may use it; "": that which serves `caller`."""
+        ...
+
+    def has_lost(self, session: str) -> bool:
+        """Whether `session` is over, and with it everything that was begun in it."""
+        ...
+
+
+class TaskGone(HubError):
+    """The upstream knows the task no more, so nobody will learn what came of the call."""
+
+    kind = "task_lost"
+
+
+class TaskCancelled(HubError):
+    """The task was cancelled, though not by the host."""
+
+    kind = "task_cancelled"
+
+
+class Quiet:
+    """The host's end of a request about a task. Satisfies `Exchange`.
+
+    `exchange` None: there is no request of the host to log to.
+    """
+
+    wants_progress = False
+
+    def __init__(self, caller: Caller, exchange: Exchange | None = None) -> None:
+        self.caller = caller
+        self._exchange = exchange
+
+    def progress(self, params: dict[str, Raw]) -> None:
+        """As `Exchange.progress`: not that of the host's request."""
+
+    def log(self, params: dict[str, Raw]) -> None:
+        """As `Exchange.log`."""
+        if self._exchange is not None:
+            self._exchange.log(params)
+
+    async def ask(self, question: Question) -> Reply:
+        """As `Exchange.ask`: nothing can be asked by such a request."""
+        return Failure(METHOD_NOT_FOUND, f"This request does not answer {question.method}")
+
+
+class Remote:
+    """One task of `upstream`, called `id` there, for the host of `exchange`.
+
+    It was begun under the revision `version`, and a legacy one in `session`.
+
+    Every method raises `HubError` as `Upstream.call` does. Cancellation: of the request, never of the task.
+    """
+
+    def __init__(self, upstream: TaskServer, id: str, version: str, exchange: Exchange, *, session: str = "") -> None:
+        self.upstream = upstream
+        self.id = id
+        self.version = version
+        self.session = session
+        self._exchange = exchange
+
+    def __repr__(self) -> str:
+        return f"<Remote task of {self.upstream.name}>"
+
+    @property
+    def era(self) -> Era:
+        """Which kind of task it is."""
+        return era_of(self.version)
+
+    async def look(self) -> Task | Failure:
+        """How it is now. An upstream may refuse; `is_unknown` says whether for good.
+
+        Raises:
+            UpstreamProtocolError: it answers with something else.
+        """
+        reply = await self._request(TASKS_GET)
+        if isinstance(reply, Failure):
+            return reply
+        try:
+            task = read_task(peek_object(reply.value), self.version)
+        except NoTask as error:
+            raise nonsense(self.upstream.name, str(error)) from None
+        self.keep(task)
+        return task
+
+    def keep(self, task: Task) -> None:
+        """Have the session kept for as long as the task may last."""
+        self.upstream.expect(self.session, self._exchange.caller, min(task.ttl_s or TTL_S, TTL_S))
+
+    async def result(self, exchange: Exchange | None = None) -> Reply:
+        """What came of a legacy task, when it is over; what the upstream wants to know goes to `exchange` (X-12)."""
+        operation = Operation(TASKS_RESULT, {"taskId": raw(self.id)}, session=self.session)
+        return await self.upstream.call(operation, exchange or self._exchange)
+
+    async def update(self, answers: Mapping[str, Raw]) -> Reply:
+        """Give it answers to what it asked."""
+        return await self._request(TASKS_UPDATE, inputResponses=raw(answers))
+
+    async def cancel(self) -> Reply:
+        """Ask the upstream to give it up (P-9)."""
+        return await self._request(TASKS_CANCEL)
+
+    async def _request(self, method: str, **params: Raw) -> Reply:
+        operation = Operation(method, {"taskId": raw(self.id), **params}, session=self.session)
+        return await self.upstream.call(operation, self._exchange)
+
+
+def is_unknown(failure: Failure) -> bool:
+    """Whether an upstream says that there is no such task."""
+    return failure.code == INVALID_PARAMS
+
+
+def nonsense(upstream: str, what: str) -> UpstreamProtocolError:
+    """The error of an upstream that answered with `what`."""
+    return UpstreamProtocolError(f"{upstream} answered with {what}", upstream=upstream)

@@ -1,0 +1,334 @@
+"""Tasks that modern hosts look after themselves: `tasks/get`, `/update`, `/cancel`, and telling of changes unasked.
+
+A task of the extension is passed on, one of 2025-11-25 put into the words of the extension (convert, 17.6). The id by
+which a host knows a task is sealed: nobody can guess or change one, it is good for one principal, it outlives the
+daemon, and the hub keeps no table of tasks (X-8, G-2). An id that is no good is unknown, for whatever reason, and no
+more is said of it than of a task that has expired.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from typing import Any, Final, Protocol
+
+import msgspec
+import trio
+from msgspec import Raw
+
+from hub.bridge.inputs import input_requests, offered, read_questions
+from hub.bridge.request_state import answers_of
+from hub.bridge.tasks.client import Quiet, Remote, TaskServer, is_unknown, nonsense
+from hub.bridge.tasks.model import (
+    CANCELLED,
+    FAILED,
+    NEEDS_INPUT,
+    POLL_S,
+    TERMINAL,
+    NoTask,
+    Task,
+    Ticket,
+    declares,
+    detailed,
+    handle,
+    has_content,
+    lost,
+    outcome,
+    poll_s,
+    read_ticket,
+    said,
+    shown,
+    whole,
+    write_ticket,
+)
+from hub.bridge.tasks.task_questions import Gathering
+from hub.catalog.view import is_project
+from hub.link.interface import Caller, HubError, Interim
+from hub.link.sealing import SealBroken, Sealer
+from hub.wire.capabilities import TASKS_NEEDED
+from hub.wire.jsonrpc import Failure, RemoteProtocolError, Reply, Request, Result, open_object, peek_str, raw
+from hub.wire.mcp import (
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    METHOD_NOT_FOUND,
+    MISSING_CAPABILITY,
+    TASK_CHANGED,
+    TASKS_CANCEL,
+    TASKS_GET,
+    TASKS_UPDATE,
+    TOOLS_CALL,
+    Era,
+    era_of,
+)
+
+log = logging.getLogger(__name__)
+
+PURPOSE: Final = "task"
+MAX_GATHERINGS: Final = 256
+"""Tasks whose upstreams wait for answers at one time, as far as the hub collects what they ask."""
+MAX_TOLD: Final = 64
+"""Tasks that one stream hears of."""
+MAX_MISSES: Final = 5
+"""How often in a row it may fail to find out how a task is, until nothing more is told of it."""
+ELSEWHERE: Final = Failure(INTERNAL_ERROR, "This task is at another hub, which has to be asked; it goes on there")
+UNKNOWN: Final = Failure(INVALID_PARAMS, "There is no such task: it has expired, or there never was one of this id")
+
+
+class View(Protocol):
+    """Who looks, and by which endpoint."""
+
+    @property
+    def caller(self) -> Caller: ...
+
+    @property
+    def scope(self) -> str | None: ...
+
+
+class Listener(View, Protocol):
+    """A stream that hears of tasks; `hub.routing.listeners.Stream` is one."""
+
+    def say(self, subject: str, method: str, params: dict[str, Raw]) -> None:
+        """Send a notification; an unsaid one of the same subject is replaced. Never blocks."""
+        ...
+
+
+Show = Callable[[Reply, str, str, str, View], Reply]
+"""A reply as a host may see it; further arguments: the method, the upstream, its revision, whose host."""
+
+
+class Handles:
+    """Such tasks of one hub. `run` must be running. `ttl_s` is how long an upstream waits for an answer."""
+
+    def __init__(self, sealer: Sealer, upstreams: Mapping[str, TaskServer], *, ttl_s: float, run: str = "") -> None:
+        self.is_elsewhere: Callable[[str], bool] = lambda run: False
+        """As `Parking.is_elsewhere`."""
+        self._run = run
+        self._sealer = sealer
+        self._upstreams = upstreams
+        self.ttl_s = ttl_s
+        self._show: Show = lambda reply, *_: reply
+        self._nursery: trio.Nursery | None = None
+        self._gatherings: dict[tuple[str, str, str], Gathering] = {}
+        """By upstream, session and the id of the task there."""
+        self._told: dict[Listener, trio.CancelScope] = {}
+
+    def __repr__(self) -> str:
+        return f"<Handles [{len(self._gatherings)} gatherings, {len(self._told)} streams]>"
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Hold what goes on beside the requests of hosts, until cancelled."""
+        async with trio.open_nursery() as self._nursery:
+            try:
+                task_status.started()
+                await trio.sleep_forever()
+            finally:
+                self._nursery = None
+
+    def begin(self, upstream: TaskServer, task: Task, caller: Caller, tool: str) -> Interim:
+        """The result of a call of `tool` that began `task`, which exists by now (X-4)."""
+        version = upstream.snapshot.version
+        Remote(upstream, task.id, version, Quiet(caller), session=task.session).keep(task)
+        created = peek_str(task.about["createdAt"]) or ""
+        run = self._run if task.session else ""
+        ticket = Ticket(upstream.name, caller.identity.principal, task.id, tool, version, task.session, created, run)
+        return Interim(handle(task, self._sealer.seal(PURPOSE, write_ticket(ticket))))
+
+    # --- requests of hosts --------------------------------------------------------------------------------------------
+
+    def handlers(self, show: Show) -> dict[str, Callable[[Request, View], Awaitable[Reply]]]:
+        """Who answers which method. `show` makes what upstreams said fit for hosts, from now on."""
+        self._show = show
+        doers = {TASKS_GET: self._get, TASKS_UPDATE: self._update, TASKS_CANCEL: self._cancel}
+        return {method: partial(self._answer, do) for method, do in doers.items()}
+
+    async def _answer(
+        self, do: Callable[[str, Ticket, Request, View], Awaitable[Reply]], request: Request, exchange: View
+    ) -> Reply:
+        """Answer a request about a task, if there is such a task for this host (E-6).
+
+        Raises:
+            HubError: as `Upstream.call`.
+            RemoteProtocolError: the request is malformed.
+        """
+        caller = exchange.caller
+        if caller.era is Era.LEGACY:
+            return Failure(METHOD_NOT_FOUND, f"Method not found: {request.method}")
+        if not declares(caller.capabilities):
+            text = f"{request.method} needs the tasks extension among the capabilities"
+            return Failure(MISSING_CAPABILITY, text, TASKS_NEEDED)
+        id = peek_str(request.params.get("taskId"))
+        if id is None:
+            return Failure(INVALID_PARAMS, f"{request.method} needs a taskId")
+        ticket = self._open(id, exchange)
+        if ticket is None:
+            return UNKNOWN
+        return ELSEWHERE if self.is_elsewhere(ticket.r) else await do(id, ticket, request, exchange)
+
+    async def _get(self, id: str, ticket: Ticket, request: Request, view: View) -> Reply:
+        found = await self._look(id, ticket, view)
+        return found if isinstance(found, Failure) else Result(whole(found))
+
+    async def _update(self, id: str, ticket: Ticket, request: Request, view: View) -> Reply:
+        answers = answers_of(request, needed=True)
+        for answer in answers.values():
+            open_object(answer)
+        if era_of(ticket.v) is Era.MODERN:
+            return self._acknowledge(
+                await self._remote(ticket, view.caller).update(answers), TASKS_UPDATE, ticket, view
+            )
+        if self._is_lost(ticket):
+            return UNKNOWN
+        gathering = self._gatherings.get((ticket.u, ticket.s, ticket.t))
+        if gathering is not None:
+            gathering.update(answers)
+        return Result(whole({}))
+
+    async def _cancel(self, id: str, ticket: Ticket, request: Request, view: View) -> Reply:
+        if self._is_lost(ticket):
+            return UNKNOWN
+        remote = self._remote(ticket, view.caller)
+        reply = await remote.cancel()
+        if isinstance(reply, Failure) and remote.era is Era.LEGACY and is_unknown(reply):
+            found = await remote.look()  # one that is over cannot be cancelled there, which is no error here
+            if isinstance(found, Task):
+                return Result(whole({}))
+        return self._acknowledge(reply, TASKS_CANCEL, ticket, view)
+
+    def _acknowledge(self, reply: Reply, method: str, ticket: Ticket, view: View) -> Reply:
+        if isinstance(reply, Failure):
+            return UNKNOWN if is_unknown(reply) else self._show(reply, method, ticket.u, ticket.v, view)
+        return Result(whole({}))
+
+    def _open(self, id: str, view: View) -> Ticket | None:
+        """The ticket behind `id`; None: there is none that is good for this host."""
+        try:
+            ticket = read_ticket(self._sealer.open(PURPOSE, id))
+        except (SealBroken, msgspec.DecodeError):
+            return None
+        upstream = self._upstreams.get(ticket.u)
+        if upstream is None or upstream.config.tasks == "off":
+            return None
+        if view.scope is not None and view.scope != ticket.u and not is_project(view.scope):
+            return None
+        return ticket if ticket.p == view.caller.identity.principal else None
+
+    def run_of(self, id: str) -> str:
+        """The run that alone knows the task `id`; "": any does, or there is none."""
+        try:
+            return read_ticket(self._sealer.open(PURPOSE, id)).r
+        except (SealBroken, msgspec.DecodeError):
+            return ""
+
+    def _remote(self, ticket: Ticket, caller: Caller) -> Remote:
+        return Remote(self._upstreams[ticket.u], ticket.t, ticket.v, Quiet(caller), session=ticket.s)
+
+    def _is_lost(self, ticket: Ticket) -> bool:
+        """Whether the session is over that the task ended with."""
+        return bool(ticket.s) and self._upstreams[ticket.u].has_lost(ticket.s)
+
+    # --- how a task is ------------------------------------------------------------------------------------------------
+
+    async def _look(self, id: str, ticket: Ticket, view: View) -> dict[str, Any] | Failure:
+        """How the task is, in the words of the extension."""
+        if self._is_lost(ticket):
+            return lost(id, ticket)
+        remote = self._remote(ticket, view.caller)
+        task = await remote.look()
+        if isinstance(task, Failure):
+            return UNKNOWN if is_unknown(task) else _failure(self._show(task, TASKS_GET, ticket.u, ticket.v, view))
+        if task.status == NEEDS_INPUT:
+            return detailed(task, id, {"inputRequests": await self._requests(task, remote, ticket, view.caller)})
+        if task.status not in TERMINAL or task.status == CANCELLED:
+            return detailed(task, id, {})
+        reply = self._show(await _outcome(task, remote), TOOLS_CALL, ticket.u, ticket.v, view)
+        status, more = shown(reply)
+        return detailed(task, id, more, status=status)
+
+    async def _requests(self, task: Task, remote: Remote, ticket: Ticket, caller: Caller) -> dict[str, Raw]:
+        """What the upstream wants to know."""
+        if remote.era is Era.MODERN:
+            found = read_questions(task.members, ticket.u, ticket.v)
+            return input_requests(found, caller, offered(remote.upstream.config, caller.capabilities))
+        key = ticket.u, ticket.s, ticket.t
+        gathering = self._gatherings.get(key)
+        if gathering is None:
+            if self._nursery is None or len(self._gatherings) >= MAX_GATHERINGS:
+                return {}
+            gathering = self._gatherings[key] = Gathering(caller, self.ttl_s)
+            self._nursery.start_soon(self._gather, key, gathering, remote)
+        gathering.caller = caller
+        return await gathering.requests()
+
+    async def _gather(self, key: tuple[str, str, str], gathering: Gathering, remote: Remote) -> None:
+        try:
+            await gathering.run(remote)
+        except Exception:  # the wall around the questions of one task
+            log.exception("what a task of %s asks cannot be gathered", remote.upstream.name)
+        finally:
+            del self._gatherings[key]
+
+    # --- telling unasked (N-12, P-5) ----------------------------------------------------------------------------------
+
+    async def listen(self, ids: list[str], stream: Listener) -> list[str]:
+        """Tell `stream`, from now on, what becomes of these tasks; those that its host may hear of."""
+        found = {id: self._open(id, stream) for id in ids[:MAX_TOLD]}
+        known = {id: ticket for id, ticket in found.items() if ticket is not None and not self.is_elsewhere(ticket.r)}
+        if known and self._nursery is not None:
+            self._told[stream] = trio.CancelScope()
+            self._nursery.start_soon(self._tell_all, known, stream, self._told[stream])
+        return list(known)
+
+    def left(self, stream: Listener) -> None:
+        """It listens no more."""
+        if (scope := self._told.pop(stream, None)) is not None:
+            scope.cancel()
+
+    async def _tell_all(self, known: Mapping[str, Ticket], stream: Listener, scope: trio.CancelScope) -> None:
+        with scope:
+            async with trio.open_nursery() as nursery:
+                for id, ticket in known.items():
+                    nursery.start_soon(self._tell, id, ticket, stream)
+
+    async def _tell(self, id: str, ticket: Ticket, stream: Listener) -> None:
+        """Tell of one task whenever it changed, until it is over. The wall around that."""
+        try:
+            await self._tell_on(id, ticket, stream)
+        except Exception:
+            log.exception("a host hears no more of a task of %s", ticket.u)
+
+    async def _tell_on(self, id: str, ticket: Ticket, stream: Listener) -> None:
+        told: dict[str, Raw] = {}
+        misses = 0
+        while misses <= MAX_MISSES:
+            pause_s = POLL_S
+            try:
+                found = await self._look(id, ticket, stream)
+            except (HubError, RemoteProtocolError):
+                misses += 1
+            else:
+                if isinstance(found, Failure):
+                    return
+                misses = 0
+                params = open_object(raw(found))
+                if params != told:
+                    stream.say(f"task {id}", TASK_CHANGED, params)
+                told = params
+                if found["status"] in TERMINAL:
+                    return
+                pause_s = poll_s(found)
+            await trio.sleep(pause_s)
+
+
+async def _outcome(task: Task, remote: Remote) -> Reply:
+    """What the call came to whose task has ended."""
+    if remote.era is Era.MODERN:
+        try:
+            return outcome(task)
+        except NoTask as error:
+            raise nonsense(remote.upstream.name, str(error)) from None
+    reply = await remote.result()
+    return reply if has_content(reply) or task.status != FAILED else said(task)
+
+
+def _failure(reply: Reply) -> Failure:
+    assert isinstance(reply, Failure), "an error stays one, whoever sees it"
+    return reply

@@ -1,0 +1,269 @@
+"""Tasks in the words of either kind, and into those of the other (bridging.md 11). Pure.
+
+    2025-11-25, experimental       the extension, 2026-07-28
+    {"task": {...}}                {"resultType": "task", ...}      what a call begins
+    ttl, pollInterval              ttlMs, pollIntervalMs
+    tasks/result                   `result` or `error`, in `tasks/get`
+    questions of the server        `inputRequests`, in `tasks/get`
+
+Inside the hub a task has the names of the extension. What an upstream got wrong is put right where nothing depends on
+it, so that hosts see only what the schema allows; a task without id or status is none.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+from msgspec import UNSET, Raw, Struct, structs
+
+from hub.wire.jsonrpc import NULL, Failure, Reply, Result, peek_object, peek_str, raw
+from hub.wire.mcp import (
+    COMPLETED,
+    HUB_INFO,
+    HUB_SESSION,
+    INTERNAL_ERROR,
+    RESULT_TYPE,
+    SERVER_INFO_KEY,
+    TASK,
+    TASKS_EXTENSION,
+    Era,
+    era_of,
+)
+from hub.wire.value_limits import Crowd, open_result
+
+WORKING: Final = "working"
+NEEDS_INPUT: Final = "input_required"
+DONE: Final = "completed"
+FAILED: Final = "failed"
+CANCELLED: Final = "cancelled"
+STATUSES: Final = frozenset({WORKING, NEEDS_INPUT, DONE, FAILED, CANCELLED})
+TERMINAL: Final = frozenset({DONE, FAILED, CANCELLED})
+
+POLL_S: Final = 1.0
+"""How often to look, if the upstream does not say."""
+POLL_LEAST_S: Final = 0.25
+POLL_MOST_S: Final = 60.0
+_ERROR_CODE: Final = re.compile(rb"-?[0-9]{1,16}")
+SOME_DAY: Final = raw("1970-01-01T00:00:00Z")
+"""When something happened of which the upstream does not say when."""
+
+
+class NoTask(ValueError):
+    """What an upstream said is no task. The text completes "the upstream answered with ..."."""
+
+
+class Task(Struct, frozen=True):
+    """A task as its upstream describes it."""
+
+    id: str
+    """The upstream's."""
+    status: str
+    """One of `STATUSES`."""
+    about: dict[str, Raw]
+    """What every message about it says besides, in the extension's names and order."""
+    members: dict[str, Raw] = {}
+    """All that was said, for what depends on the status."""
+    session: str = ""
+    """The session that alone knows it, if it has just begun and is a legacy one."""
+
+    @property
+    def message(self) -> str | None:
+        """In words, how far it is."""
+        return peek_str(self.about.get("statusMessage"))
+
+    @property
+    def poll_s(self) -> float:
+        """How long to wait before looking again."""
+        return poll_s(self.about)
+
+    @property
+    def ttl_s(self) -> float | None:
+        """How long after its creation it may be forgotten; None: never."""
+        ttl_ms = _number(self.about.get("ttlMs"))
+        return None if ttl_ms is None else ttl_ms / 1000
+
+
+def begun(reply: Reply, version: str) -> Task | None:
+    """The task that a call of an upstream of `version` began in place of a result; None: it gave another reply.
+
+    Raises:
+        NoTask: it is said to be one and is not.
+    """
+    if not isinstance(reply, Result) or _MARK not in memoryview(reply.value).tobytes():
+        return None
+    try:
+        members = open_result(reply.value)
+    except Crowd as error:
+        raise NoTask(f"what may be a task: {error}") from None
+    if era_of(version) is Era.MODERN:
+        return read_task(members, version) if peek_str(members.get(RESULT_TYPE)) == TASK else None
+    inner = members.get("task")
+    if inner is None or "content" in members:
+        return None
+    session = peek_str(peek_object(members.get("_meta")).get(HUB_SESSION))
+    return structs.replace(read_task(peek_object(inner), version), session=session or "")
+
+
+_MARK: Final = b'"task"'
+
+
+def read_task(members: Mapping[str, Raw], version: str) -> Task:
+    """The task that an upstream of `version` describes by `members`.
+
+    Raises:
+        NoTask: they have no id, or no status that there is.
+    """
+    id, status = peek_str(members.get("taskId")), peek_str(members.get("status"))
+    if not id:
+        raise NoTask("a task without taskId")
+    if status not in STATUSES:
+        raise NoTask(f"a task of status {(status or 'none')[:40]}")
+    ttl, poll = ("ttlMs", "pollIntervalMs") if era_of(version) is Era.MODERN else ("ttl", "pollInterval")
+    about = {}
+    if peek_str(members.get("statusMessage")) is not None:
+        about["statusMessage"] = members["statusMessage"]
+    about["createdAt"] = _time(members, "createdAt", "lastUpdatedAt")
+    about["lastUpdatedAt"] = _time(members, "lastUpdatedAt", "createdAt")
+    about["ttlMs"] = members[ttl] if _number(members.get(ttl)) is not None else NULL
+    if _number(members.get(poll)) is not None:
+        about["pollIntervalMs"] = members[poll]
+    return Task(id, status, about, dict(members))
+
+
+def _time(members: Mapping[str, Raw], *names: str) -> Raw:
+    return next((members[name] for name in names if peek_str(members.get(name)) is not None), SOME_DAY)
+
+
+def _number(value: Raw | None) -> int | None:
+    """A whole number that is not negative."""
+    text = b"" if value is None else bytes(value)
+    return int(text) if text.isdigit() and len(text) < 17 else None
+
+
+def poll_s(about: Mapping[str, Raw]) -> float:
+    """How long to wait before looking again at a task that is so described, in seconds."""
+    wanted = _number(about.get("pollIntervalMs"))
+    return POLL_S if wanted is None else min(max(wanted / 1000, POLL_LEAST_S), POLL_MOST_S)
+
+
+# --- what became of it ------------------------------------------------------------------------------------------------
+
+
+def outcome(task: Task) -> Reply:
+    """What the call comes to whose task of the extension is `completed` or `failed`.
+
+    Raises:
+        NoTask: it has neither a result nor an error.
+    """
+    value = task.members.get("result")
+    if task.status == DONE and value is not None and memoryview(value)[0] == ord("{"):
+        return Result(value)
+    if task.status == FAILED:
+        error = peek_object(task.members.get("error"))
+        code = bytes(error.get("code", b""))
+        message = peek_str(error.get("message")) or task.message or "The task failed"
+        return Failure(int(code) if _ERROR_CODE.fullmatch(code) else INTERNAL_ERROR, message, error.get("data", UNSET))
+    raise NoTask(f"a task that is {task.status} without saying what came of it")
+
+
+def has_content(reply: Reply) -> bool:
+    """Whether `reply`, to a legacy `tasks/result`, says anything: of a tool that raised, some servers keep nothing."""
+    try:
+        return isinstance(reply, Failure) or "content" in open_result(reply.value)
+    except Crowd:
+        return True
+
+
+def said(task: Task) -> Result:
+    """The result of a tool that raised, of which there is nothing but what its task says."""
+    text = task.message or "The tool failed, and did not say why"
+    return Result(raw({"content": [{"type": "text", "text": text}], "isError": True}))
+
+
+# --- for hosts of the extension ---------------------------------------------------------------------------------------
+
+
+def handle(task: Task, id: str) -> Raw:
+    """The result of a call that began `task`, known to the host as `id`."""
+    return raw({RESULT_TYPE: TASK, "taskId": id, "status": task.status, **task.about, "_meta": _META})
+
+
+def detailed(task: Task, id: str, more: Mapping[str, Any], *, status: str | None = None) -> dict[str, Any]:
+    """How a task is: the params of `notifications/tasks`. `more` is what its status calls for.
+
+    `status`: as what it is to be shown, if not as what it is.
+    """
+    return {"taskId": id, "status": status or task.status, **task.about, **more}
+
+
+def whole(members: Mapping[str, Any]) -> Raw:
+    """The result of a request about a task (X-5)."""
+    return raw({RESULT_TYPE: COMPLETED, **members, "_meta": _META})
+
+
+_META: Final = raw({SERVER_INFO_KEY: HUB_INFO})
+
+
+def shown(reply: Reply) -> tuple[str, dict[str, Any]]:
+    """The status of a task that came to `reply`, and what tells so: `failed` is for errors only (X-7)."""
+    if isinstance(reply, Result):
+        return DONE, {"result": reply.value}
+    error: dict[str, Any] = {"code": reply.code, "message": reply.message}
+    if reply.data is not UNSET:
+        error["data"] = reply.data
+    return FAILED, {"error": error}
+
+
+def lost(id: str, ticket: "Ticket") -> dict[str, Any]:
+    """How a task is that ended with the session it was begun in."""
+    text = f"{ticket.u} was restarted, and the task ended with it; whether it acted is unknown"
+    error = {"code": INTERNAL_ERROR, "message": text, "data": {"hub": "upstream_lost", "upstream": ticket.u}}
+    about = {"createdAt": ticket.c, "lastUpdatedAt": ticket.c, "ttlMs": None}
+    return {"taskId": id, "status": FAILED, "statusMessage": text, **about, "error": error}
+
+
+# --- capabilities -----------------------------------------------------------------------------------------------------
+
+
+def declares(capabilities: Mapping[str, Raw]) -> bool:
+    """Whether a host with `capabilities` may be given tasks (X-2)."""
+    value = capabilities.get("extensions")
+    return value is not None and TASKS_EXTENSION in peek_object(value)
+
+
+def augments_calls(capabilities: Mapping[str, Raw]) -> bool:
+    """Whether a legacy upstream with `capabilities` takes tool calls as tasks (X-14)."""
+    requests = peek_object(peek_object(capabilities.get("tasks")).get("requests"))
+    return "call" in peek_object(requests.get("tools"))
+
+
+def requires_task(fields: Mapping[str, Raw]) -> bool:
+    """Whether a tool can be called in no other way."""
+    execution = fields.get("execution")
+    return execution is not None and peek_str(peek_object(execution).get("taskSupport")) == "required"
+
+
+class Ticket(Struct, frozen=True):
+    """What is sealed into the id by which a host knows a task (X-8). The names are short, and so is the id."""
+
+    u: str
+    """The upstream."""
+    p: str
+    """Whose task it is."""
+    t: str
+    """The upstream's id."""
+    n: str
+    """The tool."""
+    v: str
+    """The revision that it was begun under."""
+    s: str = ""
+    """The session that knows it; "": any."""
+    c: str = ""
+    """When it was created."""
+    r: str = ""
+    """The run of the hub that has that session, if there are others beside it."""
+
+
+write_ticket = msgspec.json.Encoder().encode
+read_ticket = msgspec.json.Decoder(Ticket).decode

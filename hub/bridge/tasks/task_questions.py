@@ -1,0 +1,124 @@
+"""What a legacy upstream asks in the course of a task that a modern host looks after itself (bridging.md 11, convert).
+
+The upstream asks by requests of its own, but only while a `tasks/result` is open. So the hub holds one open, collects
+what comes, shows it with the next look at the task, and gives the upstream what `tasks/update` brings. A key is never
+used twice, whatever becomes of the request behind it (X-6).
+"""
+
+import logging
+import secrets
+from collections.abc import Mapping
+from typing import Final
+
+import trio
+from msgspec import Raw
+
+from hub.bridge.inputs import input_request
+from hub.bridge.tasks.client import Remote
+from hub.link.interface import Caller, HubError, Question
+from hub.wire.jsonrpc import Failure, Reply, Result
+from hub.wire.mcp import INVALID_PARAMS
+from hub.wire.questions import Refused, declined, for_upstream
+
+log = logging.getLogger(__name__)
+
+FIRST_S: Final = 0.5
+"""How long a look at a task waits for the first question, once it is known that there is one."""
+MAX_OPEN: Final = 32
+"""Questions of one task that wait for answers."""
+
+
+class _Open:
+    """A question that nobody has answered yet."""
+
+    __slots__ = ("question", "reply", "request", "settled")
+
+    def __init__(self, question: Question, request: Raw) -> None:
+        self.question = question
+        self.request = request
+        self.reply: Reply | None = None
+        self.settled = trio.Event()
+
+
+class Gathering:
+    """The questions of one task. Satisfies `Exchange`, for the request that brings them.
+
+    `caller` is that of the latest look, `ttl_s` how long each question waits.
+    """
+
+    wants_progress = False
+
+    def __init__(self, caller: Caller, ttl_s: float) -> None:
+        self.caller = caller
+        self.over = False
+        """The request that brought them is over, and so are they."""
+        self._ttl_s = ttl_s
+        self._open: dict[str, _Open] = {}
+        self._news = trio.Event()
+
+    def __repr__(self) -> str:
+        return f"<Gathering{', over' if self.over else ''} [{len(self._open)} open]>"
+
+    async def run(self, remote: Remote) -> None:
+        """Hold the request open until the upstream ends it. Cancellation: the questions are void."""
+        try:
+            await remote.result(self)
+        except HubError as error:
+            log.info("%s asks no more about a task: %s", remote.upstream.name, error)
+        finally:
+            self.over = True
+            self._news.set()
+
+    # --- the upstream's end: Exchange ---------------------------------------------------------------------------------
+
+    def progress(self, params: dict[str, Raw]) -> None:
+        """As `Exchange.progress`. There is none for tasks (P-5)."""
+
+    def log(self, params: dict[str, Raw]) -> None:
+        """As `Exchange.log`. There is none for tasks (P-5)."""
+
+    async def ask(self, question: Question) -> Reply:
+        """As `Exchange.ask`."""
+        try:
+            asked = _Open(question, input_request(question, self.caller.version, self.caller.capabilities))
+            if len(self._open) >= MAX_OPEN:
+                raise Refused(INVALID_PARAMS, "This task has asked too many questions")
+        except Refused as refused:
+            return refused.failure
+        key = f"q-{secrets.token_urlsafe(6)}"
+        self._open[key] = asked
+        self._news.set()
+        try:
+            with trio.move_on_after(self._ttl_s):
+                await asked.settled.wait()
+            return asked.reply or declined(question, "Nobody answered")
+        finally:
+            self._open.pop(key, None)
+
+    # --- the host's end -----------------------------------------------------------------------------------------------
+
+    async def requests(self) -> dict[str, Raw]:
+        """What is open, by key; waits a moment for the first."""
+        if not self._open and not self.over:
+            self._news = trio.Event()
+            with trio.move_on_after(FIRST_S):
+                await self._news.wait()
+        return {key: each.request for key, each in self._open.items() if each.reply is None}
+
+    def update(self, answers: Mapping[str, Raw]) -> None:
+        """Give the upstream what it waits for. Answers to anything else are ignored.
+
+        Raises:
+            RemoteProtocolError: one is none to its question. Nothing has changed.
+        """
+        waiting = {key for key, asked in self._open.items() if asked.reply is None}  # the first answer counts (F-I-04)
+        replies = {key: self._reply(self._open[key], answers[key]) for key in answers.keys() & waiting}
+        for key, reply in replies.items():
+            self._open[key].reply = reply
+            self._open[key].settled.set()
+
+    def _reply(self, asked: _Open, answer: Raw) -> Reply:
+        try:
+            return Result(for_upstream(asked.question, answer, self.caller.version))
+        except Refused as refused:
+            return Failure(refused.failure.code, refused.failure.message)

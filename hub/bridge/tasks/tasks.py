@@ -1,0 +1,176 @@
+"""Results that come later: tasks of either kind, for hosts that know of them and for others (bridging.md 11).
+
+    host                            task of 2025-11-25                      task of the extension
+    legacy                          absorbed                                absorbed
+    modern, without the extension   absorbed, as a call that may park       absorbed; questions end the request
+    modern, with it                 converted                               relayed
+
+`absorb` waits, `handles` gives hosts tasks to look after. Only tools that can be called in no other way are called as
+tasks of 2025-11-25 (X-14); upstreams of the extension decide for themselves.
+"""
+
+import logging
+from collections.abc import Mapping
+from typing import Final
+
+import trio
+from msgspec import Raw, structs
+
+from hub.bridge.inputs import check_answers, input_requests, kinds_of, offered
+from hub.bridge.request_state import Binding, State, States, answers_of, bind, input_required
+from hub.bridge.tasks.client import Quiet, Remote, TaskServer, nonsense
+from hub.bridge.tasks.handles import Handles
+from hub.bridge.tasks.model import NoTask, Task, augments_calls, begun, declares, requires_task
+from hub.bridge.tasks.waiting import Absorption, Show
+from hub.link.interface import Exchange, HubError, Interim, Operation, Question
+from hub.link.sealing import Sealer
+from hub.wire.jsonrpc import Reply, Request, peek_array, peek_object, peek_str, raw
+from hub.wire.mcp import L4, MODERN, TOOLS_CALL, Era, Kind, Snapshot, era_of
+
+log = logging.getLogger(__name__)
+
+ABSORBED: Final = "task"
+"""The mode of the states made here."""
+INPUT_TTL_S: Final = 24 * 3600.0
+"""How long answers for a task are taken. Nothing is kept meanwhile, and the task may well end before."""
+CANCEL_S: Final = 10.0
+"""How long an upstream may take to acknowledge that a task is to be cancelled."""
+
+
+class Tasks:
+    """The tasks of one hub. `run` must be running; `upstreams` is everything there is, by name."""
+
+    def __init__(self, states: States, sealer: Sealer, upstreams: Mapping[str, TaskServer], *, ttl_s: float) -> None:
+        self.handles = Handles(sealer, upstreams, ttl_s=ttl_s, run=states.run)
+        self._states = states
+        self._nursery: trio.Nursery | None = None
+        self._required: dict[str, tuple[Snapshot, frozenset[str]]] = {}
+        """By upstream: the tools that can be called only as tasks, and the snapshot that says so."""
+
+    def __repr__(self) -> str:
+        return f"<Tasks, {self.handles!r}>"
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Hold what goes on beside the requests of hosts, until cancelled."""
+        async with trio.open_nursery() as self._nursery:
+            try:
+                await self._nursery.start(self.handles.run)
+                task_status.started()
+                await trio.sleep_forever()
+            finally:
+                self._nursery = None
+
+    # --- calls --------------------------------------------------------------------------------------------------------
+
+    def prepare(self, upstream: TaskServer, operation: Operation) -> Operation:
+        """`operation` as it has to be sent: as a task, if its tool can be called in no other way (X-14)."""
+        snapshot = upstream.snapshot
+        known = self._required.get(upstream.name)
+        if known is None or known[0] is not snapshot:
+            known = self._required[upstream.name] = snapshot, _required(upstream)
+        if not known[1] or operation.method != TOOLS_CALL or peek_str(operation.params.get("name")) not in known[1]:
+            return operation
+        ttl_ms = int(upstream.config.timeouts.call_total * 1000)
+        return structs.replace(operation, params={**operation.params, "task": raw({"ttl": ttl_ms})})
+
+    def forget(self, name: str) -> None:
+        """An upstream is no more."""
+        self._required.pop(name, None)
+
+    async def settle(
+        self, upstream: TaskServer, operation: Operation, exchange: Exchange, reply: Reply, request: Request
+    ) -> Reply:
+        """What `reply`, the first of `upstream` to `operation`, comes to for the host of `exchange`.
+
+        That is `reply` itself, if it is no task; else a handle of the task, or what becomes of it, or what the upstream
+        wants to know meanwhile.
+
+        Raises:
+            UpstreamProtocolError: it is said to be a task and is not.
+            HubError: as `Absorption.wait`.
+        Cancellation: cancels the task, if the host knows nothing of it.
+        """
+        task = self._begun(upstream, operation, reply)
+        if task is None:
+            return reply
+        caller, version = exchange.caller, upstream.snapshot.version
+        if caller.era is Era.MODERN and declares(caller.capabilities):
+            return self.handles.begin(upstream, task, caller, peek_str(operation.params.get("name")) or "")
+        remote = Remote(upstream, task.id, version, Quiet(caller, exchange), session=task.session)
+        remote.keep(task)
+        show = self._shower(remote, exchange, bind(upstream.name, caller.identity.principal, request))
+        return await self._absorb(remote, Absorption(remote, task, exchange, _total_s(upstream), show=show))
+
+    def _begun(self, upstream: TaskServer, operation: Operation, reply: Reply) -> Task | None:
+        version = upstream.snapshot.version
+        may_be = operation.method == TOOLS_CALL and upstream.config.tasks != "off"
+        if not may_be or (era_of(version) is Era.LEGACY and "task" not in operation.params):
+            return None
+        try:
+            return begun(reply, version)
+        except NoTask as error:
+            raise nonsense(upstream.name, str(error)) from None
+
+    async def resume(self, state: State, exchange: Exchange, upstream: TaskServer, request: Request) -> Reply:
+        """Go on with the task of `state`, with the answers that `request` brings. Returns as `settle`.
+
+        Raises:
+            RemoteProtocolError: -32602, an answer is none to what was asked under its key. Nothing has changed.
+            HubError: as `settle`.
+        Cancellation: cancels the task.
+        """
+        members = state.members
+        kinds = peek_object(members["k"])
+        answers = {key: answer for key, answer in answers_of(request).items() if key in kinds}
+        check_answers(answers, kinds, upstream.name)
+        remote = Remote(upstream, peek_str(members["t"]) or "", MODERN, Quiet(exchange.caller, exchange))
+        absorption = Absorption(
+            remote,
+            None,
+            exchange,
+            _total_s(upstream),
+            show=self._shower(remote, exchange, state.binding),
+            answered=[key for key in map(peek_str, peek_array(members["a"])) if key is not None],
+            round=int(bytes(members["n"])),
+        )
+        return await self._absorb(remote, absorption, answers)
+
+    async def _absorb(self, remote: Remote, absorption: Absorption, answers: Mapping[str, Raw] | None = None) -> Reply:
+        try:
+            return await absorption.wait(answers)
+        finally:
+            if not absorption.over and self._nursery is not None:
+                self._nursery.start_soon(_cancel, remote)
+
+    def _shower(self, remote: Remote, exchange: Exchange, binding: Binding) -> Show | None:
+        """How the host of `exchange` is asked, if not by `exchange`: by the end of its request (7.3)."""
+        caller = exchange.caller
+        if caller.era is Era.LEGACY or remote.era is Era.LEGACY:
+            return None
+
+        def show(questions: Mapping[str, Question], answered: list[str], round: int) -> Interim:
+            requests = input_requests(questions, caller, offered(remote.upstream.config, caller.capabilities))
+            kept = {"t": remote.id, "k": kinds_of(questions), "a": answered, "n": round}
+            return input_required(requests, self._states.seal(ABSORBED, binding, kept, ttl_s=INPUT_TTL_S))
+
+        return show
+
+
+async def _cancel(remote: Remote) -> None:
+    """Have a task given up that nobody waits for any more (P-9)."""
+    with trio.move_on_after(CANCEL_S):
+        try:
+            await remote.cancel()
+        except HubError as error:
+            log.info("a task of %s was not cancelled: %s", remote.upstream.name, error)
+
+
+def _required(upstream: TaskServer) -> frozenset[str]:
+    snapshot = upstream.snapshot
+    if upstream.config.tasks == "off" or snapshot.version != L4 or not augments_calls(snapshot.capabilities):
+        return frozenset()
+    return frozenset(tool.key for tool in snapshot.lists.get(Kind.TOOL, ()) if requires_task(tool.fields))
+
+
+def _total_s(upstream: TaskServer) -> float:
+    return upstream.config.timeouts.call_total

@@ -1,0 +1,323 @@
+"""A task that the host is not to know of: the hub waits for it, and the host sees a long request (bridging.md 11).
+
+    the extension    the hub looks after the task as often as its upstream wants. What that wants to know, a legacy
+                     host is asked meanwhile; the request of a modern one ends with the questions, and the retry goes on
+                     from there by its state
+    2025-11-25       `tasks/result` is open all the time: it brings what the upstream wants to know, and the end the
+                     moment it comes. Beside it the hub looks after the task, since that request may never say a word
+
+Whoever waits no longer, for whatever reason, has the task cancelled (P-9). The total time stands still while the host
+is asked; the idle time of each request is that of any call.
+"""
+
+import random
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from math import inf
+from typing import Final
+
+import trio
+from msgspec import Raw
+
+from hub.bridge.input_required import ask_all
+from hub.bridge.inputs import MAX_ROUNDS, judge, offered, read_questions
+from hub.bridge.tasks.client import Remote, TaskCancelled, TaskGone, is_unknown, nonsense
+from hub.bridge.tasks.model import (
+    CANCELLED,
+    FAILED,
+    NEEDS_INPUT,
+    TERMINAL,
+    WORKING,
+    NoTask,
+    Task,
+    has_content,
+    outcome,
+    said,
+)
+from hub.link.interface import Caller, DeadlineExceeded, Exchange, HubError, Interim, Question, kept
+from hub.wire.jsonrpc import Failure, Reply, Result, raw
+from hub.wire.mcp import METHOD_NOT_FOUND, Era
+
+MAX_MISSES: Final = 5
+"""How often in a row an upstream may fail to say how a task is."""
+GRACE_S: Final = 1.0
+"""How long the outcome of a task that is no longer known may still be on its way."""
+RESULT_S: Final = 15.0
+"""How long after a task has ended its outcome is waited for, until it is asked for once more."""
+JITTER: Final = 1.1
+"""At most so much later than it wants an upstream is asked again, so that not all tasks are looked after at once."""
+
+Show = Callable[[Mapping[str, Question], list[str], int], Interim]
+"""Makes the result that asks a modern host. Beside the questions: which keys were answered before, and which round it
+is."""
+
+
+class Absorption:
+    """The hub's wait for one task, for the host of `exchange`.
+
+    `task` is what it was at last; None: that is to be found out. `show` puts questions to a modern host by ending its
+    request; None: `exchange` can be asked. `answered` are the keys that were, and `round` how often anything was asked.
+    """
+
+    def __init__(
+        self,
+        remote: Remote,
+        task: Task | None,
+        exchange: Exchange,
+        total_s: float,
+        *,
+        show: Show | None = None,
+        answered: Iterable[str] = (),
+        round: int = 0,
+    ) -> None:
+        self.over = False
+        """The upstream has ended the task, or the host knows how to go on: there is nothing to cancel."""
+        self._remote = remote
+        self._task = task
+        self._exchange = exchange
+        self._host = _Host(exchange, total_s)
+        self._show = show
+        self._answered = list(answered)
+        self._round = round
+
+    def __repr__(self) -> str:
+        return f"<Absorption of {self._remote!r}{', over' if self.over else ''}>"
+
+    async def wait(self, answers: Mapping[str, Raw] | None = None) -> Reply:
+        """What the call comes to; or, for a modern host, what the upstream wants to know.
+
+        `answers`, to what it wanted to know before, are passed on first.
+
+        Raises:
+            TaskGone, TaskCancelled: as their names say.
+            DeadlineExceeded: the total time is over.
+            InputRefused: the host did not give what the upstream cannot go on without.
+            UpstreamProtocolError: the upstream answers nonsense.
+            HubError: as `Upstream.call`.
+        Cancellation: leaves the task as it is; see `over`.
+        """
+        with self._host.scope:
+            if answers:
+                await self._update(answers)
+            return await (self._follow() if self._remote.era is Era.MODERN else self._await_result())
+        name = self._remote.upstream.name
+        raise DeadlineExceeded(f"{name} did not end its task in time, and was told to cancel it", upstream=name)
+
+    # --- the extension ------------------------------------------------------------------------------------------------
+
+    async def _follow(self) -> Reply:
+        if self._task is not None and self._task.status == WORKING:
+            await self._pause()
+        while True:
+            task = await self._look()
+            if task.status in TERMINAL:
+                return self._outcome(task)
+            if questions := self._new_questions(task):
+                reply = await self._put(questions)
+                if reply is not None:
+                    return reply
+            await self._pause()
+
+    def _outcome(self, task: Task) -> Reply:
+        self._refuse_cancelled(task)
+        try:
+            return outcome(task)
+        except NoTask as error:
+            raise nonsense(self._remote.upstream.name, str(error)) from None
+
+    def _new_questions(self, task: Task) -> dict[str, Question]:
+        """What nobody has answered yet; each key is asked for once (X-9)."""
+        if task.status != NEEDS_INPUT:
+            return {}
+        found = read_questions(task.members, self._remote.upstream.name, self._remote.version)
+        return {key: question for key, question in found.items() if key not in self._answered}
+
+    async def _put(self, questions: dict[str, Question]) -> Reply | None:
+        """Have `questions` answered; not None: the modern host's request ends with this."""
+        name = self._remote.upstream.name
+        judge(questions, offered(self._remote.upstream.config, self._exchange.caller.capabilities), name)
+        self._round += 1
+        if self._round > MAX_ROUNDS:
+            raise nonsense(name, "a task that asks without end")
+        if self._show is not None:
+            shown = self._show(questions, self._answered, self._round)
+            self.over = True
+            return shown
+        with self._host.asked():
+            answers = await ask_all(questions, self._exchange)
+        await self._update(answers)
+        return None
+
+    async def _update(self, answers: Mapping[str, Raw]) -> None:
+        reply = await self._remote.update(answers)
+        if isinstance(reply, Failure):
+            name = self._remote.upstream.name
+            raise self._gone() if is_unknown(reply) else nonsense(name, f"an error to answers: {reply.message}")
+        self._answered += answers
+
+    # --- 2025-11-25 ---------------------------------------------------------------------------------------------------
+
+    async def _await_result(self) -> Reply:
+        found: list[Reply | HubError] = []
+
+        async def run(work: Callable[[], Awaitable[Reply]]) -> None:
+            try:
+                found.append(await work())
+            except HubError as error:
+                found.append(kept(error))
+            nursery.cancel_scope.cancel()
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(run, self._keep_an_eye)
+            nursery.start_soon(run, self._result)
+        if isinstance(found[0], HubError):
+            raise kept(found[0])
+        return found[0]
+
+    async def _result(self) -> Reply:
+        """Ask for the outcome, which is to come when there is one. Some servers say at once that there is none."""
+        while True:
+            try:
+                reply = await self._remote.result(self._host)
+            except DeadlineExceeded:  # nothing was said for long: whether that is in order `_keep_an_eye` knows
+                continue
+            if isinstance(reply, Result):
+                return await self._conclude(reply)
+            if reply.code == METHOD_NOT_FOUND:
+                raise nonsense(self._remote.upstream.name, "a task without tasks/result")
+            task = await self._look()
+            if task.status in TERMINAL:
+                self._refuse_cancelled(task)
+                return reply
+            await self._pause()
+
+    async def _keep_an_eye(self) -> Reply:
+        """Look after the task until it ends. Its outcome is about to come then, or has to be asked for again."""
+        while True:
+            await self._pause()
+            try:
+                task = await self._look()
+            except TaskGone:
+                await trio.sleep(GRACE_S)
+                raise
+            if task.status in TERMINAL:
+                await trio.sleep(RESULT_S)
+                self._refuse_cancelled(task)
+                reply = await self._remote.result()
+                return reply if isinstance(reply, Failure) else await self._conclude(reply)
+
+    async def _conclude(self, reply: Result) -> Reply:
+        """`reply`, or, if it says nothing because the tool raised, what its task says."""
+        self.over = True
+        if has_content(reply):
+            return reply
+        found = await self._remote.look()
+        return said(found) if isinstance(found, Task) and found.status == FAILED else reply
+
+    # --- both ---------------------------------------------------------------------------------------------------------
+
+    async def _look(self) -> Task:
+        """How the task is, told to the host.
+
+        Raises:
+            HubError: nobody can tell: the upstream said so, or failed to say anything several times.
+        """
+        misses = 0
+        while True:
+            try:
+                found = await self._remote.look()
+            except HubError as error:
+                misses += 1
+                if not error.retryable or misses > MAX_MISSES:
+                    raise
+            else:
+                if isinstance(found, Task):
+                    break
+                misses += 1
+                if is_unknown(found):
+                    raise self._gone()
+                if misses > MAX_MISSES:
+                    raise nonsense(self._remote.upstream.name, f"an error to tasks/get: {found.message}")
+            await self._pause()
+        self._task = found
+        self.over = found.status in TERMINAL
+        self._host.report(found.message)
+        return found
+
+    async def _pause(self) -> None:
+        """Wait for as long as the upstream wants to be left alone."""
+        least = self._task.poll_s if self._task is not None else 0.0
+        await trio.sleep(least * random.uniform(1.0, JITTER))
+
+    def _gone(self) -> TaskGone:
+        self.over = True
+        name = self._remote.upstream.name
+        text = (
+            f"{name} knows nothing any more of the task that this call began: it has expired, or {name} was restarted."
+        )
+        return TaskGone(f"{text} Whether it acted is unknown.", upstream=name)
+
+    def _refuse_cancelled(self, task: Task) -> None:
+        if task.status == CANCELLED:
+            why = f": {task.message}" if task.message else ""
+            name = self._remote.upstream.name
+            raise TaskCancelled(f"The task of this call was cancelled at {name}{why}", upstream=name)
+
+
+class _Host:
+    """The host of an absorbed task. Satisfies `Exchange`; keeps the total time, and makes progress of what a task says.
+
+    Progress that the upstream reports itself is better: once there is any, there is no other.
+    """
+
+    def __init__(self, exchange: Exchange, total_s: float) -> None:
+        self.scope = trio.CancelScope(deadline=trio.current_time() + total_s)
+        self._exchange = exchange
+        self._open = 0
+        self._left_s = 0.0
+        self._said: str | None = None
+        self._steps = 0
+        self._hears_itself = False
+
+    @property
+    def caller(self) -> Caller:
+        return self._exchange.caller
+
+    @property
+    def wants_progress(self) -> bool:
+        return self._exchange.wants_progress
+
+    def progress(self, params: dict[str, Raw]) -> None:
+        """As `Exchange.progress`."""
+        self._hears_itself = True
+        self._exchange.progress(params)
+
+    def log(self, params: dict[str, Raw]) -> None:
+        """As `Exchange.log`."""
+        self._exchange.log(params)
+
+    async def ask(self, question: Question) -> Reply:
+        """As `Exchange.ask`."""
+        with self.asked():
+            return await self._exchange.ask(question)
+
+    @contextmanager
+    def asked(self) -> Iterator[None]:
+        """Somebody thinks meanwhile: that time does not count."""
+        self._open += 1
+        if self._open == 1:
+            self._left_s = self.scope.deadline - trio.current_time()
+            self.scope.deadline = inf
+        try:
+            yield
+        finally:
+            self._open -= 1
+            if not self._open:
+                self.scope.deadline = trio.current_time() + self._left_s
+
+    def report(self, message: str | None) -> None:
+        """A task says how far it is."""
+        if message and message != self._said and self.wants_progress and not self._hears_itself:
+            self._said = message
+            self._steps += 1
+            self._exchange.progress({"progress": raw(self._steps), "message": raw(message)})

@@ -1,0 +1,249 @@
+"""Errors that ask for a visit to a page: -32042 of upstreams of 2025-11-25 (bridging.md 7.6).
+
+The upstream's call has ended; a person is to open one or more URLs, and the call is to be made again. What the host is
+told depends on what it can do:
+
+    2025-11-25, mode url    the error, with ids of the hub's own; `Visits` knows later whom to tell that one is done
+    modern, mode url        an input request for each page. Its retry waits a while for the upstream to say that all
+                            visits are done, then the upstream is called afresh
+    modern, no mode url     -32021: here it is certain that there is no other way
+    others                  the pages in words, for the model to pass on
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Final, Protocol
+
+import trio
+from msgspec import Raw, Struct, UnsetType
+
+from hub.bridge.input_required import InputRefused
+from hub.bridge.inputs import MAX_AT_ONCE, MAX_ROUNDS
+from hub.bridge.request_state import Binding, State, States, answers_of, bind, input_required, wanted
+from hub.link.interface import Caller, Executed, HubError, Question, UpstreamProtocolError
+from hub.wire.capabilities import URL, modes
+from hub.wire.jsonrpc import (
+    Failure,
+    RemoteProtocolError,
+    Reply,
+    Request,
+    peek_array,
+    peek_object,
+    peek_str,
+    raw,
+)
+from hub.wire.mcp import (
+    ELICIT,
+    L4,
+    MISSING_CAPABILITY,
+    MODERN,
+    URL_ELICITATION_REQUIRED,
+    Era,
+)
+from hub.wire.questions import Refused, check, elicitation_id, for_host, for_upstream, mode_of, page_host
+from hub.wire.value_limits import peek_few
+from upstreams.questions.completed_elicitations import MAX_ID_CHARS, Elicitations
+
+AGAIN: Final = "again"
+"""The mode of the states made here."""
+AGAIN_TTL_S: Final = 24 * 3600.0
+"""How long a person may take. Nothing is kept meanwhile."""
+URL_WAIT_S: Final = 30.0
+"""How long a retry waits for the upstream to say that the visits are done (`url_wait`)."""
+MAX_VISITS: Final = 1024
+MAX_SENT: Final = 64
+"""Conversations that were sent to one page, as its id goes."""
+
+
+class Visitable(Protocol):
+    """What is needed of an upstream; `upstreams.upstream.Upstream` is one."""
+
+    name: str
+
+    @property
+    def elicitations(self) -> Elicitations: ...
+
+
+class Visits:
+    """Which conversations were given which ids of visits. Bounded: the oldest are forgotten."""
+
+    def __init__(self) -> None:
+        self._begun: dict[str, dict[int, None]] = {}
+
+    def __repr__(self) -> str:
+        return f"<Visits [{len(self._begun)} begun]>"
+
+    def asked(self, question: Question, caller: Caller) -> None:
+        """`question` is about to be put to `caller`, a host of a legacy session; others have no ids."""
+        if question.method != ELICIT or caller.version != L4 or mode_of(question) != URL:
+            return
+        if URL not in modes(caller.capabilities):
+            return
+        if (theirs := peek_str(question.params.get("elicitationId"))) is not None:
+            self.began(question.upstream, theirs, caller.conversation)
+
+    def began(self, upstream: str, theirs: str, conversation: int) -> None:
+        """A host was told to visit the page that `upstream` calls `theirs`."""
+        if len(theirs) > MAX_ID_CHARS:
+            return
+        sent = self._begun.setdefault(elicitation_id(upstream, theirs), {})
+        sent[conversation] = None
+        if len(sent) > MAX_SENT:
+            del sent[next(iter(sent))]
+        if len(self._begun) > MAX_VISITS:
+            del self._begun[next(iter(self._begun))]
+
+    def done(self, upstream: str, theirs: str) -> tuple[str, frozenset[int]]:
+        """The hub's id of a visit that is done, and the conversations to be told: each once (C-14)."""
+        id = elicitation_id(upstream, theirs)
+        return id, frozenset(self._begun.pop(id, ()))
+
+
+class VisitNeeded(HubError):
+    """An upstream cannot go on before somebody has opened a page, and the host cannot be asked to have that done."""
+
+    kind = "url_elicitation_required"
+    executed = Executed.NO
+    retryable = True
+
+
+class _Page(Struct, frozen=True):
+    """One page to be visited."""
+
+    id: str
+    """The upstream's."""
+    url: str
+    message: str
+    question: Question
+
+
+def wants_visits(reply: Reply, version: str) -> bool:
+    """Whether `reply`, of an upstream that speaks `version`, is for `Urls.settle`."""
+    return isinstance(reply, Failure) and reply.code == URL_ELICITATION_REQUIRED and version == L4
+
+
+class Urls:
+    """Carries visits between upstreams and hosts. `visits` is told of the ids that hosts of 2025-11-25 are given."""
+
+    def __init__(self, states: States, visits: Visits) -> None:
+        self._states = states
+        self._visits = visits
+
+    def settle(self, reply: Failure, upstream: Visitable, caller: Caller, request: Request, *, round: int = 1) -> Reply:
+        """What the host of `request` gets for a `reply` that `wants_visits`. `round` counts those of this operation.
+
+        Raises:
+            VisitNeeded: see there.
+            UpstreamProtocolError: the error does not say what to visit, or comes again and again.
+        """
+        pages = _pages(reply, upstream.name)
+        if round > MAX_ROUNDS:
+            text = f"{upstream.name} asked more than {MAX_ROUNDS} times to open a page for one operation"
+            raise UpstreamProtocolError(text, upstream=upstream.name)
+        try:
+            shown = [_shown(page, caller) for page in pages]
+        except Refused:
+            if caller.era is Era.MODERN:
+                return Failure(
+                    MISSING_CAPABILITY, reply.message, raw({"requiredCapabilities": {"elicitation": {URL: {}}}})
+                )
+            raise VisitNeeded(_in_words(pages, upstream.name), upstream=upstream.name) from None
+        upstream.elicitations.forget(page.id for page in pages)
+        if caller.era is Era.MODERN:
+            keys = {f"q{number}": page for number, page in enumerate(pages, 1)}
+            requests = {
+                key: wanted(page.question, params) for (key, page), params in zip(keys.items(), shown, strict=True)
+            }
+            ids = {key: page.id for key, page in keys.items()}
+            return self._ask(bind(upstream.name, caller.identity.principal, request), requests, ids, round)
+        for page in pages:
+            self._visits.began(upstream.name, page.id, caller.conversation)
+        members = peek_few(None if isinstance(reply.data, UnsetType) else reply.data)
+        return Failure(reply.code, reply.message, raw({**members, "elicitations": shown}))
+
+    async def resume(self, state: State, upstream: Visitable, request: Request) -> Reply | None:
+        """What a retry that brought a `state` of mode `AGAIN` gets; None: call the upstream afresh, as `round_of` says.
+
+        Waits for visits at most `URL_WAIT_S`; an upstream need not say when they are done.
+
+        Raises:
+            InputRefused: the person does not want to.
+        """
+        requests = peek_object(state.members.get("r"))
+        ids = {key: peek_str(id) or "" for key, id in peek_object(state.members.get("i")).items()}
+        answers = answers_of(request)
+        missing = {key: value for key, value in requests.items() if key not in answers}
+        try:
+            actions = [_action(value, answers[key], upstream.name) for key, value in requests.items() if key in answers]
+        except RemoteProtocolError as error:
+            return error.failure
+        if any(action != "accept" for action in actions):
+            text = f"{upstream.name} needs a page to be opened before it can go on, which was refused"
+            raise InputRefused(text, upstream=upstream.name, executed=Executed.NO)
+        if missing:
+            return self._ask(state.binding, missing, ids, round_of(state))
+        with trio.move_on_after(URL_WAIT_S):
+            await upstream.elicitations.wait(ids.values())
+        return None
+
+    def _ask(self, binding: Binding, requests: Mapping[str, Raw], ids: Mapping[str, str], round: int) -> Reply:
+        state = self._states.seal(AGAIN, binding, {"r": requests, "i": ids, "n": round}, ttl_s=AGAIN_TTL_S, here=True)
+        return input_required(requests, state)
+
+
+def round_of(state: State) -> int:
+    """The round that an upstream is called in after `Urls.resume`, for its next `Urls.settle`."""
+    return int(bytes(state.members["n"])) + 1
+
+
+def _pages(failure: Failure, upstream: str) -> list[_Page]:
+    """The pages that an error names.
+
+    Raises:
+        UpstreamProtocolError: it names none, or too many, or not how to get there, or one to which nobody is sent.
+    """
+    data = peek_few(None if isinstance(failure.data, UnsetType) else failure.data)
+    found = peek_array(data.get("elicitations"))
+    pages = [_page(value, upstream) for value in found[:MAX_AT_ONCE]]
+    known = [page for page in pages if page is not None]
+    if not known or len(known) != len(found):
+        text = f"{upstream} wants a page to be opened, but does not say which: {failure.message[:200]}"
+        raise UpstreamProtocolError(text, upstream=upstream, executed=Executed.NO)
+    return known
+
+
+def _page(value: Raw, upstream: str) -> _Page | None:
+    params = peek_object(value)
+    id, url, message = (peek_str(params.get(name)) for name in ("elicitationId", "url", "message"))
+    if id is None or url is None or message is None:
+        return None
+    try:
+        page_host(url)
+    except Refused as refused:
+        text = f"{upstream} cannot go on before a page is opened. {refused.failure.message}"
+        raise UpstreamProtocolError(text, upstream=upstream, executed=Executed.NO) from None
+    return _Page(id, url, message, Question(ELICIT, {**params, "mode": raw(URL)}, upstream, L4))
+
+
+def _in_words(pages: Iterable[_Page], upstream: str) -> str:
+    lines = "".join(f"- {page.message}: {page.url}\n" for page in pages)
+    return f"{upstream} cannot go on before the user has opened this in a browser:\n{lines}Then call it again."
+
+
+def _shown(page: _Page, caller: Caller) -> dict[str, Raw]:
+    """The params that ask `caller` to visit a page.
+
+    Raises:
+        Refused: it cannot.
+    """
+    check(page.question, caller.capabilities)
+    return for_host(page.question, caller.version)
+
+
+def _action(request: Raw, answer: Raw, upstream: str) -> str | None:
+    """What a person said to an input request of `settle`.
+
+    Raises:
+        RemoteProtocolError: -32602, nothing that can be said.
+    """
+    question = Question(ELICIT, peek_object(peek_object(request).get("params")), upstream, L4)
+    return peek_str(peek_object(for_upstream(question, answer, MODERN)).get("action"))

@@ -1,0 +1,249 @@
+"""What one upstream offers as hosts see it: its visible names and URIs, and its entries as bytes for each revision.
+
+Made anew for each snapshot; `hub.catalog.catalog` puts those of all upstreams together.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Final
+
+from msgspec import Raw, Struct
+
+from hub.catalog.apps import for_model, for_views, is_for_model, is_for_views
+from hub.catalog.rewrite import UI_KEYS, localise_meta
+from hub.catalog.uri_claims import Claims, NameKind, name_id, visible
+from hub.wire.jsonrpc import EMPTY, encode, peek_object, raw
+from hub.wire.mcp import (
+    HUB_ORIGINAL_NAME,
+    HUB_ORIGINAL_URI,
+    HUB_PREFIX,
+    HUB_SERVER,
+    IDENTIFIER,
+    Entry,
+    Kind,
+    Snapshot,
+)
+from hub.wire.mcp_headers import InvalidMirror, Mirror, mirrored
+from hub.wire.translate import entry_for_host
+
+NAME_KINDS: Final[dict[Kind, NameKind]] = {Kind.TOOL: "tool", Kind.PROMPT: "prompt"}
+NOTHING: Final[frozenset[str]] = frozenset()
+
+
+class Route(Struct, frozen=True):
+    """The way back: the upstream and its own name or URI for the thing."""
+
+    upstream: str
+    original: str
+
+
+class UpstreamRule(Struct, frozen=True):
+    """What the configuration says about how one upstream appears."""
+
+    name: str
+    prefix: str | None = None
+    """The server id in visible names. None: `name`; "": names and URIs appear as they are."""
+    aliases: tuple[str, ...] = ()
+    """Former names, by which hosts may still ask."""
+    apps: bool = False
+    """Whether its user interfaces are shown on the common endpoint (naming.md 6, rule 2)."""
+
+    @property
+    def sid(self) -> str:
+        """The server id in visible names; "" for bare names."""
+        return name_id(self.prefix or self.name)
+
+
+class Shown(Struct, frozen=True):
+    """One entry as hosts see it; what the hub adds to it comes in when it is encoded."""
+
+    visible: str
+    original: str
+    fields: dict[str, Raw]
+    app_only: bool = False
+    """A tool for user interfaces, which the model is not to see (X-17)."""
+    is_alias: bool = False
+    """The bare name of a tool, for views of its upstream."""
+
+
+class Offers:
+    """The entries of one upstream under the names of the common endpoint or, `scoped`, of its own (`/mcp/<name>`)."""
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        rule: UpstreamRule,
+        budget: int,
+        claims: Claims,
+        *,
+        scoped: bool = False,
+    ) -> None:
+        self.snapshot = snapshot
+        self.name = snapshot.upstream
+        self.warnings: list[str] = []
+        self.rule, self._budget, self._claims = rule, budget, claims
+        self._identity = scoped
+        self._bare = scoped or rule.prefix == ""
+        self._scoped: Offers | None = None
+        self._chunks: dict[tuple[Kind, str, bool, frozenset[str]], bytes] = {}
+        self.shown = self._all_shown()
+        self.routes = {
+            kind: {each.visible: Route(self.name, each.original) for each in its} for kind, its in self.shown.items()
+        }
+        self.apps = () if scoped or self._bare or not rule.apps else self._for_views()
+        """Tools as the views of this upstream call them, under their bare names (naming.md 6)."""
+        self.mirrors = {each.visible: found for each in self.shown[Kind.TOOL] if (found := _mirrors(each.fields))}
+        """The arguments of tools that modern hosts repeat in headers, by visible name."""
+        self.varies = bool(self.apps) or any(each.app_only for each in self.shown[Kind.TOOL])
+        """Whether hosts with user interfaces see more than those without."""
+        self._releases = claims.releases
+
+    def still_right(self, snapshot: Snapshot, rule: UpstreamRule, budget: int, claims: Claims) -> bool:
+        """Whether the same would come of these."""
+        return (
+            self.snapshot is snapshot
+            and self._claims is claims
+            and self._releases == claims.releases
+            and (self.rule, self._budget) == (rule, budget)
+        )
+
+    def scoped(self) -> "Offers":
+        """The same entries under the upstream's own names and URIs."""
+        if self._scoped is None:
+            self._scoped = Offers(self.snapshot, self.rule, self._budget, self._claims, scoped=True)
+        return self._scoped
+
+    def former(self, kind: Kind) -> dict[str, Route]:
+        """The visible names it would have under its former names."""
+        if self._bare or kind not in NAME_KINDS:
+            return {}
+        return {
+            visible(NAME_KINDS[kind], name_id(alias), each.original, self._budget): Route(self.name, each.original)
+            for alias in self.rule.aliases
+            for each in self.shown[kind]
+        }
+
+    def entries(self, kind: Kind, *, ui: bool, hidden: frozenset[str] = NOTHING) -> Sequence[Shown]:
+        """The entries for hosts with or without user interfaces, but for those whose visible name is `hidden`."""
+        shown = self.shown[kind]
+        if kind is Kind.TOOL and ui and self.apps:
+            shown = (*shown, *self.apps)
+        if hidden or (not ui and kind is Kind.TOOL and self.varies):
+            return [each for each in shown if each.visible not in hidden and (ui or not each.app_only)]
+        return shown
+
+    def chunk(self, kind: Kind, host_version: str, *, ui: bool, hidden: frozenset[str] = NOTHING) -> bytes:
+        """`entries` as JSON, items separated by commas; kept for the next time."""
+        key = (kind, host_version, ui, hidden)
+        chunk = self._chunks.get(key)
+        if chunk is None:
+            shown = self.entries(kind, ui=ui, hidden=hidden)
+            chunk = b",".join([self.encode(kind, host_version, each, ui=ui) for each in shown])
+            # Most revisions see the same: keep the bytes once.
+            chunk = self._chunks[key] = next((other for other in self._chunks.values() if other == chunk), chunk)
+        return chunk
+
+    def encode(self, kind: Kind, host_version: str, shown: Shown, *, ui: bool = False) -> bytes:
+        """One entry as JSON, with what the hub has to say about it (naming.md 3.6, 5.9, 6)."""
+        fields = shown.fields
+        if not self._identity:
+            meta = _without_hub_keys(fields)
+            meta[HUB_SERVER] = raw(self.name)
+            if kind not in NAME_KINDS:
+                if shown.visible != shown.original:
+                    meta[HUB_ORIGINAL_URI] = raw(shown.original)
+            elif not self._bare and shown.visible != f"{self.rule.sid}__{shown.original}":
+                meta[HUB_ORIGINAL_NAME] = raw(shown.original)
+            if ui and kind is Kind.TOOL and not self._bare:
+                meta = for_views(meta) if shown.is_alias else for_model(meta)
+            fields = {**fields, IDENTIFIER[kind]: raw(shown.visible), "_meta": raw(meta)}
+        return encode(entry_for_host(kind, fields, host_version))
+
+    # --- made once per snapshot ---
+
+    def _all_shown(self) -> dict[Kind, tuple[Shown, ...]]:
+        entries = {kind: self._distinct(kind) for kind in Kind}
+        names = {kind: [entry.key for entry in its] for kind, its in entries.items()}
+        if not self._bare:
+            names[Kind.TOOL] = self._visible_names("tool", names[Kind.TOOL])
+            names[Kind.PROMPT] = self._visible_names("prompt", names[Kind.PROMPT])
+        if not self._identity:
+            uris, templates = self._claims.relist(self.name, names[Kind.RESOURCE], names[Kind.TEMPLATE])
+            names[Kind.RESOURCE], names[Kind.TEMPLATE] = uris, templates
+        return {kind: self._shown(kind, names[kind], entries[kind]) for kind in Kind}
+
+    def _distinct(self, kind: Kind) -> list[Entry]:
+        """Each name once, the first one (F-P-18)."""
+        entries = self.snapshot.lists.get(kind, ())
+        distinct = {entry.key: entry for entry in reversed(entries)}
+        if len(distinct) == len(entries):
+            return list(entries)
+        self.warnings.append(f"{self.name}: lists the same {kind.value} more than once; the first of each is used")
+        return [entry for entry in entries if distinct[entry.key] is entry]
+
+    def _visible_names(self, kind: NameKind, originals: Sequence[str]) -> list[str]:
+        sid, budget = self.rule.sid, self._budget
+        names = [visible(kind, sid, original, budget) for original in originals]
+        if len(set(names)) == len(names):
+            return names
+        counts = Counter(names)
+        return [  # two changed names with one hash: both get a longer one
+            name if counts[name] == 1 else visible(kind, sid, original, budget, digits=16)
+            for name, original in zip(names, originals, strict=True)
+        ]
+
+    def _shown(self, kind: Kind, names: Sequence[str], entries: Sequence[Entry]) -> tuple[Shown, ...]:
+        shown: dict[str, Shown] = {}
+        left_out: list[str] = []
+        for name, entry in zip(names, entries, strict=True):
+            fields, app_only = entry.fields, False
+            if (meta := fields.get("_meta")) is not None:
+                app_only = kind is Kind.TOOL and not is_for_model(meta)
+                if not self._identity:
+                    if app_only and not self.rule.apps:
+                        continue
+                    fields = {**fields, "_meta": self._meta(meta)}
+            if name in shown:  # only by an upstream that has searched for it
+                left_out.append(entry.key)
+                continue
+            shown[name] = Shown(name, entry.key, fields, app_only)
+        if left_out:
+            self.warnings.append(f"{self.name}: left out, their visible names are taken: {quote_some(left_out)}")
+        return tuple(shown.values())
+
+    def _for_views(self) -> tuple[Shown, ...]:
+        tools = self.shown[Kind.TOOL]
+        return tuple(
+            Shown(each.original, each.original, each.fields, app_only=True, is_alias=True)
+            for each in tools
+            if is_for_views(each.fields.get("_meta")) and each.original != each.visible
+        )
+
+    def _meta(self, meta: Raw) -> Raw:
+        """`_meta` of an entry with its user interface findable or, for upstreams without `apps`, gone."""
+        fields = peek_object(meta)
+        if not any(key in fields for key in UI_KEYS):
+            return meta
+        if not self.rule.apps:
+            return raw({name: value for name, value in fields.items() if name not in UI_KEYS})
+        return localise_meta(meta, lambda uri: self._claims.emit(self.name, uri))
+
+
+def quote_some(names: Sequence[str]) -> str:
+    """The first few of `names`, which an upstream chose, fit for a log."""
+    quoted = ", ".join(repr(name[:60]) for name in names[:3])
+    return quoted if len(names) <= 3 else f"{quoted} and {len(names) - 3} more"
+
+
+def _mirrors(fields: dict[str, Raw]) -> tuple[Mirror, ...]:
+    try:
+        return mirrored(fields.get("inputSchema", EMPTY))
+    except InvalidMirror:
+        return ()
+
+
+def _without_hub_keys(fields: dict[str, Raw]) -> dict[str, Raw]:
+    meta = fields.get("_meta")
+    if meta is None:
+        return {}
+    return {name: value for name, value in peek_object(meta).items() if not name.startswith(HUB_PREFIX)}

@@ -1,0 +1,430 @@
+"""Names and URIs of many upstreams behind one endpoint. The invariant (G-3): what the hub emits for *x* of upstream *A*
+resolves to exactly *(A, x)* later, across restarts and whatever order upstreams connect in.
+
+Tools and prompts: `visible` is a pure function of (kind, server id, name, budget), so adding a tool never renames
+another. The way back is the catalogue's table, never parsing.
+
+URIs: the first upstream to show one keeps it unchanged, and `Claims` remembers whose it is; only a contested URI is
+tagged, as `hub.<server>+<original>`. Text, structured results and arguments mention URIs where no rewriting reaches
+them, hence identity wherever possible. What decides is the scheme:
+
+    ui                            always `ui://<server>~<rest>`: a wrong template would be a security problem
+    http, https                   never changed: a host may fetch them itself
+    file of a local upstream      never changed: all local servers mean the same files
+    file of a remote upstream     always tagged: a host must not open it here
+    others                        claimed, or tagged when another upstream's claim stands in the way
+
+An original that looks like a tag is always tagged again, so no emitted URI can be read in two ways.
+"""
+
+import re
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping, Sequence
+from hashlib import sha256
+from typing import Any, Final, Literal
+
+import msgspec
+from msgspec import Struct, field
+
+from hub.catalog.uris import Template, looks_tagged, looks_ui_tagged, scheme_of, tag, untag
+
+NameKind = Literal["tool", "prompt"]
+
+MAX_CLAIMS: Final = 10_000
+"""Exact URIs remembered per upstream beside those it lists now; also the most templates (naming.md 5.3, I-5)."""
+MAX_CLAIMED_CHARS: Final = 2048
+"""A longer URI is tagged instead of remembered."""
+MAX_SCHEMES: Final = 256
+MAX_ALIKE: Final = 100
+"""Templates of one upstream that begin alike, or differ in where their first expression is."""
+MAX_EXPRESSIONS: Final = 32
+"""In one template; one with more is tagged instead of remembered, as is a long one."""
+MAX_TRIED: Final = 200
+"""Expressions that looking a URI up may try in all: 40 us."""
+MAX_MATCHED_CHARS: Final = 64 << 10
+"""A longer URI is of no template."""
+MAX_NAME_ID: Final = 30
+
+_HASHED = re.compile(r"_[0-9a-f]{8}$")
+_UNCLEAN = re.compile(r"[^A-Za-z0-9_-]")
+_SERVER_ID = re.compile(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)*")
+_NAME_ID = re.compile(rf"[A-Za-z][A-Za-z0-9_-]{{0,{MAX_NAME_ID - 1}}}")
+
+
+# --- names -----------------------------------------------------------------------------------------------------------
+
+
+def visible(kind: NameKind, sid: str, raw: str, budget: int = 50, *, digits: int = 8) -> str:
+    """What hosts call `raw` of server `sid`: `<sid>__<raw>`, or `<sid>__<stem>_<hash>` if that will not do.
+
+    At most `budget` characters, for budgets that leave room for id and hash. `digits` 16 is for two changed names of
+    one server that meet in 8 (naming.md 3.3).
+    """
+    clean = _UNCLEAN.sub("_", raw)
+    plain = f"{sid}__{clean}"
+    if raw and clean == raw and len(plain) <= budget and not _HASHED.search(raw):
+        return plain
+    seed = b"\0".join((b"hub-name/1", kind.encode(), sid.encode(), raw.encode()))
+    room = max(0, budget - len(sid) - 3 - digits)
+    stem = clean[:room].rstrip("_-") or "x"
+    return f"{sid}__{stem}_{sha256(seed).hexdigest()[:digits]}"
+
+
+def server_id(name: str) -> str:
+    """`name` itself if it may stand in a URI scheme, else an id made of it: lower case, dashes, four digits of hash."""
+    if len(name) <= MAX_NAME_ID and _SERVER_ID.fullmatch(name):
+        return name
+    words = re.sub(r"[^a-z0-9]+", "-", name.lower())[:11].strip("-")
+    stem = words if words[:1].isalpha() else f"s{words}"
+    return f"{stem}-{sha256(name.encode()).hexdigest()[:4]}"
+
+
+def name_id(name: str) -> str:
+    """The server id in visible names: `name` itself if hosts accept it there, else `server_id(name)`."""
+    return name if _NAME_ID.fullmatch(name) else server_id(name)
+
+
+# --- claims ----------------------------------------------------------------------------------------------------------
+
+
+class _Kept(Struct):
+    """What is written down of one upstream."""
+
+    exact: list[str] = []
+    templates: list[str] = []
+    schemes: list[str] = []
+
+
+class _Group:
+    """The templates of one upstream and one scheme, by their literal prefix."""
+
+    __slots__ = ("_lengths", "_ordered", "_weights", "prefixes")
+
+    def __init__(self) -> None:
+        self.prefixes: dict[str, list[Template]] = {}
+        self._weights: dict[str, int] = {}
+        """Of each prefix, the expressions behind it."""
+        self._lengths: dict[int, int] = {}
+        """Of prefixes, and the most expressions behind one of that length: a URI has one prefix of each at most."""
+        self._ordered: list[str] | None = None
+        """All prefixes in order, made when needed."""
+
+    def has_room(self, template: Template) -> bool:
+        """Whether looking a URI up stays cheap with one more."""
+        prefix = template.prefix
+        if len(self.prefixes.get(prefix, ())) >= MAX_ALIKE:
+            return False
+        if len(self._lengths) >= MAX_ALIKE and len(prefix) not in self._lengths:
+            return False
+        heaviest = self._lengths.get(len(prefix), 0)
+        weight = self._weights.get(prefix, 0) + template.weight
+        return sum(self._lengths.values()) - heaviest + max(heaviest, weight) <= MAX_TRIED
+
+    def add(self, template: Template) -> None:
+        prefix = template.prefix
+        if prefix not in self.prefixes:
+            self._ordered = None
+        self.prefixes.setdefault(prefix, []).append(template)
+        weight = self._weights[prefix] = self._weights.get(prefix, 0) + template.weight
+        self._lengths[len(prefix)] = max(self._lengths.get(len(prefix), 0), weight)
+
+    def offers(self, uri: str) -> bool:
+        """Whether `uri` may be an expansion of one of them."""
+        if len(uri) > MAX_MATCHED_CHARS:
+            return False
+        found = (self.prefixes.get(uri[:length], ()) for length in self._lengths)
+        return any(template.matches(uri) for templates in found for template in templates)
+
+    def overlaps(self, prefix: str) -> bool:
+        """Whether one of the prefixes begins with `prefix`, or `prefix` with one of them."""
+        if any(prefix[:length] in self.prefixes for length in self._lengths):
+            return True
+        if self._ordered is None:
+            self._ordered = sorted(self.prefixes)
+        at = bisect_left(self._ordered, prefix)
+        return at < len(self._ordered) and self._ordered[at].startswith(prefix)
+
+
+class _Holding(Struct):
+    """What one upstream has shown so far, as far as the hub needs it to find the way back."""
+
+    sid: str = ""
+    local: bool = False
+    bare: bool = False
+    listed: dict[str, None] = field(default_factory=dict)
+    recent: dict[str, None] = field(default_factory=dict)
+    """Exact URIs not listed now, the least recently shown first."""
+    templates: dict[str, str] = field(default_factory=dict)
+    """Each template that is emitted under its own text (or `ui`), and its scheme."""
+    groups: dict[str, _Group] = field(default_factory=dict)
+    schemes: set[str] = field(default_factory=set)
+    ordered: list[str] | None = None
+    """All exact URIs in order, made when needed."""
+
+    def has(self, uri: str) -> bool:
+        return uri in self.listed or uri in self.recent
+
+    def offers(self, uri: str, scheme: str) -> bool:
+        group = self.groups.get(scheme)
+        return group is not None and group.offers(uri)
+
+    def any_under(self, prefix: str) -> bool:
+        """Whether an exact URI begins with `prefix`."""
+        if self.ordered is None:
+            self.ordered = sorted((*self.listed, *self.recent))
+        at = bisect_left(self.ordered, prefix)
+        return at < len(self.ordered) and self.ordered[at].startswith(prefix)
+
+    def has_room(self, template: Template) -> bool:
+        group = self.groups.get(template.scheme)
+        return len(self.templates) < MAX_CLAIMS and (group is None or group.has_room(template))
+
+    def keep_template(self, text: str, template: Template) -> None:
+        self.templates[text] = template.scheme
+        self.groups.setdefault(template.scheme, _Group()).add(template)
+
+    @property
+    def shares_files(self) -> bool:
+        """Whether its `file` URIs are emitted as they are."""
+        return self.local or self.bare
+
+
+class Claims:
+    """Whose URIs are whose. Made by `load`, told the configuration by `configure`, written down by `dump`.
+
+    `changed` is set by whatever `dump` would show, and cleared by `dump`. `releases` counts claims given up, after
+    which a URI tagged before may be emitted plain.
+    """
+
+    def __init__(self) -> None:
+        self._holdings: dict[str, _Holding] = {}
+        """In configuration order."""
+        self._owners: dict[str, str] = {}
+        """Each exact URI that only one upstream may emit as it is."""
+        self._known: dict[str, str] = {}
+        """Server ids that may stand in a tag, former ones included."""
+        self.changed = False
+        self.releases = 0
+
+    # --- written down and read back ---
+
+    @classmethod
+    def load(cls, data: object) -> "Claims":
+        """The claims in `data`, as `dump` made it; none, when it is anything else (I-6: work goes on without)."""
+        claims = cls()
+        try:
+            kept = msgspec.convert(data, dict[str, _Kept])
+        except msgspec.ValidationError:
+            return claims
+        for upstream, its in kept.items():
+            holding = claims._holdings[upstream] = _Holding(schemes=set(its.schemes))
+            for uri in its.exact:
+                if not _exclusive(scheme_of(uri)) or claims._owners.setdefault(uri, upstream) == upstream:
+                    holding.recent[uri] = None
+            for text in its.templates:
+                if _is_short(text) and holding.has_room(template := Template(text)):
+                    holding.keep_template(text, template)
+        return claims
+
+    def dump(self) -> dict[str, Any]:
+        """Everything as plain JSON values."""
+        self.changed = False
+        return self._plain()
+
+    def _plain(self) -> dict[str, Any]:
+        return {
+            upstream: {
+                "exact": [*holding.recent, *holding.listed],
+                "templates": list(holding.templates),
+                "schemes": sorted(holding.schemes),
+            }
+            for upstream, holding in self._holdings.items()
+        }
+
+    def copy(self) -> "Claims":
+        """An independent copy, for a catalogue that nobody is shown yet."""
+        twin = Claims.load(self._plain())
+        for upstream, its in self._holdings.items():
+            holding = twin._holdings[upstream]
+            holding.sid, holding.local, holding.bare = its.sid, its.local, its.bare
+        twin._known = self._known
+        return twin
+
+    # --- configuration ---
+
+    def configure(self, names: Sequence[str], *, aliases: Mapping[str, str], bare: str | None) -> None:
+        """Take the upstreams in configuration order. Claims of others are released, or move with a rename.
+
+        `aliases` maps former names to present ones. `bare` is the upstream with prefix "", whose URIs are its own.
+        """
+        for old in [name for name in self._holdings if name not in names]:
+            new = aliases.get(old)
+            self._move(old, new if new in names and new not in self._holdings else None)
+        self._holdings = {name: self._holdings.get(name) or _Holding() for name in names}
+        for name, holding in self._holdings.items():
+            holding.sid, holding.bare = server_id(name), name == bare
+        self._known = {server_id(old): new for old, new in aliases.items() if new in self._holdings}
+        self._known.update((holding.sid, name) for name, holding in self._holdings.items())
+
+    def locate(self, upstream: str, *, local: bool) -> None:
+        """Say whether the `file` URIs of an upstream mean files of this machine."""
+        self._holdings[upstream].local = local
+
+    def _move(self, old: str, new: str | None) -> None:
+        """Hand the claims of `old` to `new`, or release them."""
+        holding = self._holdings.pop(old)
+        self.changed = True
+        if new is None:
+            self.releases += 1
+            self._owners = {uri: owner for uri, owner in self._owners.items() if owner != old}
+        else:
+            self._holdings[new] = holding
+            self._owners.update((uri, new) for uri, owner in self._owners.items() if owner == old)
+
+    # --- emitting ---
+
+    def emit(self, upstream: str, uri: str) -> str:
+        """`uri` of `upstream` as hosts may see it. A free URI is claimed on the way."""
+        holding = self._holdings.get(upstream)
+        if holding is None:  # removed from the configuration while its answer was under way
+            return tag(server_id(upstream), uri)
+        return self._emit(upstream, holding, uri, holding.recent)
+
+    def relist(self, upstream: str, uris: Sequence[str], templates: Iterable[str]) -> tuple[list[str], list[str]]:
+        """All resources and templates that `upstream` lists now, as hosts may see them. Listed claims never expire."""
+        holding = self._holdings[upstream]
+        shown = [self._emit(upstream, holding, uri, holding.listed) for uri in uris]
+        gone = holding.listed.keys() - set(uris)
+        for uri in [uri for uri in holding.listed if uri in gone]:
+            del holding.listed[uri]
+            self._keep(upstream, holding, uri, holding.recent)
+        return shown, [self._emit_template(upstream, holding, text) for text in templates]
+
+    def _emit(self, upstream: str, holding: _Holding, uri: str, kept: dict[str, None]) -> str:
+        scheme = scheme_of(uri)
+        self._note_scheme(holding, scheme)
+        if looks_tagged(uri):
+            return tag(holding.sid, uri)
+        if _exclusive(scheme):
+            owner = self.owner(uri)
+            if owner is None and len(uri) <= MAX_CLAIMED_CHARS:
+                owner = self._owners[uri] = upstream
+            if owner != upstream:
+                return tag(holding.sid, uri)
+            if uri in self._owners:
+                self._keep(upstream, holding, uri, kept)
+            return uri
+        if scheme == "file" and not holding.shares_files:
+            return tag(holding.sid, uri)
+        if len(uri) <= MAX_CLAIMED_CHARS:
+            self._keep(upstream, holding, uri, kept)
+        return tag(holding.sid, uri) if _hides_ui(holding, scheme, uri) else uri
+
+    def _emit_template(self, upstream: str, holding: _Holding, text: str) -> str:
+        scheme = holding.templates.get(text)
+        if scheme is None:
+            template = Template(text if _is_short(text) else text.partition("{")[0])
+            scheme = template.scheme
+            self._note_scheme(holding, scheme)
+            if looks_tagged(text) or self._contested(upstream, holding, template):
+                return tag(holding.sid, text)
+            if _is_short(text) and holding.has_room(template):
+                holding.keep_template(text, template)
+                self.changed = True
+            elif _exclusive(scheme):
+                return tag(holding.sid, text)
+        if scheme == "file" and not holding.shares_files:
+            return tag(holding.sid, text)
+        return tag(holding.sid, text) if _hides_ui(holding, scheme, text) else text
+
+    def _contested(self, upstream: str, holding: _Holding, template: Template) -> bool:
+        """Whether `template` may expand to what is not this upstream's alone to emit."""
+        if not template.scheme:  # it could expand to anything
+            return True
+        if not _exclusive(template.scheme):
+            return False
+        others = [other for other in self._holdings.values() if other is not holding]
+        return any(
+            (template.scheme in other.groups and other.groups[template.scheme].overlaps(template.prefix))
+            or (template.scheme in other.schemes and other.any_under(template.prefix))
+            for other in others
+        )
+
+    def _keep(self, upstream: str, holding: _Holding, uri: str, kept: dict[str, None]) -> None:
+        """Remember an exact URI in `kept`, forgetting the one shown longest ago if there are too many."""
+        if uri in holding.listed:
+            return
+        if uri in holding.recent:
+            del holding.recent[uri]  # to come last again
+        else:
+            self.changed, holding.ordered = True, None
+        kept[uri] = None
+        while len(holding.recent) > MAX_CLAIMS:
+            oldest = next(iter(holding.recent))
+            del holding.recent[oldest]
+            self._owners.pop(oldest, None)
+            self.releases += 1
+
+    def _note_scheme(self, holding: _Holding, scheme: str) -> None:
+        if scheme not in holding.schemes and len(holding.schemes) < MAX_SCHEMES:
+            holding.schemes.add(scheme)
+            self.changed = True
+
+    # --- resolving ---
+
+    def owner(self, uri: str) -> str | None:
+        """Whose `uri` is: by exact claim, else by a claimed template that may expand to it.
+
+        No two upstreams hold templates whose literal prefixes overlap, so the first that matches is the only one.
+        """
+        owner = self._owners.get(uri)
+        scheme = scheme_of(uri)
+        if owner is None and _exclusive(scheme):
+            for upstream, holding in self._holdings.items():
+                if holding.groups and holding.offers(uri, scheme):
+                    return upstream
+        return owner
+
+    def untag(self, upstream: str, text: str) -> str:
+        """`text` without the tag of `upstream`; `text` itself if it has none or another's (naming.md 5.6)."""
+        match = untag(text, self._known)
+        return match[1] if match is not None and match[0] == upstream else text
+
+    def resolve(self, uri: str) -> list[tuple[str, str]]:
+        """Who answers for `uri`, with the upstream's own form of it, best first (naming.md 5.4).
+
+        Several only where several share it (`file`, `http`): the next is asked when one does not have it.
+        """
+        if (match := untag(uri, self._known)) is not None:
+            return [match]
+        if (owner := self.owner(uri)) is not None:
+            return [(owner, uri)]
+        scheme = scheme_of(uri)
+        emitters = [(name, its) for name, its in self._holdings.items() if scheme in its.schemes]
+        if scheme == "file":
+            emitters = [(name, its) for name, its in emitters if its.shares_files]
+        exact = [name for name, its in emitters if its.has(uri)]
+        offering = [name for name, its in emitters if name not in exact and its.offers(uri, scheme)]
+        names = [*exact, *offering]
+        if scheme == "ui":
+            # Only a bare upstream's are ever emitted so; for all others this helps views that know no tags.
+            bare = [name for name, its in emitters if its.bare]
+            names = [name for name in names if name in bare] or names or bare
+            return [(names[0], uri)] if len(names) == 1 else []
+        if not names and (scheme == "file" or len(emitters) == 1):
+            names = [name for name, _ in emitters[:1]]
+        return [(name, uri) for name in names]
+
+
+def _is_short(template: str) -> bool:
+    """Whether a template costs so little to match that it may be remembered."""
+    return len(template) <= MAX_CLAIMED_CHARS and template.count("{") <= MAX_EXPRESSIONS
+
+
+def _exclusive(scheme: str) -> bool:
+    """Whether a URI of this scheme belongs to one upstream only."""
+    return scheme not in ("ui", "http", "https", "file")
+
+
+def _hides_ui(holding: _Holding, scheme: str, uri: str) -> bool:
+    return scheme == "ui" and (not holding.bare or looks_ui_tagged(uri))

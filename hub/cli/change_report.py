@@ -1,0 +1,90 @@
+"""What is done about one file of a host, to people and to programs."""
+
+import shlex
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hub.cli.diffs import of_host
+from hub.cli.subcommand import EX_FAILED, Told
+
+if TYPE_CHECKING:
+    from config.hosts.facts import Host, Place
+    from config.hosts.installed import Plan
+
+
+def of_place(place: "Place") -> dict[str, Any]:
+    """To programs: which file it is."""
+    return {"host": place.host.id, "title": place.title, "file": str(place.path)}
+
+
+def as_object(planned: "Plan", backup: Path | None) -> dict[str, Any]:
+    """To programs: what was done, or would be."""
+    by_us = planned.changes and not planned.program
+    return {
+        **of_place(planned.place),
+        "did": planned.did,
+        "backup": backup and str(backup),
+        "diff": of_host(planned.place, planned.before or b"", planned.after or b"") if by_us else None,
+        "commands": [_masked_words(command) for command in planned.program],
+        "restored": [each.key for each in planned.restored],
+        "note": (planned.changes and planned.place.host.note) or None,
+    }
+
+
+def say_refused(planned: "Plan", by_hand: Callable[["Host"], Mapping[str, Any]] | None, told: Told) -> int:
+    """To both: why nothing was done, and the entry to put there `by_hand`; the exit code."""
+    from config.editing.text import serverfile
+    from config.hosts.entry import KEY
+
+    place, refused = planned.place, {**of_place(planned.place), "did": "refused", "why": planned.why}
+    told.fail(EX_FAILED, f"{place.title}: {place.path}: {planned.why}; it was left as it is")
+    if by_hand is not None:
+        snippet = serverfile.snippet(place.kept, KEY, dict(by_hand(place.host)))
+        refused["by_hand"] = snippet
+        if not told.json:
+            print(f"To add the hub by hand, put this there:\n\n{snippet}\n", file=sys.stderr)
+    told.append("hosts", refused)
+    return EX_FAILED
+
+
+def as_sentence(planned: "Plan", backup: Path | None) -> str:
+    """To people: what was done."""
+    place = planned.place
+    words = {
+        "added": "added to",
+        "updated": "updated in",
+        "unchanged": "is already in",
+        "removed": "removed from",
+        "restored": "its servers are back in",
+        "absent": "is not in",
+    }
+    text = f"{place.title}: {words[planned.did]} {place.path}"
+    if backup is not None:
+        text += f" (the old file is {backup})"
+    if planned.restored:
+        text += f"; back: {', '.join(each.key for each in planned.restored)}"
+    return f"{text}; {place.host.note}" if planned.changes and place.host.note else text
+
+
+def show(planned: "Plan", told: Told) -> None:
+    """To people: what would be done, as a diff."""
+    if not planned.changes:
+        told.say(as_sentence(planned, None))
+    for command in planned.program:
+        told.say(f"would run: {_masked_words(command)}")
+    if planned.changes and not planned.program:
+        told.say(of_host(planned.place, planned.before or b"", planned.after or b""))
+
+
+def _masked_words(command: Sequence[str]) -> str:
+    import json
+
+    from config.secret_detection import masked, secrets_in
+
+    text = shlex.join(command)
+    for word in command:
+        if word.startswith("{"):
+            text = masked(text, list(secrets_in(json.loads(word))))
+    return text

@@ -1,0 +1,169 @@
+"""What is wrong with the hub that runs, with others, and with what dead ones left behind."""
+
+import os
+import shlex
+import stat
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from config import directories as places
+from config.loading.source import read_private
+from hub.cli.checks.examined import Examined, Finding
+from hub.daemon.privileges import ADVICE, ROOT
+from hub.shim.start_daemon import is_alive
+
+SOCKETS: Final = Path("/proc/net/unix")
+MAX_TABLE_BYTES: Final = 16 << 20
+"""As much of it is read: 100 000 sockets, which other users can make, too."""
+SQUATTED = (
+    "another user of this machine held that address when the hub started, and hosts with the usual URL show their "
+    "token there; the token was replaced, and nobody is let in by HTTP"
+)
+UNSQUAT = (
+    "find out who it is, or name another port with `listen` in hubd.toml; then run `hubd stop`, and `hubd install` "
+    "for hosts that have the URL. On a machine with several users prefer `hubd connect`, which needs no token"
+)
+
+
+def daemon(examined: Examined) -> Iterator[Finding]:
+    """Whether the hub runs, as what, and with which of its servers."""
+    status = examined.status
+    if status is None:
+        why = "the first host that needs it starts it, if it has `hubd connect`; by URL it is not reached"
+        yield Finding("daemon", "note", "no hub is running", why, "run `hubd service install` to have it always")
+        return
+    if status.get("version") != examined.version:
+        what = f"the hub that runs is version {status.get('version')}, and this is {examined.version}"
+        fix = "run `hubd stop`; the next host, or the service manager, starts the new one"
+        yield Finding("daemon", "warning", what, "it was not started anew after an update", fix)
+    listen = status.get("listen") or {}
+    if wanted := listen.get("wanted"):
+        what = f"the hub listens on {listen.get('url')}, and not on {wanted}"
+        if listen.get("squatted"):
+            yield Finding("daemon", "problem", what, SQUATTED, UNSQUAT)
+            return
+        fix = "stop what uses that port and run `hubd stop`; or name another one with `listen` in hubd.toml"
+        yield Finding(
+            "daemon", "warning", what, "it was taken at the start; hosts with the usual URL do not reach it", fix
+        )
+    config = status.get("config") or {}
+    if pending := config.get("pending"):
+        what = f"the hub that runs does not use yet: {', '.join(pending)}"
+        yield Finding("daemon", "warning", what, "such settings count from its start on", "run `hubd stop`")
+
+
+def root(examined: Examined) -> Iterator[Finding]:
+    """Whether the hub has, or would have, the rights of root."""
+    status = examined.status
+    if status is None and examined.root:
+        what = "you are root here, and so would be a hub that is started, with every server of it"
+    elif status is not None and status.get("root"):
+        what = ROOT
+    else:
+        return
+    why = "whatever goes wrong in one of them, or is meant ill, has the whole machine"
+    yield Finding("root", "warning", what, why, ADVICE)
+
+
+def upstreams(examined: Examined) -> Iterator[Finding]:
+    """The servers that the hub that runs cannot use, with what it knows of why."""
+    for upstream in (examined.status or {}).get("upstreams") or ():
+        name, error = str(upstream.get("name")), str(upstream.get("last_error") or "")
+        reason, *said = [line.strip() for line in error.splitlines() if line.strip()] or ["the hub does not know why"]
+        again = f"then run `hubd restart {name}`"
+        if upstream.get("state") == "unauthorized":
+            fix = (
+                f'write headers = {{ Authorization = "Bearer ${{VAR}}" }} below [upstreams.{name}]; or if one has to '
+                f"sign in there, which hubd cannot do yet, run it by `npx -y mcp-remote URL`; {again}"
+            )
+            yield Finding("upstream", "problem", f"{name}: it does not let the hub in", reason, fix, name)
+        elif upstream.get("state") == "failed" or upstream.get("crash_loop"):
+            what = "it has failed" if upstream.get("state") == "failed" else "it ends again and again"
+            why = "; ".join((reason, *(f'it said "{line}"' for line in said[-1:])))
+            fix = f"see `hubd logs {name}`, put that right, {again}"
+            yield Finding("upstream", "problem", f"{name}: {what}", why, fix, name)
+
+
+def other_daemons(examined: Examined) -> Iterator[Finding]:
+    """Hubs of this user whose sockets are elsewhere, so that some hosts reach one and some the other."""
+    if examined.config.replica.name or examined.config.replica.url:
+        return  # one of several, and meant so
+    ours = places.runtime_dir()
+    for pid, directory in _daemons():
+        if directory != ours:
+            what = f"another hub of yours runs (process {pid}), with its sockets in {directory} and not in {ours}"
+            known = examined.ask(Path(directory, "control.sock"))
+            if known is not None:
+                files = (known.get("config") or {}).get("files") or ["no configuration"]
+                count = len(known.get("hosts") or ())
+                what += f": version {known.get('version')} with {files[0]}, {count} host{'s' * (count != 1)} attached"
+            why = "HUBD_RUNTIME_DIR or XDG_RUNTIME_DIR differ, so hosts may reach different hubs, and servers run twice"
+            shown = f"HUBD_RUNTIME_DIR={shlex.quote(directory)} hubd status"
+            fix = f"none, if it is meant to be apart (`{shown}` shows it); else run "
+            fix += "`hubd install` for its hosts in the shell whose hub is meant"
+            yield Finding("daemon", "note", what, why, fix)
+
+
+def _daemons() -> Iterator[tuple[int, str]]:
+    """Hubs of this user that run, and the directories of their sockets. Linux only.
+
+    Known by their sockets and locks, since a hub does not let others of its user look into it (SEC-52).
+    """
+    with suppress(OSError):
+        for directory in sorted({path.rpartition("/")[0] for path in _listening()}):
+            lock = Path(directory, "hubd.lock")
+            with suppress(OSError, ValueError):
+                if _is_private(directory) and is_alive(str(lock)):
+                    yield int(read_private(lock, 32).data), directory
+
+
+def _is_private(directory: str) -> bool:
+    """Whether only this user can have put there what is in it, as in every hub's directory of sockets.
+
+    Raises:
+        OSError: there is no telling.
+    """
+    found = os.lstat(directory)
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() and not found.st_mode & 0o077
+
+
+def _listening() -> set[str]:
+    """The paths of all unix sockets that somebody listens on, as they were when it began.
+
+    Raises:
+        OSError: the kernel does not say.
+    """
+    with SOCKETS.open("rb") as table:
+        lines = os.fsdecode(table.read(MAX_TABLE_BYTES)).split("\n")[1:]
+    return {parts[7] for line in lines if len(parts := line.split(None, 7)) == 8 and parts[3] == "00010000"}
+
+
+def stale_sockets(examined: Examined) -> Iterator[Finding]:
+    """Sockets that nobody listens on: neither a hub, which holds its lock, nor a service manager in its place.
+
+    They are looked up, since to connect would have a service manager start the hub.
+    """
+    try:
+        if is_alive(f"{places.runtime_dir()}/hubd.lock"):
+            return
+        listening = _listening()
+    except OSError:
+        return
+    for name in ("hubd.sock", "control.sock"):
+        path = f"{places.runtime_dir()}/{name}"
+        with suppress(OSError):
+            if stat.S_ISSOCK(os.lstat(path).st_mode) and path not in listening:
+                why = "a hub was killed; the next one replaces it, and until then hosts without `hubd connect` fail"
+                yield Finding("socket", "note", f"nobody listens on {path}", why, "start the hub, or remove the file")
+
+
+def left_behind(examined: Examined) -> Iterator[Finding]:
+    """Servers of hubs that were killed."""
+    from upstreams.transports.stdio.orphans import orphans
+
+    for orphan in orphans():
+        what = f"process {orphan.pid} ({orphan.command}) was left behind by a hub that is dead (process {orphan.hub})"
+        why = "it takes memory, and may hold ports and locks that a new one needs"
+        yield Finding("orphan", "warning", what, why, f"run `kill {orphan.pid}`; a hub that starts does so, too")

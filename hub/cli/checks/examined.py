@@ -1,0 +1,170 @@
+"""What the checks look at, and what they find."""
+
+import os
+import shlex
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from msgspec import Struct
+
+from config.editing.text import serverfile
+from config.editing.text.change import Refused
+from config.errors import ConfigError, EditError
+from config.hosts.entry import KEY
+from config.hosts.facts import Machine, Place, all_hosts, every_user_file, is_found, user_places
+from config.hosts.installed import Record, Records, text_at
+from config.hosts.survey import Server, survey
+from config.loading.layers import Loaded, load_all
+from config.loading.source import read_private
+from config.schema import HubConfig, UpstreamConfig
+
+GUI_PATH: Final = "/usr/bin:/bin:/usr/sbin:/sbin"
+"""What a program has as PATH that no shell has started."""
+
+MAX_TOKEN_BYTES: Final = 2048
+
+
+class Finding(Struct, frozen=True):
+    """One thing to know. `problem`: something does not work; `warning`: it will not always, or costs something."""
+
+    check: str
+    level: Literal["problem", "warning", "note"]
+    what: str
+    why: str
+    fix: str
+    server: str = ""
+    """The upstream that it is about; "" if it is about none."""
+
+
+def unreadable(path: object, why: str) -> Finding:
+    """A file or directory that hubd needs and cannot use, and what to do if a command run by `sudo` made it."""
+    quoted, uid = shlex.quote(str(path)), os.getuid()
+    fix = f"if it should be yours, run `sudo chown -R {uid} {quoted}`; `sudo hubd` may have made it. Else move it away"
+    return Finding("unreadable", "problem", f"{path} cannot be read", why, fix)
+
+
+class HostFile(Struct, frozen=True):
+    """One file of a host that is here, as far as it could be read."""
+
+    place: Place
+    exists: bool
+    entry: Any = None
+    """Ours, or what has its name."""
+    record: Record | None = None
+    servers: tuple[Server, ...] = ()
+    error: str = ""
+
+
+class Examined(Struct, frozen=True, kw_only=True):
+    """What the checks look at."""
+
+    machine: Machine
+    version: str
+    status: Mapping[str, Any] | None
+    """What the running hub says of itself; None: none runs."""
+    loaded: Loaded | None
+    error: ConfigError | None
+    files: tuple[HostFile, ...]
+    token: str | None
+    """The one that the hub made."""
+    trust: Path
+    """Which projects the user allowed."""
+    directory: Path
+    """Where the user is at work."""
+    unread: tuple[Finding, ...] = ()
+    """The hub's own files that could not be read for this."""
+    ask: Callable[[Path], Mapping[str, Any] | None]
+    """What the hub says of itself whose control socket is there; None: it does not."""
+    root: bool = False
+    """Whoever looks has the rights of root, and not only in a container."""
+
+    @property
+    def config(self) -> HubConfig:
+        return HubConfig() if self.loaded is None else self.loaded.config
+
+    @property
+    def wanted(self) -> str | None:
+        """The token that HTTP asks for."""
+        return self.token if self.config.token is None else self.config.token.reveal()
+
+    def upstreams(self) -> Iterator[tuple[str, UpstreamConfig]]:
+        """Those that are started, by name."""
+        return ((name, each) for name, each in self.config.upstreams.items() if not each.disabled)
+
+
+def examine(
+    machine: Machine,
+    *,
+    version: str,
+    status: Mapping[str, Any] | None,
+    records: Path,
+    token: Path,
+    trust: Path,
+    directory: Path,
+    config: Path | None = None,
+    ask: Callable[[Path], Mapping[str, Any] | None] = lambda path: None,
+    root: bool = False,
+) -> Examined:
+    """Read the configuration (`config`, or the user's own) and the files of all hosts that are here."""
+    loaded, error = None, None
+    try:
+        loaded = load_all(config, machine.environ)
+    except ConfigError as found:
+        error = found
+        with suppress(ConfigError):  # as a hub starts with it
+            loaded = load_all(config, machine.environ, partly=True)
+    secret = None
+    with suppress(OSError):
+        secret = read_private(token, MAX_TOKEN_BYTES).data.decode(errors="replace").strip()
+    unread: list[Finding] = []
+    installed: Records | None = None
+    try:
+        installed = Records(records)
+    except EditError as wrong:
+        unread.append(unreadable(records, str(wrong).removeprefix(f"{records}: ")))
+    return Examined(
+        machine=machine,
+        version=version,
+        status=status,
+        loaded=loaded,
+        error=error,
+        files=tuple(_host_files(machine, installed, unread)),
+        unread=tuple(unread),
+        token=secret,
+        trust=trust,
+        directory=directory,
+        ask=ask,
+        root=root,
+    )
+
+
+def _host_files(machine: Machine, records: Records | None, unread: list[Finding]) -> Iterator[HostFile]:
+    """Of all hosts that are here. What may not even be looked for is added to `unread`."""
+    for host in all_hosts().values():
+        try:
+            places = _places(machine, host.id) if is_found(host, machine) else []
+            files = [_host_file(place, records, machine) for place in places]
+        except OSError as error:
+            unread.append(unreadable(error.filename, f"{error.strerror}, so nobody knows whether {host.title} is here"))
+            continue
+        yield from files
+
+
+def _places(machine: Machine, id: str) -> list[Place]:
+    host = all_hosts()[id]
+    return [*every_user_file(host, machine), *(each for each in user_places(host, machine) if not each.path.exists())]
+
+
+def _host_file(place: Place, records: Records | None, machine: Machine) -> HostFile:
+    if not place.path.exists():
+        return HostFile(place, exists=False)
+    try:
+        text = text_at(place.path)
+        entry = serverfile.entries(place.kept, text).get(KEY)
+        servers, _ = survey(place, text, machine.environ, machine.home)
+    except (EditError, Refused) as error:
+        return HostFile(place, exists=True, error=str(error))
+    record = None if records is None else records.get(place.path)
+    return HostFile(place, exists=True, entry=entry, record=record, servers=tuple(servers))

@@ -1,0 +1,136 @@
+"""What is wrong with the files of hosts: where the hub is missing, and where servers run twice."""
+
+import os
+import shlex
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from urllib.parse import urlsplit
+
+from config.errors import ConfigError
+from config.hosts.directories import carried
+from config.hosts.entry import KEY, command_of, url_of, variables_of
+from config.hosts.installed import is_ours
+from config.hosts.survey import identities
+from config.hosts.takeover import started_anyway
+from config.loading.check import split_listen
+from config.projects import find_project
+from config.schema import HubConfig
+from config.trust import Trust
+from hub.cli.checks.examined import GUI_PATH, Examined, Finding, HostFile
+from hub.downstream.http.access import ways_in
+
+
+def double_imports(examined: Examined) -> Iterator[Finding]:
+    """Servers that a host still starts itself."""
+    known, having = identities(HubConfig(upstreams=dict(examined.upstreams()))), _having(examined)
+    for file in examined.files:
+        for server in file.servers:
+            name = known.get(server.identity) or known.get(server.original)
+            if name is not None and not server.values.get("disabled"):
+                title, id = file.place.title, file.place.host.id
+                what = f'{title} starts "{server.key}" itself, and the hub has it as {name}'
+                why, fix = "it runs twice", f"`hubd import {id} --disable-originals`"
+                if id in having:
+                    why += ", and the host sees each of its tools twice"
+                else:
+                    fix = f"`hubd install {id}`, then {fix}"
+                yield Finding("double", "warning", what, why, f"run {fix}")
+
+
+def double_projects(examined: Examined) -> Iterator[Finding]:
+    """Servers of the project one is at work in that hosts start themselves, and that the hub may start, too."""
+    root = find_project(examined.directory, examined.machine.home)
+    if root is None:
+        return
+    with suppress(ConfigError, OSError):
+        if Trust(examined.trust).allowed(root, examined.machine.environ, examined.config) is not None:
+            titles, keys = started_anyway(root, examined.machine)
+            if not titles:
+                return
+            who = f"{_listed(titles)} start{'s' * (len(titles) == 1)}"
+            what = f"{who} {_listed(keys)} of {root}/.mcp.json, and so may the hub"
+            why = "what both start runs twice, and such a host sees each of its tools twice"
+            fix = (
+                f"move it to {root}/.hubd.toml, which is for hubd alone, or run `hubd untrust {shlex.quote(str(root))}`"
+            )
+            yield Finding("double", "warning", what, why, fix)
+
+
+def _listed(names: Sequence[str]) -> str:
+    *first, last = names
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+def _having(examined: Examined) -> set[str]:
+    """The hosts that have the hub."""
+    return {file.place.host.id for file in examined.files if file.entry is not None}
+
+
+def entries(examined: Examined) -> Iterator[Finding]:
+    """Hosts that do not have the hub, or in a way that does not work."""
+    having = _having(examined)
+    without: dict[str, str] = {}
+    for file in examined.files:
+        title, id, path = file.place.title, file.place.host.id, file.place.path
+        if file.error:
+            why = f"{file.error}; the host may ignore all of it"
+            fix = "correct it, or see that it is yours"
+            yield Finding("host", "warning", f"{title}: {path} cannot be read", why, fix)
+        elif file.entry is None:
+            if id not in having or file.place.host.editors:
+                without[title] = id
+        elif not is_ours(file.entry, file.record) and url_of(file.entry) is None:
+            why = "so the host does not reach the hub by it"
+            fix = f"give it another name in {path}, then run `hubd install {id}`"
+            yield Finding("entry", "warning", f'{title}: its entry "{KEY}" does not start hubd', why, fix)
+        elif command_of(file.entry):
+            yield from _entry_by_command(file, examined)
+        else:
+            yield from _entry_by_url(file, examined)
+    if without:
+        one = len(without) == 1
+        what = f"{_listed(list(without))} {'does' if one else 'do'} not have the hub"
+        why = f"{'it does' if one else 'they do'} not reach any server of the hub"
+        yield Finding("entry", "warning", what, why, f"run `hubd install {' '.join(dict.fromkeys(without.values()))}`")
+
+
+def _entry_by_command(file: HostFile, examined: Examined) -> Iterator[Finding]:
+    title, fix = file.place.title, f"run `hubd install {file.place.host.id}`"
+    command = command_of(file.entry)[0]
+    if not os.path.isabs(command):
+        if shutil.which(command, path=GUI_PATH) is None:
+            what = f"{title}: its entry starts `{command}` without a path"
+            why = f"a host that no shell has started looks in {GUI_PATH} only"
+            yield Finding("entry", "warning", what, why, fix)
+    elif not os.access(command, os.X_OK):
+        what = f"{title}: its entry starts {command}, which is not there"
+        yield Finding("entry", "problem", what, "the host has no servers at all", fix)
+    theirs, machine = variables_of(file.place.host, file.entry), examined.machine
+    ours = carried(machine.environ, machine.home)
+    led = carried(theirs, machine.home)
+    if led != ours and not any("$" in value or "{" in value for value in theirs.values()):
+        names = ", ".join(sorted(name for name in ours | led if ours.get(name) != led.get(name)))
+        what = f"{title}: its entry leads to another hub than this shell's: {names} differ" + "s" * ("," not in names)
+        why = "started by the desktop, the host looks for the hub elsewhere and starts a second one"
+        yield Finding("entry", "warning", what, why, f"{fix} in the shell whose hub is meant")
+
+
+def _port_of(url: str) -> str:
+    """As the URL says it; "" if it says none, or is no URL."""
+    with suppress(ValueError):
+        return urlsplit(url).netloc.rpartition(":")[2]
+    return ""
+
+
+def _entry_by_url(file: HostFile, examined: Examined) -> Iterator[Finding]:
+    url, title, config = url_of(file.entry) or "", file.place.title, examined.config
+    fix = f"run `hubd install --http {file.place.host.id}`"
+    host, port = split_listen(config.listen)
+    proxied = ways_in(config, host, port).proxied
+    if examined.loaded is not None and url not in proxied and _port_of(url) != str(port):
+        what = f"{title}: its entry goes to another port than the hub listens on ({config.listen})"
+        yield Finding("entry", "problem", what, "the host does not reach the hub", fix)
+    elif config.auth == "token" and (not (token := examined.wanted) or token not in str(file.entry)):
+        what = f"{title}: its entry does not have the hub's token"
+        yield Finding("entry", "problem", what, "the hub refuses the host", fix)

@@ -1,0 +1,187 @@
+"""What is wrong with the configuration, and with the servers it names."""
+
+import os
+import re
+import shlex
+import shutil
+import socket
+import ssl
+import stat
+import threading
+from collections.abc import Iterator
+from concurrent.futures import Future, wait
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+from urllib.parse import urlsplit
+
+from config import directories as places
+from config.errors import dotted
+from config.hosts.survey import Identity, identities
+from config.hosts.unwrap import bare, package_of
+from config.loading.document import parse
+from config.loading.source import Problem, fetch
+from config.schema import HubConfig
+from config.secret_detection import secrets_in
+from hub.cli.checks.examined import GUI_PATH, Examined, Finding
+
+CONNECT_S: Final = 2.0
+ALL_CONNECTS_S: Final = 6.0
+"""For all addresses of all names together; who has not answered then is not waited for."""
+_PINNED = re.compile(r"[@=]=?v?\d")
+
+
+def configuration(examined: Examined) -> Iterator[Finding]:
+    """What hubd refuses, or doubts; unset variables are among it."""
+    if examined.error is not None:
+        for remark in examined.error.remarks or ():
+            what = f"{remark.file}{f', line {remark.line}' if remark.line else ''}: {dotted(remark.keys)}"
+            then = f"the hub starts without {remark.lacking}" if remark.lacking else "the hub does not start"
+            why = f"{remark.text}; until it is right {then}, or keeps what it had"
+            yield Finding("configuration", "problem", what.rstrip(": "), why, "correct it there, or by `hubd edit`")
+        if not examined.error.remarks:
+            yield Finding("configuration", "problem", str(examined.error), "it cannot be used", "correct it")
+    if examined.loaded is not None:
+        for remark in examined.loaded.warnings:
+            why = "it works, and probably not as meant"
+            yield Finding("configuration", "warning", str(remark), why, "correct it there")
+
+
+def same_server_twice(examined: Examined) -> Iterator[Finding]:
+    """One server under two names in the hub itself."""
+    seen: dict[Identity, str] = {}
+    for name, upstream in examined.upstreams():
+        ((one, _),) = identities(HubConfig(upstreams={name: upstream})).items()
+        first = seen.setdefault(one, name)
+        if first != name:
+            what = f"{first} and {name} are the same server"
+            why = "it runs twice, and hosts see each of its tools twice"
+            yield Finding("twice", "warning", what, why, f"run `hubd disable {name}`, or `hubd remove {name}`")
+
+
+def commands(examined: Examined) -> Iterator[Finding]:
+    """Programs that are not there, or only where a shell looks for them."""
+    path = examined.machine.environ.get("PATH", os.defpath)
+    for name, upstream in examined.upstreams():
+        if upstream.command is None:
+            continue
+        own = upstream.env["PATH"].reveal() if "PATH" in upstream.env else None
+        found = shutil.which(upstream.command, path=own or path)
+        what = f"{name}: the command {upstream.command}"
+        if found is None and os.path.exists(upstream.command) and "/" in upstream.command:
+            is_file = os.path.isfile(upstream.command)
+            fix = f"run `chmod +x {shlex.quote(upstream.command)}`" if is_file else "name the program in it"
+            yield Finding("command", "problem", f"{what} cannot be executed", "the server cannot start", fix, name)
+        elif found is None:
+            where = "" if "/" in upstream.command else f" (PATH is {own or path})"
+            fix = "install it, or write the path of the program"
+            if "/" not in upstream.command and len(words := upstream.command.split()) > 1:
+                fix = f'write command = "{words[0]}", and what follows as args = [...]'
+            yield Finding("command", "problem", f"{what} is not found{where}", "the server cannot start", fix, name)
+        elif own is None and "/" not in upstream.command and shutil.which(upstream.command, path=GUI_PATH) is None:
+            why = f"a hub that a desktop program starts has PATH={GUI_PATH} and does not find it there"
+            fix = f'write command = "{found}", or run `hubd service install`, which keeps the PATH of this shell'
+            yield Finding("path", "warning", f"{what} is found in {os.path.dirname(found)} only", why, fix, name)
+
+
+def working_directories(examined: Examined) -> Iterator[Finding]:
+    """Directories to run in that are not there."""
+    for name, upstream in examined.upstreams():
+        if upstream.cwd is not None and not os.path.isdir(upstream.cwd):
+            what = f"{name}: its cwd {upstream.cwd} is not a directory"
+            yield Finding(
+                "cwd", "problem", what, "the server cannot start", "make that directory, or correct cwd", name
+            )
+
+
+def unpinned_packages(examined: Examined) -> Iterator[Finding]:
+    """Package runners that take the newest version at every start."""
+    for name, upstream in examined.upstreams():
+        package = _unpinned([upstream.command or "", *upstream.args])
+        if package is not None:
+            what = f"{name}: {upstream.command} takes whatever version of {package} is the newest"
+            why = "what its author, or whoever has the account, releases next runs here at the next start"
+            sign = "==" if os.path.basename(upstream.command or "") == "pipx" else "@"
+            yield Finding("version", "warning", what, why, f"write {bare(package)}{sign}VERSION in its args", name)
+
+
+def _unpinned(words: list[str]) -> str | None:
+    """The package without a version that this runs; None: it runs none, or a pinned one."""
+    found = package_of(words)
+    if found is None:
+        runner, rest = os.path.basename(words[0]), words[1:]
+        if runner == "uv" and rest[:2] == ["tool", "run"]:
+            runner, rest = "uvx", rest[2:]
+        if runner == "pipx" and rest[:1] == ["run"]:
+            runner, rest = "uvx", rest[1:]
+        if runner != "uvx" or not rest:
+            return None
+        if rest[0] in ("--from", "--spec") and len(rest) > 1:
+            rest = rest[1:]
+        if rest[0].startswith("-"):
+            return None
+        found = rest[0], []
+    package = found[0]
+    if package.startswith((".", "/", "git+", "http", "file:")) or _PINNED.search(package[1:]):
+        return None
+    return package
+
+
+def addresses(examined: Examined) -> Iterator[Finding]:
+    """URLs behind which nobody listens. All are tried at once."""
+    wanted = [(name, upstream.url) for name, upstream in examined.upstreams() if upstream.url]
+    reasons: dict[str, Future[str]] = {url: Future() for _, url in wanted}
+    for url, future in reasons.items():  # not an executor, which would wait for all of them in the end
+        threading.Thread(target=_try, args=(url, future), daemon=True).start()
+    wait(reasons.values(), ALL_CONNECTS_S)
+    for name, url in wanted:
+        reason = reasons[url].result() if reasons[url].done() else "no answer"
+        if reason:
+            parts = urlsplit(url)
+            what = (
+                f"{name}: {parts.scheme}://{parts.hostname}{f':{parts.port}' if parts.port else ''} cannot be reached"
+            )
+            fix = "start that server, or correct its url; behind a proxy only a request can tell"
+            yield Finding("url", "problem", what, reason, fix, name)
+
+
+def _try(url: str, reason: "Future[str]") -> None:
+    """Connect; the reason why that cannot be done, or ""."""
+    parts = urlsplit(url)
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    try:
+        with socket.create_connection((parts.hostname or "", port), CONNECT_S) as connection:
+            if parts.scheme == "https":
+                ssl.create_default_context().wrap_socket(connection, server_hostname=parts.hostname).close()
+        reason.set_result("")
+    except TimeoutError:
+        reason.set_result(f"no answer within {CONNECT_S:.0f} s")
+    except ssl.SSLCertVerificationError as error:
+        reason.set_result(f"its certificate is not accepted: {error.verify_message}")
+    except (OSError, UnicodeError) as error:
+        reason.set_result(getattr(error, "strerror", None) or str(error))
+
+
+def open_files(examined: Examined) -> Iterator[Finding]:
+    """Files with secrets that others may read, and private directories that are not."""
+    for path in examined.loaded.sources if examined.loaded else ():
+        with suppress(OSError):
+            mode = stat.S_IMODE(path.stat().st_mode)
+            if mode & 0o044 and _holds_secrets(path):
+                what = f"others may read {path} (mode {mode:03o}), and it holds what looks like secrets"
+                why = "every program of every user here can use them"
+                yield Finding("mode", "warning", what, why, f"run `chmod 600 {shlex.quote(str(path))}`")
+    for name, directory in (("state", places.state_dir()), ("runtime", places.runtime_dir())):
+        with suppress(OSError):
+            mode = stat.S_IMODE(os.stat(directory).st_mode)
+            if mode & 0o077:
+                what = f"others may enter the {name} directory {directory} (mode {mode:03o})"
+                fix = f"run `chmod 700 {shlex.quote(str(directory))}`"
+                yield Finding("mode", "problem", what, "hubd refuses to use it", fix)
+
+
+def _holds_secrets(path: Path) -> bool:
+    try:
+        return next(secrets_in(parse(fetch(path).data.decode(), path).tree), None) is not None
+    except (Problem, ValueError):
+        return False

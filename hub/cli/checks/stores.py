@@ -1,0 +1,167 @@
+"""What is wrong with the store that hubs share, with other hubs there, and with files that hold secrets."""
+
+import errno
+import os
+import shlex
+import stat
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from config import directories as places
+from config.errors import ConfigError
+from config.loading.source import read_plain, read_private
+from config.loading.variables import MAX_FILE_BYTES
+from config.schema import CacheConfig, HubConfig
+from hub.cli.checks.examined import Examined, Finding, unreadable
+
+TRY_S: Final = 2.0
+MIN_SECRET: Final = 8
+"""Shorter values are found in files by chance."""
+SECRET: Final = ("token", "keys", "installed.json", "originals.json")
+OWN: Final = (*SECRET, "trust.json", "memory.json", "sessions.json")
+"""The files of the state directory."""
+WITHOUT: Final = "the hub works on as if nothing were kept there, and other hubs do not find it"
+
+
+def store(examined: Examined) -> Iterator[Finding]:
+    """A store that cannot be used: it is tried once, as a hub does it."""
+    cache = examined.config.cache
+    if cache.url is None:
+        return
+    from cache.redis.url import address_of, require_client
+
+    try:
+        require_client()
+        address = address_of(cache)
+    except ConfigError as error:
+        yield Finding("store", "problem", "the store of [cache] url cannot be used", WITHOUT, str(error))
+        return
+    if cache.tls_ca is not None and not os.access(cache.tls_ca, os.R_OK):
+        what = f"the file {cache.tls_ca} of [cache] tls_ca cannot be read"
+        yield Finding("store", "problem", what, WITHOUT, "put the certificates there, or correct tls_ca")
+        return
+    if reason := _reason(cache):
+        what = f"the store at {address} cannot be used: {reason}"
+        yield Finding("store", "problem", what, WITHOUT, _fix(reason, tls=address.tls))
+    elif (theirs := ((examined.status or {}).get("cache") or {}).get("store")) and theirs.get("state") != "connected":
+        what = f"the hub that runs does not use the store at {address}: {theirs.get('reason') or theirs.get('state')}"
+        fix = "see `hubd cache` again in half a minute; it tries by itself"
+        yield Finding("store", "warning", what, WITHOUT, fix)
+
+
+def _reason(cache: CacheConfig) -> str:
+    """Why the store cannot be used; "": it can."""
+    import trio
+
+    from cache.redis.connection import Link
+    from cache.redis.url import address_of
+
+    async def attempt() -> str:
+        reached = trio.Event()
+
+        async def serve(link: Link) -> None:
+            reached.set()
+
+        with trio.move_on_after(TRY_S) as scope:
+            ended = await Link(address_of(cache)).run(serve)
+        if reached.is_set():
+            return ""
+        return f"no answer within {TRY_S:g} s" if scope.cancel_called else ended
+
+    return trio.run(attempt)
+
+
+def _fix(reason: str, *, tls: bool) -> str:
+    said = reason.lower()
+    if any(word in said for word in ("wrongpass", "noauth", "auth", "password")):
+        return 'correct `password` (and `username`) below [cache], such as password = "${file:/run/secrets/redis}"'
+    if "certificate" in said or "ssl" in said:
+        return "name the file of its authority in tls_ca below [cache], or correct its certificate"
+    if "noperm" in said:
+        return "give that user the right to all commands and channels of keys `hubd:*`"
+    if "db index" in said:
+        return "correct the number of the database, at the end of `url` below [cache]"
+    if "no answer" in said and tls:
+        return "start that server, or correct `url` below [cache]: `rediss://` is for a server that speaks TLS"
+    return "start that server, or correct `url` below [cache]"
+
+
+def same_names(examined: Examined) -> Iterator[Finding]:
+    """Hubs that have one name, as the hub that runs sees them."""
+    replica = (examined.status or {}).get("replica") or {}
+    hubs = [replica, *(replica.get("peers") or ())]
+    for name, count in Counter(hub.get("name") for hub in hubs).items():
+        if name and count > 1:
+            where = ", ".join(str(hub.get("url") or "unknown") for hub in hubs if hub.get("name") == name)
+            why = "a balancer that goes by it sends sessions of one to the other"
+            fix = "write another one below [replica], or in hubd.env where it comes from there, and start that hub anew"
+            yield Finding("replica", "problem", f"{count} hubs are called {name}: {where}", why, fix)
+
+
+def secret_files(examined: Examined) -> Iterator[Finding]:
+    """Files that secrets come from and that others may read: those of `${file:...}`, hubd.env, the hub's own."""
+    loaded = examined.loaded
+    named = [] if loaded is None else [path for path in loaded.files if path not in loaded.sources]
+    secrets = {secret for secret in _secrets(examined.config) if len(secret) >= MIN_SECRET}
+    own = [Path(places.state_dir(), name) for name in SECRET]
+    for path in dict.fromkeys((*named, *own)):
+        with suppress(OSError):
+            mode = stat.S_IMODE(path.stat().st_mode)
+            if mode & 0o044 and (path in own or _holds(path, secrets)):
+                what = f"others may read {path} (mode {mode:03o}), and it holds a secret"
+                why = "every program of every user here can use it"
+                yield Finding("mode", "warning", what, why, f"run `chmod 600 {shlex.quote(str(path))}`")
+
+
+def unreadable_files(examined: Examined) -> Iterator[Finding]:
+    """The hub's own files and directories that it cannot use, since a command run by root made them, say."""
+    yield from examined.unread
+    said = {finding.what for finding in examined.unread}
+    state = Path(places.state_dir())
+    for directory in (state, Path(places.runtime_dir())):
+        if why := _why_not_ours(directory):
+            yield unreadable(directory, why)
+    for path in [state / name for name in OWN]:
+        if (why := _why_unread(path)) and (finding := unreadable(path, why)).what not in said:
+            yield finding
+
+
+def _why_not_ours(directory: Path) -> str:
+    try:
+        owner = os.lstat(directory).st_uid
+    except FileNotFoundError:
+        return ""
+    except OSError as error:
+        return error.strerror or str(error)
+    return "" if owner == os.geteuid() else f"it belongs to another user (uid {owner}), and the hub uses only its own"
+
+
+def _why_unread(path: Path) -> str:
+    try:
+        read_private(path, 0)
+    except FileNotFoundError:
+        return ""
+    except OSError as error:
+        return "" if error.errno == errno.EFBIG else error.strerror or str(error)
+    return ""
+
+
+def _holds(path: Path, secrets: Iterable[str]) -> bool:
+    """Whether any of these is in the file.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    text = read_plain(path, MAX_FILE_BYTES)[0].decode(errors="replace")
+    return any(secret in text for secret in secrets)
+
+
+def _secrets(config: HubConfig) -> Iterator[str]:
+    """All secret values, those of servers among them."""
+    of_hub = (config.token, config.sealing_key, config.cache.url, config.cache.password)
+    yield from (secret.reveal() for secret in of_hub if secret is not None)
+    for upstream in config.upstreams.values():
+        yield from (secret.reveal() for secret in (*upstream.env.values(), *upstream.headers.values()))

@@ -1,0 +1,277 @@
+"""Commands about the hub that runs: serve it, ask it, stop it."""
+
+import argparse
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from hub.cli.subcommand import (
+    EX_CONFIG,
+    EX_FAILED,
+    EX_OK,
+    Told,
+    UsageError,
+    add,
+    add_config,
+    as_json,
+    as_line,
+    client,
+    nearest,
+)
+from hub.control.client import ControlClient, ControlFailed
+
+# --- the commands' arguments ------------------------------------------------------------------------------------------
+
+
+def add_commands(commands: Any) -> None:
+    """`serve`, `connect`, `status` and their like."""
+    _add_serve(commands)
+    add(commands, "connect", _connect, "standard input and output to the hub, for hosts; see `hubd connect --help`")
+    add(
+        commands,
+        "status",
+        _status,
+        "how servers, hosts and the configuration are doing, and what is wrong",
+        json=True,
+    )
+    tools = add(commands, "tools", _tools, "the tools of all servers, or of one, as hosts see them", json=True)
+    tools.add_argument("name", metavar="NAME", nargs="?", help="a server, or how the tools' names begin")
+    _add_call(commands)
+    restart = add(commands, "restart", _restart, "start one server anew and find out again what it speaks", json=True)
+    restart.add_argument("name", metavar="NAME", nargs="?", help="the server's name as `hubd status` shows it")
+    logs = add(commands, "logs", _logs, "what one server said, and what became of it", json=True)
+    logs.add_argument("name", metavar="NAME", help="the server's name as `hubd status` shows it")
+    logs.add_argument("-f", "--follow", action="store_true", help="go on with what comes, until interrupted")
+    logs.add_argument("-n", "--lines", type=_count, default=100, metavar="N", help="how many of the last lines (100)")
+    add(commands, "reload", _reload, "read the configuration again and say what changed", json=True)
+    add_config(add(commands, "token", _token, "the bearer token that hosts need over HTTP", json=True))
+    add(commands, "stop", _stop, "stop the hub and wait until it has ended", json=True)
+    add(commands, "version", version, "the version, and the protocol versions that are spoken", json=True)
+
+
+def _add_serve(commands: Any) -> None:
+    serve = add(commands, "serve", _serve, "run the hub in the foreground")
+    serve.description = (
+        "Run the hub in the foreground, until Ctrl-C or `hubd stop`. Without a configuration it serves a small demo."
+    )
+    serve.add_argument("--config", type=Path, metavar="FILE", help="a hubd.toml, or any host's .json of MCP servers")
+    text = "where to serve HTTP, whatever the configuration says (127.0.0.1:8765); port 0 takes any free one"
+    serve.add_argument("--listen", metavar="HOST:PORT", help=text)
+    text = "whether HTTP needs the bearer token, whatever the configuration says (token)"
+    serve.add_argument("--auth", choices=("token", "none"), help=text)
+    serve.add_argument("--detached", action="store_true", help=argparse.SUPPRESS)  # as `hubd connect` starts it
+    serve.add_argument("--stdio", action="store_true", help="be one stdio server for the program that started this")
+
+
+def _add_call(commands: Any) -> None:
+    call = add(commands, "call", _call, "call a tool and print what it answers")
+    call.add_argument("name", metavar="NAME", help="the tool's name as `hubd tools` shows it")
+    call.add_argument(
+        "arguments",
+        metavar="KEY=VALUE",
+        nargs="*",
+        default=[],
+        help="an argument; JSON if it is JSON and the tool does not want text there",
+    )
+    call.add_argument(
+        "--json", metavar="ARGUMENTS", dest="object", help="all arguments as a JSON object; - reads stdin"
+    )
+    call.add_argument("--raw", action="store_true", help="print the whole result as JSON")
+
+
+# --- the commands -----------------------------------------------------------------------------------------------------
+
+
+def _serve(options: argparse.Namespace) -> int:
+    if options.listen is not None:
+        from config.loading.check import split_listen
+        from config.loading.source import Problem
+
+        try:
+            split_listen(options.listen)
+        except Problem as problem:
+            raise UsageError(f"--listen: {problem}") from None
+    from hub.daemon.options import ServeOptions
+    from hub.daemon.serve import run_serve
+
+    named = ("config", "listen", "auth", "stdio", "detached")
+    return run_serve(ServeOptions(**{name: getattr(options, name) for name in named}))
+
+
+def _connect(options: argparse.Namespace) -> int:
+    from hub.shim.main import run
+
+    return run([])
+
+
+def _status(options: argparse.Namespace) -> int:
+    from hub.cli.render.status import status as shown
+
+    with client() as hub:
+        status = hub.status()
+    print(as_json(status) if options.json else shown(status))
+    return EX_OK
+
+
+def _tools(options: argparse.Namespace) -> int:
+    from hub.cli.render.answers import tools as shown
+
+    with client() as hub:
+        tools = hub.tools()
+        if options.name is not None:
+            tools = _tools_of(options.name, tools, hub.status().get("upstreams") or [])
+    print(as_json(tools) if options.json else shown(tools))
+    return EX_OK
+
+
+def _tools_of(name: str, tools: list[dict[str, Any]], upstreams: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Those whose names begin with `name`, which may be an upstream that has none.
+
+    Raises:
+        ControlFailed: there is nothing of this name.
+    """
+    found = [tool for tool in tools if str(tool.get("name")).startswith(f"{name}__")]
+    found = found or [tool for tool in tools if str(tool.get("name")).startswith(name)]
+    row = next((each for each in upstreams if each.get("name") == name), None)
+    if not found and row is None:
+        known = [str(each.get("name")) for each in upstreams]
+        meant = nearest(name, known) or f"there are: {', '.join(known) or 'none'}"
+        raise ControlFailed(f"no tool begins with {name}, and no server has this name; {meant}")
+    if not found and row is not None:
+        why = str(row.get("last_error") or "").partition("\n")[0] or "`hubd tools` lists all there are"
+        raise ControlFailed(f"no tool begins with {name}, which is {row.get('state')}: {why}")
+    return found
+
+
+def _call(options: argparse.Namespace) -> int:
+    from hub.cli.render.answers import result as shown
+    from hub.wire.printable import printable
+
+    with client() as hub:
+        arguments = _arguments(options, hub)
+        result = hub.call(options.name, arguments)
+    error = result.get("error")
+    if options.raw:
+        print(as_json(result))
+    elif isinstance(error, dict):
+        told: Told = options.told
+        return told.fail(EX_FAILED, printable(str(error.get("message"))))
+    else:
+        print(shown(result), file=sys.stderr if result.get("isError") is True else sys.stdout)
+    return EX_FAILED if error or result.get("isError") is True else EX_OK
+
+
+def _token(options: argparse.Namespace) -> int:
+    from config.loading.all_files import token_of
+    from config.paths import token_path
+    from hub.downstream.http.access import checked_token, read_or_make_token
+
+    configured = token_of(options.config, os.environ)
+    token = read_or_make_token(token_path()) if configured is None else checked_token(configured)
+    print(as_json({"token": token}) if options.json else token)
+    return EX_OK
+
+
+def _restart(options: argparse.Namespace) -> int:
+    if options.name is None:
+        text = "name a server. To restart the hub itself: `hubd stop`; the next host starts it again, or `hubd serve`"
+        raise UsageError(text, options.parser.format_usage())
+    with client() as hub:
+        hub.restart(options.name)
+    print(
+        as_json({"restarting": options.name}) if options.json else f"{options.name} is starting anew; see `hubd status`"
+    )
+    return EX_OK
+
+
+def _reload(options: argparse.Namespace) -> int:
+    told: Told = options.told
+    with client() as hub:
+        outcome = hub.reload()
+    if told.json:
+        told.set(**outcome)
+    if outcome["problem"] is not None:
+        return told.fail(EX_CONFIG, f"nothing is changed: {outcome['problem']}")
+    if not told.json:
+        for warning in outcome["warnings"]:
+            told.warn(warning)
+    told.say(outcome["summary"])
+    for setting in outcome["pending"]:
+        told.say(f"{setting} takes effect at the next start")
+    return EX_OK
+
+
+def _logs(options: argparse.Namespace) -> int:
+    from hub.cli.render.answers import record as shown
+
+    with client() as hub:
+        records = hub.follow(options.name, options.lines) if options.follow else hub.logs(options.name, options.lines)
+        record = None
+        for record in records:
+            line = as_line(record) if options.json else shown(record)
+            print(line, flush=options.follow)
+    if record is None and options.lines and not options.json:
+        options.told.note(f"nothing has happened to {options.name} since the hub started")
+    return EX_OK
+
+
+def _count(text: str) -> int:
+    """A number of lines.
+
+    Raises:
+        ArgumentTypeError: it is none.
+    """
+    if not (text.isascii() and text.isdigit()):
+        raise argparse.ArgumentTypeError(f"expected a number of lines such as 50, not {text}")
+    return int(text)
+
+
+def _stop(options: argparse.Namespace) -> int:
+    with client() as hub:
+        hub.stop()
+    print(as_json({"stopped": True}) if options.json else "stopped")
+    return EX_OK
+
+
+def version(options: argparse.Namespace) -> int:
+    from hub.wire.mcp import ALL_VERSIONS, HUBD_VERSION
+
+    print(as_json({"version": HUBD_VERSION, "protocols": ALL_VERSIONS}) if options.json else f"hubd {HUBD_VERSION}")
+    return EX_OK
+
+
+# --- a call's arguments -----------------------------------------------------------------------------------------------
+
+
+def _arguments(options: argparse.Namespace, hub: ControlClient) -> dict[str, Any]:
+    """The arguments of a call from `--json` or from KEY=VALUE words.
+
+    Raises:
+        UsageError: neither form is right.
+    """
+    if options.object is not None:
+        if options.arguments:
+            raise UsageError("give arguments either as KEY=VALUE or with --json, not both")
+        return _object(sys.stdin.read() if options.object == "-" else options.object)
+    from hub.cli import arguments
+
+    try:
+        texts = arguments.split(options.arguments)
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+    schema: dict[str, Any] = {}
+    if arguments.depends_on_schema(texts):
+        schema = next((tool.get("inputSchema", {}) for tool in hub.tools() if tool.get("name") == options.name), {})
+    return arguments.typed(texts, schema)
+
+
+def _object(text: str) -> dict[str, Any]:
+    try:
+        value = json.loads(text)
+    except ValueError as error:
+        raise UsageError(f"--json: not JSON: {error}") from None
+    if not isinstance(value, dict):
+        raise UsageError("--json: the arguments of a tool are a JSON object")
+    return value

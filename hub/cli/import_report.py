@@ -1,0 +1,110 @@
+"""What `hubd import` says to people: what becomes of each server and why, and what is left to do."""
+
+import argparse
+import shlex
+import textwrap
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from hub.cli.host_selection import chosen_hosts
+from hub.cli.subcommand import Told
+
+if TYPE_CHECKING:
+    from config.hosts.facts import Machine
+    from config.hosts.importing import Import
+    from config.hosts.installed import Records
+    from config.hosts.survey import Identity, Server, Skipped
+    from config.schema import HubConfig
+
+WIDTH: Final = 100
+"""Of sentences below a table."""
+
+
+def summarise(result: "Import", skipped: list["Skipped"], config: "HubConfig", told: Told) -> None:
+    """What becomes of each server, in a table; below it, why. `config`: what the hub has already."""
+    from hub.cli.render.tables import table
+    from hub.wire.printable import printable
+
+    off = {name for name, upstream in config.upstreams.items() if upstream.disabled}
+    off |= {name for name, server in result.taken if server.off or server.values.get("disabled")}
+    new = {name for name, _ in result.taken}
+    rows = [
+        *((s.place, s.key, "taken", f"taken as {name}", name, _remarks(s)) for name, s in result.taken),
+        *(
+            (s.place, s.key, "known", f"{'same as' if name in new else 'hubd has it as'} {name}", name, "")
+            for name, s in result.known
+        ),
+        *((s.place, s.key, "skipped", "skipped", None, s.why) for s in (*result.skipped, *skipped)),
+    ]
+    members = ("host", "title", "server", "did", "name", "disabled", "why")
+    servers = [
+        dict(zip(members, (place.host.id, place.title, key, did, name, name in off, why), strict=True))
+        for place, key, did, _, name, why in rows
+    ]
+    told.set(servers=servers)
+    if not rows:
+        told.say("there are no servers to take over")
+        return
+    printed = [
+        [printable(str(cell)).replace("\n", " ") for cell in (place.title, key, what)]
+        for place, key, what in (
+            (place, key, what + ", disabled" * (name in off)) for place, key, _, what, name, _ in rows
+        )
+    ]
+    told.say("\n".join(table(("HOST", "SERVER", "WHAT"), printed)))
+    reasons = [f"{row[1]} of {row[0]}: {why}" for row, (*_, why) in zip(printed, rows, strict=True) if why]
+    if reasons:
+        told.say("")
+    for reason in reasons:
+        text = printable(reason.replace("\n", " "))
+        told.say(textwrap.fill(text, WIDTH, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False))
+
+
+def _remarks(server: "Server") -> str:
+    return "; ".join((*((f"disabled: {server.off}",) if server.off else ()), *server.notes))
+
+
+def say_elsewhere(options: argparse.Namespace, machine: "Machine", known: "Mapping[Identity, str]", told: Told) -> None:
+    """The servers of single folders in the users' files, where a host puts them unasked; only --project takes those."""
+    from config.editing.text.change import Refused
+    from config.errors import EditError
+    from config.hosts.facts import every_user_file, local_place
+    from config.hosts.installed import text_at
+    from config.hosts.survey import folders, survey
+
+    if options.project is not None:
+        return
+    for file in (each for host in chosen_hosts(options, machine) for each in every_user_file(host, machine)):
+        with suppress(EditError, Refused):
+            text = text_at(file.path)
+            for folder in (each for each in folders(file, text) if each.is_dir()):
+                with suppress(Refused):
+                    servers, _ = survey(local_place(file, folder), text, machine.environ, machine.home)
+                    count = sum(each.identity not in known and each.original not in known for each in servers)
+                    if count:
+                        where = _below_home(folder, machine.home)
+                        command = f"hubd import {file.host.id} --project {where}"
+                        told.note(f"{count} server{'s' * (count != 1)} of {where}: `{command}`")
+
+
+def _below_home(path: Path, home: Path) -> str:
+    """A path as people write it in a shell."""
+    if path.is_relative_to(home) and path != home:
+        return f"~/{shlex.quote(str(path.relative_to(home)))}"
+    return shlex.quote(str(path))
+
+
+def say_next(options: argparse.Namespace, result: "Import", machine: "Machine", records: "Records", told: Told) -> None:
+    """What is left to do after an import: the hub belongs into hosts, and the servers out of them."""
+    from config.hosts.takeover import has_hub
+
+    places = [server.place for _, server in (*result.taken, *result.known)]
+    without = dict.fromkeys(place.host.id for place in places if not has_hub(place, machine, records))
+    if without and not options.disable_originals:  # else it was said already
+        told.note(f"{', '.join(without)} cannot reach the hub yet: `hubd install {' '.join(without)}` puts it there")
+    if result.taken and not options.disable_originals:
+        told.note(
+            "the hosts still start these servers, too, until `hubd import --disable-originals` turns them off there"
+        )

@@ -1,0 +1,47 @@
+"""What `hubd logs`, `hubd tools` and `hubd call` show, as text. Pure."""
+
+import json
+from collections.abc import Iterable, Mapping
+from time import localtime, strftime
+from typing import Any
+
+from hub.cli.render.tables import shorten, table
+from hub.wire.printable import printable
+
+
+def record(entry: Mapping[str, Any]) -> str:
+    """`hubd logs`: `2026-11-21 14:03:11  stderr  what it said`, in the time of this machine."""
+    at = strftime("%Y-%m-%d %H:%M:%S", localtime(entry.get("at") or 0))
+    return f"{at}  {printable(str(entry.get('kind'))):6}  {printable(str(entry.get('text')))}"
+
+
+def tools(entries: Iterable[Mapping[str, Any]]) -> str:
+    """`hubd tools`: a name and the first line of its description per line."""
+    rows = []
+    for entry in entries:
+        description = str(entry.get("description") or entry.get("title") or "").strip()
+        rows.append((entry.get("name"), shorten(description.split("\n")[0], 100)))
+    return "\n".join(table((), rows))
+
+
+def result(value: Mapping[str, Any]) -> str:
+    """What a tool answered: its text as it is, other content as one line each."""
+    parts = [_content(part) for part in value.get("content") or [] if isinstance(part, dict)]
+    if not parts and "structuredContent" in value:
+        parts = [json.dumps(value["structuredContent"], indent=2, ensure_ascii=False)]
+    return "\n".join(parts)
+
+
+def _content(part: Mapping[str, Any]) -> str:
+    match part.get("type"):
+        case "text":
+            return printable(str(part.get("text", "")), keep="\n\t")
+        case "resource_link":
+            return printable(f"[{part.get('name', 'resource')}: {part.get('uri')}]")
+        case "resource" if isinstance(resource := part.get("resource"), dict):
+            if "text" in resource:
+                return printable(str(resource["text"]), keep="\n\t")
+            return printable(f"[{resource.get('mimeType', 'binary')}: {resource.get('uri')}]")
+        case kind:
+            size = len(str(part.get("data", ""))) * 3 // 4
+            return printable(f"[{kind}: {part.get('mimeType', 'unknown type')}, {size} bytes; --raw shows it]")

@@ -1,0 +1,231 @@
+"""The hub as a service that is always there: which files and which calls of the service manager that takes.
+
+A `Service` is plain data for one kind of manager; `hub.cli.service` shows it, puts it in place and takes it away again.
+The files are templates (`systemd/` of the repository, `hub/units` in a wheel) that want little: the absolute path of
+the command, and those variables of the installing shell without which the service would look elsewhere than the shim.
+"""
+
+import os
+import shutil
+import subprocess
+from collections.abc import Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Final
+from xml.sax.saxutils import escape
+
+from msgspec import Struct
+
+from config import directories as places
+from config.files import locked, read_file, remove_file, replace_file
+from config.hosts.directories import carried
+from config.paths import backup_dir, state_dir
+
+MARK: Final = "hubd service install"
+"""In each of our files; one without it is somebody else's."""
+CALL_S: Final = 120.0
+PASSED: Final = ("HUBD_RUNTIME_DIR", "XDG_CONFIG_HOME", "XDG_STATE_HOME")
+"""Where this user's shell says that files are; a service would not know."""
+HIDDEN: Final = ("/home/", "/root/", "/tmp/", "/var/tmp/", "/run/user/")
+"""What the system unit cannot see (ProtectHome, PrivateTmp)."""
+
+Call = tuple[str, ...]
+
+
+class ServiceError(Exception):
+    """The service manager cannot be reached, or refuses. The text says what to do."""
+
+
+class Service(Struct, frozen=True, kw_only=True):
+    """What there is to do for one kind of service manager."""
+
+    files: Mapping[Path, str]
+    units: tuple[str, ...] = ()
+    """In the order in which they start."""
+    manager: Call
+    """The program that all calls go to, with the arguments that name the manager."""
+    reachable: Call
+    """Succeeds if there is a manager."""
+    loaded: tuple[Call, ...]
+    """After a file has been written or removed."""
+    enable: tuple[Call, ...]
+    start: tuple[Call, ...]
+    disable: tuple[Call, ...]
+    note: str | None = None
+
+
+def user_service(command: str, environ: Mapping[str, str]) -> Service:
+    """Units of this user, for `systemctl --user`."""
+    directory = Path(places.config_dir()).parent / "systemd" / "user"
+    texts = {name: _filled(name, command, environ) for name in ("hubd.socket", "hubd.service")}
+    return _systemd(("systemctl", "--user"), directory, texts)
+
+
+def system_service(command: str, directory: Path = Path("/etc/systemd/system")) -> Service:
+    """The hardened unit of the whole machine."""
+    text = template("hubd-system.service").replace("@HUBD@", _word(command))
+    return _systemd(("systemctl",), directory, {"hubd.service": text})
+
+
+def out_of_reach(command: str) -> str | None:
+    """Why the hardened unit could not start this command."""
+    paths = (command, os.path.realpath(command))
+    hidden = next((place for place in HIDDEN for path in paths if path.startswith(place)), None)
+    if hidden is None:
+        return None
+    return (
+        f"{command} lies below {hidden}, which a hardened system service does not see: install hubd for everyone, "
+        "for instance by `python3 -m venv /opt/hubd && /opt/hubd/bin/pip install .`, and run /opt/hubd/bin/hubd"
+    )
+
+
+def _systemd(manager: Call, directory: Path, texts: Mapping[str, str]) -> Service:
+    units = tuple(texts)
+    return Service(
+        files={directory / name: text for name, text in texts.items()},
+        units=units,
+        manager=manager,
+        reachable=("show", "--property=Version"),
+        loaded=(("daemon-reload",),),
+        enable=(("enable", *units),),
+        # A socket starts anew only while its service does not run. `stop` takes a service that does not run, too.
+        start=(("stop", "hubd.service"), *(("restart", unit) for unit in units)),
+        disable=(("disable", "--now", *reversed(units)),),
+    )
+
+
+def launchd_service(command: str, environ: Mapping[str, str]) -> Service:
+    """An agent of this user on macOS."""
+    path = Path(os.path.expanduser("~/Library/LaunchAgents/hubd.plist"))
+    text = template("hubd.plist")
+    values = {"@HUBD@": command, "@PATH@": environ.get("PATH", os.defpath), "@STATE@": places.state_dir()}
+    for word, value in values.items():
+        text = text.replace(word, escape(value))
+    domain = f"gui/{os.getuid()}"
+    return Service(
+        files={path: text},
+        manager=("launchctl",),
+        reachable=("print", domain),
+        loaded=(),
+        enable=(("enable", f"{domain}/hubd"),),
+        start=(("bootstrap", domain, str(path)),),
+        disable=(("bootout", f"{domain}/hubd"),),
+        note="the hub is developed and tested on Linux only; on macOS it is on its own",
+    )
+
+
+# --- files ------------------------------------------------------------------------------------------------------------
+
+
+def template(name: str) -> str:
+    """A file of `systemd/` as it is in this installation."""
+    package = Path(__file__).parents[1]
+    in_wheel = package / "units" / name
+    return (in_wheel if in_wheel.exists() else package.parent / "systemd" / name).read_text(encoding="utf-8")
+
+
+def _filled(name: str, command: str, environ: Mapping[str, str]) -> str:
+    """A unit of this user, with what the shell knows and a service would not."""
+    passed = carried(environ, Path.home())
+    text = template(name).replace("@HUBD@", _word(command))
+    if "HUBD_RUNTIME_DIR" in passed:
+        text = text.replace("%t/hubd", _specified(passed["HUBD_RUNTIME_DIR"]))
+    if "XDG_CONFIG_HOME" in passed:
+        text = text.replace("%E/hubd", _specified(places.config_dir()))
+    if "PATH" in environ:  # servers are found where this shell finds them
+        passed["PATH"] = environ["PATH"]
+    lines = "".join(f"Environment={_word(f'{key}={value}')}\n" for key, value in passed.items())
+    return text.replace("\n[Service]\n", f"\n[Service]\n{lines}")
+
+
+def _word(text: str) -> str:
+    """One word of a unit file that means `text`."""
+    text = _specified(text)
+    if not any(character in text for character in " \t'\"\\;"):
+        return text
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def _specified(text: str) -> str:
+    return text.replace("%", "%%")
+
+
+def write(service: Service, now: datetime) -> list[Path]:
+    """Put the files in place; those that changed. Earlier ones are kept among the backups.
+
+    Raises:
+        ServiceError: a file of that name is not ours; nothing was changed.
+        EditError: one cannot be written.
+    """
+    with locked(state_dir()):
+        before = {path: read_file(path) for path in service.files}
+        if foreign := [path for path, was in before.items() if was is not None and MARK.encode() not in was]:
+            raise ServiceError(f"{foreign[0]} was not written by `{MARK}`: move it away; nothing was changed")
+        changed = [path for path, text in service.files.items() if before[path] != text.encode()]
+        for path in changed:
+            replace_file(path, service.files[path].encode(), was=before[path], now=now, backups=backup_dir())
+            path.chmod(0o644)
+    return changed
+
+
+def remove(service: Service, now: datetime) -> list[Path]:
+    """Take our files away; those that were there.
+
+    Raises:
+        EditError: one cannot be removed.
+    """
+    removed = []
+    with locked(state_dir()):
+        for path in service.files:
+            was = read_file(path)
+            if was is not None and MARK.encode() in was:
+                remove_file(path, was=was, now=now, backups=backup_dir())
+                removed.append(path)
+    return removed
+
+
+# --- the manager ------------------------------------------------------------------------------------------------------
+
+
+def refusal(service: Service) -> str | None:
+    """Why there is no such service manager here; None: there is."""
+    program = service.manager[0]
+    if shutil.which(program) is None:
+        return f"there is no {program} on this machine"
+    done = _run((*service.manager, *service.reachable))
+    return None if done.returncode == 0 else f"`{' '.join(service.manager)}` does not work here: {_said(done)}"
+
+
+def call(service: Service, arguments: Call) -> None:
+    """Have the manager do something.
+
+    Raises:
+        ServiceError: it refuses.
+    """
+    done = _run((*service.manager, *arguments))
+    if done.returncode != 0:
+        raise ServiceError(f"`{' '.join((*service.manager, *arguments))}` failed: {_said(done)}")
+
+
+def states(service: Service) -> dict[str, dict[str, str]]:
+    """What systemd says of each unit, by the names of its own properties; nothing for other managers."""
+    found = {}
+    wanted = "--property=LoadState,ActiveState,SubState,UnitFileState,StatusText"
+    for unit in service.units:
+        lines = _run((*service.manager, "show", wanted, unit)).stdout.splitlines()
+        found[unit] = dict(line.split("=", 1) for line in lines if "=" in line)
+    return found
+
+
+def _run(argv: Call) -> subprocess.CompletedProcess[str]:
+    try:
+        return subprocess.run(
+            argv, capture_output=True, text=True, timeout=CALL_S, check=False, stdin=subprocess.DEVNULL
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return subprocess.CompletedProcess(argv, 1, "", str(error))
+
+
+def _said(done: subprocess.CompletedProcess[str]) -> str:
+    lines = [line for line in (done.stderr + done.stdout).splitlines() if line.strip()]
+    return lines[-1].strip() if lines else f"it ended with code {done.returncode} and said nothing"

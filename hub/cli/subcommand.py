@@ -1,0 +1,228 @@
+"""What all commands share: exit codes, what is said on standard error, how a command is added, the running daemon."""
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NoReturn
+
+from hub.control.client import ControlClient
+from hub.wire.printable import printable_json
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+EX_OK: Final = 0
+EX_FAILED: Final = 1
+EX_USAGE: Final = 2
+EX_UNAVAILABLE: Final = 69
+EX_SOFTWARE: Final = 70
+EX_CONFIG: Final = 78
+EX_INTERRUPTED: Final = 130
+
+CLOSE: Final = 0.7
+"""How like a known name one must be to be taken for it mistyped."""
+
+Command = Callable[[argparse.Namespace], int]
+"""Carries out a command; the exit code."""
+
+
+class UsageError(Exception):
+    """The command line makes no sense; the text says how."""
+
+    def __init__(self, text: str, usage: str = "") -> None:
+        super().__init__(text)
+        self.usage = usage
+        """How it should be written."""
+
+
+class Told:
+    """What a command says: sentences as they come to people, or one JSON object at its end to programs (`--json`).
+
+    That object stands alone on standard output. What went wrong is its member `error`, and the same sentence is on
+    standard error, where people look who have put another program behind this one.
+    """
+
+    def __init__(self, *, json: bool) -> None:
+        self.json = json
+        self._members: dict[str, Any] = {}
+
+    def say(self, text: str) -> None:
+        """To people, on standard output."""
+        if not self.json:
+            print(text)
+
+    def set(self, **members: Any) -> None:
+        """To programs."""
+        self._members |= members
+
+    def append(self, name: str, item: Any) -> None:
+        """To programs: one more of a list."""
+        self._members.setdefault(name, []).append(item)
+
+    def warn(self, text: str) -> None:
+        """What works, and probably not as meant."""
+        self.append("warnings", text)
+        if not self.json:
+            print(f"hubd: warning: {text}", file=sys.stderr)
+
+    def note(self, text: str) -> None:
+        """What is worth knowing."""
+        self.append("notes", text)
+        if not self.json:
+            print(f"hubd: note: {text}", file=sys.stderr)
+
+    def fail(self, code: int, text: str) -> int:
+        """What went wrong; `code`. The first code counts, and all that is said."""
+        before = self._members.get("error")
+        message = text if before is None else f"{before['message']}\n{text}"
+        self._members["error"] = {"code": code if before is None else before["code"], "message": message}
+        print(f"hubd: {text}", file=sys.stderr)
+        return code
+
+    def end(self) -> None:
+        """Print the object, if there is one. An error alone takes one line, as a record of `hubd logs` does."""
+        if self.json and self._members:
+            alone = self._members.keys() == {"error"}
+            print(as_line(self._members) if alone else as_json(self._members))
+
+    def is_attended(self) -> bool:
+        """Whether there is somebody to ask."""
+        return not self.json and sys.stdin is not None and sys.stdin.isatty()
+
+
+class Parser(argparse.ArgumentParser):
+    """One that raises its errors, and knows what was probably meant."""
+
+    hint = ""
+    """What to do with an argument too many."""
+
+    def error(self, message: str) -> NoReturn:
+        """Raises: UsageError, which argparse would end the process for."""
+        raise UsageError(message, self.format_usage())
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        """Also the one place where argparse looks commands up."""
+        if action.choices is None or value in action.choices:
+            return
+        meant = nearest(value, action.choices)
+        if action.option_strings:
+            raise argparse.ArgumentError(
+                action, f"{value} is none of {', '.join(action.choices)}{meant and f'; {meant}'}"
+            )
+        raise UsageError(f"there is no command {self.prog} {value}; {meant or f'`{self.prog} --help` lists them'}")
+
+    def refuse(self, words: Sequence[str]) -> NoReturn:
+        """Say that it takes none of these.
+
+        Raises:
+            UsageError: always.
+        """
+        option = next((word for word in words if word.startswith("-")), None)
+        if option is None:
+            self.error(f"{words[0]} is one argument too many{self.hint and f'; {self.hint}'}")
+        name = option.partition("=")[0]
+        meant = nearest(name, [name for action in self._actions for name in action.option_strings])
+        self.error(f"there is no option {name}; {meant or f'`{self.prog} --help` lists them'}")
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """The question whether another of `known` was meant; "" if none is like it."""
+    from difflib import get_close_matches
+
+    found = get_close_matches(name, list(known), 1, CLOSE)
+    return f'did you mean "{found[0]}"?' if found else ""
+
+
+def ask(question: str) -> str:
+    """What is answered, in lower case.
+
+    Raises:
+        UsageError: nothing is, standard input has ended.
+    """
+    print(question, end=" ", file=sys.stderr, flush=True)
+    line = sys.stdin.readline()
+    if not line:
+        raise UsageError("there was no answer; nothing was changed")
+    return line.strip().lower()
+
+
+def agreed(question: str, *, default: bool) -> bool:
+    """Whether the answer is yes; `default` is what a mere Enter means. No answer at all is a no."""
+    try:
+        answer = ask(f"{question} {'[Y/n]' if default else '[y/N]'}")
+    except UsageError:
+        return False
+    return answer in ("y", "yes") or (default and not answer)
+
+
+def add(commands: Any, name: str, command: Command, text: str, *, json: bool | str = False) -> Parser:
+    """A command of this name; `text` says what it does or shows, `json` gives it the option `--json`, and may say what
+    that prints."""
+    members = f"--json prints one object:\n{json}\n\n" if isinstance(json, str) else ""
+    parser: Parser = commands.add_parser(
+        name,
+        help=text,
+        description=text[0].upper() + text[1:] + ".",
+        allow_abbrev=False,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog=f"{members}exit codes, and errors with --json: see `hubd --help`",
+    )
+    parser.set_defaults(command=command, parser=parser)
+    if json:
+        parser.add_argument("--json", action="store_true", help="print JSON")
+    return parser
+
+
+def add_config(parser: argparse.ArgumentParser) -> None:
+    """The option `--config`."""
+    parser.add_argument("--config", type=Path, metavar="FILE", help="in place of the user's own hubd.toml")
+
+
+def client() -> ControlClient:
+    """The running daemon.
+
+    Raises:
+        HubNotRunning: there is none.
+    """
+    from config.paths import control_path
+
+    return ControlClient(control_path())
+
+
+def as_json(value: object) -> str:
+    """`value` for people and programs alike: nothing in it is unseen, and a terminal obeys nothing of it."""
+    return printable_json(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def as_line(value: object) -> str:
+    """As `as_json`, on one line."""
+    return printable_json(json.dumps(value, ensure_ascii=False))
+
+
+def now() -> "datetime":
+    """The wall time, in UTC."""
+    from datetime import UTC, datetime
+
+    return datetime.now(UTC)
+
+
+def own_command() -> str:
+    """The absolute path by which others are to start hubd: the one on PATH if that is this program, since it outlives
+    updates; else this program's own.
+
+    Raises:
+        UsageError: it cannot be found.
+    """
+    import os
+    import shutil
+
+    beside = Path(sys.executable).with_name("hubd")
+    started = Path(sys.argv[0]) if os.sep in sys.argv[0] and Path(sys.argv[0]).name == "hubd" else beside
+    found = shutil.which("hubd")
+    if found is not None and os.path.isabs(found) and (not started.exists() or os.path.samefile(found, started)):
+        return found
+    if not started.exists():
+        raise UsageError("cannot find the command hubd: put its directory on PATH and run this again")
+    return str(started.absolute())

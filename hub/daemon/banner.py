@@ -1,0 +1,66 @@
+"""What a hub says when it has begun: where hosts find it, with entries to paste into them."""
+
+import json
+import logging
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from config.paths import socket_path
+from config.schema import HubConfig
+from hub.app import OPEN_DOOR
+from hub.daemon.http_listener import Front
+from hub.downstream.http.access import WaysIn, ways_in
+
+log = logging.getLogger("hubd")
+
+
+def announce(front: Front, config: HubConfig, *, shown: bool) -> None:
+    """Log where the hub listens; if that is to be `shown`, say it on standard output, too."""
+    ways = ways_in(config, *front.address)
+    if shown:
+        with suppress(OSError, AttributeError):  # nobody reads it: the log says so too
+            print("\n".join(_entries(config, front.url, ways)), flush=True)  # noqa: T201
+    log.info("listening on %s and %s", front.url, socket_path())
+    if ways.proxied:
+        log.info("reached through the proxy by %s", ", ".join(ways.proxied))
+    if config.auth == "none":
+        log.warning(OPEN_DOOR)
+
+
+def _entries(config: HubConfig, url: str, ways: WaysIn) -> list[str]:
+    """Where the hub listens, with entries to paste into a host."""
+    lines = [
+        f"hubd listens on {url} and {socket_path()}",
+        "",
+        "A host that starts commands (stdio):",
+        json.dumps({"mcpServers": {"hub": {"command": _own_command(), "args": ["connect"]}}}, indent=2),
+    ]
+    if config.behind_tls_proxy:
+        lines += _entry_by_url(config, "beyond the proxy", ways.proxied or ("https://NAME/mcp",))
+        if not ways.proxied:
+            lines.append('NAME is what hosts call the proxy; write it into allowed_hosts, such as "NAME:443"')
+    if ways.here or not config.behind_tls_proxy:
+        whose = "of this machine" if config.behind_tls_proxy else ""
+        lines += _entry_by_url(config, whose, (ways.here or url,))
+    return lines
+
+
+def _entry_by_url(config: HubConfig, whose: str, urls: Sequence[str]) -> list[str]:
+    """What to paste into a host that opens URLs: the first of `urls`; the others are named."""
+    notes = ["TOKEN stands for what `hubd token` prints"] if config.auth == "token" else []
+    notes += [f"{url} leads here, too" for url in urls[1:]]
+    entry: dict[str, object] = {"url": urls[0]}
+    if config.auth == "token":
+        entry["headers"] = {"Authorization": "Bearer TOKEN"}
+    title = f"A host {whose} that opens URLs" if whose else "A host that opens URLs"
+    return [
+        f"{title} ({'; '.join(notes)}):" if notes else f"{title}:",
+        json.dumps({"mcpServers": {"hub": entry}}, indent=2),
+    ]
+
+
+def _own_command() -> str:
+    """The absolute path of the `hubd` command, so that a host finds it whatever its PATH."""
+    return str(Path(sys.executable).with_name("hubd"))

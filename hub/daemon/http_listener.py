@@ -1,0 +1,296 @@
+"""The HTTP listener of a hub: where it is, who may come in there, and its moves to another address.
+
+A move binds the new address first. The old one takes no more connections; those it has may finish what they asked for.
+"""
+
+import logging
+import os
+import secrets
+import socket
+from functools import partial
+from typing import Final
+
+import trio
+
+from cache.shared_store import Directory
+from config.loading.check import split_listen
+from config.paths import token_path
+from config.schema import DEFAULT_LISTEN, HubConfig
+from hub.app import Hub
+from hub.daemon.foreign_listeners import is_held_by_another_user
+from hub.downstream.http.access import Access, checked_token, read_or_make_token, replace_token
+from hub.downstream.http.durable_sessions import Revival
+from hub.downstream.http.endpoint import Endpoint
+from hub.fleet.affinity import Switch
+from hub.fleet.homes import runs_of
+from hub.fleet.membership import Peer, Replicas
+from hub.net.http_server import HttpServer
+from upstreams.transports.http.connection import parse_url
+
+log = logging.getLogger("hubd")
+
+BACKLOG: Final = 4096
+"""Or what the system allows: a crowd that connects at once is not turned away before it is seen."""
+
+
+class CannotListen(Exception):
+    """The configured address cannot be had. The text says which and why."""
+
+
+class Front:
+    """HTTP for the hosts of `hub`, at `tcp` and, if it is `movable`, wherever it is moved to. `run` must be running."""
+
+    def __init__(
+        self,
+        hub: Hub,
+        config: HubConfig,
+        tcp: socket.socket,
+        revival: Revival,
+        *,
+        movable: bool = True,
+        squatted: bool = False,
+        directory: Directory | None = None,
+    ) -> None:
+        """`squatted`: another user holds the address that hosts know. `directory` is what this hub has in common with
+        others; None: it is alone."""
+        self._hub = hub
+        self._listen = config.listen
+        self._movable = movable
+        self.squatted = squatted
+        """Another user held the wanted address when the hub started, and hosts send their token there. Nobody is let in
+        by HTTP until the hub listens where it was told to."""
+        self._stopgap = secrets.token_urlsafe() if squatted else None
+        """A token that nobody knows, for as long as none can be kept or hosts show theirs to somebody else."""
+        try:
+            self._token = self._stopgap or token_of(config)
+        except OSError as error:
+            log.warning("cannot keep a token in %s (%s); nobody is let in by HTTP", token_path(), error.strerror)
+            self._token = self._stopgap = secrets.token_urlsafe()
+        self._site = _Site(tcp)
+        self._leaving: list[_Site] = []
+        self._config = config
+        self._named = config.replica.url
+        self._switch: Switch | None = None
+        if directory is not None:
+            me = Peer(revival.run_id, config.replica.name or revival.run_id, self._url())
+            replicas = Replicas(me, directory, revival.was_mine)
+            hub.carrier.parking.is_elsewhere = hub.carrier.tasks.handles.is_elsewhere = replicas.is_elsewhere
+            homes = partial(runs_of, states=hub.states, handles=hub.carrier.tasks.handles)
+            self._switch = Switch(replicas, revival, homes)
+        self.endpoint = Endpoint(self._access(self._site), hub.router, hub.downstreams, revival, self._switch)
+        self._nursery: trio.Nursery
+
+    def __repr__(self) -> str:
+        return f"<Front {self._site!r}, {len(self._leaving)} leaving>"
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Where it listens."""
+        return self._site.host, self._site.port
+
+    @property
+    def url(self) -> str:
+        """The endpoint for all upstreams, as programs of this machine reach it."""
+        host, port = self.address
+        return f"http://[{host}]:{port}/mcp" if ":" in host else f"http://{host}:{port}/mcp"
+
+    @property
+    def displaced(self) -> str | None:
+        """Where it should listen and does not, since somebody else did at its start (`listen`); None: it is there."""
+        wanted = split_listen(self._listen)[1]
+        return self._listen if self._movable and wanted not in (0, self._site.port) else None
+
+    @property
+    def replicas(self) -> Replicas | None:
+        """This hub among others; None: it is alone."""
+        return None if self._switch is None else self._switch.replicas
+
+    @property
+    def pending(self) -> tuple[str, ...]:
+        """Settings that are not in effect yet."""
+        return ("listen",) if self._config.listen != self._listen else ()
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Serve until cancelled."""
+        async with trio.open_nursery() as self._nursery:
+            self._nursery.start_soon(self.endpoint.run)
+            await self._open(self._site)
+            task_status.started()
+
+    async def drain(self) -> None:
+        """Take no more connections; return when what runs has ended. Other hubs take the sessions over at once."""
+        if self._switch is not None:
+            await self._switch.whereabouts.leave()
+        self.endpoint.drain()
+        async with trio.open_nursery() as nursery:
+            for site in (self._site, *self._leaving):
+                nursery.start_soon(site.http.drain)
+
+    # --- another configuration ----------------------------------------------------------------------------------------
+
+    def prepare(self, config: HubConfig) -> socket.socket | None:
+        """Bind what `config` wants and is not bound; None: nothing, or it cannot be had before this one is given up.
+
+        Raises:
+            CannotListen: somebody else has it.
+            ConfigError, OSError: there is no token to be had.
+        """
+        moves = config.listen != self._listen and self._movable
+        try:
+            self._token = token_of(config)
+        except OSError:
+            if self._stopgap is None:
+                raise
+            self._token = self._stopgap
+        if not moves:
+            if self.squatted:
+                self._token = self._stopgap
+            return None
+        try:
+            return listen_tcp(config.listen)
+        except CannotListen:
+            if split_listen(config.listen)[1] == self._site.port:
+                return None  # it is us
+            raise
+
+    async def apply(self, config: HubConfig, tcp: socket.socket | None) -> None:
+        """Let in whom `config` lets in, and move to `tcp`, which `prepare` has bound."""
+        self._config = config
+        if tcp is not None:
+            old, self._site, self._listen = self._site, _Site(tcp), config.listen
+            self.squatted = False
+            await self._open(self._site)
+            if self.replicas is not None:
+                self.replicas.move(self._url())
+            self._leaving.append(old)
+            self._nursery.start_soon(self._close, old, config.drain_s)
+        for site in (self._site, *self._leaving):
+            access = self._access(site)
+            site.http.admit_by(access.guard)
+        self.endpoint.admit_by(self._access(self._site))
+
+    def _access(self, site: "_Site") -> Access:
+        config = self._config
+        token = None if config.auth == "none" else self._token
+        hosts = (*config.allowed_hosts, *self._own_names())
+        return Access(port=site.port, hosts=hosts, origins=config.allowed_origins, token=token)
+
+    def _own_names(self) -> tuple[str, ...]:
+        """What other hubs call this one."""
+        if self.replicas is None or not self.replicas.me.url:
+            return ()
+        url = parse_url(self.replicas.me.url)
+        return (f"[{url.host}]:{url.port}" if ":" in url.host else f"{url.host}:{url.port}",)
+
+    def _url(self) -> str:
+        """Where other hubs reach this one; "": nowhere, as far as it knows."""
+        host, port = self.address
+        if self._named:
+            return self._named
+        if host in ("0.0.0.0", "::"):
+            log.warning("other hubs cannot reach this one: [replica] url is to say where, since it listens everywhere")
+            return ""
+        return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+    async def _open(self, site: "_Site") -> None:
+        site.http = HttpServer(self.endpoint.handle, self._access(site).guard, budget=self._hub.budget)
+        await self._nursery.start(site.run)
+
+    async def _close(self, site: "_Site", patience_s: float) -> None:
+        with trio.move_on_after(patience_s):
+            await site.http.drain()
+        site.scope.cancel()
+        self._leaving.remove(site)
+
+
+class _Site:
+    """One address, and the server there."""
+
+    http: HttpServer
+
+    def __init__(self, tcp: socket.socket) -> None:
+        self.host, self.port = tcp.getsockname()[:2]
+        self.scope = trio.CancelScope()
+        self._tcp = tcp
+
+    def __repr__(self) -> str:
+        return f"<{self.host} port {self.port}>"
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        listener = trio.SocketListener(trio.socket.from_stdlib_socket(self._tcp))
+        with self.scope:
+            await self.http.serve([listener], task_status=task_status)
+
+
+def token_of(config: HubConfig) -> str | None:
+    """What hosts have to show; None: nothing.
+
+    Raises:
+        ConfigError: there is no token to be had.
+        OSError: the one in the file can be neither read nor made.
+    """
+    if config.auth == "none":
+        return None
+    return read_or_make_token(token_path()) if config.token is None else checked_token(config.token.reveal())
+
+
+def listen(config: HubConfig) -> tuple[socket.socket, bool]:
+    """A listener at `config.listen`, and False. If nobody chose it and it is taken, any other, for programs that ask
+    the hub where it is; and whether another user of this machine has taken it.
+
+    In that case the token that hosts know is replaced, since hosts may have shown it to that user.
+
+    Raises:
+        CannotListen: it cannot be had.
+    """
+    try:
+        return listen_tcp(config.listen), False
+    except CannotListen as error:
+        squatted = is_squatted(config)
+        if squatted:
+            _distrust_token(config)
+        if config.listen != DEFAULT_LISTEN:
+            raise
+        log.warning("%s. Taking a free port for now; name one with `listen` in hubd.toml", error)
+        return listen_tcp("127.0.0.1:0"), squatted
+
+
+def is_squatted(config: HubConfig) -> bool:
+    """Whether hosts that reach the hub by its address would show their token to another user."""
+    return config.auth != "none" and is_held_by_another_user(split_listen(config.listen)[1])
+
+
+def _distrust_token(config: HubConfig) -> None:
+    text = f"another user of this machine may hold {config.listen}, where hosts show the hub's token"
+    if config.token is not None:
+        log.error("%s; replace `token` in the configuration, and in hosts, once that has ended", text)
+        return
+    try:
+        replace_token(token_path())
+    except OSError as error:
+        log.error("%s, and it cannot be replaced (%s): delete %s", text, error.strerror, token_path())
+    else:
+        log.warning("%s: it was replaced. Once that has ended, run `hubd install` for hosts that have the URL", text)
+
+
+def listen_tcp(address: str) -> socket.socket:
+    """A listener at `address`.
+
+    Raises:
+        CannotListen: it cannot be had.
+    """
+    host, port = split_listen(address)
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((host, port))
+        listener.listen(BACKLOG)
+        listener.setblocking(False)
+    except OSError as error:
+        listener.close()
+        raise CannotListen(
+            f"cannot listen on {address}: {os.strerror(error.errno or 0)}; "
+            "stop what uses it, or choose another with --listen HOST:PORT (port 0: any free one)"
+        ) from None
+    return listener

@@ -1,0 +1,150 @@
+"""The hub as a process among others: it keeps to itself, ends what earlier hubs have left, and notices when it stands
+still.
+
+What it does to its children is in `upstreams.transports.stdio.process`, what becomes of those it loses in
+`upstreams.transports.stdio.orphans`.
+"""
+
+import logging
+import os
+import resource
+import sys
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from types import FrameType
+from typing import Final
+
+import trio
+
+from upstreams.transports.stdio.orphans import kill_orphans
+from upstreams.transports.stdio.process import MOST_DESCRIPTORS
+
+log = logging.getLogger("hubd")
+
+UMASK: Final = 0o077
+PR_SET_DUMPABLE: Final = 4
+OPEN_TO_DEBUGGERS: Final = "HUBD_DUMPABLE"
+"""Set to 1 in the environment, it leaves debuggers and profilers of the same user their way into the hub."""
+
+LOOK_EVERY_S: Final = 0.5
+BLOCKED_S: Final = 0.25
+SAY_EVERY_S: Final = 10.0
+OWN_CODE: Final = Path(__file__).parents[2]
+PLACES: Final = 3
+
+
+def keep_to_itself() -> None:
+    """Files only for this user, no core file, and no reading of the hub's memory and environment by its children.
+
+    As far as the system allows (SEC-52, I-9).
+    """
+    os.umask(UMASK)
+    with suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    if sys.platform == "linux" and os.environ.get(OPEN_TO_DEBUGGERS) != "1":
+        import ctypes  # trio has imported it, too
+
+        ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
+
+
+def take_descriptors() -> None:
+    """Be allowed to open more files than a login shell is, as far as the system lets us: an upstream takes four."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = MOST_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, MOST_DESCRIPTORS)
+    if soft != resource.RLIM_INFINITY and soft < most:
+        with suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+
+
+async def sweep() -> None:
+    """Kill what hubs of this user left behind that were killed themselves (F-D-03)."""
+    if left := await trio.to_thread.run_sync(kill_orphans):
+        log.warning("ended what a hub had left behind when it was killed itself (%d in all)", left)
+
+
+class Faults(logging.Handler):
+    """Counts the faults of the hub's own: records with a traceback, which the walls around calls and the like make."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.ERROR)
+        self.count = 0
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.exc_info:
+            self.count += 1
+
+
+class Watch:
+    """Notices when the event loop stands still for `blocked_s`: then no host is served (F-D-12).
+
+    It looks from a thread of its own, since the loop itself can only tell afterwards and could not say where it was.
+    """
+
+    def __init__(self, *, every_s: float = LOOK_EVERY_S, blocked_s: float = BLOCKED_S) -> None:
+        self._every_s = every_s
+        self._blocked_s = blocked_s
+        self._over = threading.Event()
+        self._said_at = float("-inf")
+        self.times = 0
+        """How often it stood still."""
+        self.longest_s = 0.0
+        """The longest that it let the watch wait, also where that was not standing still."""
+
+    def __repr__(self) -> str:
+        return f"<Watch [{self.times} times, longest {self.longest_s:.1f} s]>"
+
+    async def run(self) -> None:
+        """Watch until cancelled."""
+        token = trio.lowlevel.current_trio_token()
+        ident = threading.get_ident()
+        look = threading.Thread(target=self._look, args=(token.run_sync_soon, ident), name="hubd watch", daemon=True)
+        look.start()
+        try:
+            await trio.sleep_forever()
+        finally:
+            self._over.set()  # it ends by itself, soon
+
+    def facts(self) -> dict[str, object]:
+        """For `hubd status`."""
+        return {"blocked": self.times, "longest_s": round(self.longest_s, 3)}
+
+    def _look(self, soon: Callable[[Callable[[], object]], object], loop: int) -> None:
+        while not self._over.wait(self._every_s):
+            turned = threading.Event()
+            began = time.perf_counter()
+            try:
+                soon(turned.set)
+            except trio.RunFinishedError:
+                return
+            if turned.wait(self._blocked_s):
+                self.longest_s = max(self.longest_s, time.perf_counter() - began)
+                continue
+            where = _where(sys._current_frames().get(loop))
+            while not turned.wait(1.0):
+                if self._over.is_set():
+                    return
+            self._blocked(time.perf_counter() - began, where)
+
+    def _blocked(self, seconds: float, where: str) -> None:
+        self.times += 1
+        self.longest_s = max(self.longest_s, seconds)
+        now = time.perf_counter()
+        if now - self._said_at >= SAY_EVERY_S:
+            self._said_at = now
+            log.warning(
+                "the hub stood still for %.2f s, serving nobody (%d times so far): %s", seconds, self.times, where
+            )
+
+
+def _where(frame: FrameType | None) -> str:
+    """The innermost places of our own code that are being run, the innermost first."""
+    places: list[str] = []
+    while frame is not None and len(places) < PLACES:
+        file = Path(frame.f_code.co_filename)
+        if file.is_relative_to(OWN_CODE) and "site-packages" not in file.parts:
+            places.append(f"{frame.f_code.co_name} ({file.relative_to(OWN_CODE)}:{frame.f_lineno})")
+        frame = frame.f_back
+    return ", called by ".join(places) or "not in the hub's own code"

@@ -1,0 +1,241 @@
+"""A running hub and its configuration files: whatever asks for it, the files are read and what differs is applied.
+
+    a file changed | SIGHUP | `hubd reload`  ->  one flag  ->  read all (in a thread)  ->  what differs?  ->  apply
+
+One reload at a time; what asks during one leads to another one after it, so the last contents always win (F-C-08). A
+configuration that cannot be used changes nothing, is said once, and shown in `hubd status` until there is one that can
+(F-C-02). Files that are gone say nothing: they never mean that there is to be nothing (F-C-03).
+
+There is nothing before the start: an upstream is left out then whose references lead to what is not there, so that the
+others run. It comes as soon as they lead somewhere, and until then it is no reason to refuse anything.
+"""
+
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from datetime import UTC, datetime
+from math import inf
+from pathlib import Path
+from typing import Final
+
+import trio
+from msgspec import Struct
+
+from config.diff import Difference, difference
+from config.errors import ConfigError
+from config.loading.all_files import OWN_VARIABLES
+from config.loading.layers import Loaded
+from config.watch import Watcher
+from hub.link.wakeups import Flag
+from hub.link.wall import keep_going
+
+log = logging.getLogger("hubd.reload")
+
+RETRY_S: Final = 5.0
+"""How often a configuration that cannot be used is read again: not all that it needs can be watched."""
+
+
+@asynccontextmanager
+async def _plainly() -> AsyncIterator[None]:
+    yield
+
+
+class Outcome(Struct, frozen=True):
+    """What came of a reload."""
+
+    difference: Difference = Difference()
+    problem: str | None = None
+    """Why nothing was changed, though something may differ."""
+    pending: tuple[str, ...] = ()
+    """Settings that take effect at the next start."""
+    warnings: tuple[str, ...] = ()
+    last: str | None = None
+    """If nothing differs: what did the last time that anything did, in this run of the hub."""
+
+    def __str__(self) -> str:
+        last = f"; the last change was taken over already: {self.last}" if self.last else ""
+        return f"{self.difference}{last}"
+
+    def to_dict(self) -> dict[str, object]:
+        """For programs."""
+        found = self.difference
+        return {
+            "changed": bool(found),
+            "summary": str(self),
+            "added": found.added,
+            "removed": found.removed,
+            "upstreams": {name: change.settings for name, change in found.changed.items()},
+            "settings": found.settings,
+            "pending": self.pending,
+            "problem": self.problem,
+            "warnings": self.warnings,
+        }
+
+
+class Reloader:
+    """Keeps a hub true to its files. `run` must be running.
+
+    - `read`: reads everything, as at the start; called in a thread. Raises ConfigError.
+    - `apply`: makes the hub what it is given, all of it or, raising ConfigError, nothing.
+    - `pending`: the settings that will take effect only at the next start.
+    - `around`: entered around every reload that was asked for, or that changes something.
+    - `wall`: the time of day in seconds.
+    """
+
+    def __init__(
+        self,
+        first: Loaded,
+        read: Callable[[], Loaded],
+        apply: Callable[[Loaded, Difference], Awaitable[None]],
+        *,
+        wall: Callable[[], float],
+        pending: Callable[[], tuple[str, ...]] = tuple,
+        around: Callable[[], AbstractAsyncContextManager[None]] = _plainly,
+    ) -> None:
+        self.problem: str | None = None
+        self._loaded = first
+        self._loaded_at = wall()
+        self._there = {path for path in first.places if path.is_dir()}
+        self._read = read
+        self._apply = apply
+        self._pending = pending
+        self._around = around
+        self._wall = wall
+        self._wanted = Flag()
+        self._asked = False
+        self._last: str | None = None
+        self._waiting: list[_Waiter] = []
+        self._watcher = Watcher(self._wanted.set)
+
+    def __repr__(self) -> str:
+        return f"<Reloader of {len(self._loaded.sources)} files{', which are wrong' if self.problem else ''}>"
+
+    def request(self) -> None:
+        """Read the configuration again, soon. Never blocks."""
+        self._asked = True
+        self._wanted.set()
+
+    async def reload(self) -> Outcome:
+        """Read the configuration again; what came of it. Cancellation: it is read all the same."""
+        waiter = _Waiter()
+        self._waiting.append(waiter)
+        self.request()
+        await waiter.done.wait()
+        return waiter.outcome
+
+    async def run(self) -> None:
+        """Reload whenever there is a reason to, for ever."""
+        async with trio.open_nursery() as nursery:
+            self._watcher.aim(self._loaded.files, self._loaded.directories)
+            nursery.start_soon(keep_going, "Watching configuration files", self._watcher.run)
+            while True:
+                with trio.move_on_after(RETRY_S if self.problem else inf):
+                    await self._wanted.take()
+                waiting, self._waiting = self._waiting, []
+                outcome = await self._reload()
+                for waiter in waiting:
+                    waiter.outcome = outcome
+                    waiter.done.set()
+
+    def status(self) -> dict[str, object]:
+        """For `hubd status`."""
+        return {
+            "files": [str(path) for path in self._loaded.sources],
+            "watched": [str(path) for path in (*self._loaded.files, *self._loaded.directories)],
+            "loaded_at": datetime.fromtimestamp(self._loaded_at, UTC).isoformat(timespec="seconds"),
+            "problem": self.problem,
+            "pending": list(self._pending()),
+            "warnings": [str(warning) for warning in self._loaded.warnings],
+        }
+
+    def left_out(self) -> dict[str, str]:
+        """The upstreams that the files name and the hub does without, and why."""
+        remarks = self._loaded.lacking
+        own = self._loaded.files[0].with_name(OWN_VARIABLES) if self._loaded.files else OWN_VARIABLES
+        then = f"Once it is there, in {own} for instance, the server is started within seconds."
+        reasons: dict[str, list[str]] = {}
+        for remark in remarks:
+            reasons.setdefault(remark.lacking, []).append(str(remark))
+        return {name: f"{'; '.join(texts)}. {then}" for name, texts in reasons.items()}
+
+    # --- one reload ---------------------------------------------------------------------------------------------------
+
+    async def _reload(self) -> Outcome:
+        """The wall around one: it never raises."""
+        asked, self._asked = self._asked, False
+        if asked:
+            async with self._around():
+                return await self._try()
+        return await self._try(around=self._around)
+
+    async def _try(self, around: Callable[[], AbstractAsyncContextManager[None]] = _plainly) -> Outcome:
+        try:
+            loaded = await trio.to_thread.run_sync(self._read_all)
+            found = difference(self._loaded.config, loaded.config)
+            if found:
+                async with around():
+                    await self._apply(loaded, found)
+        except ConfigError as error:
+            self._watch_what_is_wrong(error)
+            return self._failed(str(error))
+        except Exception as error:
+            log.exception("the configuration could not be applied")
+            return self._failed(f"the hub failed to apply it: {type(error).__name__}; its log says more")
+        return self._succeeded(loaded, found)
+
+    def _read_all(self) -> Loaded:
+        loaded = self._read()
+        before = {remark.lacking for remark in self._loaded.lacking}
+        if lacking := [remark for remark in loaded.lacking if remark.lacking not in before]:
+            raise loaded.error(lacking)
+        if gone := self._gone(loaded):
+            text = f"{gone}: is gone; what it said still holds. Put it back; or, to do without it, run `hubd stop`, and"
+            text += " the next host or `hubd serve` starts the hub anew"
+            raise ConfigError(text)
+        return loaded
+
+    def _gone(self, loaded: Loaded) -> Path | None:
+        """What was there, and is not, although nobody can have meant that all of it is to be forgotten."""
+        before = self._loaded
+        main = before.files[:1]
+        if main and main[0] in before.sources and main[0] not in loaded.sources:
+            return main[0]
+        if before.sources and not loaded.sources:
+            return before.sources[0]
+        return next((path for path in self._there if not path.is_dir()), None)
+
+    def _watch_what_is_wrong(self, error: ConfigError) -> None:
+        files = (*self._loaded.files, *getattr(error, "files", ()))
+        directories = (*self._loaded.directories, *getattr(error, "directories", ()))
+        self._watcher.aim(dict.fromkeys(files), dict.fromkeys(directories))
+
+    def _failed(self, problem: str) -> Outcome:
+        if problem != self.problem:
+            log.error("the configuration is not taken over, the one before stays: %s", problem)
+            self._watcher.again()
+        self.problem = problem
+        return Outcome(problem=problem, pending=self._pending())
+
+    def _succeeded(self, loaded: Loaded, found: Difference) -> Outcome:
+        if self.problem is not None or found:
+            log.info("the configuration was read again: %s", found)
+            self._watcher.again()  # what was read may be another than was looked at, and become that again
+        for warning in loaded.warnings:
+            if warning not in self._loaded.warnings:
+                log.warning("%s", warning)
+        self.problem = None
+        self._loaded = loaded
+        self._loaded_at = self._wall()
+        self._there = {path for path in loaded.places if path.is_dir()}
+        self._watcher.aim(loaded.files, loaded.directories)
+        warnings = tuple(str(warning) for warning in loaded.warnings)
+        last, self._last = self._last, str(found) if found else self._last
+        return Outcome(found, None, self._pending(), warnings, None if found else last)
+
+
+class _Waiter:
+    """Who waits for the next reload."""
+
+    def __init__(self) -> None:
+        self.done = trio.Event()
+        self.outcome = Outcome()

@@ -1,0 +1,397 @@
+"""`hubd serve`, and the daemon that it is around a `Hub`: sockets, signals, reload, drain.
+
+    daemon -- signals | hub (supervisor, notifier, upkeep) | control listener
+      `-- handlers: one task per connection
+
+Listeners sit outside of the handlers, so that shutdown stops accepting first. With `--stdio` there are none
+(`hub.daemon.foreground`). The exit code says how it ended: 0 stopped, 69 cannot listen, 70 a fault of its own, 75
+already running, 78 bad configuration (sysexits).
+"""
+
+import logging
+import os
+import signal
+import socket
+import sys
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from contextlib import asynccontextmanager, suppress
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import trio
+from msgspec import structs
+
+from config.diff import Difference
+from config.directories import state_dir
+from config.errors import ConfigError
+from config.leftovers import remove_drafts
+from config.loading.layers import Loaded
+from config.paths import control_path, key_path, lock_path, sessions_path, socket_path, state_path
+from config.saved_state import Memory
+from hub.app import Hub
+from hub.control.server import serve_control
+from hub.daemon import logs, systemd
+from hub.daemon.api import Operator
+from hub.daemon.banner import announce
+from hub.daemon.foreground import serve_stdio
+from hub.daemon.http_listener import CannotListen, Front, listen
+from hub.daemon.memory_trim import keep_trim
+from hub.daemon.options import ServeOptions, checked, configuration
+from hub.daemon.privileges import ADVICE, ROOT, is_root
+from hub.daemon.process import Faults, Watch, keep_to_itself, sweep, take_descriptors
+from hub.daemon.reload import Reloader
+from hub.daemon.setup import keys_for, last_known, projects_of, store_for, wall
+from hub.daemon.signals import obey, received
+from hub.downstream.http.durable_sessions import Revival
+from hub.downstream.lines.server import LineServer
+from hub.downstream.request_pipeline import cut_off
+from hub.link.boot_clock import boot_clock
+from hub.link.sealing import Sealer, Signer
+from hub.link.wall import keep_going
+from hub.net.unix import AlreadyRunning, bind_unix, inode_at, take_lock
+from hub.shim.start_daemon import LOG_BYTES, log_path
+from hub.wire.printable import printable
+from upstreams.lifecycle import State
+from upstreams.transports.stdio.orphans import MARKER, MAX_DEPTH, THIS_HUB, adopt, depth, kill_adopted, kill_marked
+
+if TYPE_CHECKING:
+    from cache.redis.store import RedisStore
+
+log = logging.getLogger("hubd")
+
+EX_OK: Final = 0
+EX_UNAVAILABLE: Final = 69
+EX_SOFTWARE: Final = 70
+EX_TEMPFAIL: Final = 75
+EX_CONFIG: Final = 78
+LOOK_S: Final = 10.0
+"""How often a hub looks whether its sockets are still where hosts look for them."""
+LAST_ANSWERS_S: Final = 0.5
+"""How long the answers to requests that are cut off may take to leave."""
+STOP_S: Final = 30.0
+"""How long, at most, upstreams take to stop once the calls have ended."""
+
+
+def run_serve(options: ServeOptions) -> int:
+    """Run the hub until it is told to stop; the exit code."""
+    code = _run(options)
+    if options.detached and code != EX_OK:
+        with suppress(OSError):
+            os.write(0, str(code).encode())
+    return code
+
+
+def _run(options: ServeOptions) -> int:
+    logs.configure(log_path=log_path, log_bytes=LOG_BYTES)
+    keep_to_itself()
+    take_descriptors()
+    if depth(os.environ.get(MARKER, "")) > MAX_DEPTH:
+        return _failed(
+            EX_CONFIG, ConfigError("this hub is the child of hubs upon hubs: does one of them start itself?")
+        )
+    try:
+        loaded = configuration(options)
+        if is_root():
+            log.warning("%s; %s", ROOT, ADVICE)
+        for warning in loaded.warnings:
+            log.warning("%s", warning)
+        for remark in loaded.lacking:
+            log.warning("%s is not started until there is what it needs: %s", remark.lacking, remark)
+        if not loaded.sources:
+            log.info("no configuration found: serving the demo until there is %s", loaded.files[0])
+        serve = serve_stdio if options.stdio else partial(serve_daemon, shown=not options.detached)
+        trio.run(serve, loaded, partial(configuration, options))
+    except ConfigError as error:
+        return _failed(EX_CONFIG, error)
+    except AlreadyRunning as error:
+        return _failed(EX_TEMPFAIL, error)
+    except CannotListen as error:
+        return _failed(EX_UNAVAILABLE, error)
+    except Exception:  # nothing inside could deal with it: everything was stopped in order (F-D-14)
+        log.exception("the hub has stopped because of a fault of its own")
+        return EX_SOFTWARE
+    finally:
+        kill_marked(THIS_HUB)
+        kill_adopted()
+    return EX_OK
+
+
+async def serve_daemon(loaded: Loaded, read: Callable[[], Loaded], *, shown: bool = True) -> None:
+    """Listen on the unix sockets and on `config.listen` until a signal comes, then drain and stop.
+
+    `shown`: say on standard output where, with entries to paste into a host.
+
+    Raises:
+        AlreadyRunning: another daemon of this user holds the lock.
+        CannotListen: the TCP address is taken or not ours.
+        ConfigError: a socket was handed over by the service manager that does not fit.
+    """
+    config = loaded.config
+    handed = systemd.Handover(systemd.listeners())
+    with take_lock(lock_path()), received(signal.SIGHUP, signal.SIGUSR1) as signals:
+        tcp, given, given_control = handed.tcp(), handed.unix(socket_path()), handed.unix(control_path())
+        handed.refuse()
+        movable, squatted = tcp is None, False
+        if tcp is None:
+            tcp, squatted = listen(config)
+        else:
+            checked(structs.replace(config, listen=_address(tcp)))  # who may be let in there (SEC-01)
+        memory = Memory(state_path())
+        await sweep()
+        if left := await trio.to_thread.run_sync(remove_drafts, state_dir(), wall()):
+            log.info("removed %d unfinished files that hubs left behind when they were killed", left)
+        async with (
+            _unix_listener(socket_path(), given) as lines,
+            _unix_listener(control_path(), given_control) as control,
+        ):
+            keys = keys_for(config, key_path())
+            store = store_for(loaded, keys)
+            revival = Revival(Signer(keys), Memory(sessions_path()), wall, config.replica.name if store else "")
+            run = revival.run_id if store else ""
+            known, boot = last_known(), boot_clock()
+            hub = Hub(config, memory, Sealer(keys), last_known=known, projects=projects_of, run=run, boot=boot)
+            if store is not None:
+                hub.reads.use(store)
+            directory = None if store is None else store.directory
+            front = Front(hub, config, tcp, revival, movable=movable, squatted=squatted, directory=directory)
+            daemon = _Daemon(hub, front, loaded, read, store, shown=shown)
+            own = [lock_path()]
+            own += [path for path, it in ((socket_path(), given), (control_path(), given_control)) if it is None]
+            await daemon.run(signals, lines, control, own)
+    log.info("stopped")
+
+
+class _Daemon:
+    """A hub with its listeners."""
+
+    def __init__(
+        self,
+        hub: Hub,
+        front: Front,
+        loaded: Loaded,
+        read: Callable[[], Loaded],
+        store: "RedisStore | None",
+        *,
+        shown: bool,
+    ) -> None:
+        self._hub = hub
+        self._shown = shown
+        self._front = front
+        self._store = store
+        self._reloader = Reloader(
+            loaded,
+            read,
+            self._apply,
+            wall=wall,
+            pending=lambda: (*front.pending, *hub.pending),
+            around=self._reloading,
+        )
+        self._lines = LineServer(hub.router, hub.downstreams)
+        self._watch = Watch()
+        self._asked = trio.Event()
+        self._patience = trio.CancelScope()
+
+    async def run(
+        self,
+        signals: AsyncIterator[int],
+        lines: trio.SocketListener,
+        control: trio.SocketListener,
+        own: Iterable[Path],
+    ) -> None:
+        """Serve until the first signal, or until one of its `own` files is gone; then drain, stop in order, return."""
+        others: dict[int, Callable[[], None]] = {signal.SIGHUP: self._reloader.request, signal.SIGUSR1: _reopen_log}
+        async with trio.open_nursery() as life:
+            await life.start(adopt)
+            life.start_soon(keep_going, "Noticing that the hub stands still", self._watch.run)
+            life.start_soon(keep_going, "Giving memory back", partial(keep_trim, self._hub.budget))
+            follow = partial(obey, signals, self._asked.set, self._cut_off, others)
+            life.start_soon(keep_going, "Obeying signals", follow)
+            life.start_soon(keep_going, "Telling the service manager", partial(systemd.pulse, self._summary))
+            life.start_soon(keep_going, "Looking after the hub's sockets", partial(await_removal, own, self._asked.set))
+            async with trio.open_nursery() as nursery:
+                if self._store is not None:
+                    nursery.start_soon(keep_going, "Sharing with other hubs", self._store.run)
+                await nursery.start(self._hub.run)
+                await nursery.start(self._front.run)
+                await nursery.start(self._lines.serve, lines)
+                controls = _Controls(self._hub, self._front, self._watch, self._reloader)
+                await nursery.start(serve_control, control, controls)
+                self._announce()
+                systemd.notify("READY=1", f"STATUS={self._summary()}")
+                await self._reload_until_asked()
+                drain_s = self._hub.config.drain_s
+                systemd.stopping(drain_s + STOP_S)
+                log.info("stopping: waiting up to %.0f s for running calls", drain_s)
+                await self._drain_within(drain_s)
+                nursery.cancel_scope.cancel()
+            life.cancel_scope.cancel()
+
+    async def _reload_until_asked(self) -> None:
+        """Follow the configuration until the hub is to stop."""
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(keep_going, "Following the configuration", self._reloader.run)
+            await self._asked.wait()
+            nursery.cancel_scope.cancel()
+
+    async def _apply(self, loaded: Loaded, found: Difference) -> None:
+        """Make everything what `loaded` says.
+
+        Raises:
+            ConfigError: something of it cannot be had; nothing is changed.
+        """
+        config = loaded.config
+        try:
+            tcp = self._front.prepare(config)
+        except (CannotListen, OSError) as error:
+            raise ConfigError(str(error)) from None
+        await self._hub.prepare(config)
+        self._hub.apply(config)
+        await self._front.apply(config, tcp)
+        if tcp is not None:
+            self._announce()
+
+    def _announce(self) -> None:
+        """Say where it listens now."""
+        announce(self._front, self._hub.config, shown=self._shown)
+
+    @asynccontextmanager
+    async def _reloading(self) -> AsyncIterator[None]:
+        """Around every reload that was asked for, or changes something."""
+        with systemd.reloading():
+            yield
+
+    def _summary(self) -> str:
+        """What the service manager shows of this hub."""
+        states = [upstream.state for upstream in self._hub.supervisor.upstreams.values()]
+        connected = states.count(State.CONNECTED)
+        return f"{connected} of {len(states)} upstreams connected, {len(self._hub.downstreams)} hosts"
+
+    def _cut_off(self) -> None:
+        """Answer what is still running by saying that the hub stops; wait no longer than it takes to send that."""
+        cut_off(self._hub.downstreams)
+        self._patience.deadline = min(self._patience.deadline, trio.current_time() + LAST_ANSWERS_S)
+
+    async def _drain_within(self, drain_s: float) -> None:
+        """Wait for what is running, and cut it off after `drain_s`, or when there is a second signal."""
+
+        async def lose_patience() -> None:
+            await trio.sleep(drain_s)
+            self._cut_off()
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(lose_patience)
+            with self._patience:
+                await self._drain()
+            nursery.cancel_scope.cancel()
+
+    async def _drain(self) -> None:
+        async with trio.open_nursery() as nursery:
+            self._lines.goodbye()
+            self._hub.router.subscriptions.end()
+            nursery.start_soon(self._front.drain)
+            nursery.start_soon(self._lines.drain)
+
+
+def _reopen_log() -> None:
+    """For who moves log files aside (F-D-04)."""
+    log.info("log reopened" if logs.reopen(log_path()) else "SIGUSR1: the log is no file of this hub's")
+
+
+async def await_removal(own: Iterable[Path], gone: Callable[[], None]) -> None:
+    """Look now and then whether these files are what they were; `gone` is called once one is not.
+
+    Then nobody finds this hub any more, and hosts start another one: /tmp is cleaned up, for instance, and what is in
+    /run/user is removed when its user logs out, though the hub lives on.
+    """
+    before = {path: inode_at(path) for path in own}
+    while True:
+        await trio.sleep(LOOK_S)
+        for path, found in before.items():
+            if inode_at(path) != found:
+                log.warning("%s was removed, so that hosts do not find this hub: it makes way for another one", path)
+                gone()
+                return
+
+
+def _address(tcp: socket.socket) -> str:
+    host, port = tcp.getsockname()[:2]
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+@asynccontextmanager
+async def _unix_listener(path: Path, given: socket.socket | None) -> AsyncIterator[trio.SocketListener]:
+    """A 0600 unix socket at `path`, removed at the end; one that was handed over is the service manager's to remove.
+
+    Needs the daemon's lock to be held.
+    """
+    listener = given or bind_unix(path)
+    ours = inode_at(path)
+    try:
+        yield trio.SocketListener(trio.socket.from_stdlib_socket(listener))
+    finally:
+        is_ours = given is None and inode_at(path) == ours  # not that of a hub that has come after us
+        listener.close()
+        if is_ours:
+            path.unlink(missing_ok=True)  # noqa: ASYNC240 - a directory entry in memory
+
+
+class _Controls:
+    """What the control socket may ask of this daemon."""
+
+    def __init__(self, hub: Hub, front: Front, watch: Watch, reloader: Reloader) -> None:
+        self._operator = Operator(hub, reloader.left_out)
+        self._front = front
+        self._watch = watch
+        self._reloader = reloader
+        self._is_root = is_root()
+        self._faults = Faults()
+        logging.getLogger().addHandler(self._faults)
+        self.tools = self._operator.tools
+        self.call = self._operator.call
+        self.cache = self._operator.cache
+        self.cache_clear = self._operator.cache_clear
+        self.restart = self._operator.restart
+        self.journal = self._operator.journal
+
+    async def status(self) -> dict[str, object]:
+        more: dict[str, object] = {
+            "listen": {
+                "url": self._front.url,
+                "socket": str(socket_path()),
+                "wanted": self._front.displaced,
+                "squatted": self._front.squatted,
+            },
+            "warnings": [*self._displaced(), *self._operator.warnings()],
+            "config": self._reloader.status(),
+            "root": self._is_root,
+            "loop": self._watch.facts(),
+            "faults": self._faults.count,
+        }
+        if self._front.replicas is not None:
+            more["replica"] = self._front.replicas.facts()
+        return {**await self._operator.status(), **more}
+
+    def _displaced(self) -> Iterator[str]:
+        if (wanted := self._front.displaced) and self._front.squatted:
+            yield (
+                f"another user of this machine held {wanted} when the hub started: hosts with the usual URL show their "
+                "token there, so nobody is let in by HTTP until the hub has an address of its own. Find out who it is, "
+                "or name another port with `listen` in hubd.toml; then run `hubd stop`, and `hubd install` for hosts "
+                "that have the URL, since the token was replaced. Hosts on `hubd connect` are not affected"
+            )
+        elif wanted:
+            text = f"{wanted} was taken when the hub started, so it listens on {self._front.url}: hosts that have the"
+            text += " usual URL do not reach it. Stop what uses that port and run `hubd stop`, or name another port"
+            yield f"{text} with `listen` in hubd.toml"
+
+    async def reload(self) -> dict[str, object]:
+        return (await self._reloader.reload()).to_dict()
+
+    async def stop(self) -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+
+
+def _failed(code: int, error: Exception) -> int:
+    print(f"hubd: {printable(str(error), keep=chr(10))}", file=sys.stderr)  # noqa: T201
+    return code

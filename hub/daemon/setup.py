@@ -1,0 +1,73 @@
+"""Build what a hub needs beside its configuration: keys, a store it shares with other hubs, what upstreams offered
+before, and which projects the user allows.
+"""
+
+import logging
+import os
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from config.errors import ConfigError, Remark
+from config.loading.layers import Loaded
+from config.paths import catalogue_dir, trust_path
+from config.schema import HubConfig
+from config.trust import Trust
+from hub.link.machine_time import current_time
+from hub.link.sealing import Keys, derived, keys_of, load_keys
+from hub.projects.project_files import Allowed
+from hub.projects.projects import Projects, Running
+from upstreams.inventory.last_known import LastKnown
+
+if TYPE_CHECKING:
+    from cache.redis.store import RedisStore
+
+log = logging.getLogger("hubd")
+wall = time.time  # noqa: TID251  # for what is kept, or shown to people
+
+
+def keys_for(config: HubConfig, path: Path | None) -> Keys:
+    """Those that are configured, or else those in the file `path`; new ones, for this run, if it is None or no file can
+    be had (F-D-06).
+
+    Raises:
+        ConfigError: as `load_keys`.
+    """
+    if config.sealing_key is not None:
+        return keys_of(config.sealing_key)
+    try:
+        return load_keys(path)
+    except OSError as error:
+        log.warning("cannot keep keys in %s (%s); what they seal is lost with this run", path, error.strerror)
+        return load_keys(None)
+
+
+def store_for(loaded: Loaded, keys: Keys) -> "RedisStore | None":
+    """What this hub has in common with others, not connected yet; None: nothing.
+
+    Raises:
+        ConfigError: it cannot be used.
+    """
+    cache = loaded.config.cache
+    if cache.url is None:
+        return None
+    from cache.redis.store import RedisStore  # only who has one pays for it
+
+    key, *others = derived(keys, "store")
+    try:
+        return RedisStore(cache, key, current_time, others=others)
+    except ConfigError as error:
+        where = ("cache", "url")
+        if (origin := loaded.origins.get(where)) is None:
+            raise
+        raise loaded.error([Remark(origin.file, origin.line, where, str(error))]) from None
+
+
+def last_known() -> LastKnown:
+    """What upstreams offered when they were last seen."""
+    return LastKnown(catalogue_dir(), wall=wall)
+
+
+def projects_of(hub: Running) -> Projects:
+    """The projects that hosts of `hub` are at work in, so far as the user allows them."""
+    return Projects(hub, Allowed(Trust(trust_path()), os.environ, Path(os.path.expanduser("~"))), trust_path())

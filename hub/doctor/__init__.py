@@ -1,7 +1,0 @@
-"""What is wrong, or soon will be, between hosts, hub and servers on this machine; and what to do about it.
-
-`examined` gathers what there is to look at. Each check in `servers`, `stores`, `hosts` and `daemons` is a small
-function that looks at that, or at one thing of the machine, and yields findings; `checks` has them all. Nothing is
-changed, no server is started, and no request is sent: a URL is only connected to. But the store that hubs share is
-logged in to.
-"""

@@ -1,0 +1,111 @@
+"""Batches: the arrays of revision 2025-03-26, which no other revision knows (bridging.md 10.3)."""
+
+from collections.abc import Callable
+from typing import Final
+
+import trio
+
+from hub.downstream.hosts import Downstream, Router
+from hub.downstream.request_pipeline import answer, start
+from hub.link.pace import Pace
+from hub.routing.host_exchange import Asked, HostExchange, Send
+from hub.wire.jsonrpc import (
+    Message,
+    Notification,
+    RemoteProtocolError,
+    Request,
+    Response,
+    decode,
+    encode_response,
+    split_batch,
+)
+from hub.wire.mcp import INITIALIZE, INVALID_REQUEST, L2
+from hub.wire.request_meta import progress_token
+
+MAX_BATCH: Final = 64
+
+
+async def read_batch(data: bytes, version: str, pace: Pace) -> list[Message | RemoteProtocolError]:
+    """The messages of an array; an error in place of each that is none. They are read in turns, by the `pace` of the
+    host.
+
+    Raises:
+        RemoteProtocolError: there is nothing to be done with it as a whole: the revision of the session has no batches
+            (F-H-09), it is empty or too long, or it holds an `initialize` (B-16).
+    """
+    if version != L2:
+        raise RemoteProtocolError(INVALID_REQUEST, "An array is not a message here; send each message by itself")
+    await pace.turn(len(data))
+    parts = split_batch(data)
+    if len(parts) > MAX_BATCH:
+        raise RemoteProtocolError(INVALID_REQUEST, f"A batch has at most {MAX_BATCH} messages")
+    messages = []
+    for part in parts:
+        message = _read(part)
+        messages.append(message)
+        await (pace.turn(len(part)) if isinstance(message, Request) else pace.keep(len(part)))
+    if any(isinstance(message, Request) and message.method == INITIALIZE for message in messages):
+        raise RemoteProtocolError(INVALID_REQUEST, "initialize is never part of a batch")
+    return messages
+
+
+def _read(part: bytes) -> Message | RemoteProtocolError:
+    try:
+        return decode(part)
+    except RemoteProtocolError as error:
+        return error
+
+
+def wants_answer(messages: list[Message | RemoteProtocolError]) -> bool:
+    """Whether any of them has to be answered: requests, and what cannot be read."""
+    return any(isinstance(message, Request | RemoteProtocolError) for message in messages)
+
+
+async def run_batch(
+    host: Downstream,
+    router: Router,
+    messages: list[Message | RemoteProtocolError],
+    *,
+    notify: Send,
+    asked: Asked,
+    reply: Callable[[bytes], None],
+) -> None:
+    """Do all of it at the same time, but begin one request after another. `reply` gets each response when it is there,
+    `notify` what comes before. Questions go to `asked`.
+
+    Cancellation: cancels all of it.
+    """
+    async with trio.open_nursery() as nursery:
+        for message in messages:
+            if isinstance(message, RemoteProtocolError):
+                reply(encode_response(message.id, message.failure))
+            elif isinstance(message, Notification):
+                host.notified(router, message)
+            elif isinstance(message, Response):
+                host.answered(message)
+            else:
+                assert host.caller is not None, "batches belong to sessions"
+                started = start(host, router, message, host.caller)
+                if isinstance(started, trio.CancelScope):
+                    token = progress_token(message.params)
+                    exchange = HostExchange(host.caller, notify, progress_token=token, scope=host.view, host=asked)
+                    nursery.start_soon(_run, host, router, message, started, exchange, reply)
+                else:
+                    reply(encode_response(message.id, started))
+
+
+async def _run(
+    host: Downstream,
+    router: Router,
+    request: Request,
+    scope: trio.CancelScope,
+    exchange: HostExchange,
+    reply: Callable[[bytes], None],
+) -> None:
+    try:
+        await host.pace.next()
+        result = await answer(router, request, exchange, scope)
+    finally:
+        host.end(request.id)
+    if result is not None:
+        reply(encode_response(request.id, result))

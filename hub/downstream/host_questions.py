@@ -1,0 +1,277 @@
+"""What one legacy host is asked: its open questions, and the roots it has told of (bridging.md 7.2, 7.4).
+
+A question is a request of the hub's own, under an id the hub made, on the stream of the request that caused it and on
+no other (T-25, T-27). It is open until the first of these:
+
+    the host answers            the upstream gets the answer, or the host's error as it is
+    nobody does, for `ttl_s`    withdrawn at the host; the upstream gets what it gets when a person says no (F-I-07)
+    the host leaves             an error (F-I-05)
+    its call ends               withdrawn at the host, before the response to the call; the upstream gets an error
+    the asker is cancelled      withdrawn at the host
+
+What always holds: an id is in the table just as long as it is open, so that answers that are late, second or meant for
+somebody else find nothing and are dropped (F-I-04, F-H-19). An answer cannot be refused in these revisions, which know
+no response to a response: one that is no use makes the hub ask a person once more; then it counts as declined.
+"""
+
+from collections.abc import Callable
+from itertools import count
+from typing import Final
+
+import trio
+from msgspec import Raw
+
+from hub.link.interface import Caller, Question
+from hub.link.token_bucket import Bucket
+from hub.routing.host_exchange import Send
+from hub.wire.jsonrpc import (
+    Failure,
+    RemoteProtocolError,
+    Reply,
+    RequestId,
+    Response,
+    Result,
+    detach,
+    encode_notification,
+    encode_request,
+    peek_object,
+    peek_str,
+    raw,
+)
+from hub.wire.mcp import CANCELLED, ELICIT, INTERNAL_ERROR, INVALID_PARAMS, LIST_ROOTS, MAX_SELF_BYTES, PROGRESS_TOKEN
+from hub.wire.progress import number
+from hub.wire.questions import PER_MINUTE, Refused, check, declined, for_host, for_upstream, too_many
+
+MAX_OPEN: Final = 32
+"""Questions that one host has before it (`max_parked`, faults.md 3.2)."""
+MAX_OPEN_BYTES: Final = 16 << 20
+PROGRESS_EVERY_S: Final = 0.1
+ROOTS_KEPT_S: Final = 600.0
+"""How long the roots of a host are believed that did not promise to tell when they change."""
+
+NO_TIME: Final = "Nobody has answered in time"
+ENDED: Final = "The call that this was asked for has ended"
+TAKEN_BACK: Final = Failure(INVALID_PARAMS, ENDED)
+LEFT: Final = Failure(INTERNAL_ERROR, "The host has left")
+
+
+class _Open:
+    """One question before the host."""
+
+    __slots__ = ("answered", "on_progress", "reached", "reported_at", "send", "size")
+
+    def __init__(self, send: Send, size: int, on_progress: Callable[[dict[str, Raw]], None] | None) -> None:
+        self.send = send
+        self.size = size
+        self.on_progress = on_progress
+        self.answered = _Answer()
+        self.reached = self.reported_at = float("-inf")
+
+
+class _Answer:
+    """A reply that several may wait for. None: the question was taken back, so that there will be none."""
+
+    __slots__ = ("_given", "reply")
+
+    def __init__(self) -> None:
+        self.reply: Reply | None = None
+        self._given = trio.Event()
+
+    def give(self, reply: Reply | None) -> None:
+        self.reply = reply
+        self._given.set()
+
+    async def wait(self) -> Reply | None:
+        await self._given.wait()
+        return self.reply
+
+
+class Asking:
+    """All questions of one host. Their ids begin with `name`."""
+
+    def __init__(self, ttl_s: float, name: str = "hub") -> None:
+        self._ttl_s = ttl_s
+        self._name = name
+        self._numbers = count(1)
+        self._open: dict[RequestId, _Open] = {}
+        self._quotas: dict[str, Bucket] = {}
+        """What each upstream may still ask."""
+        self._roots = _Roots()
+        self._left = False
+        self.strays = 0
+        """Answers to nothing that was open."""
+        self.useless = 0
+        """Answers that were none to what was asked."""
+
+    def __repr__(self) -> str:
+        return f"<Asking [{len(self._open)} open, {self.strays} stray answers]>"
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    # --- what the host says
+
+    def answered(self, response: Response) -> None:
+        """Take an answer of the host, which need not be one."""
+        question = self._open.pop(response.id, None) if response.id is not None else None
+        if question is None:
+            self.strays += 1
+        else:
+            question.answered.give(response.reply)
+
+    def progressed(self, params: dict[str, Raw]) -> None:
+        """Take a `notifications/progress` of the host: passed on if it belongs to a question, rises, and has time."""
+        question = self._open.get(peek_str(params.get(PROGRESS_TOKEN)) or "")
+        value = number(params.get("progress"))
+        if question is None or question.on_progress is None or value is None or value <= question.reached:
+            return
+        question.reached = value
+        if trio.current_time() - question.reported_at >= PROGRESS_EVERY_S:
+            question.reported_at = trio.current_time()
+            question.on_progress({name: each for name, each in params.items() if name not in (PROGRESS_TOKEN, "_meta")})
+
+    def roots_changed(self) -> None:
+        """Believe no roots from before."""
+        self._roots.forget()
+
+    def start_over(self) -> None:
+        """The host has forgotten all it was asked."""
+        self._roots.forget()
+        questions, self._open = self._open, {}
+        for question in questions.values():
+            question.answered.give(LEFT)
+
+    def left(self) -> None:
+        """The host says nothing more: whatever is asked, now or later, fails."""
+        self._left = True
+        self.start_over()
+
+    # --- what upstreams ask
+
+    def withdraw(self, send: Send) -> None:
+        """The request that `send` belongs to is over: take back what is still asked there."""
+        for id in [id for id, question in self._open.items() if question.send == send]:
+            question = self._open.pop(id)
+            _take_back(id, ENDED, send)
+            question.answered.give(None)
+
+    async def ask(self, question: Question, caller: Caller, send: Send) -> Reply:
+        """As `hub.routing.host_exchange.Asked.ask`, of the host that is `caller` now.
+
+        Cancellation: withdraws the question.
+        """
+        why = ""
+        try:
+            check(question, caller.capabilities)
+            for _ in range(2 if question.method == ELICIT else 1):
+                reply = await self._answer(question, caller, send)
+                if not isinstance(reply, Result):
+                    return reply or TAKEN_BACK
+                try:
+                    return Result(for_upstream(question, reply.value, caller.version))
+                except RemoteProtocolError as error:
+                    self.useless += 1
+                    if question.method == LIST_ROOTS:
+                        self._roots.forget()
+                    why = str(error)
+        except Refused as refused:
+            return refused.failure
+        return declined(question, why)
+
+    async def _answer(self, question: Question, caller: Caller, send: Send) -> Reply | None:
+        """What the host says, now or, of its roots, said before; several that want to know those ask once."""
+        if question.method != LIST_ROOTS:
+            return await self._put(question, caller, send)
+        roots = self._roots
+        while roots.known is None or trio.current_time() >= roots.known_until:
+            if roots.pending is None:
+                return await self._ask_roots(question, caller, send)
+            reply = await roots.pending.wait()
+            if reply is not None:
+                return reply
+        return Result(roots.known)
+
+    async def _ask_roots(self, question: Question, caller: Caller, send: Send) -> Reply | None:
+        roots = self._roots
+        mine = roots.pending = _Answer()
+        reply = None
+        try:
+            reply = await self._put(question, caller, send)
+        finally:
+            if roots.pending is mine:  # else they have changed meanwhile
+                roots.pending = None
+                roots.remember(reply, caller)
+            mine.give(reply)
+        return reply
+
+    async def _put(self, question: Question, caller: Caller, send: Send) -> Reply | None:
+        """The host's own words, or those for a host that stays silent; None: the question was taken back.
+
+        Raises:
+            Refused: it cannot be asked, or not now.
+        """
+        id = f"{self._name}-{next(self._numbers)}"
+        params = for_host(question, caller.version)
+        on_progress = question.progress
+        if on_progress is not None and PROGRESS_TOKEN in peek_object(question.params.get("_meta")):
+            params["_meta"] = raw({**peek_object(params.get("_meta")), PROGRESS_TOKEN: id})
+        else:
+            on_progress = None
+        message = encode_request(id, question.method, params)
+        self._admit(question.upstream, len(message))
+        put = self._open[id] = _Open(send, len(message), on_progress)
+        send(message, vital=True)
+        why = ENDED
+        try:
+            with trio.move_on_after(self._ttl_s):
+                return await put.answered.wait()
+            why = NO_TIME
+            return declined(question, NO_TIME)
+        finally:
+            if self._open.pop(id, None) is not None:
+                _take_back(id, why, send)
+
+    def _admit(self, upstream: str, size: int) -> None:
+        """Count one more question.
+
+        Raises:
+            Refused: there are too many, or the host has left.
+        """
+        if self._left:
+            raise Refused(LEFT.code, LEFT.message)
+        if len(self._open) >= MAX_OPEN:
+            raise Refused(INVALID_PARAMS, f"{MAX_OPEN} questions wait for this host already")
+        if sum(each.size for each in self._open.values()) + size > MAX_OPEN_BYTES:
+            raise Refused(INVALID_PARAMS, "The questions that wait for this host are too large")
+        quota = self._quotas.get(upstream)
+        if quota is None:
+            quota = self._quotas[upstream] = Bucket(PER_MINUTE, PER_MINUTE / 60)
+        if not quota.take(trio.current_time()):
+            raise too_many(upstream)
+
+
+class _Roots:
+    """What a host said about its roots, or is being asked about them."""
+
+    def __init__(self) -> None:
+        self.known: Raw | None = None
+        self.known_until = float("-inf")
+        self.pending: _Answer | None = None
+        """The answer that somebody waits for; None in it: the asker went away, so another is to ask."""
+
+    def forget(self) -> None:
+        self.known = self.pending = None
+
+    def remember(self, reply: Reply | None, caller: Caller) -> None:
+        """Keep what the host of `caller` answered."""
+        if not isinstance(reply, Result):
+            return
+        if len(memoryview(reply.value)) > MAX_SELF_BYTES:
+            return  # passed on, and asked for again when somebody wants to know
+        tells = peek_object(caller.capabilities.get("roots")).get("listChanged") == Raw(b"true")
+        self.known = detach(reply.value)
+        self.known_until = float("inf") if tells else trio.current_time() + ROOTS_KEPT_S
+
+
+def _take_back(id: RequestId, why: str, send: Send) -> None:
+    send(encode_notification(CANCELLED, {"requestId": raw(id), "reason": raw(why)}), vital=True)

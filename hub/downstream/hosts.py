@@ -1,0 +1,445 @@
+"""Who is attached: a `Downstream` for each legacy session or line connection, all of them in `Downstreams`.
+
+A `Downstream` is the host's side of a conversation, whatever carries it: what was agreed in the handshake, which of its
+requests are running, what it is to be told unasked. Modern requests over HTTP carry everything themselves (B-11), so
+they have none; they only count toward what their principal may have in flight.
+
+What always holds: ids of hosts are looked up in the `Downstream` they came from and nowhere else, so that no host can
+reach a request of another (F-H-02, F-H-06); `begin` and `end` come in pairs. The two classes are in one module, since
+each needs the other: what a host begins counts for its principal as well, and what concerns all is told to each.
+"""
+
+import secrets
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+import trio
+from msgspec import Raw, structs
+
+from hub.bridge.url_elicitation import Visits
+from hub.downstream.host_questions import Asking
+from hub.link.budget import Budget
+from hub.link.interface import Caller, HubError, Identity, Overloaded, Question, Stopping, Tenant, new_conversation
+from hub.link.pace import Pace
+from hub.routing.host_exchange import HostExchange, Send, wants_log
+from hub.wire.handshake import detached
+from hub.wire.jsonrpc import (
+    EMPTY,
+    Failure,
+    Notification,
+    RemoteProtocolError,
+    Reply,
+    Request,
+    RequestId,
+    Response,
+    Result,
+    detach,
+    encode_notification,
+    peek_object,
+    peek_str,
+    raw,
+)
+from hub.wire.mcp import (
+    CANCELLED,
+    ELICITED,
+    INITIALIZED,
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    LIST_CHANGED,
+    LISTEN,
+    LOG_LEVELS,
+    MAX_SELF_BYTES,
+    MESSAGE,
+    PROGRESS,
+    ROOTS_CHANGED,
+    Kind,
+)
+from hub.wire.mcp_headers import Mirror
+
+SESSION_IN_FLIGHT: Final = 64
+PRINCIPAL_IN_FLIGHT: Final = 256
+PARK_TTL_S: Final = 900.0
+MAX_NAME: Final = 100
+"""Characters of a host's own name that are shown."""
+
+
+class Router(Protocol):
+    """What is needed of `hub.routing.router.Router`."""
+
+    def initialize(self, params: dict[str, Raw], scope: str | None) -> tuple[Result, str, dict[str, Raw]]: ...
+
+    def at_once(self, request: Request, caller: Caller, scope: str | None) -> Reply | None:
+        """The answer, if nothing need be waited for; None: only `dispatch` can tell."""
+        ...
+
+    async def dispatch(self, request: Request, exchange: HostExchange) -> Reply: ...
+
+    def failed(self, request: Request, exchange: HostExchange, error: HubError) -> Reply:
+        """The answer to a request that failed by `error`, as its host may see it."""
+        ...
+
+    def knows_scope(self, name: str) -> bool: ...
+
+    settled: trio.Event
+    """Set once lists are answered."""
+
+    def digests(self, scope: str | None) -> dict[str, str]: ...
+
+    def mirrors(self, tool: str, scope: str | None) -> tuple[Mirror, ...]: ...
+
+    def log_level_changed(self) -> None: ...
+
+    def roots_changed(self, tenant: Tenant) -> None:
+        """A host says that it works somewhere else now."""
+        ...
+
+    def left(self, tenant: Tenant) -> None:
+        """A conversation is over. Said once of each that lasted longer than a request."""
+        ...
+
+
+class Workplaces(Protocol):
+    """Who gives hosts at work in a project the view of it; `hub.projects.projects.Projects` is one. No method
+    raises.
+    """
+
+    async def arrived(self, host: "Downstream") -> None:
+        """A host with a known `workplace` is about to be heard. Cancellation: it sees what everybody sees."""
+        ...
+
+    def opened(self, host: "Downstream") -> None:
+        """Its handshake is complete, or its roots are others now."""
+        ...
+
+    def left(self, host: "Downstream") -> None: ...
+
+
+class Downstreams:
+    """All attached hosts, and how much each principal has in flight.
+
+    `park_ttl_s`: how long a question waits for a host's answer.
+    """
+
+    def __init__(self, park_ttl_s: float = PARK_TTL_S, budget: Budget | None = None) -> None:
+        self.budget = budget or Budget()
+        self.park_ttl_s = park_ttl_s
+        self.asks_as = f"hub-{secrets.token_hex(4)}"
+        """How the ids of our questions begin: a late answer to one of an earlier hub is none to one of ours."""
+        self.visits = Visits()
+        self.workplaces: Workplaces | None = None
+        self._attached: dict[str, Downstream] = {}
+        self.alone: dict[trio.CancelScope, None] = {}
+        """What ends each running request that belongs to no attached host: those of modern hosts over HTTP."""
+        self._in_flight: dict[str, int] = {}
+        self._most = PRINCIPAL_IN_FLIGHT
+        self._quiet = trio.Event()
+
+    def __repr__(self) -> str:
+        return f"<Downstreams [{len(self._attached)} attached, {self.running} requests in flight]>"
+
+    def __len__(self) -> int:
+        return len(self._attached)
+
+    @property
+    def running(self) -> int:
+        """How many requests of hosts are running."""
+        return sum(self._in_flight.values())
+
+    def add(self, host: "Downstream") -> None:
+        """A host has come. `remove` must follow."""
+        self._attached[host.id] = host
+
+    def remove(self, host: "Downstream") -> None:
+        """It has left; it may have before."""
+        if self._attached.pop(host.id, None) and self.workplaces is not None:
+            self.workplaces.left(host)
+
+    def __iter__(self) -> Iterator["Downstream"]:
+        return iter(list(self._attached.values()))
+
+    def admit(self, principal: str) -> None:
+        """Count one more request of `principal`; `release` takes it back.
+
+        Raises:
+            Overloaded: too many are running already; or this is `close`d.
+        """
+        running = self._in_flight.get(principal, 0)
+        if running >= self._most:
+            if not self._most:
+                raise Stopping("The hub is stopping; try again in a moment", retry_after_ms=1000)
+            raise Overloaded(f"{running} requests of this account are running already; wait for one to end")
+        self._in_flight[principal] = running + 1
+
+    def release(self, principal: str) -> None:
+        """One that `admit` has counted has ended."""
+        left = self._in_flight[principal] - 1
+        if left:
+            self._in_flight[principal] = left
+        else:
+            del self._in_flight[principal]
+            if not self._in_flight:
+                self._quiet.set()
+
+    def close(self) -> list[trio.CancelScope]:
+        """Let no more requests begin; what ends each one that is running. Subscriptions, which are ended by another
+        answer, are not among them."""
+        self._most = 0
+        return [*self.alone, *(scope for host in self._attached.values() for scope in host.calls.values())]
+
+    async def quiet(self) -> None:
+        """Wait until no request of any host is running."""
+        while self._in_flight:
+            self._quiet = trio.Event()
+            await self._quiet.wait()
+
+    def list_changed(self, kinds: Iterable[Kind], scope: str | None) -> None:
+        """Tell every initialised host of an endpoint which lists differ from what it may have seen (N-8)."""
+        methods = [method for method, concerned in LIST_CHANGED.items() if set(concerned) & set(kinds)]
+        messages = [(method, encode_notification(method, {})) for method in methods]
+        for host in list(self._attached.values()):
+            if host.open and host.view == scope:
+                for method, message in messages:
+                    host.tell(method, message)
+
+    def elicited(self, upstream: str, id: str) -> None:
+        """A visit to a page is done that `upstream` calls `id`: tell the hosts that were sent there, and no other."""
+        ours, conversations = self.visits.done(upstream, id)
+        for host in list(self._attached.values()):
+            if host.open and host.conversation in conversations:
+                host.tell(f"{ELICITED} {ours}", encode_notification(ELICITED, {"elicitationId": raw(ours)}))
+
+    def log_levels(self) -> list[str]:
+        """The levels that hosts of legacy sessions have set."""
+        return [host.log_level for host in self._attached.values() if host.log_level is not None]
+
+    def status(self) -> list[dict[str, object]]:
+        """One row per attached host, for people."""
+        now = trio.current_time()
+        return [host.status(now) for host in self._attached.values()]
+
+
+class Downstream:
+    """One attached host. Its carrier says how to `tell` it something, and how to `close` it."""
+
+    transport = "memory"
+
+    def __init__(self, id: str, identity: Identity, scope: str | None, hosts: Downstreams) -> None:
+        self.id = id
+        self.identity = identity
+        self.conversation = new_conversation()
+        self.scope = scope
+        """The one upstream, or project, its endpoint is bound to, None for all."""
+        self.workplace: Path | None = None
+        """A directory it works in, if it is known; it may be that of a project."""
+        self.is_bound = False
+        """The user has said where it works; nobody else is asked."""
+        self.view = scope
+        """What it is shown: all, one upstream, or what a project makes of it."""
+        self.caller: Caller | None = None
+        """What the handshake agreed; None before it, and for hosts that speak the modern era only."""
+        self.version = ""
+        self.client_info: Raw = EMPTY
+        self.open = False
+        """The handshake is complete, so that the host may be told things (V-17)."""
+        self._farewell: Router | None = None
+        """Who is to hear that the conversation is over, once its requests are."""
+        self.calls: dict[RequestId, trio.CancelScope] = {}
+        self.listens: dict[RequestId, trio.CancelScope] = {}
+        """Its subscriptions, which are requests as well."""
+        self.asking = Asking(hosts.park_ttl_s, hosts.asks_as)
+        self.since = self.seen = trio.current_time()
+        self.pace = Pace()
+        self._hosts = hosts
+
+    def __repr__(self) -> str:
+        state = self.version or "new"
+        return f"<{type(self).__name__} {self.identity.host} {state}, {len(self.calls)} requests in flight>"
+
+    @property
+    def log_level(self) -> str | None:
+        """From which level on it wants log messages that belong to no request; None: it wants none."""
+        return self.caller.log_level if self.caller else None
+
+    @property
+    def tenant(self) -> Tenant:
+        """This conversation, for those below that keep something for it."""
+        return Tenant(self.identity, self.conversation)
+
+    @property
+    def hears(self) -> bool:
+        """Whether it hears at once what belongs to none of its requests."""
+        return True
+
+    @property
+    def told(self) -> "Downstream":
+        """As `hub.routing.host_exchange.Asked.told`."""
+        return self
+
+    # --- what a carrier says
+
+    def tell(self, subject: str, message: bytes) -> None:
+        """Send a notification that belongs to no request. Never blocks; an undelivered one of `subject` is replaced."""
+        raise NotImplementedError
+
+    def log(self, params: dict[str, Raw]) -> None:
+        """As `hub.routing.host_exchange.Told.log`. Of those that could not be delivered the newest is kept."""
+        if wants_log(self.log_level, peek_str(params.get("level"))):
+            self.tell(MESSAGE, encode_notification(MESSAGE, params))
+
+    def watches(self, uri: str, *, on: bool) -> None:
+        """As `hub.routing.host_exchange.Told.watches`: nothing to this host, whose subscriptions end with its
+        connection.
+        """
+
+    # --- the handshake, and what it allows
+
+    def initialize(self, router: Router, params: dict[str, Raw]) -> Result:
+        """Agree on a revision; starts over if there was one.
+
+        Raises:
+            RemoteProtocolError: the request cannot be used.
+        """
+        for name in ("capabilities", "clientInfo"):
+            if len(memoryview(params.get(name, EMPTY))) > MAX_SELF_BYTES:
+                raise RemoteProtocolError(INVALID_PARAMS, f"{name} takes more than {MAX_SELF_BYTES} bytes")
+        result, version, capabilities = router.initialize(params, self.view)
+        had_level = self.log_level is not None
+        self.version = version
+        self.caller = Caller(self.identity, version, detached(capabilities), None, self.conversation, lasting=True)
+        self.client_info = detach(params.get("clientInfo", EMPTY))
+        self.open = False
+        self.asking.start_over()
+        if had_level:
+            router.log_level_changed()
+        return result
+
+    def left(self, router: Router) -> None:
+        """The conversation is over; to be called once. The router hears of it when the last request has ended: until
+        then upstreams may still be at work for it."""
+        self._hosts.remove(self)
+        self.asking.left()
+        if self.log_level is not None:
+            router.log_level_changed()
+        self._farewell = router
+        self._part()
+
+    def _part(self) -> None:
+        if self._farewell is not None and not self.calls:
+            router, self._farewell = self._farewell, None
+            router.left(self.tenant)
+
+    def set_level(self, router: Router, params: Mapping[str, Raw]) -> Reply:
+        """Answer `logging/setLevel` (S-23)."""
+        assert self.caller is not None
+        level = peek_str(params.get("level"))
+        if level not in LOG_LEVELS:
+            return Failure(INVALID_PARAMS, f"level is one of {', '.join(LOG_LEVELS)}")
+        self.caller = structs.replace(self.caller, log_level=level)
+        router.log_level_changed()
+        return Result(EMPTY)
+
+    # --- requests
+
+    def is_running(self, id: RequestId) -> bool:
+        """Whether it has a request of this id, which must not begin once more."""
+        return id in self.calls or id in self.listens
+
+    def begin(self, id: RequestId, method: str = "") -> trio.CancelScope:
+        """Take a request on. Its scope ends it; `end` must follow. A subscription counts as none: it has no end.
+
+        Raises:
+            RemoteProtocolError: a request with this id is running; it goes on unharmed (F-H-06).
+            Overloaded: too many are.
+        """
+        if self.is_running(id):
+            raise RemoteProtocolError(INVALID_REQUEST, "A request with this id is still running", id=id)
+        if method == LISTEN:
+            scope = self.listens[id] = trio.CancelScope()
+            return scope
+        if len(self.calls) >= SESSION_IN_FLIGHT:
+            raise Overloaded(f"{SESSION_IN_FLIGHT} requests of this session are running already; wait for one to end")
+        self._hosts.admit(self.identity.principal)
+        scope = self.calls[id] = trio.CancelScope()
+        return scope
+
+    def end(self, id: RequestId) -> None:
+        """A request that `begin` took on is over. With the last one of a host that has left, so is the conversation."""
+        if self.listens.pop(id, None) is not None:
+            return
+        del self.calls[id]
+        self._hosts.release(self.identity.principal)
+        self._part()
+
+    def notified(self, router: Router, message: Notification) -> None:
+        """Act on a notification. What is unknown, or names nothing of this host's, is ignored (B-8)."""
+        if message.method == CANCELLED:
+            id = request_id(message.params.get("requestId"))
+            if id is not None and (scope := self.calls.get(id) or self.listens.get(id)):
+                scope.cancel()
+        elif message.method == PROGRESS:
+            self.asking.progressed(message.params)
+        elif self.caller is None:
+            return
+        elif message.method == INITIALIZED:
+            self.open = True
+            self.at_work()
+        elif message.method == ROOTS_CHANGED:
+            self.asking.roots_changed()
+            router.roots_changed(self.tenant)
+            self.at_work()
+
+    def at_work(self) -> None:
+        """It may be at work in a project now."""
+        if self._hosts.workplaces is not None:
+            self._hosts.workplaces.opened(self)
+
+    def answered(self, message: Response) -> None:
+        """Take a host's answer. One to nothing it was asked is dropped, and nobody can tell (F-H-19)."""
+        self.asking.answered(message)
+
+    async def ask(self, question: Question, send: Send) -> Reply:
+        """Put an upstream's question to the host, on the stream of `send`. Satisfies `hub.routing.host_exchange.Asked`.
+
+        Cancellation: withdraws it.
+        """
+        assert self.caller is not None, "nobody is asked before the handshake"
+        self._hosts.visits.asked(question, self.caller)
+        return await self.asking.ask(question, self.caller, send)
+
+    def withdraw(self, send: Send) -> None:
+        """As `hub.routing.host_exchange.Asked.withdraw`."""
+        self.asking.withdraw(send)
+
+    def cancel_all(self) -> None:
+        """End all its requests."""
+        for scope in (*self.calls.values(), *self.listens.values()):
+            scope.cancel()
+
+    def status(self, now: float) -> dict[str, Any]:
+        """Its row in `hubd status`."""
+        info = peek_object(self.client_info)
+        name = peek_str(info.get("title")) or peek_str(info.get("name")) or self.identity.host
+        return {
+            "host": name[:MAX_NAME],
+            "label": self.identity.host,
+            "principal": self.identity.principal,
+            "transport": self.transport,
+            "version": self.version or None,
+            "endpoint": "/mcp" if self.view is None else f"/mcp/{self.view}",
+            "attached_s": round(now - self.since, 1),
+            "idle_s": 0.0 if self.calls else round(now - self.seen, 1),
+            "in_flight": len(self.calls),
+            "asked": len(self.asking),
+        }
+
+
+def request_id(value: Raw | None) -> RequestId | None:
+    """The id that a notification names."""
+    text = peek_str(value)
+    if text is not None or value is None:
+        return text
+    try:
+        return int(bytes(value))
+    except ValueError:
+        return None

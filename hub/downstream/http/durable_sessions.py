@@ -1,0 +1,339 @@
+"""How legacy sessions over HTTP outlive the daemon (bridging.md 10.1, F-D-03).
+
+The id of a session says what its handshake agreed on, signed: a hub that does not know the id, since an earlier run of
+it made it, makes the session anew from what it says. The id is bound to who asked for it and at which endpoint; for
+anybody else it is as good as none (F-H-14). What came after the handshake is in a journal, since it is rare: the log
+level, the subscriptions, which sessions are over, and what the lists were that hosts have seen.
+
+    handshake --mint--> id
+    journal:  kept    session -> when it began, its level and subscriptions, the run in which it lived last, and what
+                        its host was not told in that
+              over    session -> when it began; a session that has ended stays ended
+              lists   run -> endpoint -> digests of its lists
+
+
+A session older than `LIFE_S` is not revived, and so everything in the journal is forgotten some day: once hubs have run
+for so long since it was written (`hub.downstream.http.running_time`). A journal that cannot be written costs what is in
+it and nothing else (F-D-05).
+"""
+
+import logging
+import secrets
+from collections.abc import Callable
+from typing import Any, Final
+
+import msgspec
+from msgspec import Raw, Struct, field, structs
+
+from cache.shared_store import MAX_FACT_BYTES
+from config.saved_state import Memory
+from hub.downstream.http.running_time import Odometer
+from hub.link.autosave import Haste, keep_saved
+from hub.link.interface import Identity
+from hub.link.sealing import SealBroken, Signer
+from hub.link.wakeups import Flag
+from hub.wire.jsonrpc import peek_object, peek_str
+from hub.wire.mcp import LEGACY_VERSIONS
+
+log = logging.getLogger("hubd")
+
+LIFE_S: Final = 24 * 3600.0
+"""How long after its handshake a session can be revived."""
+MAX_ID: Final = 1_024
+"""Characters. A host with so many capabilities that its id were longer gets one that says nothing, and is not revived:
+it repeats its id with every request, and large heads cost too much (`hub.wire.http_head.HeadParser`)."""
+MAX_SHOWN: Final = 100
+"""Characters of a host's name that are kept."""
+FORGET_S: Final = LIFE_S + 60.0
+"""How long hubs run until they forget. What they look at is up to `hub.downstream.http.endpoint.UPKEEP_S` old."""
+MAX_OVER: Final = 4_096
+MAX_KEPT: Final = 4_096
+"""Sessions of which something is kept; the oldest make room."""
+MAX_URIS: Final = 256
+"""Subscriptions of one session that are kept."""
+MAX_KEPT_CHARS: Final = 1 << 20
+"""Of the URIs of all sessions."""
+MAX_RUNS: Final = 8
+
+_PURPOSE: Final = "session"
+
+
+class _Handshake(Struct, array_like=True, frozen=True):
+    """What is in an id."""
+
+    run: str
+    name: str
+    minted: int
+    version: str
+    capabilities: dict[str, Raw]
+    info: dict[str, str]
+
+
+class _Kept(Struct, array_like=True, frozen=True):
+    minted: int
+    run: str
+    level: str | None = None
+    uris: list[str] = field(default_factory=list)
+    missed: list[str] = field(default_factory=list)
+
+
+class Past(Struct, frozen=True):
+    """A session as it is known."""
+
+    id: str
+    name: str
+    """Short for the id; "": it cannot be revived."""
+    minted: int = 0
+    """Seconds of the time of day."""
+    version: str = ""
+    capabilities: dict[str, Raw] = {}
+    info: dict[str, str] = {}
+    level: str | None = None
+    uris: tuple[str, ...] = ()
+    lists: dict[str, str] = {}
+    """Digests of the lists its host may have seen; nothing: nobody knows which."""
+    missed: tuple[str, ...] = ()
+    """Notifications of changed lists that its host has not had."""
+
+
+class Minted(Struct, frozen=True):
+    """What an id says of where its session began."""
+
+    name: str
+    run: str
+    minted: int
+    """When it began, in seconds of the time of day."""
+    youthful: bool
+    """Whether it may be revived."""
+
+
+class Revival:
+    """Makes ids, and knows again those of earlier runs.
+
+    `wall` is the time of day in seconds, `replica` the name that ids begin with, if any: of hubs behind one balancer
+    each has another. `run` must be running; `save` is for the end.
+    """
+
+    def __init__(self, signer: Signer, journal: Memory, wall: Callable[[], float], replica: str = "") -> None:
+        self.run_id = secrets.token_hex(4)
+        self.tell: Callable[[str, bytes], None] = lambda name, value: None
+        """Told what is put into the journal of a session, by name, so that other hubs can know it."""
+        self._replica = replica
+        self._signer = signer
+        self._journal = journal
+        self._wall = wall
+        self._odometer = Odometer(journal)
+        self._chars = 0
+        """Of all URIs in the journal."""
+        for name in journal.keys("kept"):
+            self._chars += sum(map(len, kept.uris)) if (kept := self._kept(name)) else 0
+        self._changed = Flag()
+        self._haste = Haste()
+        journal.on_change = self._changed.set
+
+    def __repr__(self) -> str:
+        return f"<Revival {self.run_id}, {len(self._journal.keys('kept'))} sessions kept>"
+
+    # --- ids
+
+    def mint(
+        self, identity: Identity, scope: str | None, version: str, capabilities: dict[str, Raw], client_info: Raw
+    ) -> Past:
+        """A new session, after its handshake."""
+        shown = peek_object(client_info)
+        names = {key: (peek_str(shown.get(key)) or "")[:MAX_SHOWN] for key in ("name", "title", "version")}
+        info = {key: text for key, text in names.items() if text}
+        name = secrets.token_urlsafe(16)
+        minted = max(int(self._wall()), self._floor() + 1)  # sooner, and it could not be revived
+        handshake = _Handshake(self.run_id, name, minted, version, capabilities, info)
+        front = self._replica and f"{self._replica}~"
+        id = front + self._signer.sign(_PURPOSE, msgspec.json.encode(handshake), _bound(identity, scope, self._replica))
+        if len(id) > MAX_ID:
+            return Past(front + secrets.token_urlsafe(32), "")
+        return Past(id, name, minted)
+
+    def _open(self, id: str, identity: Identity, scope: str | None) -> _Handshake | None:
+        """What an id says that a hub of this key made for `identity`; None: it is none, or that session is over."""
+        if len(id) > MAX_ID:
+            return None
+        replica, _, signed = id.rpartition("~")
+        try:
+            found = msgspec.json.decode(
+                self._signer.open(_PURPOSE, signed, _bound(identity, scope, replica)), type=_Handshake
+            )
+        except (SealBroken, msgspec.DecodeError):
+            return None
+        if found.version not in LEGACY_VERSIONS or self._journal.get("over", found.name) is not None:
+            return None
+        return found
+
+    def _is_youthful(self, found: _Handshake) -> bool:
+        return self._is_young(found.minted) and found.minted > self._floor()
+
+    def origin(self, id: str, identity: Identity, scope: str | None) -> Minted | None:
+        """Where a session began that is not here; None: there is no such session."""
+        found = self._open(id, identity, scope)
+        return None if found is None else Minted(found.name, found.run, found.minted, self._is_youthful(found))
+
+    def find(
+        self, id: str, identity: Identity, scope: str | None, *, claimed: bool = False, kept: bytes | None = None
+    ) -> Past | None:
+        """A session of another run that is to go on; None: there is none that could.
+
+        `claimed`: other hubs know that it is this one's, wherever it began; `kept` is what they have told of it last.
+        """
+        found = self._open(id, identity, scope)
+        if found is None or not self._is_youthful(found) or (found.run == self.run_id and not claimed):
+            return None
+        known = _decoded(kept) or self._kept(found.name) or _Kept(found.minted, found.run)
+        return Past(
+            id,
+            found.name,
+            found.minted,
+            found.version,
+            found.capabilities,
+            found.info,
+            known.level,
+            tuple(known.uris),
+            self._lists(known.run).get(scope or "", {}),
+            tuple(known.missed),
+        )
+
+    def _is_young(self, minted: int) -> bool:
+        return abs(self._wall() - minted) < LIFE_S
+
+    def _floor(self) -> int:
+        """Sessions that began before are not revived: it is not known any more whether they are over."""
+        return _read(self._journal.get("floor", "minted"), int) or 0
+
+    # --- the journal
+
+    def keep(self, past: Past, level: str | None, uris: list[str], missed: list[str]) -> None:
+        """Remember what a living session has set beyond its handshake, and what could not be told to its host."""
+        if past.name:
+            self._drop(past.name)
+            chars = sum(map(len, uris[:MAX_URIS]))
+            kept_uris = uris[:MAX_URIS] if self._chars + chars <= MAX_KEPT_CHARS else []
+            kept = _Kept(past.minted, self.run_id, level, kept_uris, missed)
+            self._odometer.put("kept", past.name, msgspec.to_builtins(kept))
+            self._chars += sum(map(len, kept_uris))
+            self._tell_kept(past.name, kept)
+            for oldest in self._journal.keys("kept")[:-MAX_KEPT]:
+                self._drop(oldest)
+
+    def _tell_kept(self, name: str, kept: _Kept) -> None:
+        told = msgspec.json.encode(kept)
+        if len(told) > MAX_FACT_BYTES:
+            told = msgspec.json.encode(structs.replace(kept, uris=[]))
+        self.tell(f"kept/{name}", told)
+
+    def _drop(self, name: str) -> None:
+        kept = self._kept(name)
+        self._chars -= sum(map(len, kept.uris)) if kept else 0
+        self._odometer.put("kept", name, None)
+
+    def end(self, past: Past) -> None:
+        """A session is over for good."""
+        if past.name:
+            self.end_elsewhere(past.name, past.minted)
+            self.tell(f"over/{past.name}", b"1")
+
+    def end_elsewhere(self, name: str, minted: int) -> None:
+        """Remember that another hub has ended a session, in case all who know it are gone one day."""
+        self._drop(name)
+        over = {name: _read(self._journal.get("over", name), int) or 0 for name in self._journal.keys("over")}
+        if len(over) >= MAX_OVER:
+            self._forget_end(min(over, key=over.__getitem__))
+        self._odometer.put("over", name, minted)
+
+    def tell_again(self) -> None:
+        """Tell all of the journal that other hubs are to know: they have lost it. Not what sessions of earlier runs
+        had set: they may go on elsewhere, where more is known of them."""
+        for name in self._journal.keys("kept"):
+            if (kept := self._kept(name)) is not None and kept.run == self.run_id:
+                self._tell_kept(name, kept)
+        for name in self._journal.keys("over"):  # last: if there are too many notes, the first ones are dropped
+            self.tell(f"over/{name}", b"1")
+
+    def _forget_end(self, name: str) -> None:
+        """Forget that a session is over; none that began before it is revived from now on, whatever the clock says."""
+        minted = _read(self._journal.get("over", name), int) or 0
+        self._journal.put("floor", "minted", max(self._floor(), minted))
+        self._odometer.put("over", name, None)
+
+    def give_up(self, past: Past) -> None:
+        """A session goes on at another hub."""
+        if past.name:
+            self._drop(past.name)
+
+    def note_lists(self, scope: str | None, digests: dict[str, str]) -> None:
+        """Remember what the hosts of an endpoint are shown, or have been told of."""
+        mine = self._lists(self.run_id)
+        if mine.get(scope or "") != digests:
+            self._journal.put("lists", self.run_id, {**mine, scope or "": digests})
+
+    def _lists(self, run: str) -> dict[str, dict[str, str]]:
+        return _read(self._journal.get("lists", run), dict[str, dict[str, str]]) or {}
+
+    def _kept(self, name: str) -> _Kept | None:
+        kept: _Kept | None = _read(self._journal.get("kept", name), _Kept)
+        return kept
+
+    def sign(self) -> None:
+        """Have later runs know that this one was before them."""
+        self._odometer.put("runs", self.run_id, int(self._wall()))
+
+    def was_mine(self, run: str) -> bool:
+        """Whether that was an earlier run of this hub, if they signed."""
+        return run != self.run_id and self._journal.get("runs", run) is not None
+
+    def forget(self, now: float) -> None:
+        """Drop what is too old to matter, and the lists of runs long ago. `now` is the loop's time, in seconds."""
+        self._odometer.run_on(now)
+        for name in self._journal.keys("runs"):
+            if name != self.run_id and self._odometer.is_older("runs", name, FORGET_S):
+                self._odometer.put("runs", name, None)
+        for name in self._journal.keys("kept"):
+            if self._kept(name) is None or self._odometer.is_older("kept", name, FORGET_S):
+                self._drop(name)
+        for name in self._journal.keys("over"):
+            minted = _read(self._journal.get("over", name), int)
+            if self._odometer.is_older("over", name, FORGET_S) and (minted or 0) <= self._wall():
+                self._forget_end(name)
+        runs = [run for run in self._journal.keys("lists") if run != self.run_id]
+        for run in runs[: max(0, len(runs) - MAX_RUNS)]:
+            self._journal.put("lists", run, None)
+
+    async def run(self) -> None:
+        """Save what changes, for ever."""
+        await keep_saved(self._journal, self._changed, haste=self._haste)
+
+    async def saved(self) -> None:
+        """Wait until what was kept or ended so far is on disk, as far as that can be had."""
+        await self._haste.saved(self._changed)
+
+    def save(self) -> None:
+        """Save at once what is unsaved. Blocks; never raises."""
+        self._odometer.note()
+        self._journal.save()
+
+
+def _bound(identity: Identity, scope: str | None, replica: str = "") -> bytes:
+    """What an id is good for. The name at its front belongs to it, so that a session has one id only."""
+    whose = (identity.principal, identity.host, scope)
+    return msgspec.json.encode((*whose, replica) if replica else whose)
+
+
+def _decoded(kept: bytes | None) -> _Kept | None:
+    try:
+        return None if kept is None else msgspec.json.decode(kept, type=_Kept)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+
+
+def _read(value: object, type: Any) -> Any:
+    """A value of the journal; None: it is none, or another than we would write."""
+    try:
+        return None if value is None else msgspec.convert(value, type)
+    except msgspec.ValidationError:
+        return None

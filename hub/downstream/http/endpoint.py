@@ -1,0 +1,423 @@
+"""Streamable HTTP, both eras on one path, decided message by message (bridging.md 1.1).
+
+    POST    a request, notification or response: `_post` sorts it, by tests in the order of bridging.md 1.1
+    GET     legacy sessions only: a stream for what belongs to no request, or the rest of one that broke
+    DELETE  legacy sessions only: the end
+
+`/mcp` is everything, `/mcp/<upstream>` one upstream with its own names. Nothing else is here but `/healthz` (SEC-08).
+
+Several hubs may stand behind one address (`hub.fleet.membership`): what belongs to another one raises `Elsewhere`
+before anything is done for it, and is sent there as it came (`hub.fleet.affinity`).
+
+Where the eras differ most: a modern host that closes the connection cancels its request (T-16), a legacy one does not
+(T-28); its answer waits for it in the session.
+"""
+
+from typing import Final, Protocol
+
+import trio
+
+from hub.downstream.batch import read_batch, run_batch, wants_answer
+from hub.downstream.hosts import Downstreams, Router
+from hub.downstream.http.durable_sessions import Revival
+from hub.downstream.http.elsewhere import FORWARDED, Elsewhere, Fleet
+from hub.downstream.http.refusal import (
+    NEITHER,
+    RETRY_AFTER,
+    Refused,
+    begin,
+    check_arguments,
+    is_modern_notification,
+    no_session,
+    not_allowed,
+    refused,
+)
+from hub.downstream.http.reply import SSE_AFTER_S, Accepted, Answer, BatchAnswer, LegacyAnswer, ModernAnswer, accepted
+from hub.downstream.http.request import Posts
+from hub.downstream.http.session import HttpSession, HttpSessions
+from hub.downstream.request_pipeline import answer, at_once, overloaded
+from hub.link.interface import Caller, Identity, Overloaded
+from hub.link.wall import keep_going
+from hub.net.http_message import Denied
+from hub.net.http_server import HttpRequest, HttpResponse
+from hub.routing.host_exchange import HostExchange
+from hub.wire.jsonrpc import (
+    Message,
+    Notification,
+    RemoteProtocolError,
+    Reply,
+    Request,
+    encode_response,
+    is_batch,
+)
+from hub.wire.mcp import (
+    INITIALIZE,
+    INVALID_PARAMS,
+    LEGACY_VERSIONS,
+    LISTEN,
+    MODERN_VERSIONS,
+    PING,
+    SET_LEVEL,
+    VERSION_KEY,
+)
+from hub.wire.request_meta import Metadata, progress_token
+
+TICK_S: Final = 0.5
+UPKEEP_S: Final = 10.0
+LARGE_BYTES: Final = 1 << 20
+"""Of a body: beyond this others have their turn before it is read."""
+SESSION_HEADER: Final = "Mcp-Session-Id"
+
+
+class Access(Protocol):
+    """What is needed of `hub.downstream.http.access.Access`."""
+
+    def check(self, request: HttpRequest) -> Identity | Denied: ...
+
+    def guard(self, request: HttpRequest) -> Denied | None: ...
+
+
+class Endpoint:
+    """All of MCP over HTTP. `handle` answers one request; `run` must be running beside it; `guard` sees heads first."""
+
+    def __init__(
+        self, access: Access, router: Router, hosts: Downstreams, revival: Revival, switch: Fleet | None = None
+    ) -> None:
+        self.guard = access.guard
+        self.sessions = HttpSessions(router, hosts, revival)
+        self._revival = revival
+        self._access = access
+        self._router = router
+        self._hosts = hosts
+        self._switch = switch
+        """What becomes of requests that belong to other hubs; None: there are none."""
+        self._away = None if switch is None else switch.away
+        if switch is not None:
+            switch.serve(self.sessions)
+        self._posts = Posts()
+        self._soon: dict[Answer, float] = {}
+        """Answers that are not streams yet, and when they become some; the first first."""
+
+    def __repr__(self) -> str:
+        return f"<Endpoint {self.sessions!r}, {self.sessions.archive!r}, {len(self._soon)} answers pending>"
+
+    def admit_by(self, access: Access) -> None:
+        """Let another one say who may come in."""
+        self.guard = access.guard
+        self._access = access
+
+    def drain(self) -> None:
+        """End the streams of GETs, which would never end by themselves; running requests go on."""
+        self.sessions.stop_listening()
+
+    async def run(self) -> None:
+        """Upkeep, for ever: open the streams of slow answers, end silent sessions, keep what outlives the hub.
+
+        Cancellation: what is unsaved is saved; blocks briefly.
+        """
+        try:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(keep_going, "Restoring sessions", self.sessions.run)
+                nursery.start_soon(keep_going, "Saving sessions", self._revival.run)
+                if self._switch is not None:
+                    nursery.start_soon(keep_going, "Being found by other hubs", self._switch.run)
+                await keep_going("Looking after sessions", self._keep_up)
+        finally:
+            self.sessions.note_lists()
+            self._revival.save()
+
+    async def _keep_up(self) -> None:
+        next_upkeep = trio.current_time()
+        while True:
+            await trio.sleep(TICK_S)
+            now = trio.current_time()
+            self._open_slow(now)
+            self.sessions.note_lists()
+            if now >= next_upkeep:
+                next_upkeep = now + UPKEEP_S
+                self.sessions.expire(now)
+
+    def _open_slow(self, now: float) -> None:
+        due = []
+        for pending, since in self._soon.items():
+            if since > now:
+                break
+            due.append(pending)
+        for pending in due:
+            del self._soon[pending]
+            pending.open()
+
+    # --- one request --------------------------------------------------------------------------------------------------
+
+    async def handle(self, request: HttpRequest, response: HttpResponse) -> None:
+        """Answer one HTTP request.
+
+        Cancellation: cancels what it asked for.
+        """
+        path = request.path
+        scope = None
+        if path != "/mcp":
+            if path == "/healthz" and request.method == "GET":
+                response.reply(200, b'{"status":"ok"}')
+                return
+            scope = path.removeprefix("/mcp/")
+            if scope == path or not self._router.knows_scope(scope):
+                response.reply(404, b'{"error":"There is nothing at this path; MCP is at /mcp and /mcp/<upstream>"}')
+                return
+        identity = request.identity or self._access.check(request)
+        if isinstance(identity, Denied):
+            response.reply(identity.status, identity.body, identity.headers)
+            return
+        try:
+            try:
+                await self._answer(request, response, identity, scope)
+            except Elsewhere as away:
+                await self._settle(away, request, response, identity, scope)
+        except Refused as error:
+            response.reply(error.status, encode_response(error.id, error.failure), error.headers)
+
+    async def _answer(
+        self, request: HttpRequest, response: HttpResponse, identity: Identity, scope: str | None
+    ) -> None:
+        if request.method == "POST":
+            await self._post(request, response, identity, scope)
+        elif request.method == "GET":
+            await self._get(request, response, identity, scope)
+        elif request.method == "DELETE":
+            await self._delete(request, response, identity, scope)
+        else:
+            raise not_allowed()
+
+    async def _settle(
+        self,
+        away: Elsewhere,
+        request: HttpRequest,
+        response: HttpResponse,
+        identity: Identity,
+        scope: str | None,
+    ) -> None:
+        """Have another hub answer; or do it here, if what the request belongs to is here now."""
+        assert self._switch is not None, "it says what is elsewhere"
+        if await self._switch.settle(away, request, response):
+            return
+        if away.session:
+            kept = await self._switch.kept(away.session)
+            self.sessions.revive(request.headers["mcp-session-id"], identity, scope, claimed=True, kept=kept)
+        request.headers[FORWARDED] = "1"  # not to be sent anywhere any more
+        try:
+            await self._answer(request, response, identity, scope)
+        except Elsewhere:
+            raise no_session() from None
+
+    async def _post(self, request: HttpRequest, response: HttpResponse, identity: Identity, scope: str | None) -> None:
+        """Sort a POSTed message; the tests in this order, as bridging.md 1.1 numbers them."""
+        headers = request.headers
+        if len(request.body) > LARGE_BYTES:
+            await trio.lowlevel.cancel_shielded_checkpoint()  # to put it together took long enough for one step
+        try:
+            post = self._posts.read(headers, request.body)  # 1
+        except RemoteProtocolError as error:
+            if is_batch(request.body):  # 2
+                await self._batch(request, response, identity, scope)
+                return
+            raise Refused(400, error.failure, id=error.id) from None
+        message = post.message
+        if isinstance(message, Request):
+            if message.method == INITIALIZE and "protocolVersion" in message.params:  # 3
+                self._initialize(message, response, identity, scope)
+                return
+            if post.metadata is not None:  # 4
+                check_arguments(message, headers, self._router, scope)
+                if self._switch is not None:
+                    self._switch.check(message, request)
+                await self._modern(message, post.metadata, response, post.accept, identity, scope)
+                return
+            if message.method == INITIALIZE:  # neither era's: the handshake says what it lacks
+                self._initialize(message, response, identity, scope)
+                return
+        elif is_modern_notification(message, headers):
+            response.reply(202)  # of a cancellation, too: an id means nothing outside its POST (bridging.md 9.4)
+            return
+        session = self._session(request, identity, scope, message)  # 5 to 7
+        session.seen = trio.current_time()
+        if isinstance(message, Request):
+            await self._legacy(message, session, response, post.accept)
+            return
+        if isinstance(message, Notification):
+            session.notified(self._router, message)
+        else:
+            session.answered(message)
+        response.reply(202)
+
+    # --- modern -------------------------------------------------------------------------------------------------------
+
+    async def _modern(
+        self,
+        request: Request,
+        metadata: Metadata,
+        response: HttpResponse,
+        accept: Accepted,
+        identity: Identity,
+        scope: str | None,
+    ) -> None:
+        caller = Caller(identity, metadata.version, metadata.capabilities, metadata.log_level)
+        reply_to = ModernAnswer(response, accept)
+        reply = at_once(self._router, request, caller, scope)
+        if reply is None:
+            reply = await self._take_on(request, caller, response, reply_to, accept, scope)
+        if reply is None:
+            reply_to.abandon()
+        else:
+            reply_to.finish(encode_response(request.id, reply), reply)
+
+    async def _take_on(
+        self,
+        request: Request,
+        caller: Caller,
+        response: HttpResponse,
+        reply_to: ModernAnswer,
+        accept: Accepted,
+        scope: str | None,
+    ) -> Reply | None:
+        """The answer to what has to be waited for; None: the host left."""
+        exchange = HostExchange(caller, reply_to.send, progress_token=progress_token(request.params), scope=scope)
+        listens = request.method == LISTEN
+        if listens:
+            if not accept.events:
+                text = "A subscription is answered with events; Accept must allow text/event-stream"
+                raise refused(406, text, id=request.id)
+            self._soon = {reply_to: 0.0, **self._soon}
+        else:
+            self._admit(caller.identity, request)
+            self._soon[reply_to] = trio.current_time() + SSE_AFTER_S
+        cancel = trio.CancelScope()
+        response.on_gone = cancel.cancel
+        if not listens:
+            self._hosts.alone[cancel] = None
+        try:
+            return await answer(self._router, request, exchange, cancel)
+        finally:
+            response.on_gone = None
+            self._soon.pop(reply_to, None)
+            if not listens:
+                del self._hosts.alone[cancel]
+                self._hosts.release(caller.identity.principal)
+
+    def _admit(self, identity: Identity, request: Request) -> None:
+        try:
+            self._hosts.admit(identity.principal)
+        except Overloaded as error:
+            raise Refused(429, overloaded(error), id=request.id, headers=RETRY_AFTER) from None
+
+    # --- legacy -------------------------------------------------------------------------------------------------------
+
+    def _initialize(self, request: Request, response: HttpResponse, identity: Identity, scope: str | None) -> None:
+        session = self.sessions.mint(identity, scope)
+        if session is None:
+            failure = overloaded(Overloaded("There are too many sessions; end one with DELETE, or try again later"))
+            raise Refused(503, failure, id=request.id, headers=RETRY_AFTER)
+        try:
+            result = session.initialize(self._router, request.params)
+        except RemoteProtocolError as error:
+            raise Refused(400, error.failure, id=request.id) from None
+        self.sessions.add(session)
+        response.reply(200, encode_response(request.id, result), ((SESSION_HEADER, session.id),))
+
+    def _session(
+        self, request: HttpRequest, identity: Identity, scope: str | None, message: Message | None
+    ) -> HttpSession:
+        """The legacy session a request belongs to.
+
+        Raises:
+            Refused: 400, 404 or 405 (tests 5 to 7).
+            Elsewhere: another hub may have it.
+        """
+        id = message.id if isinstance(message, Request) else None
+        version = request.headers.get("mcp-protocol-version")
+        session_id = request.headers.get("mcp-session-id")
+        if session_id is None:
+            if request.method != "POST":
+                raise not_allowed()
+            if version in MODERN_VERSIONS:
+                raise refused(
+                    400, f"A request of {version} says so in params._meta, as {VERSION_KEY}", id=id, code=INVALID_PARAMS
+                )
+            raise refused(400, NEITHER, id=id)
+        session = self.sessions.find(session_id, identity, scope, self._away)
+        if session is None:
+            raise no_session()
+        if version is not None and version not in LEGACY_VERSIONS:
+            raise refused(400, f"MCP-Protocol-Version is that of the session, {session.version}", id=id)
+        return session
+
+    async def _legacy(self, request: Request, session: HttpSession, response: HttpResponse, accept: Accepted) -> None:
+        caller = session.caller
+        assert caller is not None, "a session begins with its handshake"
+        if request.method != PING:
+            session.open = True
+        reply_to = LegacyAnswer(session, response, accept)
+        reply: Reply | None = None
+        if request.method == SET_LEVEL:
+            reply = session.set_level(self._router, request.params)
+        elif not session.is_running(request.id):
+            reply = at_once(self._router, request, caller, session.view)
+        if reply is None:
+            cancel = begin(session, request.id)
+            token = progress_token(request.params)
+            exchange = HostExchange(caller, reply_to.send, progress_token=token, scope=session.view, host=reply_to)
+            self._soon[reply_to] = session.seen + SSE_AFTER_S
+            try:
+                reply = await answer(self._router, request, exchange, cancel)
+            finally:
+                self._soon.pop(reply_to, None)
+                session.end(request.id)
+        reply_to.finish(None if reply is None else encode_response(request.id, reply))
+
+    async def _batch(
+        self,
+        request: HttpRequest,
+        response: HttpResponse,
+        identity: Identity,
+        scope: str | None,
+    ) -> None:
+        if "mcp-session-id" not in request.headers:
+            raise refused(400, "An array is not a message here; send each message by itself")
+        session = self._session(request, identity, scope, None)
+        try:
+            messages = await read_batch(request.body, session.version, session.pace)
+        except RemoteProtocolError as error:
+            raise Refused(400, error.failure) from None
+        session.seen = trio.current_time()
+        reply_to = BatchAnswer(session, response, accepted(request.headers.get("accept")))
+        self._soon[reply_to] = session.seen + SSE_AFTER_S
+        try:
+            await run_batch(session, self._router, messages, notify=reply_to.send, asked=reply_to, reply=reply_to.add)
+        finally:
+            self._soon.pop(reply_to, None)
+        if wants_answer(messages):
+            reply_to.end()
+        else:
+            response.reply(202)
+
+    async def _get(self, request: HttpRequest, response: HttpResponse, identity: Identity, scope: str | None) -> None:
+        session = self._session(request, identity, scope, None)
+        if not accepted(request.headers.get("accept")).events:
+            raise refused(406, "Accept must allow text/event-stream")
+        session.seen = trio.current_time()
+        event_id = request.headers.get("last-event-id")
+        if not event_id:
+            await session.carry(session.notice_stream(), None, response)
+            return
+        found = session.resume(event_id)
+        if found is None:
+            raise refused(400, "The stream of this Last-Event-ID is not kept any more; send the request again")
+        stream, after = found
+        await session.carry(stream, after, response)
+
+    async def _delete(
+        self, request: HttpRequest, response: HttpResponse, identity: Identity, scope: str | None
+    ) -> None:
+        session = self._session(request, identity, scope, None)
+        self.sessions.close(session)
+        await self._revival.saved()  # or it would be back, if the hub is killed now
+        response.reply(200)

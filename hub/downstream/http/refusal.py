@@ -1,0 +1,102 @@
+"""Why a request is turned away before anything is done for it: one exception, and the tests that raise it."""
+
+from typing import Final
+
+import trio
+
+from hub.downstream.hosts import Router
+from hub.downstream.http.session import HttpSession
+from hub.downstream.request_pipeline import overloaded
+from hub.link.interface import Overloaded
+from hub.wire.jsonrpc import (
+    EMPTY,
+    Failure,
+    Message,
+    Notification,
+    RemoteProtocolError,
+    Request,
+    RequestId,
+    peek_object,
+    peek_str,
+)
+from hub.wire.mcp import ALL_VERSIONS, HEADER_MISMATCH, INVALID_REQUEST, MODERN_VERSIONS, TOOLS_CALL, VERSION_KEY
+from hub.wire.mcp_headers import InvalidHeader, check_mirrors
+
+RETRY_AFTER: Final = (("Retry-After", "1"),)
+ALLOW: Final = (("Allow", "GET, POST, DELETE"),)
+
+
+class Refused(Exception):
+    """A request that is answered with an HTTP error and a JSON-RPC one."""
+
+    def __init__(
+        self, status: int, failure: Failure, *, id: RequestId | None = None, headers: tuple[tuple[str, str], ...] = ()
+    ) -> None:
+        super().__init__(failure.message)
+        self.status = status
+        self.failure = failure
+        self.id = id
+        self.headers = headers
+
+
+def check_arguments(request: Request, headers: dict[str, str], router: Router, scope: str | None) -> None:
+    """Hold the headers that repeat arguments of a tool against the arguments (H-11).
+
+    Raises:
+        Refused: they differ.
+    """
+    if request.method != TOOLS_CALL:
+        return
+    wanted = router.mirrors(peek_str(request.params.get("name")) or "", scope)
+    try:
+        if wanted:
+            check_mirrors(wanted, headers, request.params.get("arguments", EMPTY))
+    except InvalidHeader as error:
+        raise refused(
+            400, f"{error}; repeat the arguments as the tool's schema says", id=request.id, code=HEADER_MISMATCH
+        ) from None
+
+
+def is_modern_notification(message: Message, headers: dict[str, str]) -> bool:
+    """Whether this is a notification of the modern era, which has no session to belong to."""
+    if not isinstance(message, Notification):
+        return False
+    if VERSION_KEY in peek_object(message.params.get("_meta")):
+        return True
+    return "mcp-session-id" not in headers and headers.get("mcp-protocol-version") in MODERN_VERSIONS
+
+
+def begin(session: HttpSession, id: RequestId) -> trio.CancelScope:
+    """The scope of a request that begins in `session`.
+
+    Raises:
+        Refused: its id is in use (400), or too many are running (429).
+    """
+    try:
+        return session.begin(id)
+    except RemoteProtocolError as error:
+        raise Refused(400, error.failure, id=id) from None
+    except Overloaded as error:
+        raise Refused(429, overloaded(error), id=id, headers=RETRY_AFTER) from None
+
+
+def refused(status: int, text: str, *, id: RequestId | None = None, code: int = INVALID_REQUEST) -> Refused:
+    """To raise: an answer of this HTTP status, with a JSON-RPC error that says `text`."""
+    return Refused(status, Failure(code, text), id=id)
+
+
+def no_session() -> Refused:
+    """To raise: the session that a request names is not there, so the host begins anew (404)."""
+    return refused(404, "There is no such session; start one with initialize")
+
+
+def not_allowed() -> Refused:
+    """To raise: nothing is served by this method (405)."""
+    failure = Failure(INVALID_REQUEST, "This method is not possible here; POST messages, GET and DELETE need a session")
+    return Refused(405, failure, headers=ALLOW)
+
+
+NEITHER: Final = (
+    f"Not a request of {', '.join(MODERN_VERSIONS)}, which carries its revision in params._meta and in headers; "
+    f"and without a session of {', '.join(ALL_VERSIONS[len(MODERN_VERSIONS) :])}: send initialize first"
+)

@@ -1,0 +1,98 @@
+"""What a POST says, from its head and body alone, before anything is known of who sent it.
+
+It is a function of a few header fields and the body. A resource is read again and again, by many hosts in the same
+words, and to read those takes as long as to find what is kept of it; so a read that was read before is recognised.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from msgspec import Struct
+
+from hub.downstream.http.refusal import Refused, refused
+from hub.downstream.http.reply import Accepted, accepted, is_json
+from hub.wire.jsonrpc import Message, Request, decode
+from hub.wire.mcp import INITIALIZE
+from hub.wire.request_meta import Metadata, Refusal, check_headers, read_metadata
+
+FIELDS: Final = ("content-type", "accept", "mcp-protocol-version", "mcp-method", "mcp-name")
+"""All that is looked at of a head."""
+_ID: Final = rb'"id":(0|[1-9][0-9]{0,14})'
+_READ: Final = re.compile(
+    rb'\{"jsonrpc":"2\.0",%b,"method":"resources/read",.*|\{"method":"resources/read",.*,"jsonrpc":"2\.0",%b\}'
+    % (_ID, _ID),
+    re.DOTALL,
+)
+"""A read with its id where it can be nothing else, in the ways that SDKs write it."""
+
+
+class Post(Struct, frozen=True):
+    """One POSTed message."""
+
+    message: Message
+    accept: Accepted
+    metadata: Metadata | None
+    """Of a modern request; None: it is none."""
+
+
+class Posts:
+    """Reads POSTs by `read_post`, and remembers small reads of resources but for their ids.
+
+    The cache key is the body without the digits of the id.
+    """
+
+    LIMIT: Final = 1024
+    LARGEST: Final = 1 << 10
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str | bytes | None, ...], Post] = {}
+
+    def __repr__(self) -> str:
+        return f"<Posts: {len(self._known)} known>"
+
+    def read(self, headers: Mapping[str, str], body: bytes) -> Post:
+        """As `read_post`."""
+        found = _READ.fullmatch(body) if len(body) <= self.LARGEST else None
+        if found is None:
+            return read_post(headers, body)
+        start, end = found.span(found.lastindex or 0)
+        key = (body[:start], body[end:], *map(headers.get, FIELDS))
+        known = self._known.get(key)
+        if known is None:
+            known = read_post(headers, body)
+            if len(self._known) >= self.LIMIT:
+                self._known.clear()
+            self._known[key] = known
+        like = known.message
+        assert isinstance(like, Request), "it has a method and an id"
+        return Post(Request(int(body[start:end]), like.method, like.params.copy()), known.accept, known.metadata)
+
+
+def read_post(headers: Mapping[str, str], body: bytes) -> Post:
+    """What a POST says, by the first tests of bridging.md 1.1.
+
+    Raises:
+        Refused: 406, 415; or 400, a modern request that contradicts itself or its head.
+        RemoteProtocolError: the body is not one message.
+    """
+    if not is_json(headers.get("content-type")):
+        raise refused(415, "The Content-Type of a message is application/json")
+    accept = accepted(headers.get("accept"))
+    if not (accept.json or accept.events):
+        raise refused(406, "Accept must allow application/json and text/event-stream")
+    message = decode(body)
+    return Post(message, accept, _metadata_of(message, headers) if isinstance(message, Request) else None)
+
+
+def _metadata_of(request: Request, headers: Mapping[str, str]) -> Metadata | None:
+    """What a modern request says about itself, if it is one."""
+    if "_meta" not in request.params or (request.method == INITIALIZE and "protocolVersion" in request.params):
+        return None
+    try:
+        metadata = read_metadata(request.params, headers)
+        if metadata is not None:
+            check_headers(headers, request.method, request.params, metadata.version)
+    except Refusal as refusal:
+        raise Refused(refusal.status, refusal.failure, id=request.id) from None
+    return metadata

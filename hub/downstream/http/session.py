@@ -1,0 +1,417 @@
+"""Sessions of legacy hosts over HTTP: minted at `initialize`, bound to who made them, ended by DELETE or by silence.
+
+A session id is a name, not a credential (T-36, SEC-06): a request must also come from the same identity and to the same
+endpoint, or the session does not exist for it. One that an earlier run of the hub minted is revived
+(`hub.downstream.http.durable_sessions`): what its host has agreed on, set and subscribed to is as before. Its streams
+are gone, and so are the requests that were running: hosts send them again, or do not, as they see fit.
+"""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Final
+
+import trio
+from msgspec import Raw
+
+from hub.downstream.hosts import Downstream, Downstreams, Router
+from hub.downstream.http.durable_sessions import Past, Revival
+from hub.downstream.http.event_stream import LISTEN_RETRY_MS, RETRY_MS, Archive, EventStream
+from hub.downstream.request_pipeline import answer
+from hub.link.interface import Caller, Identity
+from hub.link.wakeups import Flag
+from hub.link.wall import stand_alone
+from hub.net.http_server import HttpResponse
+from hub.routing.host_exchange import HostExchange, keep_untold
+from hub.wire.jsonrpc import Reply, Request, Result, encode_notification, raw
+from hub.wire.mcp import L4, LIST_CHANGED, SUBSCRIBE, UPDATED
+
+MAX_SESSIONS: Final = 2000
+MAX_SESSIONS_OF_PRINCIPAL: Final = 1500
+SESSION_IDLE_S: Final = 1800.0
+SPARE_S: Final = 60.0
+"""How long a session must have been silent before it may give way to a new one of its principal."""
+MAX_LISTENERS: Final = 8
+"""GET streams of one session; the oldest gives way, since it is likely the one whose end was not noticed."""
+
+RESUBSCRIBE_S: Final = (1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0, 120.0)
+"""How long to wait, again and again, before a lost subscription is asked for once more."""
+
+Away = Callable[[str, Identity, str | None], None]
+"""Asked of a session that is not here, by its id and who asks where; raises `Elsewhere` if another hub may have it."""
+
+_ANSWERS, _NOTICES = "a", "n"
+"""How the names of streams that answer a POST, and of those opened by a GET, begin."""
+
+
+class HttpSession(Downstream):
+    """One legacy session: its streams, and what waits for a GET stream to be opened."""
+
+    transport = "http"
+
+    def __init__(
+        self, identity: Identity, scope: str | None, hosts: Downstreams, archive: Archive, revival: Revival
+    ) -> None:
+        super().__init__("", identity, scope, hosts)
+        self.streams: dict[str, EventStream] = {}
+        self._account = hosts.budget.account(identity.principal)
+        """Of what is kept of its streams."""
+        self._archive = archive
+        self._revival = revival
+        self._known = Past("", "")
+        self._life = ""
+        """In the names of streams: those of a revived session are others than those it had before (T-29)."""
+        self._watched: dict[str, None] = {}
+        """What it is subscribed to, or is about to be again."""
+        self._restoring = trio.CancelScope()
+        self._listening: list[EventStream] = []
+        self._has_listened = False
+        self._untold: dict[str, bytes] = {}
+        self._missed: list[str] = []
+        """Which changes of lists it has not been told of."""
+        self._opened = 0
+        self._closed = False
+
+    @property
+    def idle(self) -> bool:
+        """Nothing runs, and nobody listens."""
+        return not self.calls and not any(stream.attached for stream in self.streams.values())
+
+    @property
+    def hears(self) -> bool:
+        return bool(self._listening)
+
+    def _new_stream(self, prefix: str) -> EventStream:
+        self._opened += 1
+        name = f"{prefix}{self._life}{self._opened}"
+        retry_ms = RETRY_MS if prefix == _ANSWERS else LISTEN_RETRY_MS
+        stream = EventStream(name, primed=self.version == L4, retry_ms=retry_ms, account=self._account)
+        self.streams[stream.name] = stream
+        return stream
+
+    # --- what outlives the hub
+
+    def name(self) -> None:
+        """Give it its id, after the handshake."""
+        assert self.caller is not None
+        self._known = self._revival.mint(
+            self.identity, self.scope, self.version, self.caller.capabilities, self.client_info
+        )
+        self.id = self._known.id
+
+    def revive(self, past: Past) -> None:
+        """Be the session that it was in an earlier run; `restore` does what takes time."""
+        self._known, self.id = past, past.id
+        self._life = f"{self._revival.run_id}.{self.conversation}."
+        self.version = past.version
+        self.caller = Caller(
+            self.identity, past.version, past.capabilities, past.level, self.conversation, lasting=True
+        )
+        self.client_info = raw(past.info)
+        self.open = True
+        self._watched = dict.fromkeys(past.uris)
+
+    async def restore(self, router: Router) -> None:
+        """Subscribe again to what it was subscribed to. Tell it what may have changed meanwhile (N-8, N-17)."""
+        with self._restoring:
+            await router.settled.wait()
+            shown = router.digests(self.scope)
+            for method, kinds in LIST_CHANGED.items():
+                differs = any(self._known.lists.get(kind.value) != shown[kind.value] for kind in kinds)
+                if differs or method in self._known.missed:
+                    self.tell(method, encode_notification(method, {}))
+            self._keep()
+            async with trio.open_nursery() as nursery:
+                for uri in self._watched:
+                    nursery.start_soon(self._subscribe_again, uri, router)
+
+    async def _subscribe_again(self, uri: str, router: Router) -> None:
+        assert self.caller is not None
+        params = {"uri": raw(uri)}
+        for pause_s in RESUBSCRIBE_S:
+            exchange = HostExchange(self.caller, lambda message, *, vital=False: None, scope=self.view, host=self)
+            reply = await answer(router, Request(0, SUBSCRIBE, params), exchange, trio.CancelScope())
+            if isinstance(reply, Result):
+                self.tell(f"updated {uri}", encode_notification(UPDATED, params))
+                return
+            await trio.sleep(pause_s)
+            if uri not in self._watched:
+                return
+        self.watches(uri, on=False)
+
+    def watches(self, uri: str, *, on: bool) -> None:
+        if on:
+            self._watched[uri] = None
+        else:
+            self._watched.pop(uri, None)
+        self._keep()
+
+    def set_level(self, router: Router, params: Mapping[str, Raw]) -> Reply:
+        reply = super().set_level(router, params)
+        self._keep()
+        return reply
+
+    def _keep(self) -> None:
+        if not self._closed:
+            self._revival.keep(self._known, self.log_level, list(self._watched), self._missed)
+
+    # --- streams that answer a POST
+
+    def answer_stream(self, response: HttpResponse) -> EventStream:
+        """A new stream over the response to a request. `retire` it when it is finished."""
+        stream = self._new_stream(_ANSWERS)
+        stream.attach(response, on_left=self._touch)
+        return stream
+
+    def retire(self, stream: EventStream) -> None:
+        """Keep a stream that nobody reads, for a host that may have missed some of it."""
+        if not self._closed:
+            self._archive.put(stream, self.streams, trio.current_time())
+
+    # --- streams opened by a GET
+
+    def resume(self, event_id: str) -> tuple[EventStream, int] | None:
+        """The stream of an event id, and the number of the event; None if there is nothing to carry on with.
+
+        A GET stream that is forgotten carries on as a new one: it has no end that could be missed.
+        """
+        name, _, digits = event_id.rpartition("-")
+        if not (digits.isascii() and digits.isdecimal() and len(digits) <= 18):
+            return None
+        stream = self.streams.get(name)
+        if stream is None and name.startswith(_NOTICES):
+            return self.notice_stream(), 0
+        return None if stream is None else (stream, int(digits))
+
+    def notice_stream(self) -> EventStream:
+        """A new stream for what belongs to no request."""
+        return self._new_stream(_NOTICES)
+
+    async def carry(self, stream: EventStream, after: int | None, response: HttpResponse) -> None:
+        """Let the GET answered by `response` carry `stream`, until it is over or the host has left.
+
+        Cancellation: detaches the stream.
+        """
+        left = trio.Event()
+        self._archive.take(stream)
+        stream.attach(response, after=after, on_left=left.set)
+        if stream.name.startswith(_NOTICES) and not left.is_set():
+            self._listen(stream)
+        try:
+            await left.wait()
+        finally:
+            if not left.is_set():
+                stream.detach()
+            self._left(stream)
+
+    def _listen(self, stream: EventStream) -> None:
+        if stream in self._listening:
+            self._listening.remove(stream)
+        self._listening.append(stream)
+        if len(self._listening) > MAX_LISTENERS:
+            self._listening[0].detach()
+        self.tell_untold()
+        if not self._has_listened:
+            self._has_listened = True
+            self.at_work()
+
+    def _left(self, stream: EventStream) -> None:
+        self._touch()
+        if stream.attached:  # another connection carries it by now
+            return
+        if stream in self._listening:
+            self._listening.remove(stream)
+        if stream.done or stream.name.startswith(_NOTICES):
+            self.retire(stream)
+
+    def _touch(self) -> None:
+        self.seen = trio.current_time()
+
+    # --- what belongs to no request
+
+    def tell(self, subject: str, message: bytes) -> None:
+        for stream in reversed(self._listening):
+            if stream.attached and not stream.congested:
+                stream.send(message)
+                return
+        keep_untold(self._untold, subject, message)
+        self._note_missed()
+
+    def tell_untold(self) -> None:
+        """Try again to deliver what nobody was there to hear."""
+        messages, self._untold = self._untold, {}
+        for subject, message in messages.items():
+            self.tell(subject, message)
+        self._note_missed()
+
+    def _note_missed(self) -> None:
+        """Have the next run of the hub tell what this one could not."""
+        missed = [method for method in LIST_CHANGED if method in self._untold]
+        if missed != self._missed:
+            self._missed = missed
+            self._keep()
+
+    def stop_listening(self) -> None:
+        """End the connections of GET streams."""
+        for stream in list(self._listening):
+            stream.detach()
+
+    @property
+    def known_as(self) -> tuple[str, bool]:
+        """What other hubs know it by ("": nothing, it cannot be revived), and whether it began in another run."""
+        return self._known.name, bool(self._life)
+
+    def close(self, *, moved: bool = False) -> None:
+        """End it: running requests are cancelled, streams ended, nothing kept (F-H-21). `moved`: another hub has it."""
+        self._closed = True
+        if moved:
+            self._revival.give_up(self._known)
+        else:
+            self._revival.end(self._known)
+        self._restoring.cancel()
+        self.cancel_all()
+        for stream in list(self.streams.values()):
+            stream.finish()
+            self._archive.take(stream)
+        self._account.close()
+
+
+class HttpSessions:
+    """All sessions of an endpoint. `run` must be running beside it."""
+
+    def __init__(self, router: Router, hosts: Downstreams, revival: Revival) -> None:
+        self.archive = Archive()
+        self._router = router
+        self._hosts = hosts
+        self._revival = revival
+        self._sessions: dict[str, HttpSession] = {}
+        self._scopes: set[str | None] = set()
+        """The endpoints there were sessions of."""
+        self._unrestored: list[HttpSession] = []
+        self._revived = Flag()
+
+    def __repr__(self) -> str:
+        return f"<HttpSessions [{len(self._sessions)} open]>"
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def mint(self, identity: Identity, scope: str | None) -> HttpSession | None:
+        """A session that has still to `initialize`, and is then to be `add`ed; None: there are too many."""
+        if not self._has_room(identity.principal) and not self._make_room(identity.principal):
+            return None
+        return HttpSession(identity, scope, self._hosts, self.archive, self._revival)
+
+    def add(self, session: HttpSession) -> None:
+        """Take a session in, after its handshake."""
+        session.name()
+        self._take_in(session)
+
+    def _take_in(self, session: HttpSession) -> None:
+        self._sessions[session.id] = session
+        self._hosts.add(session)
+        if session.scope not in self._scopes:
+            self._scopes.add(session.scope)
+            self.note_lists()
+
+    async def run(self) -> None:
+        """Restore sessions that were revived, for ever."""
+        async with trio.open_nursery() as nursery:
+            while True:
+                await self._revived.take()
+                sessions, self._unrestored = self._unrestored, []
+                for session in sessions:
+                    nursery.start_soon(stand_alone, "Restoring a session", partial(session.restore, self._router))
+
+    def _has_room(self, principal: str) -> bool:
+        if len(self._sessions) >= MAX_SESSIONS:
+            return False
+        if len(self._sessions) < MAX_SESSIONS_OF_PRINCIPAL:
+            return True
+        mine = sum(session.identity.principal == principal for session in self._sessions.values())
+        return mine < MAX_SESSIONS_OF_PRINCIPAL
+
+    def _make_room(self, principal: str) -> bool:
+        """End the session of `principal` that was silent longest, if there is one worth ending."""
+        latest = trio.current_time() - SPARE_S
+        spare = [
+            session
+            for session in self._sessions.values()
+            if session.identity.principal == principal and session.seen <= latest and session.idle
+        ]
+        if not spare:
+            return False
+        self.close(min(spare, key=lambda session: session.seen))
+        return True
+
+    def holdings(self) -> list[tuple[str, bool]]:
+        """All that can be revived, as `HttpSession.known_as`."""
+        return [session.known_as for session in self._sessions.values() if session.known_as[0]]
+
+    def taken(self, name: str) -> None:
+        """Another hub has taken one over: it is no more of this one."""
+        for session in list(self._sessions.values()):
+            if session.known_as[0] == name:
+                self.close(session, moved=True)
+
+    def find(self, id: str, identity: Identity, scope: str | None, away: Away | None = None) -> HttpSession | None:
+        """The session, if it is one of this identity at this endpoint; a foreign one is like one that never was.
+
+        `away` is asked first about one that is not here.
+
+        Raises:
+            Elsewhere: as `away`.
+        """
+        session = self._sessions.get(id)
+        if session is None:
+            if away is not None:
+                away(id, identity, scope)
+            return self.revive(id, identity, scope)
+        if session.identity != identity or session.scope != scope:
+            return None
+        return session
+
+    def revive(
+        self, id: str, identity: Identity, scope: str | None, *, claimed: bool = False, kept: bytes | None = None
+    ) -> HttpSession | None:
+        """Take up a session of another run, if there was one; `claimed` and `kept` as for `Revival.find`."""
+        if id in self._sessions:
+            return None
+        past = self._revival.find(id, identity, scope, claimed=claimed, kept=kept)
+        session = None if past is None else self.mint(identity, scope)
+        if past is None or session is None:
+            return None
+        session.revive(past)
+        self._take_in(session)
+        self._unrestored.append(session)
+        self._revived.set()
+        if past.level is not None:
+            self._router.log_level_changed()
+        session.at_work()
+        return session
+
+    def note_lists(self) -> None:
+        """Keep what hosts are shown now: it tells the next run what they may have missed."""
+        if self._router.settled.is_set():
+            for scope in self._scopes:
+                self._revival.note_lists(scope, self._router.digests(scope))
+
+    def close(self, session: HttpSession, *, moved: bool = False) -> None:
+        """End a session, and say so; or, `moved`, let another hub have it."""
+        del self._sessions[session.id]
+        session.close(moved=moved)
+        session.left(self._router)
+
+    def stop_listening(self) -> None:
+        """End all connections that only listen."""
+        for session in self._sessions.values():
+            session.stop_listening()
+
+    def expire(self, now: float) -> None:
+        """End the sessions that were silent for too long, forget old streams."""
+        for session in list(self._sessions.values()):
+            if now - session.seen >= SESSION_IDLE_S and session.idle:
+                self.close(session)
+            else:
+                session.tell_untold()
+        self.archive.expire(now)
+        self._revival.forget(now)

@@ -1,0 +1,394 @@
+"""Hosts on a newline-framed connection: the shim's unix socket, or standard input and output.
+
+Both eras share such a connection, message by message (bridging.md 1.1). Each request is a task of the connection's
+nursery; when the host is gone, they all are (F-H-01). Reading waits for nothing that was begun, so a cancellation
+always arrives; it is held back only for a host that floods, or that goes on asking while it reads no answers.
+"""
+
+import logging
+import select
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+import trio
+from trio.lowlevel import checkpoint
+
+from hub.downstream.batch import read_batch, run_batch, wants_answer
+from hub.downstream.hosts import Downstream, Downstreams, Router
+from hub.downstream.lines.preamble import GOODBYE, UNDERSTOOD
+from hub.downstream.request_pipeline import answer, at_once, overloaded, start
+from hub.link.budget import FREE_BYTES, NO_ROOM, Account
+from hub.link.channel import (
+    ChannelClosed,
+    LineChannel,
+    LineDropped,
+    LineReader,
+    LineTooLong,
+    Outbox,
+    OutboxFull,
+    descriptor,
+)
+from hub.link.interface import Caller, Executed, Identity, Overloaded
+from hub.routing.host_exchange import HostExchange, keep_untold
+from hub.wire.jsonrpc import (
+    EMPTY,
+    Failure,
+    Notification,
+    RemoteProtocolError,
+    Reply,
+    Request,
+    Response,
+    Result,
+    decode,
+    detach,
+    encode_notification,
+    encode_response,
+    is_batch,
+    raw,
+    whose,
+)
+from hub.wire.mcp import (
+    CANCELLED,
+    INITIALIZE,
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    LISTEN,
+    MODERN_VERSIONS,
+    PING,
+    VERSION_KEY,
+)
+from hub.wire.request_meta import progress_token, read_metadata
+from hub.wire.salvage import id_at_edges
+
+__all__ = ["Downstream", "Downstreams", "LineHost", "serve_lines"]
+
+log = logging.getLogger("hubd.host")
+
+MAX_MESSAGE_BYTES: Final = 16 << 20
+"""As over HTTP."""
+EOF_GRACE_S: Final = 5.0
+"""How long running requests of a host that has said all it wanted to say may take."""
+LAST_WORDS_S: Final = 2.0
+MAX_UNREAD_BYTES: Final = 256 << 20
+"""Answers are not dropped while the host reads at all (F-H-04); it is given up when it stalls, or beyond this."""
+MUCH_UNREAD_BYTES: Final = 16 << 20
+"""Beyond this no more is read from the host until it has read."""
+CONGESTED_BYTES: Final = 1 << 20
+"""Beyond this much unread, progress and logs are dropped and list changes merge (F-H-04)."""
+
+TURN: Final = 32
+"""How many messages of one host are taken, and perhaps answered, before others have their turn."""
+
+
+async def serve_lines(
+    stream: trio.abc.Stream,
+    identity: Identity,
+    router: Router,
+    hosts: Downstreams,
+    *,
+    scope: str | None = None,
+    transport: str = "unix",
+    received: bytes = b"",
+    workplace: Path | None = None,
+    is_bound: bool = False,
+    goodbyes: bool = False,
+) -> None:
+    """Serve one host until it is gone. The stream stays the caller's; `received` was read off it already.
+
+    `workplace` is the directory the host works in, if it is known; `is_bound`: the user says so. `goodbyes`: the host
+    understands them (`hub.downstream.lines.preamble`).
+
+    A host that ends its input but still reads, as `printf ... | hubd serve --stdio` does, gets the answers it is
+    waiting for, within `EOF_GRACE_S`.
+
+    Cancellation: cancels the host's requests; upstreams are told.
+    """
+    reading: trio.abc.ReceiveStream = stream
+    writing: trio.abc.SendStream = stream
+    if isinstance(stream, trio.StapledStream):
+        reading, writing = stream.receive_stream, stream.send_stream
+    async with trio.open_nursery() as nursery:
+        cancel = nursery.cancel_scope.cancel
+        account = hosts.budget.account(identity.principal, give_up=cancel)
+        outbox = Outbox(writing, nursery, cancel, limit_bytes=MAX_UNREAD_BYTES, account=account)
+        reader = LineReader(reading, limit_bytes=MAX_MESSAGE_BYTES, received=received, account=account)
+        channel = LineChannel(reader, outbox)
+        host = LineHost(channel, identity, router, hosts, nursery, scope=scope, transport=transport)
+        host.account = account
+        host.workplace = workplace
+        host.is_bound = is_bound
+        host.parted = trio.Event() if goodbyes else None
+        hosts.add(host)
+        try:
+            if hosts.workplaces is not None and workplace is not None and scope is None:
+                await hosts.workplaces.arrived(host)
+            if await host.read():
+                await host.finish(lambda: _is_read(writing))
+            with trio.move_on_after(LAST_WORDS_S):
+                await outbox.flush()
+        finally:
+            host.left(router)
+            outbox.close()
+            account.close()
+            if host.parted is not None:
+                host.parted.set()
+        nursery.cancel_scope.cancel()
+
+
+def _is_read(stream: trio.abc.SendStream) -> bool:
+    """Whether the other end of `stream` is still open; a half-closed socket is."""
+    fd = descriptor(stream)
+    if fd is None:
+        return True
+    poll = select.poll()
+    poll.register(fd, 0)
+    return not poll.poll(0)
+
+
+class LineHost(Downstream):
+    """The host of one line connection. `read` runs it; `finish` lets what is left come to an end."""
+
+    _numbers = iter(range(1, 1 << 62))
+
+    def __init__(
+        self,
+        channel: LineChannel,
+        identity: Identity,
+        router: Router,
+        hosts: Downstreams,
+        nursery: trio.Nursery,
+        *,
+        scope: str | None,
+        transport: str,
+    ) -> None:
+        super().__init__(f"{transport}-{next(self._numbers)}", identity, scope, hosts)
+        self.transport = transport
+        self._channel = channel
+        self._router = router
+        self._nursery = nursery
+        self._untold: dict[str, bytes] = {}
+        self._idle = trio.Event()
+        self.account: Account | None = None
+        """What is held for it; None: nothing is counted."""
+        self.parted: trio.Event | None = None
+        """Set when the host sends no more requests, since it was told goodbye; None: it would not understand."""
+
+    # --- to the host
+
+    def tell(self, subject: str, message: bytes) -> None:
+        if self._channel.outbox.queued_bytes < CONGESTED_BYTES:
+            self._send(message)
+            return
+        if not self._untold:
+            self._nursery.start_soon(self._tell_later)
+        keep_untold(self._untold, subject, message)
+
+    async def _tell_later(self) -> None:
+        await self._channel.flush()
+        messages, self._untold = self._untold, {}
+        for message in messages.values():
+            self._send(message)
+
+    def _say(self, message: bytes, *, vital: bool = False) -> bool:
+        """Send what belongs to a request and may be dropped, unless it is `vital`."""
+        if vital or self._channel.outbox.queued_bytes < CONGESTED_BYTES:
+            self._send(message)
+            return True
+        return False
+
+    def _send(self, message: bytes) -> None:
+        try:
+            self._channel.send(message)
+        except ChannelClosed:
+            pass
+        except OutboxFull:
+            log.warning("%r does not read its answers: closing its connection", self)
+            self._channel.outbox.close()
+            self._nursery.cancel_scope.cancel()
+
+    def _reply(self, id: int | str | None, reply: Reply) -> None:
+        try:
+            self._channel.send(encode_response(id, reply))
+        except ChannelClosed:
+            pass
+        except OutboxFull:
+            text = "The request was carried out, but the hub holds too much to keep its answer; read what it has sent"
+            self._send(encode_response(id, overloaded(Overloaded(text, executed=Executed.YES, retry_after_ms=1000))))
+
+    def goodbye(self) -> None:
+        """Ask the host to send no more requests, if it understands."""
+        if self.parted is not None:
+            self._send(GOODBYE)
+
+    async def flush(self) -> None:
+        """Wait until the host has got everything, or has gone."""
+        await self._channel.flush()
+
+    # --- from the host
+
+    async def read(self) -> bool:
+        """Take messages until there are no more; False: the framing is lost, so nothing is worth waiting for."""
+        taken = 0
+        while True:
+            try:
+                line = await self._channel.receive()
+            except ChannelClosed:
+                return True
+            except LineDropped as lost:
+                self._reply(id_at_edges(*lost.edges), overloaded(Overloaded(NO_ROOM, retry_after_ms=1000)))
+                continue
+            except LineTooLong:
+                self._reply(None, Failure(INVALID_REQUEST, "The message is too long; the connection is closed"))
+                return False
+            self.seen = trio.current_time()
+            begun = self._take(line)
+            if begun:
+                taken += 1
+                if taken % TURN == 0:
+                    await self._take_turns()
+                continue
+            if begun is None:
+                await self._take_batch(line)
+            await self._hold_back(len(line))
+
+    async def _take_turns(self) -> None:
+        """Go on after others have had their turn, and not while the host has too many answers to read."""
+        await checkpoint()
+        if self._channel.queued_bytes > MUCH_UNREAD_BYTES:
+            await self._channel.flush()
+
+    async def _hold_back(self, size: int) -> None:
+        """Go on when it is time after a message that began nothing. A host that has much to read has to read first: all
+        that is asked of it by such messages is that there are not too many."""
+        if self._channel.queued_bytes > CONGESTED_BYTES:
+            await self._channel.flush()
+        await self.pace.keep(size)
+
+    async def finish(self, is_read: Callable[[], bool]) -> None:
+        """Wait for the running requests while the host waits for them, at most `EOF_GRACE_S`. It answers no more."""
+        self.asking.left()
+        with trio.move_on_after(EOF_GRACE_S):
+            while self.calls and is_read():
+                self._idle = trio.Event()
+                with trio.move_on_after(0.05):
+                    await self._idle.wait()
+
+    def _take(self, line: bytes) -> bool | None:
+        """Whether it is a request for something: of those a host may have as many as it gets answered. None: it is an
+        array, and nothing of it was taken."""
+        try:
+            message = decode(line)
+        except RemoteProtocolError as error:
+            if is_batch(line):
+                return None
+            elif self.parted is not None and line == UNDERSTOOD:
+                self.parted.set()
+            else:
+                self._reply(error.id, error.failure)
+                self._disappoint(line, error)
+            return False
+        if isinstance(message, Request):
+            try:
+                return self._take_request(message, len(line))
+            except RemoteProtocolError as error:
+                self._reply(message.id, error.failure)
+        elif isinstance(message, Notification):
+            self.notified(self._router, message)
+        else:
+            self.answered(message)
+        return False
+
+    def _disappoint(self, line: bytes, error: RemoteProtocolError) -> None:
+        """Let whoever waits for the answer in a malformed message know that there will be none."""
+        for found in whose(line, error):
+            if found.is_answer and found.id is not None:
+                self.answered(Response(found.id, error.failure))
+
+    def _take_request(self, request: Request, size: int = 0) -> bool:
+        """Start, or answer at once. False: that took no more than a look at it.
+
+        Raises:
+            RemoteProtocolError: what to answer.
+        """
+        if request.method == INITIALIZE:
+            self._reply(request.id, self.initialize(self._router, request.params))
+            return False
+        caller = self._caller(request)
+        if caller is None:
+            if request.method != PING:
+                raise RemoteProtocolError(INVALID_PARAMS, _NEITHER)
+            self._reply(request.id, Result(EMPTY))
+            return False
+        if caller is self.caller:
+            self.open = True
+        if self._channel.outbox.queued_bytes < CONGESTED_BYTES and not self.is_running(request.id):
+            reply = at_once(self._router, request, caller, self.view)
+            if reply is not None:
+                self._reply(request.id, reply)
+                return True
+        held = size if size > FREE_BYTES and self.account is not None else 0
+        if held and self.account is not None and not self.account.take(held, trio.current_time()):
+            self._reply(request.id, overloaded(Overloaded(NO_ROOM, retry_after_ms=1000)))
+            return False
+        started = start(self, self._router, request, caller)
+        if not isinstance(started, trio.CancelScope):
+            self._give(held)
+            self._reply(request.id, started)
+            return False
+        token = progress_token(request.params)
+        host = self if caller is self.caller else None  # a modern request is never asked by another (R-2)
+        exchange = HostExchange(caller, self._say, progress_token=token, scope=self.view, host=host)
+        self._nursery.start_soon(self._serve, request, exchange, started, held)
+        return True
+
+    def _caller(self, request: Request) -> Caller | None:
+        """Who asks, by the request's own era (F-H-25); None: of neither."""
+        metadata = read_metadata(request.params) if "_meta" in request.params else None
+        if metadata is None:
+            return self.caller
+        if not self.version:
+            self.version = metadata.version
+        if metadata.client_info is not None and self.client_info is EMPTY:
+            self.client_info = detach(metadata.client_info)
+        return Caller(
+            self.identity, metadata.version, metadata.capabilities, metadata.log_level, self.conversation, lasting=True
+        )
+
+    def _give(self, held: int) -> None:
+        if held and self.account is not None:
+            self.account.give(held)
+
+    async def _serve(self, request: Request, exchange: HostExchange, scope: trio.CancelScope, held: int) -> None:
+        try:
+            reply = await answer(self._router, request, exchange, scope)
+        finally:
+            if held:
+                self._give(held)
+            self.end(request.id)
+        if reply is not None:
+            self._reply(request.id, reply)
+            if request.method == LISTEN and isinstance(reply, Result):  # N-16
+                self._send(encode_notification(CANCELLED, {"requestId": raw(request.id)}))
+
+    def end(self, id: int | str) -> None:
+        super().end(id)
+        if not self.calls:
+            self._idle.set()
+
+    async def _take_batch(self, line: bytes) -> None:
+        try:
+            messages = await read_batch(line, self.caller.version if self.caller else "", self.pace)
+        except RemoteProtocolError as error:
+            self._reply(None, error.failure)
+            return
+        self._nursery.start_soon(self._serve_batch, messages)
+
+    async def _serve_batch(self, messages: list[Request | Notification | Response | RemoteProtocolError]) -> None:
+        replies: list[bytes] = []
+        await run_batch(self, self._router, messages, notify=self._say, asked=self, reply=replies.append)
+        if replies and wants_answer(messages):
+            self._send(b"[%b]" % b",".join(replies))
+
+
+_NEITHER: Final = f"Send initialize first, or put {' or '.join(MODERN_VERSIONS)} into params._meta, as {VERSION_KEY}"

@@ -1,0 +1,126 @@
+"""The unix socket for hosts: who connects, with which first line, served by `hub.downstream.lines.connection` until it
+leaves.
+
+The counterpart of `hub.net.http_server` for shims.
+"""
+
+import logging
+import os
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+import trio
+
+from hub.downstream.hosts import Downstreams, Router
+from hub.downstream.lines.connection import LAST_WORDS_S, LineHost, serve_lines
+from hub.downstream.lines.preamble import Preamble, read_preamble
+from hub.link.interface import OWNER, Identity
+from hub.net.acceptor import Acceptor, share_of_descriptors
+from hub.net.peer_credentials import peer_uid
+from hub.wire.jsonrpc import Failure, encode_response
+from hub.wire.mcp import INVALID_PARAMS
+
+log = logging.getLogger("hubd.lines")
+
+PREAMBLE_S: Final = 10.0
+PARTING_S: Final = 1.0
+"""How long hosts have to answer a goodbye. One that reads nothing does not."""
+MAX_CONNECTIONS: Final = 256
+"""Or a quarter of the descriptors, if that is less."""
+ONLY_PROFILE: Final = "default"
+
+
+class LineServer:
+    """Serves the shims of this user. At the end `goodbye`, then `drain`, which lets their running calls finish."""
+
+    def __init__(self, router: Router, hosts: Downstreams) -> None:
+        self._router = router
+        self._hosts = hosts
+        self._accepting = trio.CancelScope()
+        self._leaving = False
+        self._acceptor = Acceptor("hosts on the unix socket", min(MAX_CONNECTIONS, share_of_descriptors(4)))
+
+    def __repr__(self) -> str:
+        return f"<LineServer [{self._acceptor.connections} connections]>"
+
+    async def serve(
+        self, listener: trio.SocketListener, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+    ) -> None:
+        """Accept and serve. Cancellation: ends every connection; what hosts have asked for is cancelled."""
+        async with trio.open_nursery() as handlers:
+            task_status.started()
+            with self._accepting:
+                await self._acceptor.serve(listener, self._serve, handlers)
+
+    def goodbye(self) -> None:
+        """Take no more connections; hosts that understand it are told to keep their requests for the next hub."""
+        if not self._leaving:
+            self._leaving = True
+            self._accepting.cancel()
+            for host in self._lines():
+                host.goodbye()
+
+    async def drain(self) -> None:
+        """Return when no call of a host is running, none is on its way from a host that was told goodbye, and their
+        answers have left.
+
+        Cancellation: what still runs is cut off.
+        """
+        self.goodbye()
+        with trio.move_on_after(PARTING_S):
+            for host in self._lines():
+                if host.parted is not None:
+                    await host.parted.wait()
+        await self._hosts.quiet()
+        with trio.move_on_after(LAST_WORDS_S):
+            for host in self._lines():
+                await host.flush()
+
+    def _lines(self) -> list[LineHost]:
+        return [host for host in self._hosts if isinstance(host, LineHost)]
+
+    async def _serve(self, stream: trio.SocketStream) -> None:
+        uid = peer_uid(stream.socket)
+        if uid != os.getuid():
+            log.warning("refused a unix socket connection from uid %d: this hub serves uid %d", uid, os.getuid())
+            return
+        try:
+            with trio.fail_after(PREAMBLE_S):
+                preamble, rest = await read_preamble(stream)
+        except (trio.BrokenResourceError, trio.TooSlowError, ValueError) as error:
+            log.warning("a connection on the unix socket did not say who it is: %s", error or "it is gone")
+            return
+        if self._leaving:
+            return  # it comes back when there is a hub again
+        if complaint := self._complaint(preamble):
+            log.info("refused a host: %s", complaint)
+            with suppress(trio.BrokenResourceError), trio.move_on_after(PREAMBLE_S):
+                await stream.send_all(encode_response(None, Failure(INVALID_PARAMS, complaint)) + b"\n")
+            return
+        identity = Identity(OWNER, preamble.host or "stdio")
+        await serve_lines(
+            stream,
+            identity,
+            self._router,
+            self._hosts,
+            scope=preamble.upstream,
+            received=rest,
+            goodbyes=preamble.bye,
+            workplace=_workplace(preamble),
+            is_bound=bool(preamble.project),
+        )
+
+    def _complaint(self, preamble: Preamble) -> str | None:
+        """Why a host cannot have what its shim asks for."""
+        if preamble.upstream is not None and not self._router.knows_scope(preamble.upstream):
+            return f"There is no server {preamble.upstream!r} in this hub; `hubd status` lists them"
+        if preamble.profile not in (None, ONLY_PROFILE):
+            return f"There is no profile {preamble.profile!r} in this hub; leave --profile out to have everything"
+        return None
+
+
+def _workplace(preamble: Preamble) -> Path | None:
+    """Where a host works, as far as its shim knows."""
+    named = preamble.project or preamble.cwd
+    return Path(named) if named else None

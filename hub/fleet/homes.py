@@ -1,0 +1,34 @@
+"""Which hub must answer a request of a modern host, read from the sealed state or task id it carries.
+
+A state may stand for a call that waits in the memory of one hub, a task may live in a session that one hub has. What
+is sealed says in which run of which hub that is.
+"""
+
+from hub.bridge.request_state import States, state_of
+from hub.bridge.tasks.handles import MAX_TOLD, Handles
+from hub.wire.jsonrpc import RemoteProtocolError, Request, peek_object, peek_str
+from hub.wire.mcp import LISTEN, TASKS_CANCEL, TASKS_GET, TASKS_UPDATE
+from hub.wire.request_names import read_strings
+
+_ABOUT_TASKS = frozenset({TASKS_GET, TASKS_UPDATE, TASKS_CANCEL})
+
+
+def runs_of(request: Request, states: States, handles: Handles) -> tuple[str, ...]:
+    """The runs that alone can answer `request`, or a part of it; none: any hub can."""
+    runs: list[str] = []
+    if "requestState" in request.params:
+        runs = [states.run_of(state_of(request) or "")]
+    elif request.method in _ABOUT_TASKS:
+        runs = [handles.run_of(peek_str(request.params.get("taskId")) or "")]
+    elif request.method == LISTEN:
+        runs = [handles.run_of(id) for id in _task_ids(request)[:MAX_TOLD]]
+    return tuple(dict.fromkeys(run for run in runs if run))
+
+
+def _task_ids(request: Request) -> list[str]:
+    """The tasks that a listen names; none, if it is malformed: any hub can say so."""
+    named = peek_object(request.params.get("notifications")).get("taskIds")
+    try:
+        return [] if named is None else read_strings(named, "taskIds")
+    except RemoteProtocolError:
+        return []

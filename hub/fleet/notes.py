@@ -1,0 +1,70 @@
+"""Write-behind queue of facts published to the directory that hubs share."""
+
+import logging
+from typing import Final
+
+import trio
+
+from cache.shared_store import Directory, Unreachable
+from hub.link.wakeups import Flag
+from hub.link.wall import Wall
+
+log = logging.getLogger("hubd.replicas")
+
+NOTE_S: Final = 49 * 3600.0
+"""How long a fact is known: for longer than a hub whose clock is a day late could revive the session that it is of."""
+RETRY_S: Final = 5.0
+MAX_NOTES: Final = 4_096
+
+
+class Notes:
+    """What is still to be written to `directory`, the newest of each name. `run` must be running.
+
+    Bounded: while the directory is away, the oldest are dropped.
+    """
+
+    def __init__(self, directory: Directory) -> None:
+        self._directory = directory
+        self._unwritten: dict[str, bytes] = {}
+        self._noted = Flag()
+        self._wall = Wall(log, "telling other hubs of sessions")
+
+    def __repr__(self) -> str:
+        return f"<Notes [{len(self._unwritten)} unwritten]>"
+
+    def put(self, name: str, value: bytes) -> None:
+        """Write a fact, soon. Never blocks."""
+        self._unwritten.pop(name, None)
+        self._unwritten[name] = value
+        if len(self._unwritten) > MAX_NOTES:
+            del self._unwritten[next(iter(self._unwritten))]
+        self._noted.set()
+
+    async def run(self) -> None:
+        """Write what is put, for ever."""
+        while True:
+            await self._noted.take()
+            try:
+                await self.flush()
+            except* Unreachable:
+                await self._later()
+            except* Exception as errors:  # noqa: BLE001  # a wall: logged there
+                self._wall.caught(errors)
+                self._unwritten.pop(next(iter(self._unwritten), ""), None)
+                await self._later()
+
+    async def _later(self) -> None:
+        await trio.sleep(RETRY_S)
+        self._noted.set()
+
+    async def flush(self) -> None:
+        """Write all there is.
+
+        Raises:
+            Unreachable: some of it is still to be written.
+        """
+        while self._unwritten:
+            name, value = next(iter(self._unwritten.items()))
+            await self._directory.put(name, value, NOTE_S)
+            if self._unwritten.get(name) is value:
+                del self._unwritten[name]

@@ -1,0 +1,204 @@
+"""A host's HTTP request, sent to another hub's own HTTP, and its answer sent back (bridging.md 10).
+
+A reverse proxy for exactly that. Events of a stream are passed on as they come, no faster than the host reads. A host
+that leaves ends the request there; a hub that ends in the middle of a stream ends the host's connection, which says
+just that. What is sent on says so (`FORWARDED`), and nobody sends it on once more.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+import trio
+
+from hub.downstream.http.elsewhere import FORWARDED
+from hub.link.interface import HubError, UpstreamUnavailable
+from hub.net.http_message import STOPPING, HttpRequest, HttpResponse
+from upstreams.transports.http.client import HttpClient, HttpReply
+from upstreams.transports.http.connection import parse_url
+
+log = logging.getLogger("hubd.replicas")
+
+CONNECT_S: Final = 1.0
+LOOK_S: Final = 5.0
+"""How often it is looked, while a hub is silent, whether it is still there."""
+SILENCE_S: Final = 45.0
+"""How long a stream may be silent: hubs write a comment every 15 s."""
+CONGESTED_BYTES: Final = 256 << 10
+"""What a host may leave unread until no more is read for it."""
+MAX_ANSWER_BYTES: Final = 256 << 20
+MAX_HUBS: Final = 64
+MISDIRECTED: Final = 421
+
+_OF_THE_HOP: Final = frozenset(
+    {"host", "connection", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade", "content-length", "expect"}
+    | {"proxy-connection", "proxy-authorization", "accept-encoding", "user-agent"}
+    | {"origin", FORWARDED}
+)
+"""Fields that are not sent on. Origin was looked at here, and the other hub would hold it against its own addresses."""
+_OWN: Final = frozenset(
+    {"connection", "keep-alive", "transfer-encoding", "trailer", "upgrade", "content-length", "content-type", "date"}
+    | {"cache-control", "x-accel-buffering", "server"}
+)
+"""Fields of answers that are written here."""
+
+
+class Gone(Exception):
+    """The other hub cannot be reached, or ended before it began to answer; the host was told nothing.
+
+    `sent`: it may have acted on the request.
+    """
+
+    def __init__(self, *, sent: bool) -> None:
+        super().__init__("the other hub is gone")
+        self.sent = sent
+
+
+class Misdirected(Exception):
+    """The other hub says that somebody else has what was asked for."""
+
+
+class Forwarder:
+    """Sends requests on. `close` it at the end."""
+
+    def __init__(self) -> None:
+        self._clients: dict[str, HttpClient] = {}
+        self.forwarded = 0
+        """How many requests were answered by others."""
+
+    def __repr__(self) -> str:
+        return f"<Forwarder [{len(self._clients)} hubs, {self.forwarded} forwarded]>"
+
+    async def send(
+        self, url: str, request: HttpRequest, response: HttpResponse, is_there: Callable[[], Awaitable[bool]]
+    ) -> int:
+        """Have the hub at `url` answer `request`. `is_there` tells, while it is silent, whether it still is. The status
+        of the answer; 0: the host left before there was one.
+
+        Raises:
+            Gone: see there.
+            Misdirected: see there.
+        Cancellation: ends the request there, too; so does the host's leaving.
+        """
+        client = self._client(url)
+        status = 0
+        with trio.CancelScope() as scope:
+            response.on_gone = scope.cancel
+            try:
+                with await _ask(client, request, is_there) as reply:
+                    if reply.status == MISDIRECTED:
+                        raise Misdirected
+                    if STOPPING in reply.headers:  # not 503: that is also what a proxy says that lost a hub at work
+                        raise Gone(sent=False)
+                    self.forwarded += 1
+                    status = reply.status
+                    await _pass_on(reply, response)
+            finally:
+                response.on_gone = None
+        if not response.started:  # the host has left: nobody reads this
+            response.open_stream()
+            response.close_stream()
+        return status
+
+    def sweep(self) -> None:
+        """Close connections that lie idle for too long."""
+        for client in self._clients.values():
+            client.sweep()
+
+    def close(self) -> None:
+        """Close all connections."""
+        for client in self._clients.values():
+            client.close()
+        self._clients.clear()
+
+    def _client(self, url: str) -> HttpClient:
+        client = self._clients.get(url)
+        if client is None:
+            try:
+                client = HttpClient("the other hub", parse_url(url), connect_s=CONNECT_S)
+            except ValueError:
+                raise Gone(sent=False) from None
+            if len(self._clients) >= MAX_HUBS:
+                self._clients.pop(next(iter(self._clients))).close(abort=False)
+            self._clients[url] = client
+        return client
+
+
+async def _ask(client: HttpClient, request: HttpRequest, is_there: Callable[[], Awaitable[bool]]) -> HttpReply:
+    """The answer, when its head has come.
+
+    Raises:
+        Gone: none will.
+    """
+    found: list[HttpReply] = []
+    sent = True
+    body = request.body if request.method == "POST" else None
+
+    async def watch(scope: trio.CancelScope) -> None:
+        there = True
+        while there:
+            await trio.sleep(LOOK_S)
+            there = await is_there()
+        scope.cancel()
+
+    try:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(watch, nursery.cancel_scope)
+            try:
+                found.append(await client.request(request.method, _fields(request), body, target=request.path))
+            except HubError as error:
+                sent = not isinstance(error, UpstreamUnavailable)
+            nursery.cancel_scope.cancel()
+    except BaseException:
+        for reply in found:
+            reply.discard()
+        raise
+    if not found:
+        raise Gone(sent=sent)
+    return found[0]
+
+
+def _fields(request: HttpRequest) -> bytes:
+    """The fields that are sent on, as lines."""
+    named = {name.strip() for name in request.headers.get("connection", "").lower().split(",")}
+    lines = [
+        f"{name}: {value}\r\n"
+        for name, value in request.headers.items()
+        if name not in _OF_THE_HOP and name not in named
+    ]
+    return "".join((*lines, f"{FORWARDED}: 1\r\n")).encode("latin-1")
+
+
+async def _pass_on(reply: HttpReply, response: HttpResponse) -> None:
+    """Answer with `reply`.
+
+    Raises:
+        Gone: it broke off before the host was told anything.
+    """
+    headers = [(name, value) for name, value in reply.headers.items() if name not in _OWN]
+    if reply.content_type != "text/event-stream" or reply.status != 200:
+        try:
+            body = await reply.read(MAX_ANSWER_BYTES)
+        except HubError:
+            raise Gone(sent=True) from None
+        response.reply(reply.status, body, headers, content_type=reply.headers.get("content-type", "application/json"))
+        return
+    response.open_stream(headers, relayed=True)
+    try:
+        await _pass_stream(reply, response)
+    except (HubError, trio.TooSlowError):
+        log.info("the hub that answered a host's request has ended in the middle of it")
+        response.cut()
+    else:
+        response.close_stream()
+
+
+async def _pass_stream(reply: HttpReply, response: HttpResponse) -> None:
+    while True:
+        with trio.fail_after(SILENCE_S):
+            data = await reply.receive()
+        if not data:
+            return
+        response.write(data, vital=True)
+        if response.queued_bytes > CONGESTED_BYTES:
+            await response.drained()

@@ -1,0 +1,177 @@
+"""Sealed values: text that hosts carry for the hub and can neither read nor change (cursors, task ids, request states).
+
+`v1.<kid>.<base64url(nonce || AES-256-GCM ciphertext)>`, the purpose as associated data, so that a value sealed for one
+use opens for no other (bridging.md 2). There may be two keys: the first one seals, both open. So a hub goes on opening
+what it sealed before it got another key, and hubs that share one can be given another one by one.
+
+What is no secret of the hub's is signed instead (`Signer`), which takes nothing but the standard library.
+"""
+
+import hmac
+import os
+import secrets
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from binascii import Error as Base64Error
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from config.errors import ConfigError
+from config.files import replace_private
+from config.loading.check_fleet import KEY_BYTES, KEYS, keys_in
+from config.loading.source import read_private
+from config.schema import Secret
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+NONCE_BYTES: Final = 12
+MAX_FILE_BYTES: Final = 4096
+
+
+class SealBroken(Exception):
+    """The text was not sealed here, not for this purpose, with a key no longer held, or was changed on the way."""
+
+
+class Keys(NamedTuple):
+    """The key to seal with, and another one that opens, too: the one before it, or the next one."""
+
+    current: bytes
+    other: bytes | None = None
+
+
+class Sealer:
+    """Seals and opens. `cryptography` is loaded at the first use: it costs memory."""
+
+    def __init__(self, keys: Keys | bytes) -> None:
+        current, other = keys if isinstance(keys, Keys) else Keys(keys)
+        self._keys = {_kid(key): key for key in (other, current) if key is not None}
+        self._kid = _kid(current)
+        self._ciphers: dict[str, AESGCM] = {}
+
+    def seal(self, purpose: str, value: bytes) -> str:
+        """`value` as ASCII text that is safe in headers and URLs."""
+        nonce = os.urandom(NONCE_BYTES)
+        sealed = nonce + self._cipher(self._kid).encrypt(nonce, value, purpose.encode())
+        return f"v1.{self._kid}.{urlsafe_b64encode(sealed).rstrip(b'=').decode()}"
+
+    def open(self, purpose: str, text: str) -> bytes:
+        """What was sealed for `purpose`.
+
+        Raises:
+            SealBroken: for anything but exactly what `seal` returned.
+        """
+        from cryptography.exceptions import InvalidTag
+
+        version, kid, body = (*text.split("."), "", "")[:3]
+        if version != "v1" or kid not in self._keys or text.count(".") != 2:
+            raise SealBroken("Not sealed by this hub, or with a key that has been replaced")
+        try:
+            sealed = urlsafe_b64decode(body.encode("ascii") + b"=" * (-len(body) % 4))
+            # A value has one spelling only, so that sealed values can be compared.
+            if urlsafe_b64encode(sealed).rstrip(b"=").decode() != body:
+                raise SealBroken("Not sealed by this hub")
+            return self._cipher(kid).decrypt(sealed[:NONCE_BYTES], sealed[NONCE_BYTES:], purpose.encode())
+        except (Base64Error, UnicodeEncodeError, ValueError, InvalidTag):
+            raise SealBroken("Changed on the way, or sealed for another use") from None
+
+    def _cipher(self, kid: str) -> "AESGCM":
+        cipher = self._ciphers.get(kid)
+        if cipher is None:
+            from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+            cipher = self._ciphers[kid] = AESGCM(self._keys[kid])
+        return cipher
+
+    def __repr__(self) -> str:
+        return f"<Sealer {self._kid}, {len(self._keys)} keys>"
+
+
+class Signer:
+    """Signs what hosts carry for the hub and may read, but not change: `v1.<kid>.<base64url(value)>.<HMAC-SHA256>`."""
+
+    def __init__(self, keys: Keys | bytes) -> None:
+        current, other = keys if isinstance(keys, Keys) else Keys(keys)
+        self._keys = {_kid(key): hmac.digest(key, b"hubd-sign", "sha256") for key in (other, current) if key}
+        self._kid = _kid(current)
+
+    def __repr__(self) -> str:
+        return f"<Signer {self._kid}, {len(self._keys)} keys>"
+
+    def sign(self, purpose: str, value: bytes, bound: bytes = b"") -> str:
+        """`value` as ASCII text that is safe in headers and URLs; good only for `purpose`, and together with `bound`,
+        which is not in it."""
+        text = f"v1.{self._kid}.{urlsafe_b64encode(value).rstrip(b'=').decode()}"
+        return f"{text}.{self._mac(self._kid, purpose, text, bound)}"
+
+    def open(self, purpose: str, text: str, bound: bytes = b"") -> bytes:
+        """What was signed for `purpose` and with `bound`.
+
+        Raises:
+            SealBroken: for anything but exactly what `sign` returned.
+        """
+        signed, _, mac = text.rpartition(".")
+        version, kid, body = (*signed.split("."), "", "")[:3]
+        if version != "v1" or kid not in self._keys or text.count(".") != 3 or not text.isascii():
+            raise SealBroken("Not signed by this hub, or with a key that has been replaced")
+        # The text is compared, not what it stands for: a value has one spelling only.
+        if not hmac.compare_digest(self._mac(kid, purpose, signed, bound), mac):
+            raise SealBroken("Changed on the way, or signed for another use")
+        return urlsafe_b64decode(body + "=" * (-len(body) % 4))
+
+    def _mac(self, kid: str, purpose: str, text: str, bound: bytes) -> str:
+        signed = f"{purpose}\0{text}\0".encode() + bound
+        return urlsafe_b64encode(hmac.digest(self._keys[kid], signed, "sha256")).rstrip(b"=").decode()
+
+
+def derived(keys: Keys, purpose: str) -> list[bytes]:
+    """Keys for another use, which tell nothing of these; in the same order."""
+    return [hmac.digest(key, f"hubd-derived\0{purpose}".encode(), "sha256") for key in keys if key is not None]
+
+
+def keys_of(text: Secret) -> Keys:
+    """The keys of the setting `sealing_key`, the current one first.
+
+    Raises:
+        ConfigError: it is something else; the text does not repeat it.
+    """
+    try:
+        return Keys(*keys_in(text.reveal()))
+    except ValueError:
+        raise ConfigError(f"sealing_key: {KEYS}") from None
+
+
+def load_keys(path: Path | None, *, rotate: bool = False) -> Keys:
+    """The keys in the file `path` (mode 0600), which is made when it is missing; one writer at a time.
+
+    One key per line in hex, the current one first. `rotate` puts a new one before it. Without a path the key lives as
+    long as the process. Blocks briefly: for start-up only.
+
+    Raises:
+        OSError: the file can be neither read nor written.
+        ConfigError: it holds something else, or others may read it.
+    """
+    if path is None:
+        return Keys(secrets.token_bytes(KEY_BYTES))
+    keys = _read(path)
+    if rotate or keys is None:
+        keys = Keys(secrets.token_bytes(KEY_BYTES), keys.current if keys else None)
+        replace_private(path, b"".join(key.hex().encode() + b"\n" for key in keys if key is not None))
+    return keys
+
+
+def _read(path: Path) -> Keys | None:
+    try:
+        data, found = read_private(path, MAX_FILE_BYTES)
+        if found.st_mode & 0o077:
+            raise ConfigError(f"Others may read the key file {path}: run chmod 600 on it, or delete it")
+        return Keys(*keys_in(data.decode("ascii")))
+    except FileNotFoundError:
+        return None
+    except ValueError:
+        raise ConfigError(f"The key file {path} is damaged: delete it, a new one is made at the next start") from None
+
+
+def _kid(key: bytes) -> str:
+    """A short name of a key that tells nothing of it."""
+    return sha256(b"hubd-kid\0" + key).hexdigest()[:8]

@@ -1,0 +1,516 @@
+"""One HTTP/1.1 connection: reads requests one after another, hands each to the handler, writes what it answers.
+
+A connection is one task. It waits in three places only: for bytes of a request, in the handler, and for the peer to
+take the last bytes of an answer. Deadlines of the first are looked at once a second for all connections together
+(`HttpServer`), so that a request does not pay for timers; no deadline is set while the handler runs.
+"""
+
+import contextlib
+import logging
+import math
+import os
+import secrets
+import select
+import socket
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+import trio
+from msgspec import Raw
+from trio.lowlevel import checkpoint, wait_readable
+
+from hub.link.budget import FREE_BYTES, NO_ROOM, Budget
+from hub.link.channel import ChannelClosed, Outbox, OutboxFull, watch_peer
+from hub.link.interface import Overloaded
+from hub.net.connection_limits import REFUSED, Crowd
+from hub.net.http_message import STOPPING, Denied, HttpLimits, HttpRequest, HttpResponse
+from hub.wire.http_head import ChunkedBody, Head, HeadParser, HttpRefusal, head_end, read_head
+from hub.wire.jsonrpc import Failure, encode_response, raw
+from hub.wire.mcp import INTERNAL_ERROR, INVALID_REQUEST
+
+log = logging.getLogger(__name__)
+
+_TOO_SLOW: Final = HttpRefusal(408, "The request did not arrive in time")
+HANGUPS: Final = select.EPOLLRDHUP | select.EPOLLET
+BYTES: Final = HANGUPS | select.EPOLLIN
+READ_BYTES: Final = 64 << 10
+LARGE_READ_BYTES: Final = 256 << 10
+LINGER_BYTES: Final = 16 << 20
+RETRY_AFTER: Final = (("Retry-After", "1"),)
+
+Handler = Callable[[HttpRequest, HttpResponse], Awaitable[None]]
+Guard = Callable[[HttpRequest], Denied | None]
+
+
+class Shared:
+    """What all connections of one server have in common."""
+
+    def __init__(
+        self,
+        handler: Handler,
+        guard: Guard,
+        limits: HttpLimits,
+        nursery: trio.Nursery,
+        hangups: select.epoll,
+        budget: Budget,
+        crowd: Crowd,
+    ) -> None:
+        self.budget = budget
+        self.crowd = crowd
+        self.handler = handler
+        self.guard = guard
+        self.limits = limits
+        self.nursery = nursery
+        """Runs the connections, and the tails of their writes."""
+        self.hangups = hangups
+        """Every connection, asked for hang-ups; of strangers for bytes, too."""
+        self.by_fd: dict[int, Connection] = {}
+        self.parser = HeadParser(read_head)
+        self.connections: set[Connection] = set()
+        self.streams: set[HttpResponse] = set()
+        self.running = 0
+        """Requests being answered."""
+        self.draining = False
+        self.quiet = trio.Event()
+        """Draining, and nothing runs any more."""
+        self.room = trio.lowlevel.ParkingLot()
+        """Who waits for a connection to leave or to be let in."""
+        self.now = trio.current_time()
+        """The time, at most a second old."""
+        self.date = b""
+
+
+class Connection:
+    """One accepted connection. `run` serves it; the other methods return at once."""
+
+    __slots__ = (
+        "_account",
+        "_body_bytes",
+        "_buffer",
+        "_fd",
+        "_is_stranger",
+        "_news",
+        "_response",
+        "_scope",
+        "_stream",
+        "_unanswered",
+        "close_after",
+        "closed",
+        "deadline",
+        "hung_up",
+        "outbox",
+        "shared",
+    )
+
+    def __init__(self, stream: trio.SocketStream, shared: Shared) -> None:
+        self._stream = stream
+        self._fd = stream.socket.fileno()
+        self._buffer = b""
+        self._response: HttpResponse | None = None
+        self._scope = trio.CancelScope()
+        self._unanswered = False
+        """A request has begun to arrive: a timeout is worth an answer."""
+        self.shared = shared
+        self.deadline = shared.now + shared.limits.header_timeout_s
+        self.close_after = False
+        self.closed = False
+        self.hung_up = False
+        limits = shared.limits
+        self._account = shared.budget.account(give_up=self._give_way)
+        self._body_bytes = 0
+        """Of the body of the request, held until it is answered."""
+        self.outbox = Outbox(
+            stream,
+            shared.nursery,
+            self.abort,
+            limit_bytes=limits.max_unread_bytes,
+            stall_s=limits.write_stall_s,
+            account=self._account,
+        )
+        self._is_stranger = True
+        self._news = trio.Event()
+        """Set when there are bytes of a stranger. A crowd that sends at once is woken some at a time."""
+        shared.crowd.came(self, trio.current_time())
+        shared.connections.add(self)
+        shared.by_fd[self._fd] = self
+        shared.hangups.register(self._fd, BYTES)
+
+    def __repr__(self) -> str:
+        state = "closed" if self.closed else "busy" if self._response else "reading"
+        return f"<Connection {self._fd} {state}, {self.outbox.queued_bytes} bytes queued>"
+
+    @property
+    def queued_bytes(self) -> int:
+        """Written, but not taken by the kernel yet."""
+        return self.outbox.queued_bytes
+
+    @property
+    def principal(self) -> str:
+        """Whose it is, as its first request said."""
+        return self._account.principal
+
+    @property
+    def is_idle(self) -> bool:
+        """As `Visitor.is_idle`."""
+        return self._response is None and not self._unanswered and not self.closed
+
+    def has_sent(self) -> bool:
+        """As `Visitor.has_sent`."""
+        poll = select.poll()
+        poll.register(self._fd, select.POLLIN)
+        return bool(self._buffer or poll.poll(0))
+
+    def expire(self) -> None:
+        """The deadline for a request to arrive has passed."""
+        self._scope.cancel()
+
+    def stirred(self, event: int) -> None:
+        """The peer has sent something, or hung up."""
+        if self._is_stranger:
+            self._news.set()
+        if event & ~select.EPOLLIN:
+            self.lost()
+
+    def lost(self) -> None:
+        """The peer has closed its side: it left, or only says that it sends no more, and nothing tells which.
+
+        The request is told that its host left; a modern one is cancelled by that (T-16), since a host that closes both
+        sides looks just the same until something is written to it. Ours stays open, so that one that still reads gets
+        what the handler has to say: of a legacy request its answer, of a cancelled one an end without an answer.
+        """
+        self.hung_up = True
+        if self._response is None:
+            return
+        try:
+            self._response.leave()
+        except Exception:
+            log.exception("a handler failed at being told that its host left")
+
+    def abort(self) -> None:
+        """Close now; what is queued is dropped."""
+        if self.closed:
+            return
+        self.closed = True  # before the descriptor may be somebody else's
+        self.outbox.close()
+        self._account.close()
+        shared = self.shared
+        shared.connections.discard(self)
+        shared.crowd.left(self)
+        shared.room.unpark_all()
+        shared.hangups.unregister(self._fd)
+        del shared.by_fd[self._fd]
+        self._news.set()
+        if self._response is not None:
+            self._response.detach()
+        self._stream.socket.close()
+        self.lost()
+        self._response = None  # it knows this connection: neither would go away by itself
+
+    def _give_way(self) -> None:
+        """Others need the memory: a body that is late is not waited for any more, nor is a peer that does not read."""
+        if self.outbox.queued_bytes:
+            log.info("a host does not read what it has asked for, and others need the room: it is closed")
+            self.abort()
+        else:
+            self.expire()
+
+    def send(self, data: bytes) -> None:
+        """Write, or queue. A peer that is gone is noted, not reported."""
+        if not self.offer(data):
+            self.abort()
+
+    def offer(self, data: bytes) -> bool:
+        """As `send`; False: there is no room for it, and nothing of it was written."""
+        try:
+            self.outbox.put(data)
+        except ChannelClosed:
+            pass
+        except OutboxFull:
+            return False
+        return True
+
+    async def flush(self) -> None:
+        """Wait until the peer has taken what was sent, or is gone."""
+        await self.outbox.flush()
+
+    async def run(self) -> None:
+        """Serve until the peer leaves, breaks the rules, or is too slow. Raises nothing but Cancelled."""
+        try:
+            try:
+                with self._scope:
+                    await self._serve()
+            except HttpRefusal as error:  # not to be kept: its traceback holds this frame, and that of the body
+                self._refuse(_TOO_SLOW if self._is_late else error)
+            except Overloaded as error:
+                self._refuse(HttpRefusal(503, str(error), RETRY_AFTER), raw(error.facts()))
+            else:
+                if self._is_late:
+                    self._refuse(_TOO_SLOW)
+            await self._part()
+        except Exception as error:  # noqa: BLE001 - wall: serve one connection (M-06)
+            await self._crash(error)
+        finally:
+            self.abort()
+
+    @property
+    def _is_late(self) -> bool:
+        """A request has begun to arrive, and its time is up."""
+        return self._scope.cancel_called and self._unanswered
+
+    async def _serve(self) -> None:
+        shared = self.shared
+        while not self.close_after and not self.closed:
+            data = await self._read_head()
+            if not data:
+                return
+            head, length = shared.parser.parse(data)
+            request = self._admit(head, length)
+            if request is None:
+                return
+            if head.chunked:
+                await self._read_chunked(request, head)
+            elif length:
+                await self._read_sized(request, head, length)
+            await self._handle(request)
+
+    # --- reading ----------------------------------------------------------------------------------------------------
+
+    async def _receive(self, size: int = READ_BYTES) -> bytes:
+        """What has arrived; empty when the peer is gone or this connection was closed."""
+        while not self.closed:
+            try:
+                if not self._is_stranger:
+                    await wait_readable(self._fd)
+                elif self.hung_up:  # which came with the last bytes, maybe, and is told only once
+                    await checkpoint()
+                else:
+                    await self._news.wait()
+                    self._news = trio.Event()
+            except trio.ClosedResourceError:
+                return b""
+            if self.closed:  # in the same moment: the descriptor may be somebody else's by now
+                return b""
+            if self._scope.cancel_called:  # too late, though bytes came in the same moment
+                return b""
+            try:
+                return os.read(self._fd, size)
+            except BlockingIOError:
+                continue
+            except OSError:
+                return b""
+        return b""
+
+    async def _read_head(self) -> bytes:
+        """The next head; empty when the peer left before it was complete."""
+        data, self._buffer = self._buffer, b""
+        limits = self.shared.limits
+        if data:
+            await checkpoint()  # a peer that pipelines does not starve others
+        else:
+            data = await self._receive()
+            if not data:
+                return b""
+        self.deadline = self.shared.now + limits.header_timeout_s
+        self._unanswered = True
+        start = 0
+        while not (end := head_end(data, start)):
+            if self._is_stranger:
+                self.shared.crowd.heard(self)
+            start = max(0, len(data) - 3)
+            more = await self._receive()
+            if not more:
+                return b""
+            data += more
+        self._buffer = data[end:]
+        return data[:end]
+
+    def _admit(self, head: Head, length: int) -> HttpRequest | None:
+        """The request without its body; None when the guard did not let it in, and has said so."""
+        headers = head.headers.copy()
+        if head.sized:
+            headers["content-length"] = str(length)
+        request = HttpRequest(head.method, head.path, headers, b"", head.query)
+        shared = self.shared
+        denied = shared.guard(request)
+        if denied is not None:
+            self.close_after = True
+            self._new_response(request.method).reply(denied.status, denied.body, denied.headers)
+            return None
+        is_first = self._is_stranger
+        if is_first:
+            self._let_in(request)
+        if shared.draining and not is_first:  # whoever had just connected was not turned away, and sent it
+            text = "The hub is stopping; try again in a moment"
+            raise HttpRefusal(503, text, (("Retry-After", "1"), (STOPPING, "1")))
+        if length > shared.limits.max_request_body:
+            raise HttpRefusal(413, f"The request body has more than {shared.limits.max_request_body} bytes")
+        if head.method == "POST" and not head.sized and not head.chunked:
+            raise HttpRefusal(411, "A POST needs a Content-Length, or chunked coding")
+        self.close_after = head.close
+        return request
+
+    def _let_in(self, request: HttpRequest) -> None:
+        """Take this connection among those that stay.
+
+        Raises:
+            Overloaded: there are too many.
+        """
+        if request.identity is not None:
+            self._account.belongs_to(request.identity.principal)
+        shared = self.shared
+        if not shared.crowd.let_in(self):
+            raise Overloaded(REFUSED, retry_after_ms=1000)
+        self._is_stranger = False
+        shared.hangups.modify(self._fd, HANGUPS)
+        shared.room.unpark_all()
+        watch_peer(self._stream.socket)
+
+    async def _read_sized(self, request: HttpRequest, head: Head, length: int) -> None:
+        data = self._buffer
+        if len(data) >= length:
+            request.body, self._buffer = data[:length], data[length:]
+            return
+        self._invite(head)
+        parts, missing = [data], length - len(data)
+        counted = length > FREE_BYTES
+        if counted:
+            self._expect(request, len(data))
+        began = self.shared.now
+        while missing > 0:
+            self._extend(began, length - missing)
+            data = await self._receive(min(max(READ_BYTES, missing), LARGE_READ_BYTES))
+            if not data:
+                raise HttpRefusal(400, "The request body ended before its Content-Length")
+            if counted:
+                self._hold(len(data))
+            parts.append(data[:missing])
+            self._buffer = data[missing:]
+            missing -= len(data)
+        self._account.sends.rest()
+        request.body = b"".join(parts)  # one copy: a buffer that grows costs many
+
+    async def _read_chunked(self, request: HttpRequest, head: Head) -> None:
+        body = ChunkedBody(self.shared.limits.max_request_body)
+        done = body.feed(self._buffer) if self._buffer else None
+        if done is None:
+            self._invite(head)
+            self._expect(request, len(self._buffer))
+        began = self.shared.now
+        while done is None:
+            self._extend(began, body.size)
+            data = await self._receive()
+            if not data:
+                raise HttpRefusal(400, "The chunked request body ended too early")
+            self._hold(len(data))
+            done = body.feed(data)
+        self._account.sends.rest()
+        request.body, self._buffer = done
+
+    def _expect(self, request: HttpRequest, received: int) -> None:
+        """A body is to come of which so much is here."""
+        self._account.belongs_to(request.identity.principal if request.identity else "")
+        self._account.sends.begin(trio.current_time())
+        self._hold(received)
+
+    def _hold(self, received: int) -> None:
+        """Count more of a body.
+
+        Raises:
+            Overloaded: there is no room for it.
+        """
+        now = trio.current_time()
+        if not self._account.take(received, now):
+            raise Overloaded(NO_ROOM, retry_after_ms=1000)
+        self._account.sends.moved(received, now)
+        self._body_bytes += received
+
+    def _let_go(self) -> None:
+        """The body is there no more."""
+        self._account.sends.rest()
+        self._account.give(self._body_bytes)
+        self._body_bytes = 0
+
+    def _invite(self, head: Head) -> None:
+        if head.expects_continue:
+            self.send(b"HTTP/1.1 100 Continue\r\n\r\n")
+
+    def _extend(self, began: float, received: int) -> None:
+        limits = self.shared.limits
+        self.deadline = began + limits.body_timeout_s + received / limits.body_bytes_per_s
+
+    # --- answering --------------------------------------------------------------------------------------------------
+
+    async def _handle(self, request: HttpRequest) -> None:
+        shared = self.shared
+        self.deadline = math.inf
+        self._unanswered = False
+        response = self._new_response(request.method)
+        shared.running += 1
+        try:
+            await shared.handler(request, response)
+            request.body = b""  # while this connection waits for the next one
+            if self._body_bytes:
+                self._let_go()
+            if not response.started:
+                raise RuntimeError(f"nobody answered {request.method} {request.path}")
+            response.close_stream()
+            if shared.draining:
+                self.close_after = True
+            if self.outbox.queued_bytes:
+                await self.outbox.flush()
+        finally:
+            shared.running -= 1
+            if shared.draining and not shared.running:
+                shared.quiet.set()
+        if not self.closed:
+            self._response = None
+            self.deadline = shared.now + shared.limits.keepalive_idle_s
+
+    def _new_response(self, method: str = "GET") -> HttpResponse:
+        self._response = response = HttpResponse(self, bodiless=method == "HEAD")
+        return response
+
+    def _refuse(self, refusal: HttpRefusal, facts: Raw | None = None) -> None:
+        if self.closed:
+            return
+        self._let_go()
+        self.close_after = True
+        failure = (
+            Failure(INVALID_REQUEST, str(refusal)) if facts is None else Failure(INTERNAL_ERROR, str(refusal), facts)
+        )
+        body = encode_response(None, failure)
+        self._new_response().reply(refusal.status, body, refusal.headers)
+
+    async def _crash(self, error: Exception) -> None:
+        ref = secrets.token_hex(4)
+        log.error("serving a connection failed, ref %s", ref, exc_info=error)
+        if self.closed or (self._response is not None and self._response.started):
+            return
+        body = encode_response(None, Failure(INTERNAL_ERROR, f"The hub failed at this request; its log has ref {ref}"))
+        self.close_after = True
+        self._new_response().reply(500, body)
+        await self._part()
+
+    async def _part(self) -> None:
+        """Let the peer take the last answer: closing with its bytes unread would send a reset, which eats it."""
+        if self.closed or not self.close_after:
+            return
+        with trio.move_on_after(self.shared.limits.write_stall_s):
+            await self.outbox.flush()
+        if self.closed or self.outbox.broken:
+            return
+        with contextlib.suppress(OSError):
+            self._stream.socket.shutdown(socket.SHUT_WR)
+        dropped = 0
+        with trio.move_on_after(self.shared.limits.linger_s):
+            while dropped < LINGER_BYTES:
+                try:
+                    await wait_readable(self._fd)
+                    data = b"" if self.closed else os.read(self._fd, READ_BYTES)
+                except BlockingIOError:
+                    continue
+                except (trio.ClosedResourceError, OSError):
+                    return
+                if not data:
+                    return
+                dropped += len(data)

@@ -1,0 +1,285 @@
+"""A request and its answer as a handler sees them, and the bytes of answers. Knows nothing of MCP.
+
+Response heads are constants with a few holes: making them with h11 costs as much as everything else here (FINDINGS 1).
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import Final, Protocol
+
+from msgspec import Struct
+
+from hub.link.interface import Executed, Identity, Overloaded
+from hub.wire.jsonrpc import Failure, encode_response, raw
+from hub.wire.mcp import INTERNAL_ERROR
+
+log = logging.getLogger(__name__)
+
+
+class Denied(Struct, frozen=True):
+    """An answer given in place of the handler's; the connection is closed after it."""
+
+    status: int
+    body: bytes
+    headers: tuple[tuple[str, str], ...] = ()
+
+
+class HttpLimits(Struct, frozen=True):
+    """Bounds of faults.md 3, seconds and bytes."""
+
+    max_request_body: int = 16 << 20
+    """Not the 4 MiB of faults.md 3.2: files travel base64-coded in tool arguments, and an 8 MB argument must pass."""
+    header_timeout_s: float = 10.0
+    body_timeout_s: float = 30.0
+    body_bytes_per_s: int = 32 << 10
+    """Each such piece received extends the body's time by a second: slow links pass, drips do not."""
+    keepalive_idle_s: float = 75.0
+    sse_ping_s: float = 15.0
+    stream_queue_bytes: int = 1 << 20
+    """Unread by the peer of a stream. Then only answers are added; anything else that is written closes it."""
+    max_unread_bytes: int = 256 << 20
+    write_stall_s: float = 30.0
+    linger_s: float = 1.0
+    """How long a refused peer's bytes are read and dropped, so that a reset does not eat the answer."""
+    max_connections: int = 2048
+    max_strangers: int = 4096
+    """Connections that have not passed the guard yet. One costs some 4 KiB, and 10 s at most."""
+
+
+class HttpRequest(Struct):
+    """One request. Header names are lower case, values without outer blanks; singletons appear once (SEC-10)."""
+
+    method: str
+    path: str
+    """Without query; never percent-decoded."""
+    headers: dict[str, str]
+    body: bytes = b""
+    query: str = ""
+    """Behind the "?"."""
+    identity: Identity | None = None
+    """Set by the guard (`Access.guard`), so that handlers need not check again."""
+
+
+class Streams(Protocol):
+    """What all connections of a server share, as a response sees it (`http_connection.Shared`)."""
+
+    limits: HttpLimits
+    date: bytes
+    draining: bool
+    streams: "set[HttpResponse]"
+
+
+class Carrier(Protocol):
+    """The connection that carries a response (`http_connection.Connection`)."""
+
+    close_after: bool
+    closed: bool
+    hung_up: bool
+
+    @property
+    def shared(self) -> Streams: ...
+
+    @property
+    def queued_bytes(self) -> int: ...
+
+    def send(self, data: bytes) -> None: ...
+
+    def offer(self, data: bytes) -> bool: ...
+
+    async def flush(self) -> None: ...
+
+    def abort(self) -> None: ...
+
+
+class HttpResponse:
+    """The answer to one request: `reply` once, or `open_stream`, any `write`, `close_stream`.
+
+    All methods but `drained` return at once, and none raises for what the peer does. Usable from any task until the
+    handler returns.
+    """
+
+    __slots__ = ("_bodiless", "_connection", "_on_gone", "_streaming", "complete", "gone", "quiet_s", "started")
+
+    def __init__(self, connection: Carrier, *, bodiless: bool = False) -> None:
+        self._connection = connection
+        self._bodiless = bodiless
+        self._on_gone: Callable[[], None] | None = None
+        self._streaming = False
+        self.started = False
+        """A status line has been sent: no `reply` nor `open_stream` any more."""
+        self.complete = False
+        """Everything has been said."""
+        self.gone = False
+        """The peer has left, or was given up. What is written to a stream is dropped."""
+        self.quiet_s = 0.0
+        """How long the stream has been silent, about."""
+        if connection.hung_up:
+            self.leave()
+
+    @property
+    def on_gone(self) -> Callable[[], None] | None:
+        """Called once, when the peer leaves before the answer was complete; at once, if it already has.
+
+        It may be called from inside `write`, and must not wait.
+        """
+        return self._on_gone
+
+    @on_gone.setter
+    def on_gone(self, callback: Callable[[], None] | None) -> None:
+        self._on_gone = callback
+        if self.gone:
+            self._call_on_gone()
+
+    @property
+    def queued_bytes(self) -> int:
+        """What the peer has not taken yet; drop what may be dropped when this grows (F-H-04)."""
+        return self._connection.queued_bytes
+
+    def reply(
+        self,
+        status: int,
+        body: bytes = b"",
+        headers: Sequence[tuple[str, str]] = (),
+        *,
+        content_type: str = "application/json",
+    ) -> None:
+        """The whole answer, in one write. `headers` come on top of Content-Type and Content-Length."""
+        connection = self._connection
+        kind = (status, content_type) if body else (status, "")
+        first = _FIRST.get(kind) or _first_lines(*kind)
+        more = _encode_fields(headers) if headers else b""
+        self._start()
+        self.complete = True
+        if connection.close_after or connection.shared.draining:
+            more += b"Connection: close\r\n"
+        length = b"" if status == 204 else b"Content-Length: %d\r\n" % len(body)
+        if not connection.offer(
+            b"".join((first, connection.shared.date, length, more, b"\r\n", b"" if self._bodiless else body))
+        ):
+            self._drop(len(body))
+
+    def open_stream(self, headers: Sequence[tuple[str, str]] = (), *, relayed: bool = False) -> None:
+        """Start a 200 `text/event-stream`: chunked, not cached, not buffered by proxies, kept alive by comments.
+
+        A `relayed` one is kept alive by whoever writes it, and need not be written in whole events.
+        """
+        connection = self._connection
+        fields = _encode_fields(headers)
+        self._start()
+        self._streaming = True
+        more = b"Connection: close\r\n" if connection.close_after else b""
+        if not connection.closed and not relayed:
+            connection.shared.streams.add(self)
+        connection.send(b"".join((_STREAM, connection.shared.date, fields, more, b"\r\n")))
+
+    def write(self, data: bytes, *, vital: bool = False) -> None:
+        """Send whole events. Never blocks: a peer that left 1 MiB unread is given up instead.
+
+        What is `vital`, an answer, is sent whatever waits before it, and waits for as long as bytes move (F-H-04).
+        """
+        if not self._streaming or self.gone or not data:
+            return
+        self.quiet_s = 0.0
+        connection = self._connection
+        if not vital and connection.queued_bytes > connection.shared.limits.stream_queue_bytes:
+            log.info("a host left %d bytes of its stream unread; it is closed", connection.queued_bytes)
+            connection.abort()
+            return
+        connection.send(b"%x\r\n%b\r\n" % (len(data), data))
+
+    def close_stream(self) -> None:
+        """End the stream properly; the connection stays usable. Happens by itself when the handler returns."""
+        if not self._streaming:
+            return
+        self._streaming = False
+        self.complete = True
+        self._connection.shared.streams.discard(self)
+        self._connection.send(b"0\r\n\r\n")
+
+    async def drained(self) -> None:
+        """Wait until the peer has taken what was written, or is gone."""
+        await self._connection.flush()
+
+    def cut(self) -> None:
+        """Close the connection in the middle of a stream that cannot be ended properly."""
+        self._connection.abort()
+
+    def leave(self) -> None:
+        """Note that the peer is gone."""
+        if self.gone or self.complete:
+            return
+        self.gone = True
+        self._call_on_gone()
+
+    def detach(self) -> None:
+        """Forget the stream, whose connection is closing."""
+        self._streaming = False
+        self._connection.shared.streams.discard(self)
+
+    def _drop(self, size: int) -> None:
+        """Say, in place of an answer that there is no room for, that there is none."""
+        text = f"The request was carried out, but the hub holds too much to keep its answer of {size} bytes"
+        facts = Overloaded(text, executed=Executed.YES, retry_after_ms=1000).facts()
+        body = encode_response(None, Failure(INTERNAL_ERROR, text, raw(facts)))
+        self.started = self.complete = False
+        log.info("an answer of %d bytes was dropped: hosts leave too much unread (global_buffer_bytes)", size)
+        self.reply(503, body, (("Retry-After", "1"),))
+
+    def _start(self) -> None:
+        if self.started:
+            raise RuntimeError("this request has been answered already")
+        self.started = True
+
+    def _call_on_gone(self) -> None:
+        callback, self._on_gone = self._on_gone, None
+        if callback is not None:
+            callback()
+
+
+STOPPING: Final = "hubd-stopping"
+"""A field of the answer by which a hub that stops refuses a request: nothing was done for it, and nothing will be."""
+
+# --- bytes of responses -----------------------------------------------------------------------------------------------
+
+_STREAM: Final = (
+    b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n"
+    b"Cache-Control: no-store\r\nX-Accel-Buffering: no\r\n"
+)
+_REASONS: Final = {
+    200: "OK",
+    202: "Accepted",
+    204: "No Content",
+    400: "Bad Request",
+    401: "Unauthorized",
+    403: "Forbidden",
+    404: "Not Found",
+    405: "Method Not Allowed",
+    406: "Not Acceptable",
+    408: "Request Timeout",
+    411: "Length Required",
+    413: "Content Too Large",
+    414: "URI Too Long",
+    415: "Unsupported Media Type",
+    417: "Expectation Failed",
+    429: "Too Many Requests",
+    431: "Request Header Fields Too Large",
+    500: "Internal Server Error",
+    503: "Service Unavailable",
+}
+_FIRST: Final[dict[tuple[int, str], bytes]] = {}
+
+
+def _first_lines(status: int, content_type: str) -> bytes:
+    """Status line and Content-Type, remembered."""
+    text = f"HTTP/1.1 {status} {_REASONS.get(status, '')}\r\n"
+    first = _FIRST[status, content_type] = text.encode() + (
+        _encode_fields([("Content-Type", content_type)]) if content_type else b""
+    )
+    return first
+
+
+def _encode_fields(headers: Sequence[tuple[str, str]]) -> bytes:
+    text = "".join([f"{name}: {value}\r\n" for name, value in headers])
+    if text.count("\n") != len(headers) or text.count("\r") != len(headers):
+        raise ValueError("a response header holds a line end")
+    return text.encode("latin-1")

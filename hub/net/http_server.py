@@ -1,0 +1,187 @@
+"""HTTP/1.1 on trio: accepts connections, watches over them, drains. Knows nothing of MCP.
+
+    serve -- accept, one task per listener
+      |-- watch_hangups     one epoll set for all connections: who has closed its side (M-08)
+      |-- upkeep            once a second: deadlines, comments on silent streams, the Date header
+      `-- connections       one task each (`http_connection`); tails of writes that met a full socket
+
+A handler gets a whole `HttpRequest` and an `HttpResponse`; it answers with one `reply`, or opens a stream of
+server-sent events and writes to it. One request of a connection is handled at a time, in order (F-H-12).
+
+That a peer has left is noticed without a task or a system call per request: the epoll set is asked only for hang-ups,
+and its own descriptor becomes readable when there is one, even behind bytes that nobody has read yet.
+"""
+
+import select
+from collections.abc import Sequence
+from email.utils import formatdate
+from functools import partial
+from itertools import islice
+from typing import Final
+
+import trio
+from trio.lowlevel import checkpoint, wait_readable
+
+from hub.link.budget import Budget
+from hub.link.wall import keep_going
+from hub.net.acceptor import Acceptor, share_of_descriptors, waiting
+from hub.net.connection_limits import Crowd
+from hub.net.http_connection import Connection, Guard, Handler, Shared
+from hub.net.http_message import Denied, HttpLimits, HttpRequest, HttpResponse
+from hub.wire.sse import KEEP_ALIVE
+
+__all__ = ["Denied", "Guard", "Handler", "HttpLimits", "HttpRequest", "HttpResponse", "HttpServer"]
+
+UPKEEP_S: Final = 1.0
+FEW: Final = 4
+BURST: Final = 16
+"""How many connections are accepted in one step of the loop, if more than a few strangers are there already."""
+WAKE: Final = 64
+"""Of how many connections news are taken up in one step of the loop."""
+ARRIVE_S: Final = 0.1
+"""How long a drain waits for the first requests of connections that were just made."""
+
+
+class HttpServer:
+    """Serves HTTP/1.1. `guard` sees each head before the body is read and may refuse it. One `serve` per object."""
+
+    def __init__(
+        self, handler: Handler, guard: Guard, limits: HttpLimits | None = None, budget: Budget | None = None
+    ) -> None:
+        self._budget = budget or Budget()
+        self._handler = handler
+        self._guard = guard
+        self._limits = limits or HttpLimits()
+        self._acceptor = Acceptor("HTTP connections", self._limits.max_connections)
+        self._shared: Shared | None = None
+        self._scope = trio.CancelScope()
+        self._listeners: Sequence[trio.SocketListener] = ()
+
+    def __repr__(self) -> str:
+        shared = self._shared
+        if shared is None:
+            return "<HttpServer idle>"
+        state = "draining" if shared.draining else "serving"
+        counts = f"{len(shared.connections)} connections, {shared.running} running, {len(shared.streams)} streams"
+        return f"<HttpServer {state}, {counts}>"
+
+    def admit_by(self, guard: Guard) -> None:
+        """Let another guard see heads from now on, on connections that are open, too."""
+        self._guard = guard
+        if self._shared is not None:
+            self._shared.guard = guard
+
+    @property
+    def accept_failures(self) -> int:
+        """How often no connection could be accepted, though one was there."""
+        return self._acceptor.failures
+
+    @property
+    def draining(self) -> bool:
+        """`drain` was called."""
+        return self._shared is not None and self._shared.draining
+
+    async def serve(
+        self, listeners: Sequence[trio.SocketListener], *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+    ) -> None:
+        """Accept and serve until cancelled or drained; closes the listeners and all connections.
+
+        Cancellation: ends every request at once.
+        """
+        self._listeners = listeners
+        with self._scope, select.epoll() as hangups:
+            try:
+                async with trio.open_nursery() as nursery:
+                    self._shared = shared = Shared(
+                        self._handler, self._guard, self._limits, nursery, hangups, self._budget, crowd_of(self._limits)
+                    )
+                    shared.date = _date()
+                    nursery.start_soon(keep_going, "Watching connections", partial(self._watch_hangups, shared))
+                    nursery.start_soon(keep_going, "Looking after connections", partial(self._upkeep, shared))
+                    for listener in listeners:
+                        accept = partial(self._accept, listener, shared)
+                        nursery.start_soon(keep_going, "Accepting connections", accept)
+                    task_status.started()
+            finally:
+                self._close_listeners()
+
+    async def drain(self) -> None:
+        """Stop accepting, answer 503 to requests that still come, return when the running ones are answered.
+
+        The first request of a connection that was there already is answered as ever: a balancer that could connect
+        sends it, and sends it nowhere else. A stream that its handler keeps open is a running request: end it first,
+        or put a deadline around this.
+        """
+        shared = self._shared
+        if shared is None:
+            return
+        shared.draining = True
+        for listener in self._listeners:
+            for stream in waiting(listener):
+                self._take(stream, shared)
+        self._close_listeners()
+        with trio.move_on_after(ARRIVE_S):
+            while shared.crowd.strangers:
+                await shared.room.park()
+        while shared.running:
+            shared.quiet = trio.Event()
+            await shared.quiet.wait()
+        self._scope.cancel()
+
+    # --- accepting --------------------------------------------------------------------------------------------------
+
+    def _close_listeners(self) -> None:
+        for listener in self._listeners:
+            listener.socket.close()
+
+    async def _accept(self, listener: trio.SocketListener, shared: Shared) -> None:
+        """Accept as fast as connections come, some at a time when they come in crowds: whoever is honest waits behind
+        whoever came before (F-H-11)."""
+
+        def make_room() -> bool:
+            return shared.crowd.make_room(trio.current_time())
+
+        while (stream := await self._acceptor.accept(listener, make_room)) is not None:
+            self._take(stream, shared)
+            if shared.crowd.strangers > FEW:
+                for more in islice(waiting(listener), BURST):
+                    self._take(more, shared)
+
+    def _take(self, stream: trio.SocketStream, shared: Shared) -> None:
+        shared.nursery.start_soon(Connection(stream, shared).run)
+
+    # --- watching over them -------------------------------------------------------------------------------------------
+
+    async def _watch_hangups(self, shared: Shared) -> None:
+        while True:
+            await wait_readable(shared.hangups.fileno())
+            for fd, event in shared.hangups.poll(0, WAKE):
+                connection = shared.by_fd.get(fd)
+                if connection is not None:
+                    connection.stirred(event)
+
+    async def _upkeep(self, shared: Shared) -> None:
+        while True:
+            await trio.sleep(UPKEEP_S)
+            shared.now = now = trio.current_time()
+            shared.date = _date()
+            late = [connection for connection in shared.connections if connection.deadline <= now]
+            for number, connection in enumerate(late, 1):
+                connection.expire()
+                if number % BURST == 0:
+                    await checkpoint()  # those of a crowd that came at once end at once, too
+            for response in list(shared.streams):
+                response.quiet_s += UPKEEP_S
+                if response.quiet_s >= shared.limits.sse_ping_s and not response.queued_bytes:
+                    response.write(KEEP_ALIVE)
+
+
+def crowd_of(limits: HttpLimits) -> Crowd:
+    """Room for as many as `limits` say, within half of the descriptors of this process."""
+    most = share_of_descriptors(2)
+    strangers = max(1, min(limits.max_strangers, most // 4))
+    return Crowd(max(1, min(limits.max_connections, most - strangers)), strangers)
+
+
+def _date() -> bytes:
+    return f"Date: {formatdate(usegmt=True)}\r\n".encode()

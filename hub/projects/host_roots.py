@@ -1,0 +1,132 @@
+"""Where hosts work: what their shims say or, if nobody has said it, the first of their roots.
+
+A host is asked for its roots only if the user has allowed any project at all, and else as soon as that is so: people
+who have no projects have hosts that are asked nothing.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable, Iterable
+from pathlib import Path
+from typing import Final
+from urllib.parse import unquote, urlsplit
+
+import trio
+
+from hub.downstream.hosts import Downstream
+from hub.link.interface import Question
+from hub.projects.project_files import is_name
+from hub.wire.jsonrpc import Result, peek_array, peek_object, peek_str
+from hub.wire.mcp import LIST_ROOTS
+
+log = logging.getLogger("hubd.projects")
+
+ROOTS_S: Final = 30.0
+"""How long a host may take to say what its roots are."""
+HUB_NAME: Final = "hubd"
+"""Who asks."""
+
+
+class Roots:
+    """Sets `Downstream.workplace` of hosts that are asked, and calls `settle` then.
+
+    `any_allowed`: whether the user has allowed any project.
+    """
+
+    def __init__(
+        self, any_allowed: Callable[[], Awaitable[bool]], settle: Callable[[list[Downstream]], Awaitable[None]]
+    ) -> None:
+        self._any_allowed = any_allowed
+        self._settle = settle
+        self._said: dict[Downstream, Path | None] = {}
+        """What their shims said."""
+        self._asking: dict[Downstream, trio.CancelScope] = {}
+        """Those that are being asked."""
+        self._unasked: set[Downstream] = set()
+        """Those that will be once any project is allowed."""
+
+    def __repr__(self) -> str:
+        return f"<Roots [{len(self._asking)} hosts are asked, {len(self._unasked)} will be]>"
+
+    def concerns(self, host: Downstream) -> bool:
+        """Whether a host is here that has said where it works, or is saying so."""
+        return host in self._said or host in self._asking
+
+    def said(self, host: Downstream) -> None:
+        """Its shim has said where it works, or that it does not know."""
+        self._said[host] = host.workplace
+
+    def left(self, host: Downstream) -> None:
+        """It is asked nothing more."""
+        self._unasked.discard(host)
+        self._said.pop(host, None)
+        if host in self._asking:
+            self._asking.pop(host).cancel()
+
+    def ask(self, host: Downstream, nursery: trio.Nursery) -> None:
+        """Find out in `nursery` where a host works, unless somebody has said so; what was asked before counts no more.
+
+        One that cannot be asked works where its shim said.
+        """
+        has_roots = host.caller is not None and "roots" in host.caller.capabilities
+        can_be_asked = host.open and host.hears and has_roots
+        if not can_be_asked or host.scope is not None or host.is_bound:
+            return
+        if host in self._asking:
+            self._asking[host].cancel()
+        scope = self._asking[host] = trio.CancelScope()
+        nursery.start_soon(self._ask, host, scope)
+
+    async def ask_unasked(self, nursery: trio.Nursery) -> None:
+        """Ask those that were not, if any project is allowed by now."""
+        if self._unasked and await self._any_allowed():
+            unasked, self._unasked = self._unasked, set()
+            for host in unasked:
+                self.ask(host, nursery)
+
+    async def _ask(self, host: Downstream, scope: trio.CancelScope) -> None:
+        """A wall: a host that answers nonsense works where it did."""
+        try:
+            with scope:
+                if not await self._any_allowed():
+                    self._unasked.add(host)
+                    return
+                with trio.move_on_after(ROOTS_S):
+                    question = Question(LIST_ROOTS, {}, HUB_NAME, host.version)
+                    reply = await host.ask(question, _beside(host))
+                    if isinstance(reply, Result):
+                        host.workplace = first_directory(_uris(reply)) or self._said.get(host)
+                await self._settle([host])
+        except Exception:
+            log.exception("cannot tell where %r works", host)
+        finally:
+            if self._asking.get(host) is scope:
+                del self._asking[host]
+
+
+def _uris(reply: Result) -> Iterable[str]:
+    for root in peek_array(peek_object(reply.value).get("roots")):
+        yield peek_str(peek_object(root).get("uri")) or ""
+
+
+def _beside(host: Downstream) -> Callable[..., bool]:
+    """How a host is sent what belongs to none of its requests."""
+
+    def send(message: bytes, *, vital: bool = False) -> bool:
+        host.tell(LIST_ROOTS, message)
+        return True
+
+    return send
+
+
+def first_directory(uris: Iterable[str]) -> Path | None:
+    """The first of these roots that is a directory of this machine."""
+    for uri in uris:
+        try:
+            parts = urlsplit(uri)
+        except ValueError:  # "file://[" is no URI
+            continue
+        if parts.scheme == "file" and parts.netloc in ("", "localhost"):
+            path = Path(unquote(parts.path))
+            if is_name(path):
+                return path
+    return None

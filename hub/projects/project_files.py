@@ -1,0 +1,173 @@
+"""Which project a directory belongs to, and whether the user allows what its files say.
+
+Looking there is bounded in time, since a file system may hang, that of another machine above all: nobody waits longer
+than `PATIENCE_S` for it, and once it has hung nobody waits at all until it answers.
+"""
+
+import logging
+import os
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from shlex import quote
+from typing import Final, Protocol
+
+import trio
+from msgspec import Struct
+
+from config.errors import ConfigError
+from config.projects import Project, find_project
+from config.schema import HubConfig
+from config.trust import Trust
+
+log = logging.getLogger("hubd.projects")
+
+PATIENCE_S: Final = 5.0
+LOOKS_AT_ONCE: Final = 16
+"""Threads, those included that hang."""
+MAX_NAME_BYTES: Final = 4096
+
+
+class Found(Struct, frozen=True):
+    """The project of a directory."""
+
+    root: Path
+    project: Project | None
+    """What hosts there see of it."""
+    problem: str = ""
+    """Why that is nothing, or not what its files say now."""
+
+
+class Reader(Protocol):
+    """How the project of a directory is found. Its methods block."""
+
+    def find(self, directory: Path, base: HubConfig, running: Mapping[Path, Project], /) -> Found | None:
+        """The project that `directory` is part of, on top of `base`; None: there is none.
+
+        `running` are those that run, by root: one whose files cannot be used now goes on as long as it is allowed.
+        """
+        ...
+
+    def allows(self, project: Project, /) -> bool:
+        """Whether the user still allows what `project` says."""
+        ...
+
+    def any_allowed(self) -> bool:
+        """Whether the user has allowed any project at all."""
+        ...
+
+
+class Allowed:
+    """Reads the projects that the user allowed."""
+
+    def __init__(self, trust: Trust, environ: Mapping[str, str], home: Path) -> None:
+        self._trust = trust
+        self._environ = environ
+        self._home = home
+
+    def find(self, directory: Path, base: HubConfig, running: Mapping[Path, Project]) -> Found | None:
+        """As `Reader.find`."""
+        root = find_project(directory, self._home)
+        if root is None:
+            return None
+        before = running.get(root)
+        try:
+            goes_on = before if before is not None and self.allows(before) else None
+            found = self._trust.allowed(root, self._environ, base)
+        except OSError as error:
+            return Found(root, before, f"{root}: cannot tell what you have allowed of this project: {error.strerror}")
+        except ConfigError as error:
+            return Found(root, goes_on, "; ".join(str(error).splitlines()))
+        if found is not None:  # of what was read, whatever the files say by now
+            return Found(root, found[0])
+        text = f"{root}: you have not allowed what the files of this project say now, so its servers are"
+        kept = "as you allowed them before" if goes_on else "not shown"
+        return Found(root, goes_on, f"{text} {kept}: look at it and allow it with `hubd trust {quote(str(root))}`")
+
+    def allows(self, project: Project) -> bool:
+        """As `Reader.allows`."""
+        return self._trust.is_allowed(project)
+
+    def any_allowed(self) -> bool:
+        """As `Reader.any_allowed`."""
+        return self._trust.allows_any()
+
+
+class Looks:
+    """Looks where hosts work, in threads. `answered` is called when a hung directory responds again."""
+
+    def __init__(self, read: Reader, answered: Callable[[], None]) -> None:
+        self._read = read
+        self._answered = answered
+        self._limiter = trio.CapacityLimiter(LOOKS_AT_ONCE)
+        self._looking: set[Path] = set()
+        """Between looks: directories that hang."""
+
+    def __repr__(self) -> str:
+        return f"<Looks, {len(self._looking)} directories hang>"
+
+    def hangs(self, directory: Path) -> bool:
+        """Whether nothing can be known of a directory."""
+        return directory in self._looking
+
+    async def find(
+        self, directories: Iterable[Path], base: HubConfig, running: Mapping[Path, Project]
+    ) -> dict[Path, Found | None]:
+        """What is known now of these; nothing of those that hang. To be called by one task at a time."""
+        found: dict[Path, Found | None] = {}
+
+        async def look(directory: Path) -> None:
+            with trio.move_on_after(PATIENCE_S):
+                found[directory] = await self._look(directory, base, running)
+                return
+            log.warning("cannot tell whether %s is in a project: its file system does not answer", directory)
+
+        async with trio.open_nursery() as nursery:
+            for directory in directories:
+                if not self.hangs(directory):
+                    nursery.start_soon(look, directory)
+        return found
+
+    async def _look(self, directory: Path, base: HubConfig, running: Mapping[Path, Project]) -> Found | None:
+        """A wall: what cannot be looked at is no project."""
+        token = trio.lowlevel.current_trio_token()
+        is_late = False
+
+        def read() -> Found | None:
+            self._looking.add(directory)
+            try:
+                return self._read.find(directory, base, running)
+            except Exception:
+                log.exception("cannot tell whether %r is in a project", str(directory))
+                return None
+            finally:
+                self._looking.discard(directory)
+                if is_late:
+                    with suppress(trio.RunFinishedError):
+                        token.run_sync_soon(self._answered)
+
+        try:
+            return await trio.to_thread.run_sync(read, abandon_on_cancel=True, limiter=self._limiter)
+        finally:
+            is_late = True
+
+    async def allowed(self, projects: Iterable[Project]) -> list[Project]:
+        """Those that the user still allows."""
+
+        def read() -> list[Project]:
+            return [project for project in projects if self._read.allows(project)]
+
+        return await trio.to_thread.run_sync(read)
+
+    async def any_allowed(self) -> bool:
+        """As `Reader.any_allowed`."""
+        return await trio.to_thread.run_sync(self._read.any_allowed)
+
+
+def is_name(directory: Path) -> bool:
+    """Whether this could be the absolute name of a directory."""
+    try:
+        name = os.fsencode(directory)
+    except UnicodeEncodeError:
+        return False
+    return directory.is_absolute() and b"\0" not in name and len(name) < MAX_NAME_BYTES

@@ -1,0 +1,368 @@
+"""Hosts at work in a project see its servers beside the user's own (D-4).
+
+Which project a host is at work in is said by the user (`hubd connect --project`), else by the first of its roots, else
+by its shim (the working directory; `hub.projects.host_roots`). Of a project nothing counts until the user has allowed
+its content (`config.trust`). Its servers run once for all hosts there, beside the common ones and under names of their
+own:
+
+    /home/me/shop/.hubd.toml, server db  ->  upstream "db@shop-1f3a5c07", shown as "db__..." at /mcp/@shop-1f3a5c07
+
+A server that the user has under the same name is not shown there. Some time after the last host has left they are
+stopped, and at once when the user does not allow them any more. Files that cannot be used, or are not allowed as they
+are now, leave a project as it was.
+
+All of that is decided in `_settle`, one at a time: hosts, projects and what runs for them change together, so they are
+together here.
+"""
+
+import logging
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Final, Protocol
+
+import trio
+from msgspec import structs
+
+from config.projects import PROJECT_FILES, Project
+from config.schema import HubConfig, UpstreamConfig
+from config.watch import Watcher
+from hub.catalog.catalog import Catalog, Rules, UpstreamRule
+from hub.catalog.uri_claims import Claims
+from hub.catalog.view import join_name, scope_of, split_name
+from hub.downstream.hosts import Downstream
+from hub.link.wakeups import Flag
+from hub.link.wall import keep_going, stand_alone
+from hub.projects.host_roots import Roots
+from hub.projects.project_files import Found, Looks, Reader, is_name
+from hub.wire.jsonrpc import encode_notification
+from hub.wire.mcp import LIST_CHANGED
+from upstreams.supervisor import Supervisor
+
+log = logging.getLogger("hubd.projects")
+
+LINGER_S: Final = 60.0
+"""How long the servers of a project outlive its last host: hosts are restarted."""
+MAX_PLACES: Final = 256
+"""Directories in which hosts work that are looked at and watched."""
+
+
+class Running(Protocol):
+    """The hub, as far as projects need it."""
+
+    @property
+    def config(self) -> HubConfig:
+        """What the user has."""
+        ...
+
+    @property
+    def supervisor(self) -> Supervisor: ...
+
+    async def apply_projects(self) -> None:
+        """Run `Projects.configs` too, and make the catalogue anew."""
+        ...
+
+    def moved(self, host: Downstream) -> None:
+        """The `view` of a host is another one now."""
+        ...
+
+
+class Live:
+    """A project that hosts are at work in."""
+
+    def __init__(self, project: Project) -> None:
+        self.scope = scope_of(project.root)
+        self.project = project
+        self.hosts: set[Downstream] = set()
+        self.claims = Claims()
+        self.is_new = True
+        """Nobody waits for its servers yet."""
+        self.settling = True
+        """Its servers may still need a moment to say what they offer."""
+        self.ending = trio.CancelScope()
+        """Of the task that waits for its end, if there is one."""
+
+    def __repr__(self) -> str:
+        return f"<Project {self.scope} [{len(self.hosts)} hosts]>"
+
+    @property
+    def upstreams(self) -> dict[str, UpstreamConfig]:
+        """Its own, by the names they run under."""
+        return {join_name(name, self.scope): config for name, config in self.project.upstreams.items()}
+
+    def rules(self, common: Rules) -> Rules:
+        """How things appear to hosts at work here: the user's servers, but for those it has itself, then its own."""
+        own = self.project.upstreams
+        stay = [rule for rule in common.upstreams if rule.name not in own]
+        mine = [rule_of(name, config) for name, config in self.upstreams.items()]
+        return structs.replace(common, upstreams=(*stay, *mine))
+
+
+class Projects:
+    """All projects with hosts at work in them. Satisfies `hub.downstream.hosts.Workplaces`."""
+
+    def __init__(self, hub: Running, read: Reader, watched: Path | None = None) -> None:
+        """`watched`: the file that says what is allowed."""
+        self.live: dict[str, Live] = {}
+        self.problems: dict[Path, str] = {}
+        """Why the project of a directory is not shown."""
+        self.reporting: dict[str | None, trio.Event] = {}
+        """By endpoint: until it is known what the servers there offer, or they took too long, lists wait (D-12)."""
+        self.changed = Flag()
+        """Files of projects, what is allowed, or what the user has may be others now."""
+        self._hub = hub
+        self._looks = Looks(read, self.changed.set)
+        self._hosts: set[Downstream] = set()
+        """Those whose workplace is known."""
+        self._roots = Roots(self._looks.any_allowed, self._settle)
+        self._found: dict[Path, Found | None] = {}
+        """By workplace: what was last read of it."""
+        self._root_of: dict[Path, Path] = {}
+        """By workplace: the root of its project, also when that has no files for a while."""
+        self._allowances = () if watched is None else (watched,)
+        self._watcher = Watcher(self.changed.set)
+        self._turn = trio.Lock()
+        self._stale = False
+        """What is `live` is not what runs."""
+        self._moved: set[Downstream] = set()
+        """Those that are shown something else now, and have not been told."""
+        self._nursery: trio.Nursery | None = None
+
+    def __repr__(self) -> str:
+        return f"<Projects {list(self.live.values())}>"
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Follow hosts and files until cancelled."""
+        async with trio.open_nursery() as self._nursery:
+            self._watch()
+            self._nursery.start_soon(keep_going, "Watching files of projects", self._watcher.run)
+            task_status.started()
+            try:
+                await keep_going("Following projects", partial(self._follow, self._nursery))
+            finally:
+                self._nursery = None
+
+    async def _follow(self, nursery: trio.Nursery) -> None:
+        while True:
+            await self.changed.take()
+            await self._settle(None)
+            await self._roots.ask_unasked(nursery)
+
+    @property
+    def configs(self) -> dict[str, UpstreamConfig]:
+        """What runs for projects, beside what the user has."""
+        return {name: config for live in self.live.values() for name, config in live.upstreams.items()}
+
+    def add_views(self, catalog: Catalog, old: Catalog | None, make: Callable[[Live, Catalog | None], Catalog]) -> None:
+        """Give a new common catalogue those of the projects, each made by `make` from that and its last one."""
+        known = old.projects if old is not None else {}
+        for scope, live in self.live.items():
+            catalog.projects[scope] = make(live, known.get(scope))
+
+    def status(self) -> list[dict[str, object]]:
+        """For `hubd status`."""
+        return [
+            {"root": str(live.project.root), "endpoint": f"/mcp/{live.scope}", "hosts": len(live.hosts)}
+            for live in self.live.values()
+        ]
+
+    @property
+    def warnings(self) -> list[str]:
+        """What is wrong with projects that hosts are at work in."""
+        places = {host.workplace for host in self._hosts}
+        doubts = [str(remark) for live in self.live.values() for remark in live.project.warnings]
+        return [*dict.fromkeys(text for place, text in self.problems.items() if place in places), *doubts]
+
+    # --- hosts --------------------------------------------------------------------------------------------------------
+
+    async def arrived(self, host: Downstream) -> None:
+        """As `hub.downstream.hosts.Workplaces.arrived`."""
+        self._roots.said(host)
+        await self._settle([host])
+
+    def opened(self, host: Downstream) -> None:
+        """As `hub.downstream.hosts.Workplaces.opened`: one for which nobody has said where it works is asked for its
+        roots.
+        """
+        if self._nursery is not None:
+            self._roots.ask(host, self._nursery)
+
+    def left(self, host: Downstream) -> None:
+        """As `hub.downstream.hosts.Workplaces.left`."""
+        self._hosts.discard(host)
+        self._roots.left(host)
+        self._leave(host)
+
+    # --- projects -----------------------------------------------------------------------------------------------------
+
+    async def _settle(self, hosts: list[Downstream] | None) -> None:
+        """Have each of `hosts`, None: of all that are known, see what belongs to where it works.
+
+        A wall. Cancellation: `run` finishes what was begun.
+        """
+        try:
+            async with self._turn:
+                if hosts is None:
+                    await self._settle_now(list(self._hosts))
+                    await self._revoke()
+                else:
+                    await self._settle_now(self._admitted(hosts))
+                await self._apply()
+        except trio.Cancelled:
+            self.changed.set()
+            raise
+        except Exception:
+            log.exception("cannot show hosts what belongs to their projects")
+
+    def _admitted(self, hosts: list[Downstream]) -> list[Downstream]:
+        """Those that may have a project, and are still there."""
+        there = [host for host in hosts if host.scope is None and self._roots.concerns(host)]
+        places = {host.workplace for host in self._hosts} | {None}
+        for host in there:
+            if host.workplace is not None and not is_name(host.workplace):
+                host.workplace = None
+            if host.workplace not in places and len(places) > MAX_PLACES:
+                log.warning("%s: no project is looked for, since hosts work in %d others", host.workplace, MAX_PLACES)
+                host.workplace = None
+            places.add(host.workplace)
+        self._hosts.update(there)
+        return there
+
+    async def _settle_now(self, hosts: list[Downstream]) -> None:
+        places = {host.workplace for host in hosts if host.workplace is not None}
+        running = {live.project.root: live.project for live in self.live.values()}
+        found = await self._looks.find(places, self._hub.config, running)
+        for place, each in found.items():
+            self._note(place, each)
+        hosts = [host for host in hosts if host in self._hosts]  # some may have left meanwhile
+        for host in hosts:
+            if host.workplace is None or host.workplace in found:
+                each = None if host.workplace is None else found[host.workplace]
+                self._enter(host, None if each is None else each.project)
+
+    def _note(self, place: Path, found: Found | None) -> None:
+        """Remember what was read of a directory, what is to be said of it, and where its project is."""
+        if found != self._found.get(place):
+            self._found[place] = found
+            self._watcher.again()  # it may be another than was looked at, and become that again
+        problem = "" if found is None else found.problem
+        if problem and problem not in self.problems.values():
+            log.warning("%s", problem)
+        self.problems.pop(place, None)
+        if problem:
+            self.problems[place] = problem
+        if found is not None:
+            self._root_of[place] = found.root
+
+    async def _revoke(self) -> None:
+        """End projects that the user does not allow any more."""
+        if doubtful := await self._disallowed():
+            # Perhaps it was allowed just now what their files say: then they go on as that.
+            await self._settle_now([host for live in doubtful for host in live.hosts])
+        for live in await self._disallowed() if doubtful else ():
+            for host in list(live.hosts):
+                self._enter(host, None)
+            live.ending.cancel()
+            self._drop(live)
+            log.info("%s: is not allowed any more, so its servers are stopped", live.project.root)
+
+    async def _disallowed(self) -> list[Live]:
+        allowed = await self._looks.allowed([live.project for live in self.live.values()])
+        return [live for live in self.live.values() if live.project not in allowed]
+
+    async def _apply(self) -> None:
+        """Run what is `live`, and tell hosts that see something else now."""
+        if self._stale:
+            await self._hub.apply_projects()
+            self._stale = False
+        for live in self.live.values():
+            if live.is_new and self._nursery is not None:
+                live.is_new = False
+                self._nursery.start_soon(self._await_reports, live, self.reporting[live.scope])
+        places = {host.workplace for host in self._hosts}
+        self.problems = {place: text for place, text in self.problems.items() if place in places}
+        self._found = {place: found for place, found in self._found.items() if place in places}
+        self._root_of = {place: root for place, root in self._root_of.items() if place in places}
+        self._watch()
+        moved, self._moved = self._moved, set()
+        for host in moved & self._hosts:
+            self._hub.moved(host)
+            if host.open:
+                for method in LIST_CHANGED:
+                    host.tell(method, encode_notification(method, {}))
+
+    def _watch(self) -> None:
+        """Follow the files of projects, and those that would make one of a place where a host works."""
+        files = [file for live in self.live.values() for file in live.project.files]
+        places = {host.workplace for host in self._hosts if host.workplace is not None}
+        there = sorted({*places, *self._root_of.values()} - {place for place in places if self._looks.hangs(place)})
+        files += [place / name for place in there for name in PROJECT_FILES]
+        self._watcher.aim(dict.fromkeys((*files, *self._allowances)), ())
+
+    def _enter(self, host: Downstream, project: Project | None) -> None:
+        """Have a host see a project, None: what everybody sees."""
+        if self._nursery is None:  # the hub stops
+            return
+        scope = None if project is None else scope_of(project.root)
+        if scope != host.view:
+            self._leave(host)
+            host.view = scope
+            self._moved.add(host)
+        if project is None or scope is None:
+            return
+        live = self.live.get(scope)
+        if live is None:
+            live = self.live[scope] = Live(project)
+            self.reporting[scope] = trio.Event()
+            self._stale = True
+            log.info("%s: hosts at work there see %s", project.root, ", ".join(project.upstreams) or "nothing more")
+        self._stale |= [*live.project.upstreams.items()] != [*project.upstreams.items()]  # in this order
+        live.project = project
+        live.ending.cancel()
+        live.hosts.add(host)
+
+    async def _await_reports(self, live: Live, reported: trio.Event) -> None:
+        """A wall, too."""
+        try:
+            with trio.move_on_after(self._hub.config.startup_grace_s):
+                await self._hub.supervisor.reported(live.upstreams)
+            live.settling = False
+            await self._hub.apply_projects()
+        except Exception:
+            log.exception("cannot show what the servers of %s offer", live.project.root)
+        finally:
+            self._no_more_waiting(live.scope, reported)
+
+    def _no_more_waiting(self, scope: str, reported: trio.Event) -> None:
+        reported.set()
+        if self.reporting.get(scope) is reported:
+            del self.reporting[scope]
+
+    def _leave(self, host: Downstream) -> None:
+        self._moved.discard(host)
+        for live in self.live.values():
+            if host in live.hosts:
+                live.hosts.remove(host)
+                if not live.hosts and self._nursery is not None:
+                    live.ending = trio.CancelScope()
+                    self._nursery.start_soon(stand_alone, "Ending a project", partial(self._end, live, live.ending))
+
+    async def _end(self, live: Live, ending: trio.CancelScope) -> None:
+        with ending:
+            await trio.sleep(LINGER_S)
+            async with self._turn:
+                self._drop(live)
+            await self._settle([])
+
+    def _drop(self, live: Live) -> None:
+        """Run its servers no more, from the next `_apply` on."""
+        del self.live[live.scope]
+        self._stale = True
+        if (reported := self.reporting.get(live.scope)) is not None:
+            self._no_more_waiting(live.scope, reported)
+
+
+def rule_of(name: str, config: UpstreamConfig) -> UpstreamRule:
+    """How a server appears that runs as `name`, be it of a project or of the user."""
+    prefix = split_name(name)[0] if config.prefix is None else config.prefix
+    return UpstreamRule(name=name, prefix=prefix, aliases=config.aliases, apps=config.apps)

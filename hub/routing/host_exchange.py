@@ -1,0 +1,255 @@
+"""The host's end of an operation: progress and logs find their way back to exactly the request that caused them.
+
+A `HostExchange` is made by whoever received the request (an HTTP endpoint, a line connection) and handed down the seam.
+It knows how to address its host; it does not know by which transport: `send` is given.
+
+Questions from upstreams (sampling, elicitation, roots) come here too, and go to the `Asked` of the request, if its host
+can be asked while it waits; else they are refused, so that upstreams go on without.
+"""
+
+from typing import Final, Protocol
+
+import trio
+from msgspec import Raw
+
+from hub.link.interface import Caller, Question
+from hub.link.token_bucket import Bucket
+from hub.wire.jsonrpc import Failure, Reply, encode_notification, peek_str, raw
+from hub.wire.mcp import (
+    INVALID_PARAMS,
+    LIST_CHANGED,
+    LIST_ROOTS,
+    LOG_LEVELS,
+    MESSAGE,
+    METHOD_NOT_FOUND,
+    PROGRESS,
+    PROGRESS_TOKEN,
+)
+from hub.wire.progress import hardly_above, number
+
+PROGRESS_PER_S: Final = 10.0
+"""Progress messages per request and second; as many at once after a pause (bridging.md 9.2)."""
+RELEASE_S: Final = 0.5
+"""How long the newest of too many may be held back."""
+STILL_RUNNING: Final = Raw(b'"the call is still running, says hubd"')
+MAX_UNTOLD: Final = 2_048
+"""Subjects that one host, or stream, is still to be told of: twice as many as it may watch resources."""
+
+
+class Send(Protocol):
+    """Sends a whole encoded message on the stream that answers a request. Never blocks and never raises."""
+
+    def __call__(self, message: bytes, *, vital: bool = False) -> bool | None:
+        """`vital`: not to be dropped, however slowly the host reads; else it may be. False: it was."""
+        ...
+
+
+class Told(Protocol):
+    """A host that can be told what belongs to no request: `hub.downstream.hosts.Downstream` is one."""
+
+    def tell(self, subject: str, message: bytes) -> None:
+        """Send a notification. Never blocks; an undelivered one of `subject` is replaced."""
+        ...
+
+    def log(self, params: dict[str, Raw]) -> None:
+        """Pass on a log message that belongs to none of its requests, if it wants that level now. Never blocks."""
+        ...
+
+    def watches(self, uri: str, *, on: bool) -> None:
+        """It has subscribed to a resource, or does not want to be told of it any more."""
+        ...
+
+    async def ask(self, question: Question, send: Send) -> Reply:
+        """As `Asked.ask`."""
+        ...
+
+
+class Asked(Protocol):
+    """A host that can be asked things during a request: one of a legacy session."""
+
+    @property
+    def told(self) -> Told:
+        """The session."""
+        ...
+
+    async def ask(self, question: Question, send: Send) -> Reply:
+        """Put `question` on the stream of `send`; the answer, checked and written for the upstream.
+
+        Cancellation: withdraws it.
+        """
+        ...
+
+    def withdraw(self, send: Send) -> None:
+        """The request of `send` is over: take back what is still asked on it."""
+        ...
+
+
+class HostExchange:
+    """One running request of one host. Satisfies `hub.link.interface.Exchange`.
+
+    `send` is the stream that answers this request, `host` whom to ask on it; None: a modern one, which is asked by
+    results, or nobody. `scope` is the single upstream an endpoint is bound to, None for all.
+    """
+
+    __slots__ = (
+        "_allowed",
+        "_has_asked",
+        "_held",
+        "_last_progress",
+        "_reported_at",
+        "_session",
+        "_token",
+        "caller",
+        "host",
+        "scope",
+        "send",
+    )
+
+    def __init__(
+        self,
+        caller: Caller,
+        send: Send,
+        *,
+        progress_token: Raw | None = None,
+        scope: str | None = None,
+        host: Asked | None = None,
+    ) -> None:
+        self.caller = caller
+        self.scope = scope
+        self.send = send
+        self.host = host
+        self._token = progress_token
+        self._last_progress = float("-inf")
+        self._held: dict[str, Raw] | None = None
+        self._allowed = Bucket(PROGRESS_PER_S, PROGRESS_PER_S) if progress_token is not None else None
+        self._reported_at = 0.0
+        self._has_asked = False
+        self._session: Told | None = None
+        """Whom it asked, when the request is over."""
+
+    @property
+    def wants_progress(self) -> bool:
+        """Whether the host asked for it."""
+        return self._token is not None
+
+    def progress(self, params: dict[str, Raw]) -> None:
+        """Pass progress on under the host's own token, if it rises (P-2).
+
+        Beyond `PROGRESS_PER_S` only the newest is kept (P-3): it goes out when its time has come, or with `finish`.
+        """
+        if self._allowed is None:
+            return
+        value = number(params.get("progress"))
+        if value is None or value <= self._last_progress:
+            return
+        self._last_progress = value
+        self._held = params
+        if self._allowed.take(trio.current_time()):
+            self.finish()
+        else:
+            _holding.add(self)
+
+    def finish(self) -> None:
+        """Let go of held progress: its time has come, or the operation is about to be answered."""
+        if self._held is not None and self._token is not None:
+            self.send(encode_notification(PROGRESS, {PROGRESS_TOKEN: self._token, **self._held}))
+            self._reported_at = trio.current_time()
+        self.forget()
+
+    def forget(self) -> None:
+        """Drop held progress: nothing may follow an answer or a cancellation."""
+        if self._held is not None:
+            self._held = None
+            _holding.discard(self)
+
+    def begin(self) -> None:
+        """The request is running, so that a host that wants to hear of it does, whatever its upstream says. `end` must
+        follow."""
+        if self._token is not None:
+            self._reported_at = trio.current_time()
+            _running.add(self)
+
+    def end(self) -> None:
+        """The request is about to be answered, or was cancelled: nobody can be asked on its stream any more."""
+        if self._token is not None:
+            _running.discard(self)
+        if self.host is not None:
+            if self._has_asked:
+                self.host.withdraw(self._say)
+            self._session = self.host.told
+            self.host = None
+
+    def remind(self, latest: float) -> None:
+        """Report that the request is still running, unless there was progress after the time `latest`.
+
+        The value hardly rises, so that what the upstream reports later still does (P-2).
+        """
+        if self._held is None and self._reported_at <= latest:
+            self.progress({"progress": raw(hardly_above(self._last_progress)), "message": STILL_RUNNING})
+
+    def log(self, params: dict[str, Raw]) -> None:
+        """Pass a log message on, if the host wants its level; when the request is over, as one that belongs to none."""
+        if self._session is not None:
+            self._session.log(params)
+        elif wants_log(self.caller.log_level, peek_str(params.get("level"))):
+            self.send(encode_notification(MESSAGE, params))
+
+    async def ask(self, question: Question) -> Reply:
+        """As `Exchange.ask`; a host that cannot be asked is not, and, when the request is over, for its roots only."""
+        if self.host is not None:
+            self._has_asked = True
+            return await self.host.ask(question, self._say)
+        if self._session is None:
+            return Failure(METHOD_NOT_FOUND, f"Whoever makes this call cannot be asked ({question.method})")
+        if question.method != LIST_ROOTS:  # for those it may be asked at any time (bridging.md 7.4)
+            return Failure(INVALID_PARAMS, f"The call that this {question.method} belongs to is over")
+        return await self._session.ask(question, self._tell)
+
+    def _say(self, message: bytes, *, vital: bool = False) -> bool | None:
+        """A `send` unique to this request, so that questions can be withdrawn by it."""
+        return self.send(message, vital=vital)
+
+    def _tell(self, message: bytes, *, vital: bool = False) -> None:
+        """Say what belongs to no request any more. Each message is its own subject: nothing replaces it."""
+        if self._session is not None:
+            self._session.tell(message.decode(), message)
+
+
+def keep_untold(untold: dict[str, bytes], subject: str, message: bytes) -> None:
+    """Keep a notification that could not be sent yet, in place of one of the same subject.
+
+    The oldest of too many is dropped, but none that says that a list changed (I-5).
+    """
+    untold[subject] = message
+    if len(untold) > MAX_UNTOLD:
+        del untold[next(each for each in untold if each not in LIST_CHANGED)]
+
+
+_holding: set[HostExchange] = set()
+"""Those that hold progress back."""
+_running: set[HostExchange] = set()
+"""Those of running requests whose host wants progress."""
+
+
+async def release_progress() -> None:
+    """Let go of held progress once its time has come, for ever; one task for all requests."""
+    while True:
+        await trio.sleep(RELEASE_S)
+        for exchange in list(_holding):
+            exchange.finish()
+
+
+async def remind_hosts(every_s: float) -> None:
+    """Report on running requests of which nothing was heard for `every_s`, for ever; one task for all of them."""
+    while True:
+        await trio.sleep(every_s / 10)
+        latest = trio.current_time() - every_s
+        for exchange in list(_running):
+            exchange.remind(latest)
+
+
+def wants_log(wanted: str | None, level: str | None) -> bool:
+    """Whether a message of `level` passes a host's minimum; a host without one gets none."""
+    if wanted not in LOG_LEVELS or level not in LOG_LEVELS:
+        return False
+    return LOG_LEVELS.index(level) >= LOG_LEVELS.index(wanted)

@@ -1,0 +1,300 @@
+"""Those who are told of changes: a legacy session of a host, or one listen of a modern one (bridging.md 8).
+
+A listener holds watches at upstreams and is told of them in the names of its endpoint, and of nothing else (N-1, N-15).
+What changes faster than its host reads is told once: there is one message per subject to be said.
+"""
+
+from collections.abc import Mapping
+from typing import Final, Protocol
+
+import trio
+from msgspec import Raw, Struct
+
+from hub.catalog.catalog import Catalog, Route
+from hub.link.interface import HubError, Tenant, failure_from
+from hub.routing.host_exchange import HostExchange, Told, keep_untold
+from hub.wire.jsonrpc import (
+    Failure,
+    RemoteProtocolError,
+    Reply,
+    Request,
+    RequestId,
+    Result,
+    encode_notification,
+    open_object,
+    raw,
+)
+from hub.wire.mcp import (
+    ACKNOWLEDGED,
+    COMPLETED,
+    HUB_INFO,
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    LIST_CHANGED,
+    LIST_FLAGS,
+    RESOURCE_NOT_FOUND,
+    RESULT_TYPE,
+    SERVER_INFO_KEY,
+    SUBSCRIBE,
+    SUBSCRIPTION_KEY,
+    UPDATED,
+    Kind,
+)
+from hub.wire.request_meta import split_meta
+from hub.wire.request_names import read_strings
+from hub.wire.value_limits import MAX_ITEMS, is_crowd
+from upstreams.subscriptions.subscription import Holder
+
+ACK_TIMEOUT_S: Final = 3.0
+"""How long owners of resources may take until a host is answered without theirs."""
+RETRY_S: Final = 0.25
+"""How often it is tried to tell a host that did not read."""
+_LEFT: Final = Failure(INTERNAL_ERROR, "The host has left")
+
+
+class Watched(Protocol):
+    """What is needed of an upstream; `upstreams.upstream.Upstream` is one."""
+
+    async def watch(self, uri: str, holder: Holder) -> Failure | None: ...
+
+    def is_watched(self, uri: str, holder: Holder) -> bool: ...
+
+    def unwatch(self, uri: str, holder: Holder) -> None: ...
+
+
+class Shown(Protocol):
+    """What hosts are shown now, and who stands behind it; `hub.routing.router.Router` is it."""
+
+    catalog: Catalog
+    settled: trio.Event
+
+    @property
+    def upstreams(self) -> Mapping[str, Watched]: ...
+
+
+class Filter(Struct, frozen=True):
+    """What a listen asks for."""
+
+    lists: frozenset[str]
+    """Flags, as in `LIST_FLAGS`."""
+    uris: list[str] | None
+    tasks: list[str] | None
+
+
+def read_filter(request: Request) -> Filter:
+    """What a listen asks for. Members that this revision does not know are not listened to.
+
+    Raises:
+        RemoteProtocolError: -32602, it cannot be understood.
+    """
+    params, _ = split_meta(request.params)
+    if "notifications" not in params:
+        raise RemoteProtocolError(INVALID_PARAMS, "subscriptions/listen needs notifications, an object")
+    if is_crowd(params["notifications"]):
+        raise RemoteProtocolError(INVALID_PARAMS, f"notifications has more than {MAX_ITEMS} items")
+    wanted = open_object(params["notifications"])
+    flags = {flag: bytes(wanted.get(flag, b"false")) for flag in LIST_FLAGS}
+    if wrong := [flag for flag, value in flags.items() if value not in (b"true", b"false")]:
+        raise RemoteProtocolError(INVALID_PARAMS, f"{wrong[0]} is true or false")
+    on = frozenset(flag for flag, value in flags.items() if value == b"true")
+    return Filter(on, _strings(wanted, "resourceSubscriptions"), _strings(wanted, "taskIds"))
+
+
+def _strings(wanted: Mapping[str, Raw], name: str) -> list[str] | None:
+    return read_strings(wanted[name], name) if name in wanted else None
+
+
+# --- listeners --------------------------------------------------------------------------------------------------------
+
+
+class Listener:
+    """Who is told. Satisfies `upstreams.subscriptions.session_subscriptions.Holder`; subclasses say how to `say`
+    something.
+    """
+
+    def __init__(self, shown: Shown, exchange: HostExchange) -> None:
+        self.host: Tenant = exchange.caller.tenant
+        self.exchange = exchange
+        """Of the request that asked for something last."""
+        self.scope = exchange.scope
+        self.wanted: dict[str, None] = {}
+        """The URIs it watches or waits to, as the host writes them."""
+        self.held: dict[str, list[Route]] = {}
+        """Those that are watched, and where."""
+        self.closed = False
+        self._shown = shown
+        self._forms: dict[tuple[str, str], dict[str, None]] = {}
+        """How the host writes what an upstream calls so."""
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.host.identity.host}, {len(self.held)} resources>"
+
+    def say(self, subject: str, method: str, params: dict[str, Raw]) -> None:
+        """Send a notification; an unsaid one of the same subject is replaced. Never blocks."""
+        raise NotImplementedError
+
+    def updated(self, upstream: str, uri: str) -> None:
+        """As `Holder.updated`: in the host's own spelling, or, of a part of what it watches, in the hub's (N-11)."""
+        for form in self._forms.get((upstream, uri)) or (self._catalog().emitter(upstream)(uri),):
+            self.say(f"updated {form}", UPDATED, {"uri": raw(form)})
+
+    async def watch(self, uri: str) -> Failure | None:
+        """Have `uri` watched by whoever owns it; None if anybody agreed, else why the first did not.
+
+        Cancellation: what is not agreed on by then is not watched.
+        """
+        routes = await self._routes(uri)
+        if not routes:
+            return Failure(RESOURCE_NOT_FOUND, f"Resource not found: {uri}", raw({"uri": uri}))
+        refusals: dict[str, Failure] = {}
+        async with trio.open_nursery() as nursery:
+            for route in routes:
+                nursery.start_soon(self._watch_at, route, uri, refusals, nursery.cancel_scope)
+        if uri in self.held:
+            return None
+        return next(refusals[route.upstream] for route in routes if route.upstream in refusals)
+
+    async def _watch_at(self, route: Route, uri: str, refusals: dict[str, Failure], others: trio.CancelScope) -> None:
+        key = (route.upstream, route.original)
+        upstream = self._shown.upstreams[route.upstream]
+        refusal: Reply | None = None
+        while refusal is None and key not in self._forms and not upstream.is_watched(route.original, self):
+            try:
+                refusal = await upstream.watch(route.original, self)
+            except HubError as error:
+                refusal = failure_from(error, SUBSCRIBE)
+        if isinstance(refusal, Failure):
+            refusals[route.upstream] = refusal
+        elif self.closed:
+            refusals[route.upstream] = _LEFT
+            upstream.unwatch(route.original, self)
+        else:
+            self._forms.setdefault(key, {})[uri] = None
+            held = self.held.setdefault(uri, [])
+            if route not in held:  # it may have been asked for twice at one time
+                held.append(route)
+            others.deadline = min(others.deadline, trio.current_time() + ACK_TIMEOUT_S)
+
+    def unwatch(self, uri: str) -> None:
+        """Watch `uri` no more."""
+        self.wanted.pop(uri, None)
+        for route in self.held.pop(uri, ()):
+            key = (route.upstream, route.original)
+            self._forms[key].pop(uri, None)
+            if not self._forms[key]:
+                del self._forms[key]
+                if route.upstream in self._shown.upstreams:
+                    self._shown.upstreams[route.upstream].unwatch(route.original, self)
+
+    def removed(self, upstream: str) -> None:
+        """An upstream is gone for good: what was watched there is not watched any more, and has changed."""
+        for uri, routes in list(self.held.items()):
+            if any(route.upstream == upstream for route in routes):
+                self.say(f"updated {uri}", UPDATED, {"uri": raw(uri)})
+            routes[:] = [route for route in routes if route.upstream != upstream]
+            if not routes:
+                del self.held[uri]
+                self.wanted.pop(uri, None)
+        self._forms = {key: forms for key, forms in self._forms.items() if key[0] != upstream}
+
+    def moved(self, scope: str | None) -> None:
+        """Its host is shown what belongs to another endpoint now; what is not there it watches no more."""
+        self.scope = scope
+        for uri, routes in list(self.held.items()):
+            if not set(routes) & set(self._catalog().resolve_uri(uri)):
+                self.say(f"updated {uri}", UPDATED, {"uri": raw(uri)})
+                self.unwatch(uri)
+
+    def close(self) -> None:
+        """Watch nothing any more."""
+        self.closed = True
+        for uri in list(self.held):
+            self.unwatch(uri)
+
+    async def _routes(self, uri: str) -> list[Route]:
+        routes = self._catalog().resolve_uri(uri)
+        if not routes and not self._shown.settled.is_set():
+            await self._shown.settled.wait()
+            routes = self._catalog().resolve_uri(uri)
+        return [route for route in routes if route.upstream in self._shown.upstreams]
+
+    def _catalog(self) -> Catalog:
+        return self._shown.catalog if self.scope is None else self._shown.catalog.scoped(self.scope)
+
+
+class Subscriber(Listener):
+    """A legacy session."""
+
+    def __init__(self, shown: Shown, exchange: HostExchange, told: Told) -> None:
+        super().__init__(shown, exchange)
+        self._told = told
+
+    def say(self, subject: str, method: str, params: dict[str, Raw]) -> None:
+        self._told.tell(subject, encode_notification(method, params))
+
+
+class Stream(Listener):
+    """One listen of a modern host. Nothing is said before the acknowledgement (N-2), all of it under its id (N-3)."""
+
+    def __init__(self, shown: Shown, exchange: HostExchange, id: RequestId, wanted: Filter) -> None:
+        super().__init__(shown, exchange)
+        self.caller = exchange.caller
+        self.filter = wanted
+        self._send = exchange.send
+        self._meta = raw({SUBSCRIPTION_KEY: id})
+        self._acknowledged = self._over = False
+        self._unsaid: dict[str, bytes] = {}
+        self._news = trio.Event()
+
+    def say(self, subject: str, method: str, params: dict[str, Raw]) -> None:
+        message = encode_notification(method, {**params, "_meta": self._meta})
+        if not self._acknowledged or self._unsaid or self._send(message) is False:
+            keep_untold(self._unsaid, subject, message)
+            self._news.set()
+
+    def list_changed(self, kinds: set[Kind]) -> None:
+        """Lists of these kinds changed; say so if the host asked for it."""
+        for flag in self.filter.lists:
+            method = LIST_FLAGS[flag]
+            if kinds & set(LIST_CHANGED[method]):
+                self.say(method, method, {})
+
+    def acknowledge(self, tasks: list[str] | None) -> None:
+        """Say what is listened to, before anything else."""
+        honoured: dict[str, object] = {flag: True for flag in LIST_FLAGS if flag in self.filter.lists}
+        if self.filter.uris is not None:
+            honoured["resourceSubscriptions"] = [uri for uri in self.filter.uris if uri in self.held]
+        if tasks is not None:
+            honoured["taskIds"] = tasks
+        params = {"_meta": self._meta, "notifications": raw(honoured)}
+        self._send(encode_notification(ACKNOWLEDGED, params), vital=True)
+        self._acknowledged = True
+
+    async def run(self) -> None:
+        """Say what could not be said at once, until the hub ends it."""
+        while not self._over:
+            if self._unsaid:
+                self._say_unsaid()
+            if self._unsaid:
+                await trio.sleep(RETRY_S)
+            else:
+                await self._news.wait()
+                self._news = trio.Event()
+        self._say_unsaid()
+
+    def _say_unsaid(self) -> None:
+        for subject, message in list(self._unsaid.items()):
+            if self._send(message) is False:
+                return
+            del self._unsaid[subject]
+
+    def end(self) -> None:
+        """End it from this side (N-6)."""
+        self._over = True
+        self._news.set()
+
+    @property
+    def result(self) -> Result:
+        """What it is answered with in the end."""
+        meta = {**open_object(self._meta), SERVER_INFO_KEY: HUB_INFO}
+        return Result(raw({RESULT_TYPE: COMPLETED, "_meta": meta}))

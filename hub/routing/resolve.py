@@ -1,0 +1,100 @@
+"""Resolve a visible name or URI to its upstream and original name.
+
+The catalogue that the host is shown says so. Here is what it does not say: a name may be too new to be in it, or have
+gone lately, so that whoever has it, or had it, is asked before a host is told that there is none; and a view of a user
+interface means its own server's.
+"""
+
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+import trio
+from msgspec import Raw
+
+from hub.catalog.apps import Affinity
+from hub.catalog.catalog import Catalog, Route
+from hub.link.interface import Caller
+from hub.routing.host_exchange import HostExchange
+from hub.routing.listeners import Shown
+from hub.wire.jsonrpc import peek_str
+from hub.wire.mcp import Kind
+
+MAX_REMOVED: Final = 256
+
+
+class Lookup:
+    """Looks things up in what is `shown`.
+
+    `refresh` brings the part of the catalogue that comes from an upstream up to date, so far as that goes quickly.
+    What is not in the catalogue before `shown.settled` is waited for (D-12).
+    """
+
+    def __init__(self, shown: Shown, refresh: Callable[[str, Kind], Awaitable[None]]) -> None:
+        self._shown = shown
+        self._refresh = refresh
+        self._affinity = Affinity()
+        self._removed: dict[tuple[str | None, str], str] = {}
+        """Upstreams that were removed lately, by the endpoint of their project, None for all, and the server ids that
+        their names begin with."""
+
+    def __repr__(self) -> str:
+        return f"<Lookup, {len(self._removed)} upstreams removed>"
+
+    def removed(self, name: str, sid: str, scope: str | None) -> None:
+        """An upstream is not configured any more, whose names began with `sid`; at one endpoint, None: at all."""
+        self._removed[scope, sid] = name
+        if len(self._removed) > MAX_REMOVED:
+            del self._removed[next(iter(self._removed))]
+
+    def showed(self, route: Route, caller: Caller) -> None:
+        """A host was given a resource. If it is a user interface, its view may ask for more."""
+        if route.original.startswith("ui://"):
+            self._affinity.note(caller.identity.principal, route.upstream, trio.current_time())
+
+    async def name_again(self, kind: Kind, name: str, exchange: HostExchange) -> Route | None:
+        """The route of a name the catalogue does not have: perhaps not yet, perhaps not any more (naming.md 3.3).
+
+        Raises:
+            UpstreamUnavailable: who would have it is disabled, or not configured any more.
+        """
+        await self._shown.settled.wait()
+        catalog = self._catalog(exchange)
+        if (route := catalog.route(kind, name)) is None and (owner := self._suspect(name, catalog, exchange.scope)):
+            await self._refresh(owner, kind)
+            route = self._catalog(exchange).route(kind, name)
+        return route
+
+    def _suspect(self, name: str, catalog: Catalog, scope: str | None) -> str | None:
+        """The upstream that an unknown name would belong to, or did: whoever looks for that one will find out."""
+        sid = name.partition("__")[0]
+        removed = self._removed.get((scope, sid)) or self._removed.get((None, sid))
+        return catalog.scope or catalog.suspect(name) or removed
+
+    async def resource(self, uri: str, exchange: HostExchange) -> list[Route]:
+        """Who has a resource; several only where local upstreams share files (naming.md 5.4)."""
+        routes = self._catalog(exchange).resolve_uri(uri)
+        if not routes and not self._shown.settled.is_set():
+            await self._shown.settled.wait()
+            routes = self._catalog(exchange).resolve_uri(uri)
+        if not routes and uri.startswith("ui://"):  # a view knows only its own server's URIs (naming.md 6, rule 6)
+            views = self._catalog(exchange).with_views()
+            owner = self._affinity.choose(exchange.caller.identity.principal, views, trio.current_time())
+            routes = [Route(owner, uri)] if owner is not None else []
+        return routes
+
+    async def reference(self, ref: dict[str, Raw], exchange: HostExchange) -> tuple[Route | None, str]:
+        """Whose prompt or resource a host wants completed, and the member of `ref` that names it."""
+        name, uri = peek_str(ref.get("name")), peek_str(ref.get("uri"))
+        match peek_str(ref.get("type")):
+            case "ref/prompt" if name is not None:
+                await self._shown.settled.wait()
+                return self._catalog(exchange).route(Kind.PROMPT, name), "name"
+            case "ref/resource" if uri is not None:
+                template = self._catalog(exchange).route(Kind.TEMPLATE, uri)
+                routes = [template] if template else await self.resource(uri, exchange)
+                return (routes[0] if routes else None), "uri"
+        return None, ""
+
+    def _catalog(self, exchange: HostExchange) -> Catalog:
+        scope = exchange.scope
+        return self._shown.catalog if scope is None else self._shown.catalog.scoped(scope)

@@ -1,0 +1,149 @@
+"""What hosts see of resources that are kept, and how reads of others come by the cache (bridging.md 13).
+
+A hit is answered from a form that was made before for such a host: its revision, the spelling it asked with, the
+catalogue it sees. Only what is left of the time is put in anew. Whether a host may read it at all is not decided here:
+whoever looks has found the route (K-11).
+"""
+
+from typing import Protocol
+from weakref import ref
+
+import trio
+from msgspec import Raw, Struct
+
+from cache.cacheability import scope, ttl_ms
+from cache.key import HARMLESS
+from cache.resource_cache import Hit, Reads
+from cache.upstream_interface import Place
+from config.schema import UpstreamConfig
+from hub.bridge.bridge import Callee
+from hub.catalog.catalog import Catalog
+from hub.catalog.rewrite import localise
+from hub.link.interface import Caller, Exchange, Operation
+from hub.wire.jsonrpc import Reply, Request, Result, encode, peek_object
+from hub.wire.mcp import HOP_KEYS, RESOURCES_READ, Era, Snapshot, era_of
+from hub.wire.translate import UnknownResultType, result_for_host
+from hub.wire.value_limits import Crowd
+from upstreams.questions.completed_elicitations import Elicitations
+
+_HARMLESS = HARMLESS | HOP_KEYS
+
+
+class _Form(Struct, frozen=True):
+    """A result as some hosts see it."""
+
+    catalog: ref[Catalog]
+    text: Raw
+    """For modern hosts, all that follows the members that say how long it is good."""
+
+
+class Readable(Callee, Protocol):
+    """What the cache needs of an upstream beside what the bridge does."""
+
+    def place_of(self, caller: Caller) -> Place | None:
+        """The open session that a call of `caller` would go to now; None: there is none yet, or never will be."""
+        ...
+
+
+class Reading:
+    """Looks resources up in `reads`, for hosts."""
+
+    def __init__(self, reads: Reads) -> None:
+        self._reads = reads
+
+    def __repr__(self) -> str:
+        return f"<Reading by way of {self._reads!r}>"
+
+    def find(self, upstream: Readable, original: str, asked: str, caller: Caller, catalog: Catalog) -> Result | None:
+        """What `caller` may be given at once of the resource `original`, for which it `asked`; None: nothing."""
+        hit = self._reads.peek(upstream, original, caller)
+        if hit is None:
+            return None
+        key = caller.version, catalog.scope, asked
+        form = hit.kept.forms.get(key)
+        if not isinstance(form, _Form) or form.catalog() is not catalog:
+            form = self._make(hit, key, caller.version, upstream.name, asked, catalog)
+            if form is None:
+                return None
+        if caller.era is Era.LEGACY:
+            return Result(form.text)
+        entry = hit.kept.entry
+        head = b'{"ttlMs":%d,"cacheScope":"%b",' % (ttl_ms(entry, trio.current_time()), scope(entry).encode())
+        return Result(Raw(b"".join((head, form.text))))
+
+    def _make(self, hit: Hit, key: object, version: str, upstream: str, asked: str, catalog: Catalog) -> _Form | None:
+        entry = hit.kept.entry
+        try:
+            value = result_for_host(
+                RESOURCES_READ, entry.value, upstream=upstream, upstream_version=entry.version, host_version=version
+            )
+            if era_of(version) is Era.MODERN:
+                members = peek_object(value)
+                del members["ttlMs"], members["cacheScope"]
+                text = Raw(bytes(localise(Raw(encode(members)), catalog.emitter(upstream, asked)))[1:])
+            else:
+                text = localise(value, catalog.emitter(upstream, asked))
+        except (UnknownResultType, Crowd):
+            return None
+        form = _Form(ref(catalog), text)
+        if key in hit.kept.forms:
+            self._reads.drop_forms(hit)
+        self._reads.keep_form(hit, key, form, 0 if text is entry.value else memoryview(text).nbytes)
+        return form
+
+    def by_way_of(self, upstream: Readable) -> "Through":
+        """`upstream`, whose resources are read by way of the cache."""
+        return Through(upstream, self._reads)
+
+    def acted(self, upstream: str) -> None:
+        """It did something: who reads from now on is not to be given what it said before."""
+        self._reads.acted(upstream)
+
+
+class Through:
+    """An upstream whose resources are read by way of the cache. Satisfies `hub.bridge.bridge.Callee`."""
+
+    def __init__(self, upstream: Readable, reads: Reads) -> None:
+        self.name = upstream.name
+        self.config: UpstreamConfig = upstream.config
+        self._upstream = upstream
+        self._reads = reads
+
+    def __repr__(self) -> str:
+        return f"<Through the cache: {self._upstream!r}>"
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """As the upstream's."""
+        return self._upstream.snapshot
+
+    @property
+    def elicitations(self) -> Elicitations:
+        """As the upstream's."""
+        return self._upstream.elicitations
+
+    async def call(self, operation: Operation, exchange: Exchange) -> Reply:
+        """As `Reads.call`."""
+        return await self._reads.call(self._upstream, operation, exchange)
+
+    def version_for(self, caller: Caller) -> str:
+        """As the upstream's."""
+        return self._upstream.version_for(caller)
+
+    def expect(self, session: str, caller: Caller, for_s: float) -> None:
+        """As the upstream's."""
+        self._upstream.expect(session, caller, for_s)
+
+    def has_lost(self, session: str) -> bool:
+        """As the upstream's."""
+        return self._upstream.has_lost(session)
+
+
+def is_plain(request: Request) -> bool:
+    """Whether what a host wants to read depends on nothing but the URI (K-2)."""
+    params = request.params
+    if len(params) == 1:
+        return "uri" in params
+    if params.keys() != {"uri", "_meta"}:
+        return False
+    return peek_object(params["_meta"]).keys() <= _HARMLESS

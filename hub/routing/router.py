@@ -1,0 +1,387 @@
+"""Where a host's request goes: one table from method to handler.
+
+Everything about the hub itself (`initialize`, `server/discover`, `ping`) is answered here, and so are the lists, from
+the current catalogue; a part of it that may be another by now is read again first, within reason (`hub.routing.lists`;
+G-1, I-11). Operations go to the one upstream that has what they name (`hub.routing.resolve`), across the seam
+`Upstream.call`. What comes back is translated once, for the revision of the host that asked.
+
+The catalogue is a snapshot: `notify` builds a new one and swaps `Router.catalog`; no request sees half of a change.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from typing import Final, Protocol
+
+import trio
+from msgspec import Raw
+
+from hub.bridge.bridge import Carrier
+from hub.bridge.tasks.handles import View
+from hub.catalog.catalog import Catalog, Route, localise, untag_arguments
+from hub.catalog.rewrite import LARGE_BYTES, unchanged
+from hub.link.interface import Caller, HubError, Interim, Operation, Tenant, UpstreamProtocolError, failure_from
+from hub.routing.host_exchange import HostExchange
+from hub.routing.listeners import Watched
+from hub.routing.lists import Listed, Lists
+from hub.routing.live_catalog import LogLevels
+from hub.routing.resolve import Lookup
+from hub.routing.resource_reads import Readable, Reading, is_plain
+from hub.routing.server_info import discover_result, initialize_result
+from hub.routing.subscriptions import Subscriptions
+from hub.wire.handshake import negotiate
+from hub.wire.jsonrpc import Failure, RemoteProtocolError, Reply, Request, Result, peek_object, peek_str, raw
+from hub.wire.mcp import (
+    COMPLETE,
+    DISCOVER,
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    L1,
+    LIST_METHOD,
+    LISTEN,
+    METHOD_NOT_FOUND,
+    PING,
+    PROMPTS_GET,
+    RESOURCE_NOT_FOUND,
+    RESOURCES_READ,
+    SUBSCRIBE,
+    TOOLS_CALL,
+    UI_EXTENSION,
+    UNSUBSCRIBE,
+    Era,
+    Kind,
+)
+from hub.wire.mcp_headers import Mirror
+from hub.wire.request_meta import split_meta
+from hub.wire.translate import UnknownResultType, failure_for_host, params_for_upstream, result_for_host
+from hub.wire.value_limits import Crowd, peek_few
+
+NO_COMPLETION: Final = Result(raw({"completion": {"values": [], "total": 0, "hasMore": False}}))
+
+
+class UpstreamSide(Readable, Watched, Listed, Protocol):
+    """What the router needs of an upstream; `upstreams.upstream.Upstream` is one."""
+
+    def changed(self, kinds: tuple[Kind, ...]) -> None: ...
+
+    def nudge(self) -> None: ...
+
+    def left(self, tenant: Tenant) -> None: ...
+
+    def roots_changed(self, tenant: Tenant) -> None: ...
+
+
+class Router:
+    """Answers one request of one host. Holds the current catalogue and the upstreams it points to.
+
+    `refresh` brings the part of the catalogue that comes from an upstream up to date, so far as that goes quickly.
+    `reading`: the resource cache, or None.
+    `settled` is set once every upstream has reported or the start-up grace is over: until then lists, and calls of
+    names not yet known, wait for it (D-12).
+    """
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        upstreams: Mapping[str, UpstreamSide],
+        levels: LogLevels,
+        refresh: Callable[[str, Kind], Awaitable[None]],
+        carrier: Carrier,
+        reading: Reading | None = None,
+    ) -> None:
+        self.catalog = catalog
+        self.upstreams = upstreams
+        self.settled = trio.Event()
+        self.reporting: Mapping[str | None, trio.Event] = {}
+        """By endpoint: what its lists wait for, beside `settled`."""
+        self._levels = levels
+        self._carrier = carrier
+        self._reading = reading
+        self._looking_through = trio.CapacityLimiter(1)
+        """Of large arguments for tags, in a thread, so that nobody else waits; one at a time, for the memory."""
+        self.lists = Lists(upstreams)
+        self._lookup = Lookup(self, refresh)
+        self.subscriptions = Subscriptions(self)
+        self._handlers: dict[str, Callable[[Request, HostExchange], Awaitable[Reply]]] = {
+            PING: self._ping,
+            DISCOVER: self._discover,
+            TOOLS_CALL: self._call_tool,
+            PROMPTS_GET: self._get_prompt,
+            RESOURCES_READ: self._read_resource,
+            COMPLETE: self._complete,
+            SUBSCRIBE: self.subscriptions.subscribe,
+            UNSUBSCRIBE: self.subscriptions.unsubscribe,
+            LISTEN: self.subscriptions.listen,
+        }
+        for kind, method in LIST_METHOD.items():
+            self._handlers[method] = self._lister(kind)
+        self.subscriptions.tasks = carrier.tasks.handles
+        self._handlers |= carrier.tasks.handles.handlers(self._finish)
+
+    def knows_scope(self, name: str) -> bool:
+        """Whether `/mcp/<name>` exists."""
+        return name in self.upstreams or name in self.catalog.projects
+
+    def digests(self, scope: str | None) -> dict[str, str]:
+        """By kind, what tells whether the lists of an endpoint are those of another run of the hub."""
+        catalog = self._catalog(scope)
+        return {kind.value: catalog.digest(kind) for kind in Kind}
+
+    def mirrors(self, tool: str, scope: str | None) -> tuple[Mirror, ...]:
+        """The arguments of a tool that modern hosts repeat in headers (H-9)."""
+        return self._catalog(scope).mirrors(tool)
+
+    def log_level_changed(self) -> None:
+        """A legacy host set another log level, or one that had set one is gone."""
+        self._levels.changed()
+
+    def roots_changed(self, tenant: Tenant) -> None:
+        """A host says that it works somewhere else now."""
+        for upstream in self.upstreams.values():
+            upstream.roots_changed(tenant)
+
+    def removed(self, name: str, sid: str, scope: str | None = None) -> None:
+        """An upstream is not configured any more; hosts that still ask for what it had are told so, of what a project
+        had only those at work there."""
+        self.subscriptions.removed(name)
+        self._carrier.tasks.forget(name)
+        self._lookup.removed(name, sid, scope)
+
+    def left(self, tenant: Tenant) -> None:
+        """A conversation of a host is over."""
+        self.subscriptions.left(tenant)
+        self._carrier.parking.left(tenant)
+        for upstream in self.upstreams.values():
+            upstream.left(tenant)
+
+    def initialize(self, params: dict[str, Raw], scope: str | None) -> tuple[Result, str, dict[str, Raw]]:
+        """Answer the legacy handshake: the result, the negotiated revision, the host's capabilities (V-14, V-26).
+
+        Raises:
+            RemoteProtocolError: -32602, without a protocol version.
+        """
+        requested = peek_str(params.get("protocolVersion"))
+        if requested is None:
+            raise RemoteProtocolError(INVALID_PARAMS, "initialize needs a protocolVersion, for instance 2025-11-25")
+        version = negotiate(requested)
+        catalog = self._catalog(scope)
+        result = initialize_result(version, catalog.instructions, catalog.behind)
+        return Result(result), version, peek_object(params.get("capabilities"))
+
+    def at_once(self, request: Request, caller: Caller, scope: str | None) -> Result | None:
+        """What is kept of what `request` reads, if `caller` may have it; None: only `dispatch` can tell."""
+        if request.method != RESOURCES_READ or self._reading is None or not is_plain(request):
+            return None
+        uri, catalog = peek_str(request.params["uri"]), self._catalog(scope)
+        if uri is None or not (routes := catalog.resolve_uri(uri)):
+            return None
+        upstream = self.upstreams.get(routes[0].upstream)
+        if upstream is None or not (result := self._reading.find(upstream, routes[0].original, uri, caller, catalog)):
+            return None
+        self._lookup.showed(routes[0], caller)
+        return result
+
+    async def dispatch(self, request: Request, exchange: HostExchange) -> Reply:
+        """Answer `request`. Raises nothing; errors are replies.
+
+        Cancellation: passes to the upstream, which is told.
+        """
+        handler = self._handlers.get(request.method)
+        if handler is None:
+            return Failure(METHOD_NOT_FOUND, f"Method not found: {request.method}")
+        try:
+            reply = await handler(request, exchange)
+            exchange.finish()
+            return reply
+        except HubError as error:
+            return self.failed(request, exchange, error)
+        except RemoteProtocolError as error:
+            return error.failure
+        finally:
+            exchange.forget()
+
+    def failed(self, request: Request, exchange: HostExchange, error: HubError) -> Reply:
+        """The answer to a request that failed by `error`, as its host may see it."""
+        return self._finish(failure_from(error, request.method), request.method, "", "", exchange)
+
+    # --- answered here ------------------------------------------------------------------------------------------------
+
+    async def _ping(self, request: Request, exchange: HostExchange) -> Reply:
+        if exchange.caller.era is Era.MODERN:
+            return Failure(METHOD_NOT_FOUND, "There is no ping in this revision")
+        return Result(Raw(b"{}"))
+
+    async def _discover(self, request: Request, exchange: HostExchange) -> Reply:
+        if exchange.caller.era is Era.LEGACY:
+            return Failure(METHOD_NOT_FOUND, "server/discover is a request of 2026-07-28; this connection is older")
+        catalog = self._catalog(exchange.scope)
+        return Result(discover_result(catalog.instructions, catalog.behind, settled=self.settled.is_set()))
+
+    def _lister(self, kind: Kind) -> Callable[[Request, HostExchange], Awaitable[Reply]]:
+        async def list_(request: Request, exchange: HostExchange) -> Reply:
+            await self.settled.wait()
+            if exchange.scope in self.reporting:
+                await self.reporting[exchange.scope].wait()
+            for upstream in self.upstreams.values():  # one that never connected has nothing that a call could ask for
+                upstream.nudge()
+            cursor = request.params.get("cursor")
+            text = None if cursor is None else peek_str(cursor)
+            if cursor is not None and text is None:
+                return Failure(INVALID_PARAMS, "A cursor is a string")
+            if text is None:  # one that goes on with a list goes on with that
+                await self.lists.freshen([each.name for each in self._catalog(exchange.scope).offers], kind)
+            caller = exchange.caller
+            page = self._catalog(exchange.scope).page(
+                kind,
+                caller.version,
+                text,
+                ui=UI_EXTENSION in peek_object(caller.capabilities.get("extensions")),
+                principal=caller.identity.principal,
+                ttl_ms=self.lists.ttl_ms,
+            )
+            return Result(page)
+
+        return list_
+
+    # --- forwarded to one upstream ------------------------------------------------------------------------------------
+
+    async def _call_tool(self, request: Request, exchange: HostExchange) -> Reply:
+        return await self._named(Kind.TOOL, "tool", request, exchange)
+
+    async def _get_prompt(self, request: Request, exchange: HostExchange) -> Reply:
+        return await self._named(Kind.PROMPT, "prompt", request, exchange)
+
+    async def _named(self, kind: Kind, noun: str, request: Request, exchange: HostExchange) -> Reply:
+        name = peek_str(request.params.get("name"))
+        if name is None:
+            return Failure(INVALID_PARAMS, f"{request.method} needs the name of a {noun}")
+        route = self._catalog(exchange.scope).route(kind, name) or await self._lookup.name_again(kind, name, exchange)
+        if route is None:
+            return Failure(INVALID_PARAMS, f"Unknown {noun}: {name}; {kind.value}/list names those there are")
+        return await self._forward(request, exchange, route, "name", kind=kind)
+
+    async def _read_resource(self, request: Request, exchange: HostExchange) -> Reply:
+        uri = peek_str(request.params.get("uri"))
+        if uri is None:
+            return Failure(INVALID_PARAMS, "resources/read needs a uri")
+        routes = await self._lookup.resource(uri, exchange)
+        reply: Reply | None = None
+        for route in routes:  # several only where local upstreams share files (naming.md 5.4)
+            try:
+                reply = await self._forward(request, exchange, route, "uri", asked=uri)
+            except HubError:
+                if route is routes[-1]:
+                    raise
+            if isinstance(reply, Result):
+                self._lookup.showed(route, exchange.caller)
+                break
+        return reply or _no_resource(uri, exchange)
+
+    async def _complete(self, request: Request, exchange: HostExchange) -> Reply:
+        ref = peek_object(request.params.get("ref"))
+        route, member = await self._lookup.reference(ref, exchange)
+        if route is None:
+            return Failure(INVALID_PARAMS, "ref names no prompt, resource or template that is listed")
+        snapshot = self.upstreams[route.upstream].snapshot
+        if "completions" not in snapshot.capabilities and snapshot.version != L1:  # L1 has no such capability
+            return self._finish(NO_COMPLETION, COMPLETE, route.upstream, "", exchange)
+        params = {**request.params, "ref": raw({**ref, member: route.original})}
+        reply = await self._forward(Request(request.id, COMPLETE, params), exchange, route, None)
+        if isinstance(reply, Failure) and reply.code in (METHOD_NOT_FOUND, INTERNAL_ERROR) and _said_unknown(reply):
+            return self._finish(NO_COMPLETION, COMPLETE, route.upstream, "", exchange)
+        return reply
+
+    async def _forward(
+        self,
+        request: Request,
+        exchange: HostExchange,
+        route: Route,
+        named: str | None,
+        *,
+        kind: Kind | None = None,
+        asked: str | None = None,
+    ) -> Reply:
+        """Send an operation to the upstream of `route` under the upstream's own name for the thing."""
+        side = self.upstreams[route.upstream]
+        upstream = self._reading.by_way_of(side) if self._reading and request.method == RESOURCES_READ else side
+        params, meta = split_meta(request.params)
+        if named is not None:
+            params[named] = raw(route.original)
+        catalog = self._catalog(exchange.scope)
+        if (arguments := params.get("arguments")) is not None:
+            untag = catalog.untagger(route.upstream)
+            if untag is not unchanged and memoryview(arguments).nbytes > LARGE_BYTES:
+                work = partial(untag_arguments, arguments, untag)
+                params["arguments"] = await trio.to_thread.run_sync(work, limiter=self._looking_through)
+            else:
+                params["arguments"] = untag_arguments(arguments, untag)
+        params = params_for_upstream(params)
+        operation = Operation(request.method, params, meta)
+        level = exchange.caller.log_level
+        try:
+            if level is None or exchange.caller.era is Era.LEGACY:
+                reply = await self._carrier.carry(upstream, operation, exchange, request)
+            else:
+                with self._levels.held(level):
+                    reply = await self._carrier.carry(upstream, operation, exchange, request)
+        finally:
+            # Without an answer, too: it may have done something all the same.
+            if self._reading is not None and kind is Kind.TOOL:
+                self._reading.acted(side.name)
+        if kind is not None and isinstance(reply, Failure) and _says_unknown_name(reply):
+            side.changed((kind,))
+        return self._finish(reply, request.method, route.upstream, upstream.snapshot.version, exchange, asked=asked)
+
+    def _finish(
+        self,
+        reply: Reply,
+        method: str,
+        upstream: str,
+        version: str,
+        exchange: View,
+        *,
+        asked: str | None = None,
+    ) -> Reply:
+        """`reply` as the host of `exchange` may see it: its revision, its names and URIs."""
+        host = exchange.caller.version
+        if isinstance(reply, Interim):
+            return reply
+        if isinstance(reply, Failure):
+            return failure_for_host(
+                reply,
+                method,
+                upstream=upstream,
+                upstream_version=version,
+                host_version=host,
+                uri=asked,
+                host_capabilities=exchange.caller.capabilities,
+            )
+        try:
+            value = result_for_host(method, reply.value, upstream=upstream, upstream_version=version, host_version=host)
+            if upstream:
+                value = localise(value, self._catalog(exchange.scope).emitter(upstream, asked))
+        except (UnknownResultType, Crowd) as error:
+            hub_error = UpstreamProtocolError(str(error), upstream=upstream)
+            return self._finish(failure_from(hub_error, method), method, "", "", exchange)
+        return Result(value)
+
+    def _catalog(self, scope: str | None) -> Catalog:
+        return self.catalog if scope is None else self.catalog.scoped(scope)
+
+
+def _no_resource(uri: str, exchange: HostExchange) -> Failure:
+    code = INVALID_PARAMS if exchange.caller.era is Era.MODERN else RESOURCE_NOT_FOUND
+    return Failure(code, f"Resource not found: {uri}", raw({"uri": uri}))
+
+
+def _says_unknown_name(failure: Failure) -> bool:
+    """Whether an upstream does not know what it has listed, so that its list must be out of date (bridging.md 13)."""
+    text = failure.message.lower()
+    return failure.code in (INVALID_PARAMS, METHOD_NOT_FOUND) and ("unknown" in text or "not found" in text)
+
+
+def _said_unknown(failure: Failure) -> bool:
+    """Whether an upstream said that it does not know the method, in its own code or under `data.upstream`."""
+    if failure.code == METHOD_NOT_FOUND:
+        return True
+    origin = peek_object(peek_few(failure.data if isinstance(failure.data, Raw) else None).get("upstream"))
+    return origin.get("code") == raw(METHOD_NOT_FOUND)

@@ -1,0 +1,224 @@
+"""What hosts want to be told of unasked: changed resources, and, of modern hosts, changed lists (bridging.md 8).
+
+    legacy host   `resources/subscribe`, one request per resource; told where it is told all that belongs to no request
+    modern host   `subscriptions/listen`, a request that runs until either side ends it, and is told on its own stream
+
+Both become listeners (`hub.routing.listeners`), which are kept and counted here.
+"""
+
+from typing import Final, Protocol
+
+import trio
+from msgspec import Raw
+
+from hub.link.interface import NOTHING, Overloaded, Tenant
+from hub.routing.host_exchange import HostExchange, Told
+from hub.routing.listeners import ACK_TIMEOUT_S, Shown, Stream, Subscriber, read_filter
+from hub.wire.capabilities import TASKS_NEEDED
+from hub.wire.jsonrpc import Failure, RemoteProtocolError, Reply, Request, open_object, peek_str
+from hub.wire.mcp import (
+    INVALID_PARAMS,
+    METHOD_NOT_FOUND,
+    MISSING_CAPABILITY,
+    RESOURCES_READ,
+    TASKS_EXTENSION,
+    Era,
+    Kind,
+)
+from hub.wire.translate import failure_for_host
+
+MAX_WATCHED: Final = 1_000
+"""Resources that one host watches."""
+MAX_LISTENS: Final = 64
+"""Streams that one host listens to."""
+
+
+class TaskSide(Protocol):
+    """Who knows of tasks, for listens that ask for them (bridging.md 11)."""
+
+    async def listen(self, ids: list[str], stream: Stream) -> list[str]:
+        """Tell `stream`, from now on, what becomes of these tasks by `stream.say`; those that its host may hear of."""
+        ...
+
+    def left(self, stream: Stream) -> None:
+        """It listens no more."""
+        ...
+
+
+class Subscriptions:
+    """All listeners. Satisfies `hub.routing.live_catalog.Audience`. `tasks` is who knows of tasks; None: nobody."""
+
+    def __init__(self, shown: Shown) -> None:
+        self.tasks: TaskSide | None = None
+        self._shown = shown
+        self._sessions: dict[Tenant, Subscriber] = {}
+        self._streams: dict[Tenant, dict[Stream, None]] = {}
+        self._ended = False
+
+    def __repr__(self) -> str:
+        return f"<Subscriptions [{len(self._sessions)} sessions, {sum(map(len, self._streams.values()))} streams]>"
+
+    # --- legacy hosts
+
+    async def subscribe(self, request: Request, exchange: HostExchange) -> Reply:
+        """Answer `resources/subscribe`, once an owner of the resource has.
+
+        Raises:
+            Overloaded: the host watches too much.
+            RemoteProtocolError: there is no URI.
+        Cancellation: it is not subscribed.
+        """
+        uri, told = _legacy_request(request, exchange)
+        if told is None:
+            return _no_method(request)
+        tenant = exchange.caller.tenant
+        session = self._sessions.get(tenant)
+        if session is None:
+            session = self._sessions[tenant] = Subscriber(self._shown, exchange, told)
+        session.exchange = exchange
+        if uri in session.held:
+            return NOTHING
+        if uri not in session.wanted and self._watched(tenant) >= MAX_WATCHED:
+            raise Overloaded(f"This host is subscribed to {MAX_WATCHED} resources already; unsubscribe from some")
+        session.wanted[uri] = None
+        try:
+            refusal = await session.watch(uri)
+        finally:
+            if uri not in session.held:
+                session.unwatch(uri)
+        if refusal is not None:
+            return self._refusal(refusal, uri, exchange)
+        told.watches(uri, on=True)
+        return NOTHING
+
+    async def unsubscribe(self, request: Request, exchange: HostExchange) -> Reply:
+        """Answer `resources/unsubscribe`. What is not subscribed to is just as good; the upstream hears of it later."""
+        uri, told = _legacy_request(request, exchange)
+        if told is None:
+            return _no_method(request)
+        told.watches(uri, on=False)
+        session = self._sessions.get(exchange.caller.tenant)
+        if session is not None:
+            session.unwatch(uri)
+        return NOTHING
+
+    def _refusal(self, refusal: Failure, uri: str, exchange: HostExchange) -> Failure:
+        """An upstream's refusal, as a host may see it: as one to read the resource."""
+        version = exchange.caller.version
+        return failure_for_host(
+            refusal, RESOURCES_READ, upstream="", upstream_version=version, host_version=version, uri=uri
+        )
+
+    def left(self, tenant: Tenant) -> None:
+        """A conversation is over, and what was subscribed to in it."""
+        session = self._sessions.pop(tenant, None)
+        if session is not None:
+            session.close()
+
+    # --- modern hosts
+
+    async def listen(self, request: Request, exchange: HostExchange) -> Reply:
+        """Answer `subscriptions/listen` when the hub ends it; tell what it asks for until then.
+
+        Raises:
+            Overloaded: the host listens to too much.
+            RemoteProtocolError: the request is malformed.
+        Cancellation: ends it.
+        """
+        if exchange.caller.era is Era.LEGACY:
+            return _no_method(request)
+        wanted = read_filter(request)
+        if wanted.tasks is not None and TASKS_EXTENSION not in _extensions(exchange):
+            return Failure(MISSING_CAPABILITY, "taskIds needs the tasks extension among the capabilities", TASKS_NEEDED)
+        stream = Stream(self._shown, exchange, request.id, wanted)
+        self._admit(stream)
+        try:
+            tasks = await self._confirm(stream)
+            stream.acknowledge(tasks)
+            await stream.run()
+        finally:
+            self._dismiss(stream)
+        return stream.result
+
+    def _admit(self, stream: Stream) -> None:
+        if self._ended:
+            raise Overloaded("The hub is stopping")
+        mine = self._streams.get(stream.host, {})
+        if len(mine) >= MAX_LISTENS:
+            raise Overloaded(f"This host has {MAX_LISTENS} subscriptions open already; end some")
+        room = MAX_WATCHED - self._watched(stream.host)
+        stream.wanted = dict.fromkeys((stream.filter.uris or [])[: max(room, 0)])
+        self._streams.setdefault(stream.host, {})[stream] = None
+
+    async def _confirm(self, stream: Stream) -> list[str] | None:
+        """Have everything watched that can be, in `ACK_TIMEOUT_S`; the tasks among it."""
+        tasks: list[str] | None = None
+        with trio.move_on_after(ACK_TIMEOUT_S):
+            async with trio.open_nursery() as nursery:
+                for uri in stream.wanted:
+                    nursery.start_soon(stream.watch, uri)
+                if stream.filter.tasks is not None:
+                    tasks = []
+                    if self.tasks is not None:
+                        tasks = await self.tasks.listen(stream.filter.tasks, stream)
+        stream.wanted = dict.fromkeys(stream.held)
+        return tasks
+
+    def _dismiss(self, stream: Stream) -> None:
+        stream.close()
+        if self.tasks is not None:
+            self.tasks.left(stream)
+        del self._streams[stream.host][stream]
+        if not self._streams[stream.host]:
+            del self._streams[stream.host]
+
+    def list_changed(self, kinds: set[Kind], scope: str | None) -> None:
+        """Tell the streams of an endpoint which lists differ from what their hosts may have seen (N-8)."""
+        for streams in self._streams.values():
+            for stream in streams:
+                if stream.scope == scope:
+                    stream.list_changed(kinds)
+
+    def removed(self, upstream: str) -> None:
+        """An upstream is gone for good: nobody watches anything there any more."""
+        for listener in (*self._sessions.values(), *(each for streams in self._streams.values() for each in streams)):
+            listener.removed(upstream)
+
+    def moved(self, tenant: Tenant, scope: str | None) -> None:
+        """A host is shown what belongs to another endpoint now: other lists, and perhaps not what it watches."""
+        session = self._sessions.get(tenant)
+        if session is not None:
+            session.moved(scope)
+        for stream in self._streams.get(tenant, ()):
+            stream.moved(scope)
+            stream.list_changed(set(Kind))
+
+    def end(self) -> None:
+        """The hub stops: end all streams, and take no more."""
+        self._ended = True
+        for streams in self._streams.values():
+            for stream in streams:
+                stream.end()
+
+    def _watched(self, host: Tenant) -> int:
+        session = self._sessions.get(host)
+        return (len(session.wanted) if session else 0) + sum(len(each.wanted) for each in self._streams.get(host, ()))
+
+
+def _extensions(exchange: HostExchange) -> dict[str, Raw]:
+    declared = exchange.caller.capabilities.get("extensions")
+    return {} if declared is None else open_object(declared)
+
+
+def _legacy_request(request: Request, exchange: HostExchange) -> tuple[str, Told | None]:
+    """The URI, and who is to be told of it; None: not a host of a session."""
+    uri = peek_str(request.params.get("uri"))
+    if exchange.caller.era is Era.MODERN or exchange.host is None:
+        return "", None
+    if uri is None:
+        raise RemoteProtocolError(INVALID_PARAMS, f"{request.method} needs a uri")
+    return uri, exchange.host.told
+
+
+def _no_method(request: Request) -> Failure:
+    return Failure(METHOD_NOT_FOUND, f"There is no {request.method} in this revision")

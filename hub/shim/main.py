@@ -1,0 +1,137 @@
+"""`hubd connect`: a host's stdio and the daemon's unix socket; the daemon is started if it is absent, and started anew
+if it dies, of which the host notices nothing.
+
+Hosts start one of these per conversation, some of them twice, so it imports next to nothing (FINDINGS 4): no trio, no
+msgspec, no argparse, json, socket, pathlib or typing.
+
+    shim      the command line, and the line that says who the host is (`hub.downstream.lines.preamble` reads it)
+    pump      the loop: host, hub, and what to do when the hub is gone
+    recall    what a new hub has to be told, and the host of what the old one left undone
+    pipes     bytes on their way; envelope: what is read of a line; starter: a connection, and a daemon
+"""
+
+import _json
+import os
+
+from config import directories as places
+from hub.shim.pump import Pump
+
+MAX_LABEL = 64
+MAX_PATH_BYTES = 1200
+"""Of a directory as JSON; two of them and the labels are less than `hub.downstream.lines.preamble.MAX_BYTES`."""
+
+OPTIONS = ("--host", "--profile", "--upstream", "--project")
+
+EX_OK, EX_USAGE, EX_UNAVAILABLE, EX_CONFIG, EX_INTERRUPTED = 0, 2, 69, 78, 130
+
+USAGE = """usage: hubd connect [--host NAME] [--profile NAME] [--upstream NAME] [--project DIR]
+
+Speak MCP on standard input and output with the hub, which is started if it is not running. Hosts start this;
+`hubd install` puts it into their configuration.
+
+  --host NAME      what this host is called in `hubd status` and logs
+  --profile NAME   the set of upstreams and rules to use
+  --upstream NAME  this one upstream only, under its own tool names
+  --project DIR    the project that the host works on, if it is not the working directory
+
+exit codes: 0 the host has finished, 2 wrong usage, 69 the hub cannot be reached or refuses this host,
+75 the hub goes away again and again, 78 the configuration cannot be used, 130 interrupted
+"""
+
+
+def run(arguments: list[str]) -> int:
+    """`hubd connect` with these arguments; the exit code."""
+    try:
+        options = _options(arguments)
+    except ValueError as error:
+        return _say(f"{error}\n\n{USAGE}", EX_USAGE)
+    if "help" in options:
+        os.write(1, USAGE.encode())
+        return EX_OK
+    try:
+        pump = Pump(places.private_dir(places.runtime_dir()), preamble(options, _working_directory()))
+        code = pump.run()
+    except places.NotPrivate as error:
+        return _say(f"{error}; or name another directory in HUBD_RUNTIME_DIR", EX_CONFIG)
+    except OSError as error:
+        return _say(f"the hub cannot be reached: {error.strerror}", EX_UNAVAILABLE)
+    except KeyboardInterrupt:
+        return EX_INTERRUPTED
+    return _say(pump.why, code) if pump.why else code
+
+
+def _say(text: str, code: int) -> int:
+    from hub.wire.printable import printable
+
+    try:  # noqa: SIM105  (importing contextlib would cost more than all of this)
+        os.write(2, f"hubd connect: {printable(text.rstrip(), keep=chr(10))}\n".encode(errors="backslashreplace"))
+    except OSError:
+        pass
+    return code
+
+
+def _options(arguments: list[str]) -> dict[str, str]:
+    """Names and values of the options; argparse alone would cost half of the shim's time."""
+    options: dict[str, str] = {}
+    rest = list(arguments)
+    while rest:
+        name, equals, value = rest.pop(0).partition("=")
+        if name in ("-h", "--help"):
+            return {"help": ""}
+        if name not in OPTIONS:
+            what = f"there is no option {name}" if name.startswith("-") else f"{name} is one argument too many"
+            raise ValueError(f"{what}{_meant(name)}")
+        if not equals:
+            if not rest:
+                raise ValueError(f"{name} needs a value")
+            value = rest.pop(0)
+        if name == "--project":
+            value = _project(value)
+        elif not (0 < len(value) <= MAX_LABEL and value.isascii() and value.isprintable()):
+            raise ValueError(f"{name} takes 1 to {MAX_LABEL} printable ASCII characters")
+        options[name[2:]] = value
+    return options
+
+
+def _meant(name: str) -> str:
+    from difflib import get_close_matches  # not above: it costs as much as all the rest, and is hardly ever needed
+
+    near = get_close_matches(name, OPTIONS, 1)
+    return f'; did you mean "{near[0]}"?' if near else ""
+
+
+def _project(value: str) -> str:
+    path = os.path.abspath(value) if value else ""
+    if not (os.path.isdir(path) and _fits(path)):
+        raise ValueError("--project takes a directory")
+    return path
+
+
+def _working_directory() -> str:
+    """Where the host has started this; "" if there is no telling."""
+    try:
+        path = os.getcwd()
+    except OSError:  # it was removed
+        return ""
+    return path if _fits(path) else ""
+
+
+def _fits(path: str) -> bool:
+    """Whether a path can be told: it is text, and not of monstrous length."""
+    try:
+        path.encode()
+    except UnicodeEncodeError:  # a name that is not UTF-8
+        return False
+    return len(_quoted(path)) <= MAX_PATH_BYTES
+
+
+_quoted = _json.encode_basestring_ascii
+
+
+def preamble(options: dict[str, str], cwd: str = "") -> bytes:
+    """The line that precedes the host's own. `bye`: we understand a hub that says goodbye."""
+    members = ['"hubd":1', '"bye":true']
+    members += [f'"{name}":{_quoted(value)}' for name, value in options.items()]
+    if cwd:
+        members.append(f'"cwd":{_quoted(cwd)}')
+    return ("{" + ",".join(members) + "}\n").encode()

@@ -1,0 +1,198 @@
+"""The shim's two directions, and how it writes to the host without ever waiting. Part of the shim: imports next to
+nothing.
+
+Toward the hub bytes are passed on as they come. What it has not got to the end of a line is kept, and goes to the next
+hub from the beginning of that line. Toward the host lines are passed on whole, so that a hub which dies in the middle
+of one leaves no half behind; but for those of more than a megabyte, which would cost the memory they are long.
+"""
+
+import _socket
+import os
+
+from hub.shim.envelope import EDGE
+from hub.shim.replay import Recall
+
+CHUNK_BYTES, LARGE_CHUNK_BYTES = 1 << 16, 1 << 18
+"""At most this is read at once: the larger chunk, which the system has to find memory for, if the last one was full."""
+PARSED_BYTES = 1 << 16
+"""Of a longer line in several pieces only the ends are looked at, so that it need not be put together; unless the hub
+says something in it that the shim has to know."""
+WHOLE_BYTES = 1 << 20
+"""Longer lines of the hub are passed on as they come."""
+MAX_LINE_BYTES = 16 << 20
+"""A longer one of the host the hub does not take, so it is not kept."""
+PIPE_BYTES = 4096
+"""PIPE_BUF: a pipe that polls writable takes this much without blocking."""
+FILE_KIND, PIPE_KIND, SOCKET_KIND = 0o170000, 0o010000, 0o140000
+"""Of a file's mode; importing stat would only cost."""
+
+
+def _front(pieces: list[bytes]) -> bytes:
+    """How a line in pieces begins."""
+    front = b""
+    for piece in pieces:
+        front += piece[: EDGE - len(front)]
+        if len(front) == EDGE:
+            break
+    return front
+
+
+class ToHub:
+    """What is on its way to the hub: one chunk, and the beginning of the line it continues.
+
+    `broken`: the hub has got a part of a line that is too long to be kept, so no other hub can go on from there.
+    """
+
+    def __init__(self, recall: Recall) -> None:
+        self._recall = recall
+        self._data = b""
+        self._sent = self._noted = 0
+        self._begun: list[bytes] = []
+        self._begun_bytes = 0
+        self.broken = False
+
+    def __bool__(self) -> bool:
+        return self._sent < len(self._data)
+
+    @property
+    def within_line(self) -> bool:
+        """Whether something other than the rest of a line would not be understood now."""
+        return bool(self) or bool(self._begun)
+
+    def put(self, data: bytes, own: int = 0) -> None:
+        """The next chunk, once the last one has left; the first `own` bytes of it are not the host's."""
+        self._data = data
+        self._sent, self._noted = 0, own
+
+    def send(self, hub: _socket.socket) -> None:
+        """Send what it takes now.
+
+        Raises:
+            OSError: nothing, now (BlockingIOError) or ever.
+        """
+        data = self._data
+        self._sent += hub.send(memoryview(data)[self._sent :] if self._sent else data, _socket.MSG_DONTWAIT)
+        while (end := data.find(b"\n", self._noted, self._sent) + 1) > 0:
+            self._complete(data[self._noted : end])
+            self._noted = end
+        if self._sent == len(data):
+            self._keep(data[self._noted :])
+            self.put(b"")
+
+    def _keep(self, begun: bytes) -> None:
+        if begun:
+            self._begun.append(begun)
+            self._begun_bytes += len(begun)
+            if self._begun_bytes > MAX_LINE_BYTES:
+                self._begun[1:] = [begun]
+                self.broken = True
+
+    def _complete(self, end: bytes) -> None:
+        """The line that ends so is with the hub; as much of it is noted as is of use."""
+        if not self._begun:
+            self._recall.sent(end)
+            return
+        begun, large = self._begun, self._begun_bytes > PARSED_BYTES
+        self._begun, self._begun_bytes, self.broken = [], 0, False
+        if large:
+            self._recall.sent(b"".join((_front(begun), begun[-1][-EDGE:], end[-EDGE:])), whole=False)
+        else:
+            self._recall.sent(b"".join((*begun, end)))
+
+    def lost(self) -> bytes:
+        """What the hub that is gone has not got of the host's lines: the last of them from its beginning."""
+        unsent = b"".join((*self._begun, self._data[self._noted :]))
+        self._begun, self._begun_bytes = [], 0
+        self.put(b"")
+        return unsent
+
+
+class ToHost:
+    """What comes from the hub and waits for the rest of its line."""
+
+    def __init__(self, recall: Recall) -> None:
+        self._recall = recall
+        self._begun: list[bytes] = []
+        self._begun_bytes = 0
+        self._passing = b""
+        """How the line begins that is passed on as it comes."""
+
+    def take(self, data: bytes) -> list[bytes]:
+        """What the host is to get now that this has come."""
+        pieces: list[bytes] = []
+        if self._begun or self._passing:
+            end = data.find(b"\n") + 1
+            if end:
+                self._complete(data[:end], pieces)
+                data = data[end:]
+            elif self._passing:
+                return [data]
+        end = data.rfind(b"\n") + 1
+        if end and (said := self._recall.received(data[:end])):
+            pieces.append(said)
+        if end < len(data):
+            self._wait(data[end:], pieces)
+        return pieces
+
+    def _complete(self, end: bytes, pieces: list[bytes]) -> None:
+        """The line that waits, or is being passed on, ends so."""
+        large = self._begun_bytes > PARSED_BYTES
+        if self._passing:
+            self._recall.received(self._passing)
+            pieces.append(end)
+        elif large and not self._recall.reads(front := _front(self._begun)):
+            first = front + b"\n"
+            said = self._recall.received(first)
+            pieces += (*self._begun, end) if said is first else (said,)
+        else:
+            pieces.append(self._recall.received(b"".join((*self._begun, end))))
+        self._begun, self._begun_bytes, self._passing = [], 0, b""
+
+    def _wait(self, begun: bytes, pieces: list[bytes]) -> None:
+        self._begun.append(begun)
+        self._begun_bytes += len(begun)
+        if self._begun_bytes > WHOLE_BYTES:
+            self._passing = _front(self._begun) + b"\n"
+            pieces += self._begun
+            self._begun, self._begun_bytes = [], 0
+
+    def lost(self) -> bytes:
+        """What ends a line that will not be completed: hosts skip a line that they cannot read."""
+        passing, self._passing = self._passing, b""
+        self._begun, self._begun_bytes = [], 0
+        return b"\n" if passing else b""
+
+
+class Outlet:
+    """Where the hub's bytes go, and how much of them at once without ever waiting.
+
+    The host's own descriptor stays in blocking mode, since the host may share it. A pipe is opened once more, which
+    gives it a mode of its own; a socket is told with each write.
+    """
+
+    def __init__(self, stdout: int) -> None:
+        self.descriptor = stdout
+        self.never_waits = True
+        """Otherwise `write` may be called only if it polls writable."""
+        self._at_once = LARGE_CHUNK_BYTES
+        self._socket: _socket.socket | None = None
+        kind = os.fstat(stdout).st_mode & FILE_KIND
+        if kind == SOCKET_KIND:
+            self._socket = _socket.socket(fileno=os.dup(stdout))
+        elif kind == PIPE_KIND:
+            try:
+                self.descriptor = os.open(f"/proc/self/fd/{stdout}", os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+            except OSError:  # not Linux, somebody else's, or without a reader
+                self.never_waits, self._at_once = False, PIPE_BYTES
+        else:
+            self.never_waits, self._at_once = False, PIPE_BYTES
+
+    def write(self, data: bytes | memoryview) -> int:
+        """How many bytes were taken, at least one if it polls writable.
+
+        Raises:
+            OSError: none now (BlockingIOError), or nobody reads.
+        """
+        if self._socket is not None:
+            return self._socket.send(data, _socket.MSG_DONTWAIT)
+        return os.write(self.descriptor, data if len(data) <= self._at_once else memoryview(data)[: self._at_once])

@@ -1,0 +1,360 @@
+"""Bytes between a host's standard streams and the hub, whichever daemon is the hub at the time. Part of the shim.
+
+    seeking ------------> connected ---lost---> seeking      after a crash: a daemon is started, if none is alive
+       ^                      |
+       |                      `---lost after goodbye---> waiting     it was stopped on purpose, so it stays so until
+       `----the host says something, or a daemon is there----'       the host needs it, or somebody starts it
+
+What always holds: the host is read only while the hub can take what it says, so that nothing piles up here, and nothing
+of it is lost; at most one chunk and one line wait in each direction. What a new hub is told before the host's own lines
+go on is up to `hub.shim.replay`.
+"""
+
+import _socket
+import os
+import select
+from time import monotonic  # noqa: TID251 - nothing here runs under trio
+
+from hub.shim.pipes import CHUNK_BYTES, LARGE_CHUNK_BYTES, Outlet, ToHost, ToHub
+from hub.shim.replay import UNDERSTOOD, Recall
+from hub.shim.start_daemon import Attempt, Unavailable, attend, holder, log_path
+
+EX_OK, EX_UNAVAILABLE, EX_TEMPFAIL = 0, 69, 75
+MAX_LOSSES = 5
+"""Connections lost in a minute in which the hub has answered nothing; beyond that the shim gives up."""
+LOSSES_WITHIN_S = 60.0
+NEVER = float("inf")
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.05, 2.0
+GRACE_S = 15.0
+"""How long a hub may say nothing to a host that has ended its input, until it is given up: for longer than it waits
+itself (`hub.downstream.lines.connection.EOF_GRACE_S`)."""
+AGAIN_S = (1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0, 120.0)
+"""How long to wait, again and again, before a new hub is asked once more for subscriptions that it refused."""
+
+
+class Pump:
+    """Copies both ways until the host has finished, or there is no hub to be had.
+
+    When the host ends its input, the hub's is ended too, and what it still has to say is passed on, until it ends the
+    connection or says nothing for `GRACE_S`.
+    `why` says at the end what went wrong, if anything did.
+    """
+
+    def __init__(self, directory: str, preamble: bytes, stdin: int = 0, stdout: int = 1) -> None:
+        self.why = ""
+        self._directory = directory
+        self._preamble = preamble
+        self._recall = Recall()
+        self._to_hub = ToHub(self._recall)
+        self._to_host = ToHost(self._recall)
+        self._stdin = stdin
+        self._outlet = Outlet(stdout)
+        self._stdout = self._outlet.descriptor
+        self._down: list[bytes | memoryview] = []
+        self._unsent = b""
+        """What the host has said and no hub has got."""
+        self._hub: _socket.socket | None = None
+        self._hub_listens = self._parted = self._host_ended = self._had_hub = False
+        self._leaving = b""
+        """Which daemon has said goodbye: until it is gone it is none to go back to."""
+        self._attempt: Attempt | None = None
+        self._seek_at = self._pause_s = 0.0
+        self._losses: list[float] = []
+        self._again_at = self._leave_at = NEVER
+        self._pauses = iter(AGAIN_S)
+        self._code: int | None = None
+        self._up_bytes = self._down_bytes = CHUNK_BYTES
+        self._poll = select.poll()
+        self._watched: dict[int, int] = {}
+
+    def run(self) -> int:
+        """Pump; the exit code."""
+        self._seek()
+        while self._code is None or self._down:
+            hub = -1 if self._hub is None else self._hub.fileno()
+            found = self._poll.poll(self._watch(hub))
+            for descriptor, events in found:
+                if descriptor == hub:
+                    if events & select.POLLOUT and self._to_hub:
+                        self._send()
+                    elif not self._down:
+                        self._from_hub()
+                elif descriptor == self._stdin:
+                    self._from_host()
+                elif descriptor == self._stdout:
+                    self._tell(events)
+                if self._code is not None or self._hub is None:
+                    break
+            if self._recall.refused:
+                self._subscribe_again()
+            if self._code is None:
+                if self._hub is None:
+                    self._go_on()
+                elif not self._down and monotonic() >= self._leave_at:
+                    self._end(EX_OK)
+        return self._code
+
+    # --- what to wait for
+
+    def _watch(self, hub: int) -> float | None:
+        """Ask for what can be acted upon, and for nothing else: a hang-up that is not acted upon would spin. For how
+        many milliseconds."""
+        over = self._code is not None
+        if hub >= 0:
+            events = select.POLLOUT if self._to_hub and self._hub_listens else 0
+            self._want(hub, 0 if over else events if self._down else events | select.POLLIN)
+        self._want(self._stdin, select.POLLIN if not over and self._hears_host() else 0)
+        self._want(self._stdout, select.POLLOUT if self._down else select.POLLERR)  # an error: the host is gone
+        if over:
+            return None
+        if hub >= 0:
+            until = min(self._again_at if self._recall.refused else NEVER, NEVER if self._down else self._leave_at)
+            return None if until == NEVER else max(0.0, until - monotonic()) * 1000
+        if self._attempt is not None and self._attempt.child is not None:
+            self._want(self._attempt.child.fileno(), select.POLLIN)
+        return max(0.0, self._seek_at - monotonic()) * 1000
+
+    def _want(self, descriptor: int, events: int) -> None:
+        if not events:
+            self._ignore(descriptor)
+        elif self._watched.get(descriptor) != events:
+            self._poll.register(descriptor, events)
+            self._watched[descriptor] = events
+
+    def _ignore(self, descriptor: int) -> None:
+        if self._watched.pop(descriptor, None) is not None:
+            self._poll.unregister(descriptor)
+
+    def _hears_host(self) -> bool:
+        """While there is no hub one chunk is read, since only so it shows that the host has left."""
+        if self._host_ended or self._unsent:
+            return False
+        if self._hub is None or not self._recall.greeted:
+            return self._had_hub
+        if self._recall.stopping and not (self._to_hub.within_line or self._recall.questions):
+            return False  # what it says is for the next hub; while it is asked things, this one hears it out
+        return self._hub_listens and not self._to_hub
+
+    # --- between host and hub
+
+    def _from_host(self) -> None:
+        try:
+            data = os.read(self._stdin, self._up_bytes)
+        except BlockingIOError:
+            return
+        except OSError:  # a terminal that was hung up
+            data = b""
+        if not data:
+            self._host_ended = True
+            self._end_input()
+            return
+        self._up_bytes = CHUNK_BYTES if len(data) < CHUNK_BYTES else LARGE_CHUNK_BYTES
+        if self._hub is None or not self._recall.greeted:
+            self._unsent = data
+            if self._hub is None and self._attempt is None:
+                self._seek()
+        else:
+            self._to_hub.put(data)
+            self._send()
+
+    def _send(self) -> None:
+        assert self._hub is not None
+        try:
+            while self._to_hub:
+                self._to_hub.send(self._hub)
+        except BlockingIOError:
+            return
+        except OSError:  # it takes no more; what it said before is still read
+            self._hub_listens = False
+            return
+        if self._recall.unsubscribed or self._recall.stopping:
+            self._put_in()
+
+    def _put_in(self) -> None:
+        """Send what is not the host's, if there is such and it would not come within a line of the host."""
+        recall = self._recall
+        if self._to_hub.within_line or not recall.greeted:
+            return
+        if lines := recall.due():
+            self._to_hub.put(lines, own=len(lines))
+        elif recall.stopping and not (self._parted or recall.questions):
+            self._parted = True
+            self._to_hub.put(UNDERSTOOD, own=len(UNDERSTOOD))
+        else:
+            return
+        self._send()
+
+    def _subscribe_again(self) -> None:
+        """Ask once more for what was refused, if it is time; give up after a while."""
+        if self._again_at == NEVER:
+            pause_s = next(self._pauses, None)
+            if pause_s is None:
+                self._recall.refused.clear()
+            else:
+                self._again_at = monotonic() + pause_s
+        elif monotonic() >= self._again_at:
+            self._again_at = NEVER
+            self._recall.retry()
+            self._put_in()
+
+    def _end_input(self) -> None:
+        if self._hub is None or not self._recall.greeted:
+            self._end(EX_OK)
+            return
+        self._leave_at = monotonic() + GRACE_S
+        try:
+            self._hub.shutdown(_socket.SHUT_WR)
+        except OSError:
+            self._hub_listens = False
+
+    def _from_hub(self) -> None:
+        assert self._hub is not None
+        try:
+            data = self._hub.recv(self._down_bytes, _socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if not data:
+            self._lost()
+            return
+        self._down_bytes = CHUNK_BYTES if len(data) < CHUNK_BYTES else LARGE_CHUNK_BYTES
+        if self._host_ended:
+            self._leave_at = monotonic() + GRACE_S
+        greeted = self._recall.greeted
+        self._down.extend(self._to_host.take(data))
+        if self._outlet.never_waits and self._down:
+            self._write()
+        if not greeted and self._recall.greeted:
+            self._resume()
+        elif self._recall.unsubscribed or self._recall.stopping:
+            if self._recall.stopping and not self._leaving:
+                self._leaving = holder(self._directory)
+            self._put_in()
+
+    def _tell(self, events: int) -> None:
+        if self._down and events & select.POLLOUT:
+            self._write()
+        else:
+            self._abandon()  # nobody reads what we write: the host is gone
+
+    def _write(self) -> None:
+        down = self._down
+        try:
+            while down:
+                written = self._outlet.write(down[0])
+                if written == len(down[0]):
+                    del down[0]
+                else:
+                    down[0] = memoryview(down[0])[written:]
+                if not self._outlet.never_waits:
+                    return
+        except BlockingIOError:
+            return
+        except OSError:
+            self._abandon()
+
+    # --- from one hub to the next
+
+    def _seek(self, pause_s: float = 0.0) -> None:
+        """Look for a hub, and start one if there is none, until it is there or the attempt gives up."""
+        self._attempt = Attempt(self._directory)
+        self._seek_at = monotonic() + pause_s
+
+    def _wait(self) -> None:
+        """Look for a hub, but start none."""
+        self._leaving = self._leaving or holder(self._directory)
+        self._pause_s = FIRST_PAUSE_S
+        self._seek_at = monotonic() + self._pause_s
+
+    def _go_on(self) -> None:
+        """Look once more, if it is time."""
+        attempt = self._attempt
+        if monotonic() < self._seek_at and not (attempt and attempt.child):
+            return
+        if attempt is None:
+            hub = attend(self._directory, self._leaving)
+            self._pause_s = min(self._pause_s * 1.6, LONGEST_PAUSE_S)
+            self._seek_at = monotonic() + self._pause_s
+        else:
+            if attempt.child is not None:
+                self._ignore(attempt.child.fileno())
+            try:
+                hub = attempt.step()
+            except Unavailable as error:
+                self._end(error.code, str(error))
+                return
+            except OSError as error:
+                self._end(EX_UNAVAILABLE, str(error))
+                return
+            self._seek_at = monotonic() + attempt.pause_s
+        if hub is not None:
+            self._connected(hub)
+
+    def _connected(self, hub: _socket.socket) -> None:
+        if self._attempt is not None:
+            self._attempt.close()
+            self._attempt = None
+        self._hub = hub
+        self._hub_listens, self._parted, self._leaving = True, False, b""
+        first = self._preamble + self._recall.greeting()
+        self._to_hub.put(first, own=len(first))
+        if self._recall.greeted:
+            self._resume(first)
+        else:
+            self._send()
+
+    def _resume(self, first: bytes = b"") -> None:
+        """Let the new hub know what the last one knew; then it is the host's turn."""
+        if self._recall.refusal:
+            self._end(EX_UNAVAILABLE, f"the new hub does not take this host: {self._recall.refusal}")
+            return
+        first += self._recall.rest()
+        self._to_hub.put(first + self._unsent, own=len(first))
+        self._unsent = b""
+        self._send()
+
+    def _lost(self) -> None:
+        assert self._hub is not None
+        self._ignore(self._hub.fileno())
+        self._hub.close()
+        self._hub, self._had_hub = None, True
+        recall, broken = self._recall, self._to_hub.broken
+        self._unsent = self._to_hub.lost() + self._unsent
+        self._say(self._to_host.lost() + (b"" if recall.refused_host else recall.lost()))
+        self._count(monotonic())
+        if self._host_ended:
+            self._end(EX_OK)
+        elif recall.refused_host:
+            self._end(EX_UNAVAILABLE, f"the hub does not take this host: {recall.refusal}")
+        elif broken:
+            self._end(EX_UNAVAILABLE, f"the hub closed the connection; its log is {log_path()}")
+        elif len(self._losses) > MAX_LOSSES:
+            self._end(EX_TEMPFAIL, f"the hub went away {MAX_LOSSES + 1} times in a minute; its log is {log_path()}")
+        elif recall.stopping and not self._unsent:
+            self._wait()
+        else:
+            again = len(self._losses) - 1
+            self._seek(min(FIRST_PAUSE_S * 2**again, LONGEST_PAUSE_S) if again > 0 else 0.0)
+
+    def _count(self, now: float) -> None:
+        """A connection was lost, which counts if the hub has neither served nor said goodbye."""
+        self._losses = [] if self._recall.served else [at for at in self._losses if at > now - LOSSES_WITHIN_S]
+        if not self._recall.stopping:
+            self._losses.append(now)
+
+    # --- the end
+
+    def _end(self, code: int, why: str = "") -> None:
+        """Leave as soon as the host has got everything."""
+        self._say(self._recall.given_up(self._unsent))
+        self._code, self.why = code, why
+
+    def _abandon(self) -> None:
+        """Leave at once: the host is gone."""
+        self._down.clear()
+        self._code = EX_OK
+
+    def _say(self, more: bytes) -> None:
+        if more:
+            self._down.append(more)

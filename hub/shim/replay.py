@@ -1,0 +1,395 @@
+"""What a shim remembers of a conversation, so that its host need not notice that the hub was started anew. Pure.
+
+A hub that is new to the host is told what the old one knew, and asked again what the old one did not answer:
+
+    initialize               sent again, its answer kept from the host; the rest follows when it has come
+    initialized, setLevel    sent again
+    resources/subscribe      sent again for each resource, a few at a time; then the host is told that each has changed,
+                             since it may have meanwhile; what is refused is tried again for a while
+    subscriptions/listen     sent again; of a listen that was acknowledged before, the host does not see the second
+                             acknowledgement, but that all it listens to has changed
+    requests that may be     sent again, once (faults.md 4.3)
+    repeated
+    all others               answered with an error at once: nobody knows whether they were carried out
+    questions of the hub     withdrawn; the new hub has other ids, so late answers mean nothing to it (F-H-19)
+
+A line is only remembered when the hub has got all of it: what it has not got it cannot have acted upon.
+"""
+
+from hub.shim.envelope import (
+    Id,
+    as_id,
+    as_object,
+    cancelled,
+    changed,
+    first_id,
+    lost,
+    members,
+    members_of_ends,
+    params_of,
+    parse,
+    quoted,
+    turned_away,
+    updated,
+    written,
+)
+
+REPEATABLE = frozenset(
+    (
+        "completion/complete",
+        "initialize",
+        "logging/setLevel",
+        "ping",
+        "prompts/get",
+        "resources/read",
+        "resources/subscribe",
+        "resources/templates/list",
+        "resources/unsubscribe",
+        "server/discover",
+        "subscriptions/listen",
+    )
+)
+"""And all lists."""
+INITIALIZE, SET_LEVEL, SUBSCRIBE, LISTEN = (
+    "initialize",
+    "logging/setLevel",
+    "resources/subscribe",
+    "subscriptions/listen",
+)
+UNSUBSCRIBE = "resources/unsubscribe"
+CANCELLED, INITIALIZED = "notifications/cancelled", "notifications/initialized"
+SUBSCRIPTION_KEY = "io.modelcontextprotocol/subscriptionId"
+CHANGES = {"toolsListChanged": "tools", "promptsListChanged": "prompts", "resourcesListChanged": "resources"}
+
+MAX_RUNNING = 1024
+MAX_LINE_BYTES = 1 << 16
+MAX_KEPT_BYTES = 1 << 20
+"""Of all lines that may have to be sent again. What is beyond it is answered with an error instead."""
+AT_ONCE = 8
+"""Subscriptions that are made again at one time; the hub takes 64 requests of a host."""
+
+FROM_HUB = b'{"hubd":'
+ANSWERS = b'{"jsonrpc":"2.0","id":'
+REFUSES = b'{"jsonrpc":"2.0","error":'
+CANCELS = b'{"jsonrpc":"2.0","method":"notifications/cancelled"'
+ACKNOWLEDGES = b'{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged"'
+UNDERSTOOD = b'{"hubd":1,"bye":"understood"}\n'
+"""To a hub that says goodbye: it gets no more requests, and so can answer those it has and go."""
+
+
+class Running:
+    """A request of the host that the hub has got and not answered. `line` is empty if it cannot be sent again."""
+
+    __slots__ = ("acknowledged", "again", "line", "method", "uri")
+
+    def __init__(self, method: str, line: bytes, uri: str) -> None:
+        self.method = method
+        self.line = line
+        self.uri = uri
+        self.again = self.acknowledged = False
+
+
+class Recall:
+    """One conversation, over as many connections as it takes.
+
+    `served`: the present connection has answered a request of the host. `stopping`: the hub has said goodbye.
+    `refusal`: why it does not want this host, in its own words. `greeted`: nothing keeps the host's lines from it.
+    """
+
+    def __init__(self) -> None:
+        self.served = self.stopping = False
+        self.greeted = True
+        self.refusal = ""
+        self.questions: dict[Id, None] = {}
+        """Requests of the hub that the host has not answered."""
+        self._running: dict[Id, Running] = {}
+        self._handshake: tuple[Id, bytes] | None = None
+        self._version: object = None
+        self._lists: list[str] = []
+        """Of which the hub tells changes."""
+        self._initialized = b""
+        self._level: tuple[Id, bytes] | None = None
+        self._subscribed: dict[str, tuple[Id, bytes]] = {}
+        self._kept_bytes = 0
+        self._awaited: dict[Id, str] = {}
+        """Requests sent again whose answers the host must not see, and the resource each is about."""
+        self._acknowledged: set[Id] = set()
+        """Listens sent again whose acknowledgement the host has seen."""
+        self.unsubscribed: list[str] = []
+        """Resources that a new hub does not know yet to be subscribed to."""
+        self.refused: list[str] = []
+        """Those that it could not subscribe to when it was asked; `retry` has it asked again."""
+
+    def __repr__(self) -> str:
+        return (
+            f"<Recall [{len(self._running)} running, {len(self.questions)} asked, {len(self._subscribed)} subscribed]>"
+        )
+
+    # --- from the host
+
+    def sent(self, line: bytes, *, whole: bool = True) -> None:
+        """The hub has got a line of the host. One that is not `whole` lacks its middle, and cannot be sent again."""
+        try:
+            said = members(line) if whole else members_of_ends(line)
+            if isinstance(said, dict):
+                self._note(said, line if whole else b"")
+            elif isinstance(said, list):
+                for message in said:
+                    self._note(as_object(message), b"")
+        except Exception:  # noqa: BLE001 - a line that cannot be noted has passed all the same
+            pass
+
+    def _note(self, message: dict[str, object], line: bytes) -> None:
+        method, id = message.get("method"), as_id(message.get("id"))
+        if not isinstance(method, str):
+            if id is not None:
+                self.questions.pop(id, None)
+        elif id is not None:
+            if id not in self._running and len(self._running) < MAX_RUNNING:
+                self._running[id] = self._request(method, message, line)
+        elif method == CANCELLED:
+            self._forget(as_id(params_of(line, message).get("requestId")))
+        elif method == INITIALIZED:
+            self._initialized = line
+
+    def _request(self, method: str, message: dict[str, object], line: bytes) -> Running:
+        if not is_harmless(method):
+            return Running(method, b"", "")
+        uri = ""
+        if method in (SUBSCRIBE, UNSUBSCRIBE):
+            uri = _text(params_of(line, message).get("uri"))
+            if method == UNSUBSCRIBE:
+                self._unsubscribe(uri)
+        return Running(method, self._keep(line), uri)
+
+    def _keep(self, line: bytes) -> bytes:
+        """`line`, if it can be kept, else nothing."""
+        if len(line) > MAX_LINE_BYTES or self._kept_bytes + len(line) > MAX_KEPT_BYTES:
+            return b""
+        self._kept_bytes += len(line)
+        return line
+
+    def _forget(self, id: Id | None) -> None:
+        if id is not None and (request := self._running.pop(id, None)):
+            self._kept_bytes -= len(request.line)
+
+    def _unsubscribe(self, uri: str) -> None:
+        if uri in self._subscribed:
+            self._kept_bytes -= len(self._subscribed.pop(uri)[1])
+
+    # --- from the hub
+
+    def reads(self, begun: bytes) -> bool:
+        """Whether more than the id matters of a line of the hub that begins so."""
+        if not begun.startswith(ANSWERS):
+            return begun.startswith((CANCELS, ACKNOWLEDGES, FROM_HUB, REFUSES, b"["))
+        id, _ = first_id(begun, len(ANSWERS), len(begun))
+        if id is None or self._awaited.get(id) == INITIALIZE:
+            return True
+        request = self._running.get(id)
+        return request is not None and request.method == INITIALIZE
+
+    def received(self, data: bytes) -> bytes:
+        """Note whole lines of the hub; what the host is to see of them."""
+        seen: list[bytes] | None = None
+        start, size = 0, len(data)
+        while start < size:
+            end = data.find(b"\n", start) + 1
+            try:
+                other = self._heard(data, start, end)
+            except Exception:  # noqa: BLE001 - a line that cannot be noted passes all the same
+                other = None
+            if other is not None and seen is None:
+                seen = [data[:start]]
+            if seen is not None:
+                seen.append(data[start:end] if other is None else other)
+            start = end
+        return data if seen is None else b"".join(seen)
+
+    def _heard(self, data: bytes, start: int, end: int) -> bytes | None:
+        """What the host is to see instead of a line; None: the line."""
+        if data.startswith(ANSWERS, start):
+            return self._answers(data, start, end)
+        if data.startswith(CANCELS, start):
+            id = as_id(params_of(data[start:end], {}).get("requestId"))
+            return None if id is None else self._cancels(id)
+        if data.startswith(ACKNOWLEDGES, start):
+            return self._acknowledges(params_of(data[start:end], {}))
+        if data.startswith(FROM_HUB, start):
+            self.stopping = self.stopping or "bye" in as_object(parse(data[start:end]))
+            return b""
+        if data.startswith(REFUSES, start) and not self.served:
+            self.refusal = _error(parse(data[start:end]))
+            return None if self.greeted else b""
+        if data.startswith(b"[", start):
+            batch = parse(data[start:end])
+            for message in batch if isinstance(batch, list) else ():
+                self._forget(as_id(as_object(message).get("id")))
+        return None
+
+    def _answers(self, data: bytes, start: int, end: int) -> bytes | None:
+        id, at = first_id(data, start + len(ANSWERS), end)
+        if id is None:
+            return None
+        kind = data[at + 2 : at + 3]  # of "result", "error" or "method"
+        if kind == b"m":
+            if len(self.questions) < MAX_RUNNING:
+                self.questions[id] = None
+            return None
+        if id in self._awaited:
+            return self._answered_again(id, data[start:end], kind == b"r")
+        request = self._running.get(id)
+        if request is None:
+            return None
+        if self.stopping and request.method == LISTEN and request.line and kind == b"r":
+            return b""  # it is opened again at the next hub
+        self.served = True
+        self._forget(id)
+        if request.line and kind == b"r":
+            self._remember(id, request, data, start, end)
+        return None
+
+    def _remember(self, id: Id, request: Running, data: bytes, start: int, end: int) -> None:
+        """What a request has brought about that a new hub would not know."""
+        if request.method == INITIALIZE:
+            result = as_object(as_object(parse(data[start:end])).get("result"))
+            abilities = as_object(result.get("capabilities"))
+            self._handshake, self._version = (id, request.line), result.get("protocolVersion")
+            self._lists = [
+                name for name in CHANGES.values() if as_object(abilities.get(name)).get("listChanged") is True
+            ]
+            self._initialized, self._level = b"", None
+            for uri in list(self._subscribed):
+                self._unsubscribe(uri)
+        elif request.method == SET_LEVEL:
+            self._level = (id, request.line)
+        elif request.method == UNSUBSCRIBE:
+            self._unsubscribe(request.uri)
+        elif request.method == SUBSCRIBE and request.uri not in self._subscribed and self._keep(request.line):
+            self._subscribed[request.uri] = (id, request.line)
+
+    def _cancels(self, id: Id) -> bytes | None:
+        """The hub takes back a question; or it has ended a listen, which it says twice (N-16)."""
+        self.questions.pop(id, None)
+        request = self._running.get(id)
+        return b"" if self.stopping and request is not None and request.method == LISTEN else None
+
+    def _acknowledges(self, params: dict[str, object]) -> bytes | None:
+        id = as_id(as_object(params.get("_meta")).get(SUBSCRIPTION_KEY))
+        request = self._running.get(id) if id is not None else None
+        if id is None or request is None:
+            return None
+        request.acknowledged = True
+        if id not in self._acknowledged:
+            return None
+        self._acknowledged.remove(id)
+        meta = f'"_meta":{{{quoted(SUBSCRIPTION_KEY)}:{written(id)}}}'
+        listened = as_object(params.get("notifications"))
+        said = [changed(name, meta) for flag, name in CHANGES.items() if listened.get(flag) is True]
+        uris = listened.get("resourceSubscriptions")
+        said += [updated(str(uri), "," + meta) for uri in (uris if isinstance(uris, list) else ())]
+        return b"".join(said)
+
+    # --- when the connection is gone, and when there is a new one
+
+    def lost(self) -> bytes:
+        """There is no hub any more; what the host is to be told at once."""
+        said = [cancelled(id) for id in self.questions]
+        for id, request in list(self._running.items()):
+            again = request.method == LISTEN or not (self.stopping or (request.again and request.method != INITIALIZE))
+            if not (request.line and again):
+                said.append(lost(id, harmless=is_harmless(request.method), orderly=self.stopping))
+                self._forget(id)
+        self.questions.clear()
+        self._awaited.clear()
+        self._acknowledged.clear()
+        self.unsubscribed.clear()
+        self.refused.clear()
+        return b"".join(said)
+
+    @property
+    def refused_host(self) -> bool:
+        """Whether the hub does not take this host."""
+        return bool(self.refusal) and not self.served
+
+    def given_up(self, unsent: bytes) -> bytes:
+        """There will be no hub; what the host is to be told. `unsent`: what it has said and no hub has got."""
+        if self.refused_host:
+            for line in unsent.split(b"\n")[:-1]:
+                self.sent(line)
+        running, self._running = self._running, {}
+        if self.refused_host:
+            return b"".join(turned_away(id, self.refusal) for id in running)
+        return b"".join(
+            lost(id, harmless=is_harmless(request.method), orderly=self.stopping) for id, request in running.items()
+        )
+
+    def greeting(self) -> bytes:
+        """What a new hub must have answered before it gets anything else."""
+        self.served = self.stopping = False
+        self.refusal = ""
+        self.greeted = self._handshake is None
+        if self._handshake is None:
+            return b""
+        id, line = self._handshake
+        self._awaited[id] = INITIALIZE
+        return line
+
+    def rest(self) -> bytes:
+        """What it gets then, before the host's own lines; `due` has more."""
+        lines = [self._initialized]
+        if self._level is not None:
+            self._awaited[self._level[0]] = ""
+            lines.append(self._level[1])
+        for id, request in self._running.items():
+            lines.append(request.line)
+            request.again = True
+            if request.acknowledged:
+                self._acknowledged.add(id)
+        self.unsubscribed = list(self._subscribed)
+        return b"".join((*lines, self.due()))
+
+    def due(self) -> bytes:
+        """Lines for the hub that are to be sent between two of the host's."""
+        lines = []
+        while self.unsubscribed and len(self._awaited) < AT_ONCE:
+            uri = self.unsubscribed.pop()
+            if uri in self._subscribed:
+                id, line = self._subscribed[uri]
+                self._awaited[id] = uri
+                lines.append(line)
+        return b"".join(lines)
+
+    def retry(self) -> None:
+        """Have `due` ask again for what was refused."""
+        self.unsubscribed += self.refused
+        self.refused = []
+
+    def _answered_again(self, id: Id, line: bytes, well: bool) -> bytes:
+        uri = self._awaited.pop(id)
+        if uri != INITIALIZE:
+            if not well and uri in self._subscribed:  # its server may only be starting
+                self.refused.append(uri)
+            return updated(uri) if uri else b""
+        answer = as_object(parse(line))
+        self.greeted = True
+        if not well:
+            self.refusal = _error(answer)
+        elif self._version is not None and as_object(answer.get("result")).get("protocolVersion") != self._version:
+            self.refusal = f"it does not speak revision {self._version} of MCP any more"
+        elif self._initialized:
+            return b"".join(changed(name) for name in self._lists)
+        return b""
+
+
+def is_harmless(method: str) -> bool:
+    """Whether a request may be sent twice."""
+    return method in REPEATABLE or method.endswith("/list")
+
+
+def _error(message: object) -> str:
+    return _text(as_object(as_object(message).get("error")).get("message")) or "it does not say why"
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""

@@ -1,0 +1,258 @@
+"""A connection to the daemon, which is started if it is absent. Part of the shim: it imports next to nothing.
+
+Twenty shims that start at once start one daemon: whoever holds `start.lock` starts it, the others wait for the socket.
+The daemon's own lock (`hubd.lock`) tells whether one is alive that does not listen yet, or no longer.
+"""
+
+import _socket
+import fcntl
+import os
+import select
+import sys
+from time import monotonic  # noqa: TID251 - nothing here runs under trio
+
+from config import directories as places
+from hub.net.peer_credentials import ForeignPeer, refuse_foreign_hub
+
+DAEMON = (sys.executable, "-I", "-m", "hub", "serve", "--detached")
+START_LIMIT_S = 15.0
+"""From the first look until a daemon that does not listen is given up, if none is alive."""
+ALIVE_LIMIT_S = 45.0
+"""If one is: it may be ending in order first, which takes as long as the calls it runs (`drain_s`)."""
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.005, 0.25
+OWN = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+"""How files are opened that only a hub makes: through no link, and without waiting for the writer of a pipe."""
+TAIL_BYTES = 1 << 14
+LOG_BYTES = 4 << 20
+"""A log file that is larger is put aside, when a shim asks for it and while the hub runs (`hub.daemon.logs`)."""
+
+
+class Unavailable(Exception):
+    """There is no hub to talk to. The text says why, and what to do; `code` is what to exit with."""
+
+    def __init__(self, text: str, code: int = os.EX_UNAVAILABLE) -> None:
+        super().__init__(text)
+        self.code = code
+
+
+class Attempt:
+    """Getting a connection to the daemon whose sockets are in `directory`; started first, if need be.
+
+    `step` never waits: it is called again after `pause_s`, or when there is something to read from `child`.
+
+    Raises:
+        NotPrivate: the directory cannot be used.
+    """
+
+    def __init__(self, directory: str) -> None:
+        places.private_dir(directory)  # it may have been removed since, for instance when the user had logged out
+        self._path = f"{directory}/hubd.sock"
+        self._life = f"{directory}/hubd.lock"
+        self._turn = f"{directory}/start.lock"
+        self._turn_descriptor = -1
+        self._mine = False
+        self._began_at = monotonic()
+        self.child: _socket.socket | None = None
+        """Ends with the daemon we have started, and then says its exit code."""
+        self.pause_s = FIRST_PAUSE_S
+
+    def step(self) -> _socket.socket | None:
+        """A connection, or None: not yet.
+
+        Raises:
+            Unavailable: the daemon did not start, does not listen in time, or another user does.
+            OSError: a file of the hub is something else.
+        """
+        hub, listens = self._connect()
+        if hub is not None:
+            return hub
+        if self._turn_descriptor < 0:
+            self._turn_descriptor = os.open(self._turn, OWN | os.O_RDWR | os.O_CREAT, 0o600)
+        if not self._mine and (mine := _locked(self._turn_descriptor)):
+            self._mine = mine
+            hub, listens = self._connect()  # whoever had the lock has started it
+            if hub is not None:
+                return hub
+        alive = listens or is_alive(self._life)
+        if self.child is not None and _has_ended(self.child):
+            code = _exit_code(self.child)
+            self.child.close()
+            self.child = None
+            if not alive:  # else someone else's daemon was first
+                text = f"the hub did not start: {_last_words()}"
+                raise Unavailable(text, code if code == os.EX_CONFIG else os.EX_UNAVAILABLE)
+        elif self._mine and self.child is None and not alive:
+            self.child = _spawn()
+        limit_s = ALIVE_LIMIT_S if alive else START_LIMIT_S
+        if monotonic() - self._began_at > limit_s:
+            raise Unavailable(f"the hub does not answer after {limit_s:.0f} s; its log is {log_path()}")
+        self.pause_s = min(self.pause_s * 1.6, LONGEST_PAUSE_S)
+        return None
+
+    def _connect(self) -> tuple[_socket.socket | None, bool]:
+        """As `connect`, and whether somebody listens, who may have more to do than to take connections."""
+        try:
+            hub = connect(self._path)
+        except BlockingIOError:
+            return None, True
+        return hub, hub is not None
+
+    def close(self) -> None:
+        """Let others try. A daemon that was started lives on."""
+        if self.child is not None:
+            self.child.close()
+            self.child = None
+        if self._turn_descriptor >= 0:
+            os.close(self._turn_descriptor)
+            self._turn_descriptor = -1
+
+
+def attend(directory: str, gone: bytes) -> _socket.socket | None:
+    """A connection to the daemon if one is alive by itself, other than the one that is `gone`; None: not now.
+
+    Its lock is looked at first: where a service manager holds the socket, connecting would start a daemon.
+    """
+    try:
+        if is_alive(f"{directory}/hubd.lock") and holder(directory) != gone:
+            return connect(f"{directory}/hubd.sock")
+    except (OSError, Unavailable):
+        pass
+    return None
+
+
+def holder(directory: str) -> bytes:
+    """Who has the daemon's lock, or had it last."""
+    try:
+        descriptor = os.open(f"{directory}/hubd.lock", OWN)
+    except OSError:
+        return b""
+    try:
+        return os.read(descriptor, 32)
+    finally:
+        os.close(descriptor)
+
+
+def connect(path: str) -> _socket.socket | None:
+    """A connection to who listens at `path`; None if nobody does. Never waits.
+
+    Raises:
+        Unavailable: another user does.
+        BlockingIOError: as many as may wait to be taken by it wait already.
+    """
+    hub = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
+    try:
+        hub.setblocking(False)
+        hub.connect(path)
+        hub.setblocking(True)
+        refuse_foreign_hub(hub, path)
+    except (FileNotFoundError, ConnectionRefusedError):
+        hub.close()
+        return None
+    except BlockingIOError:
+        hub.close()
+        raise
+    except ForeignPeer as error:
+        hub.close()
+        raise Unavailable(str(error)) from None
+    return hub
+
+
+def _locked(descriptor: int) -> bool:
+    """Take the lock if it is free; whether it is ours now."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def is_alive(life: str) -> bool:
+    """Whether a daemon of this user holds its lock. Looking makes no lock, and shares one for a moment, which
+    `hub.net.unix.take_lock` waits out.
+
+    Raises:
+        OSError: there is something else in its place, such as a link, or a file of another user.
+    """
+    try:
+        descriptor = os.open(life, OWN)
+    except FileNotFoundError:
+        return False
+    try:
+        if os.fstat(descriptor).st_uid != os.geteuid():
+            raise PermissionError(1, "the lock of the hub belongs to another user", life)
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
+
+
+def _has_ended(child: _socket.socket) -> bool:
+    poll = select.poll()
+    poll.register(child.fileno(), select.POLLIN)
+    return bool(poll.poll(0))
+
+
+def _exit_code(child: _socket.socket) -> int:
+    """Of a daemon that has ended; -1: it has not said."""
+    try:
+        said = child.recv(16)
+    except OSError:
+        return -1
+    return int(said) if said.isdigit() else -1
+
+
+def _spawn() -> _socket.socket:
+    """Start the daemon, detached, in its own session; the socket that reports its end.
+
+    Forked twice, so that it is no child of ours: some hosts end a server by killing its whole tree. Its standard input
+    is the other end of the socket that is returned.
+    """
+    ours, theirs = _socket.socketpair()
+    log = os.open(log_path(), os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    first = os.fork()
+    if first == 0:
+        try:
+            os.setsid()
+            if os.fork() == 0:
+                for descriptor, target in ((theirs.fileno(), 0), (log, 1), (log, 2)):
+                    os.dup2(descriptor, target)
+                os.closerange(3, 65536)
+                os.chdir("/")
+                os.umask(0o077)
+                # Whoever started us, it is nobody\'s child (upstreams.transports.stdio.orphans).
+                os.environ["HUBD_INSTANCE"] = "hub"
+                os.execv(DAEMON[0], DAEMON)
+        finally:
+            os._exit(0)
+    os.waitpid(first, 0)
+    theirs.close()
+    os.close(log)
+    return ours
+
+
+def log_path() -> str:
+    """The daemon's log; a large one is put aside first. Without a state directory there is none."""
+    try:
+        path = places.private_dir(places.state_dir()) + "/hubd.log"
+        if os.path.exists(path) and os.path.getsize(path) > LOG_BYTES:
+            os.rename(path, path + ".1")
+        if os.path.exists(path) and not os.path.isfile(path):  # whoever writes to a pipe waits for a reader
+            return os.devnull
+    except (places.NotPrivate, OSError):
+        return os.devnull
+    return path
+
+
+def _last_words() -> str:
+    """The last line of the daemon's log."""
+    path = log_path()
+    try:
+        with open(path, "rb") as log:
+            log.seek(max(0, os.path.getsize(path) - TAIL_BYTES))
+            lines = log.read(TAIL_BYTES).decode(errors="replace").split("\n")
+    except OSError:
+        return "and its log cannot be read"
+    last = next((line for line in reversed(lines) if line.strip()), "it said nothing")
+    return f"{last.strip()[:1000]} (log: {path})"

@@ -1,0 +1,239 @@
+"""The per-request era, 2026-07-28: every request carries its revision, and what its sender can do, in `params._meta`.
+
+Downstream: `read_metadata` and `check_headers` judge a request; a `Refusal` says with which HTTP status it is turned
+away. Upstream: `stamp` and `request_headers` make the same for a request of ours. `split_meta` stands between: what is
+meant for one hop ends here, what belongs to others passes (bridging.md 15).
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+import msgspec
+from msgspec import UNSET, Raw, Struct, UnsetType, field
+
+from hub.wire.handshake import detached
+from hub.wire.jsonrpc import RemoteProtocolError, encode, open_object, peek_array, peek_object, peek_str, raw
+from hub.wire.mcp import (
+    ALL_VERSIONS,
+    CLIENT_CAPABILITIES_KEY,
+    CLIENT_INFO_KEY,
+    HEADER_MISMATCH,
+    HOP_KEYS,
+    HUB_INFO,
+    INVALID_PARAMS,
+    LOG_LEVEL_KEY,
+    LOG_LEVELS,
+    MODERN_VERSIONS,
+    NAMED_BY,
+    PROGRESS_TOKEN,
+    SERVER_INFO_KEY,
+    UNSUPPORTED_VERSION,
+    VERSION_KEY,
+    Freshness,
+)
+from hub.wire.mcp_headers import InvalidHeader, decode_header, encode_header
+
+
+class Refusal(RemoteProtocolError):
+    """A modern request that is turned away before anything is done for it. `status` is for HTTP."""
+
+    def __init__(self, code: int, message: str, *, status: int = 400, data: Raw | UnsetType = UNSET) -> None:
+        super().__init__(code, message, data=data)
+        self.status = status
+
+
+# --- requests of hosts ------------------------------------------------------------------------------------------------
+
+
+MAX_META_BYTES: Final = 256 << 10
+"""Of a modern request, what it says of itself included."""
+
+
+class Metadata(Struct, frozen=True):
+    """What one request says about its sender. All of it is a claim (V-22)."""
+
+    version: str
+    capabilities: dict[str, Raw]
+    log_level: str | None
+    """The least severe log message wanted for this request; None: none (N-9)."""
+    client_info: Raw | None
+
+
+class _Meta(Struct):
+    version: str | UnsetType = field(default=UNSET, name=VERSION_KEY)
+    capabilities: dict[str, Raw] | UnsetType = field(default=UNSET, name=CLIENT_CAPABILITIES_KEY)
+    log_level: str | UnsetType = field(default=UNSET, name=LOG_LEVEL_KEY)
+    client_info: Raw | UnsetType = field(default=UNSET, name=CLIENT_INFO_KEY)
+
+
+_decode_meta = msgspec.json.Decoder(_Meta).decode
+
+
+def read_metadata(params: Mapping[str, Raw], headers: Mapping[str, str] | None = None) -> Metadata | None:
+    """The metadata of a request; None: it names no revision, so it is not a modern request.
+
+    With `headers` (HTTP, lower-case names) a version header that is missing or different is found before the version
+    itself is judged, as bridging.md 1.1 wants it.
+
+    Raises:
+        Refusal: -32020, see above; -32022, a revision that is not spoken per request, with those that are (V-2);
+            -32602, no capabilities (B-10), or a member of a wrong type.
+    """
+    value = params.get("_meta")
+    if value is None:
+        return None
+    if len(memoryview(value)) > MAX_META_BYTES:
+        if VERSION_KEY not in peek_object(value):
+            return None
+        raise Refusal(INVALID_PARAMS, f"params._meta takes more than {MAX_META_BYTES} bytes")
+    try:
+        meta = _decode_meta(value)
+    except msgspec.ValidationError as error:
+        if VERSION_KEY not in peek_object(value):
+            return None
+        raise Refusal(INVALID_PARAMS, f"params._meta: {error}") from None
+    if meta.version is UNSET:
+        return None
+    if headers is not None:
+        _check_version(headers, meta.version)
+    if meta.version not in MODERN_VERSIONS:
+        supported = raw({"supported": ALL_VERSIONS, "requested": meta.version})
+        raise Refusal(UNSUPPORTED_VERSION, "This revision is not spoken per request", data=supported)
+    if meta.capabilities is UNSET:
+        raise Refusal(INVALID_PARAMS, f"params._meta lacks {CLIENT_CAPABILITIES_KEY}; say {{}} for none")
+    level = None if isinstance(meta.log_level, UnsetType) else meta.log_level
+    if level is not None and level not in LOG_LEVELS:
+        raise Refusal(INVALID_PARAMS, f"{LOG_LEVEL_KEY} is one of {', '.join(LOG_LEVELS)}")
+    client_info = None if isinstance(meta.client_info, UnsetType) else meta.client_info
+    return Metadata(meta.version, meta.capabilities, level, client_info)
+
+
+def check_headers(headers: Mapping[str, str], method: str, params: Mapping[str, Raw], version: str) -> None:
+    """Compare the headers of a request (lower-case names) with its body (H-1 to H-8).
+
+    Raises:
+        Refusal: -32020; one is missing, contradicts the body, or cannot be decoded.
+    """
+    _check_version(headers, version)
+    _compare("Mcp-Method", headers.get("mcp-method"), method)
+    name = NAMED_BY.get(method)
+    if name is None:
+        return
+    wanted, found = peek_str(params.get(name)), headers.get("mcp-name")
+    if wanted is None and found is None:  # a call without a name: for the router to refuse
+        return
+    try:
+        text = None if found is None else decode_header(found)
+    except InvalidHeader as error:
+        raise Refusal(HEADER_MISMATCH, f"Mcp-Name cannot be read: {error}") from None
+    _compare("Mcp-Name", text, wanted)
+
+
+def _check_version(headers: Mapping[str, str], version: str) -> None:
+    _compare("MCP-Protocol-Version", headers.get("mcp-protocol-version"), version)
+
+
+def _compare(header: str, found: str | None, wanted: str | None) -> None:
+    if found is None:
+        raise Refusal(HEADER_MISMATCH, f"The header {header} is missing; it repeats what the body says")
+    if found != wanted:
+        raise Refusal(HEADER_MISMATCH, f"The header {header} differs from the body")
+
+
+def split_meta(params: dict[str, Raw]) -> tuple[dict[str, Raw], dict[str, Raw]]:
+    """A copy of params without `_meta`; of `_meta` what may cross the hub."""
+    params = dict(params)
+    value = params.pop("_meta", None)
+    if value is None:
+        return params, {}
+    return params, {name: member for name, member in peek_object(value).items() if name not in HOP_KEYS}
+
+
+def progress_token(params: Mapping[str, Raw]) -> Raw | None:
+    """The token under which a host wants to hear of progress, if it gave one (P-1)."""
+    meta = params.get("_meta")
+    if meta is None:
+        return None
+    token = peek_object(meta).get(PROGRESS_TOKEN)
+    return None if token is None or memoryview(token)[0] not in b'"-0123456789' else token
+
+
+# --- requests to upstreams --------------------------------------------------------------------------------------------
+
+
+def stamp(
+    meta: Mapping[str, Raw],
+    *,
+    version: str,
+    capabilities: Mapping[str, Raw],
+    log_level: str | None = None,
+    progress_token: int | None = None,
+) -> Raw:
+    """The `_meta` of a request: the foreign keys of `meta`, and what this hop has to say (C-1)."""
+    members: dict[str, Any] = {
+        **meta,
+        VERSION_KEY: version,
+        CLIENT_INFO_KEY: HUB_INFO,
+        CLIENT_CAPABILITIES_KEY: capabilities,
+    }
+    if log_level is not None:
+        members[LOG_LEVEL_KEY] = log_level
+    if progress_token is not None:
+        members[PROGRESS_TOKEN] = progress_token
+    return Raw(encode(members))
+
+
+def request_headers(method: str, params: Mapping[str, Raw], version: str) -> list[tuple[str, bytes]]:
+    """The headers that repeat a request to an upstream, made from its final body (SEC-14, H-17)."""
+    headers = [("MCP-Protocol-Version", version.encode()), ("Mcp-Method", encode_header(method))]
+    name = NAMED_BY.get(method)
+    text = None if name is None else peek_str(params.get(name))
+    if text is not None:
+        headers.append(("Mcp-Name", encode_header(text)))
+    return headers
+
+
+class DiscoverFacts(Struct, frozen=True):
+    """What a modern upstream said about itself. Detached from the message it came in."""
+
+    supported_versions: tuple[str, ...]
+    capabilities: dict[str, Raw]
+    server_info: dict[str, Raw]
+    instructions: str
+    freshness: Freshness
+
+
+def read_discover_result(value: Raw) -> DiscoverFacts:
+    """The result of `server/discover`.
+
+    Raises:
+        RemoteProtocolError: it is not one: not complete, no list of versions, or capabilities that are no object.
+    """
+    members = open_object(value)
+    versions = tuple(map(peek_str, peek_array(members.get("supportedVersions"))))
+    known = tuple(version for version in versions if version is not None)
+    if not known or len(known) != len(versions):
+        raise RemoteProtocolError(INVALID_PARAMS, "The result of server/discover has no list of supportedVersions")
+    if "resultType" in members and peek_str(members["resultType"]) != "complete":
+        raise RemoteProtocolError(INVALID_PARAMS, "The result of server/discover is not complete")
+    return DiscoverFacts(
+        known,
+        capabilities=detached(open_object(members.get("capabilities", b"{}"))),
+        server_info=detached(peek_object(peek_object(members.get("_meta")).get(SERVER_INFO_KEY))),
+        instructions=peek_str(members.get("instructions")) or "",
+        freshness=read_freshness(members),
+    )
+
+
+def read_freshness(members: Mapping[str, Raw]) -> Freshness:
+    """What a result of a modern upstream says about caching; when in doubt, nothing may be kept or shared (K-9)."""
+    try:
+        ttl_ms = msgspec.json.decode(members.get("ttlMs", b"0"), type=int | float)
+    except msgspec.ValidationError:
+        ttl_ms = 0
+    return Freshness(max(0, int(min(ttl_ms, 2**53))), peek_str(members.get("cacheScope")) == "public")
+
+
+def newest_mutual(supported: Iterable[str]) -> str | None:
+    """The newest per-request revision both sides speak; None: there is none, so `initialize` is the way."""
+    return max(set(supported) & set(MODERN_VERSIONS), default=None)

@@ -1,0 +1,151 @@
+"""Whether one upstream is there; if not, why not, and when it is tried again (D-10).
+
+Its state goes by the table of `lifecycle`; everything that happens goes into its `chronicle` here. Changed by sync
+methods only, which the keeper's task of this upstream calls; everybody else reads, waits for news, or asks for an
+attempt by setting `wanted`.
+"""
+
+import logging
+from math import ceil
+
+import trio
+
+from config.schema import UpstreamConfig
+from hub.link.backoff import jitter
+from hub.link.interface import HubError, UpstreamLoop, UpstreamUnauthorized, UpstreamUnavailable, UpstreamVersionError
+from upstreams.journal.history import Chronicle
+from upstreams.journal.journal import Journal
+from upstreams.lifecycle import TRANSITIONS, Backoff, Event, State
+
+log = logging.getLogger(__name__)
+
+
+class Standing:
+    """How it stands with one upstream."""
+
+    def __init__(self, name: str, config: UpstreamConfig, journal: Journal) -> None:
+        self.state = State.DISABLED if config.disabled else State.IDLE
+        self.retired = False
+        """It takes no more calls: the configuration has another in its place, or none."""
+        self.waits_for = ""
+        """Why it is not started although nothing has failed; "": nothing is in its way."""
+        self.wanted = trio.Event()
+        """Set by whoever needs it and finds that it is not trying, or idle."""
+        self.backoff = Backoff(jitter, attempts=config.restart.attempts)
+        self.chronicle = Chronicle(config, journal, trio.current_time())
+        self._name = name
+        self._failure: type[UpstreamUnavailable] = UpstreamUnavailable
+        """What calls fail with while it is away."""
+        self._news = trio.Event()
+
+    def __repr__(self) -> str:
+        return f"<Standing of {self._name}: {self.state.value}, {self.backoff!r}>"
+
+    # --- for those who need it ----------------------------------------------------------------------------------------
+
+    async def news(self) -> None:
+        """Wait until it may have got anywhere."""
+        await self._news.wait()
+
+    def tell(self) -> None:
+        """Wake whoever waits for news."""
+        news, self._news = self._news, trio.Event()
+        news.set()
+
+    def nudge(self) -> None:
+        """A host needs it, or looks at lists it belongs in: have the attempt made that is due, if any."""
+        if self.state in (State.FAILED, State.UNAUTHORIZED) and self.backoff.retry_in_s(trio.current_time()) <= 0:
+            self.wanted.set()
+
+    def refuse_if_hopeless(self) -> None:
+        """Return if it is being started, or will be: an idle one because of this, a failed one if an attempt is due.
+
+        Raises:
+            UpstreamUnavailable: it will not be there soon.
+        """
+        if self.retired:
+            text = f"{self._name} was removed from the hub's configuration; list what there is, and use something else"
+            raise UpstreamUnavailable(text, upstream=self._name)
+        self.refuse_if_disabled()
+        if self.state is State.IDLE:
+            self.wanted.set()
+        if self.state in (State.FAILED, State.UNAUTHORIZED):
+            wait_s = self.backoff.retry_in_s(trio.current_time())
+            if wait_s > 0:
+                raise self.unavailable(f"{self._name} is not available", retry_after_s=wait_s)
+            self.nudge()
+
+    def refuse_if_disabled(self) -> None:
+        """Return if it can be there.
+
+        Raises:
+            UpstreamUnavailable: the configuration keeps it from running.
+        """
+        if self.state is State.DISABLED:
+            text = f"{self._name} is disabled in the hub's configuration; use something else,"
+            text += f" or let the user run `hubd enable {self._name}`"
+            raise UpstreamUnavailable(text, upstream=self._name)
+
+    def unavailable(self, text: str, *, retry_after_s: float = 0.0) -> HubError:
+        """What a call fails with: `text` says what happened; this adds why, and what to do."""
+        kind = UpstreamUnauthorized if self.state is State.UNAUTHORIZED else self._failure
+        reason = (self.chronicle.last_error or "").partition("\n")[0] or self.waits_for or "It has not said why"
+        text += f" (state: {self.state.value}). {reason}."
+        if retry_after_s:
+            text += f" Try again in {ceil(retry_after_s)} seconds, or let the user look at `hubd status`"
+            text += f" and run `hubd restart {self._name}`."
+        else:
+            text += " Try again later, or let the user look at `hubd status`."
+        return kind(text, upstream=self._name, retry_after_ms=ceil(retry_after_s * 1000) or None)
+
+    # --- what becomes of it -------------------------------------------------------------------------------------------
+
+    def move(self, event: Event) -> None:
+        """Change state by the table."""
+        before, self.state = self.state, TRANSITIONS[self.state][event]
+        if event is Event.START:
+            self.chronicle.attempted()
+        if self.state is not before:
+            self.chronicle.moved(trio.current_time())
+            log.debug("%s: %s to %s", self._name, before.value, self.state.value)
+        self.tell()
+
+    def opened(self, how: str, pid: int | None) -> None:
+        """A session is ready."""
+        self.backoff.opened(trio.current_time())
+        self.move(Event.OPENED)
+        self.chronicle.opened(how, pid)
+        log.info("%s is connected: %s", self._name, how)
+
+    def failed(self, error: HubError | None) -> float | None:
+        """A session ended, or could not be opened: seconds until the next attempt, None for when it is `wanted`."""
+        now = trio.current_time()
+        self.chronicle.failed(error, now)
+        self._failure = UpstreamLoop if isinstance(error, UpstreamLoop) else UpstreamUnavailable
+        pause_s = self.backoff.failed(now)
+        event = Event.LOST
+        if isinstance(error, UpstreamUnauthorized):
+            event = Event.REFUSED
+        elif pause_s is None or isinstance(error, UpstreamVersionError | UpstreamLoop):
+            event = Event.GAVE_UP
+        if event is not Event.LOST or pause_s is None:
+            self.wanted = trio.Event()
+            self.move(event)
+            self.chronicle.gave_up(self.state)
+            return None
+        self.chronicle.pauses(pause_s, now)
+        self.move(event)
+        return pause_s
+
+    def rests(self, idle_s: float) -> None:
+        """Nobody has needed it for so long: it is to be stopped, until it is `wanted`."""
+        log.info("%s is stopped: nobody has needed it for %g s", self._name, idle_s)
+        self.wanted = trio.Event()
+        self.chronicle.rests(idle_s)
+        self.move(Event.UNUSED)
+
+    def restarted(self) -> None:
+        """It starts over by command."""
+        self.backoff.reset()
+        self.chronicle.restarted()
+        self.move(Event.RESTART)

@@ -1,0 +1,245 @@
+"""What upstreams offered last, kept between runs: after a restart hosts see it while the upstreams still start (D-12).
+
+One file per upstream, 0600 and replaced as a whole, of two lines: a `_Head`, then the `Snapshot` it vouches for. It is
+used only for an upstream that is still started or reached in the same way (`config_key`), and only if every byte is as
+it was written. Like all that is remembered it is never a reason to stop: a file that cannot be read is as none, one
+that cannot be written is tried again (F-D-05), one of a newer hubd is left alone (F-D-18).
+
+Files are read and written in threads; snapshots are frozen, so nobody waits for that.
+"""
+
+import logging
+import os
+import stat
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from hashlib import sha256
+from pathlib import Path
+from typing import Final
+
+import msgspec
+import trio
+from msgspec import Struct, structs
+
+from config.files import replace_private
+from config.identity import config_key
+from config.names import is_server_id, suggest_id
+from config.schema import UpstreamConfig
+from hub.wire.mcp import Snapshot
+from upstreams.status import is_local
+
+log = logging.getLogger(__name__)
+
+FORMAT: Final = 1
+"""To be raised with every change of `Snapshot` or of what its members mean."""
+MAX_FILE_BYTES: Final = 40 << 20
+"""More than four lists of the largest size that is read of an upstream."""
+SAVE_AFTER_S: Final = 1.0
+"""How long changes are gathered before they are written."""
+RETRY_S: Final = 30.0
+KEEP_DAYS: Final = 30
+"""How long the file of an upstream that is not configured any more is kept."""
+
+
+class _Head(Struct, frozen=True):
+    format: int
+    upstream: str = ""
+    config: str = ""
+    """`config_key` of the upstream."""
+    sha256: str = ""
+    """Of the second line."""
+
+
+class Draft(Struct, frozen=True):
+    """What is to be in the file of an upstream."""
+
+    config: str
+    snapshot: Snapshot
+
+
+class LastKnown:
+    """The snapshots of all upstreams, on disk. With `directory` None nothing outlives the process.
+
+    `wall` is the time of day in seconds. `run` must be running; `save` is for the end.
+    """
+
+    def __init__(self, directory: Path | None, wall: Callable[[], float] = lambda: 0.0) -> None:
+        self._directory = directory
+        self._wall = wall
+        self._loaded: dict[str, Draft | None] = {}
+        """What `prepare` has found of whom."""
+        self._unsaved: dict[str, Draft] = {}
+        self._digests: dict[str, str] = {}
+        """Of what is in each file, as far as we know."""
+        self._left_alone: set[str] = set()
+        self._dirty = trio.Event()
+        self.problem = ""
+        """Why something is not saved; "": everything is, or soon will be."""
+
+    def __repr__(self) -> str:
+        return f"<LastKnown {self._directory or 'in memory'}, {len(self._unsaved)} unsaved>"
+
+    # --- reading
+
+    async def prepare(self, configs: Mapping[str, UpstreamConfig]) -> None:
+        """Read what there is of these upstreams, so that `find` need not; throw away what nobody has asked for long."""
+        if self._directory is not None:
+            names = [name for name in configs if name not in self._loaded and name not in self._unsaved]
+            self._loaded |= dict.fromkeys(names)
+            self._loaded |= await trio.to_thread.run_sync(self._read_all, self._directory, names)
+            await trio.to_thread.run_sync(self._prune, self._directory)
+
+    def find(self, name: str, config: UpstreamConfig) -> Snapshot | None:
+        """What this upstream offered last; None: nothing is known. Reads a file if `prepare` has not."""
+        if config.disabled:
+            return None
+        if name in self._unsaved:
+            draft: Draft | None = self._unsaved[name]
+        elif name in self._loaded or self._directory is None:
+            draft = self._loaded.pop(name, None)
+        else:
+            draft = self._read_all(self._directory, [name]).get(name)
+        if draft is None or draft.config != config_key(config):
+            return None
+        return structs.replace(draft.snapshot, local=is_local(config))
+
+    def _read_all(self, directory: Path, names: Iterable[str]) -> dict[str, Draft]:
+        found: dict[str, Draft] = {}
+        for name in names:
+            path = directory / file_name(name)
+            try:
+                data = _read(path)
+                head, draft = _decode(data)
+            except FileNotFoundError:
+                continue
+            except _Newer:
+                self._left_alone.add(name)
+                log.warning("%s was written by a newer hubd; it is left alone and not used", path)
+                continue
+            except (OSError, ValueError, RecursionError) as error:
+                reason = error.strerror if isinstance(error, OSError) else "it is damaged"
+                log.warning("cannot use %s (%s); %s is shown once it has listed what it offers", path, reason, name)
+                continue
+            if head.upstream == name:
+                found[name] = draft
+                self._digests[name] = head.sha256
+        return found
+
+    def _prune(self, directory: Path) -> None:
+        """Remove what was not asked for in `KEEP_DAYS`: files say by their time when they were used last."""
+        oldest = self._wall() - KEEP_DAYS * 86_400
+        with suppress(OSError):
+            for entry in os.scandir(directory):
+                if entry.stat(follow_symlinks=False).st_mtime < oldest and _is_ours(Path(entry.path)):
+                    os.unlink(entry.path)
+
+    # --- writing
+
+    def note(self, name: str, config: UpstreamConfig, snapshot: Snapshot) -> None:
+        """An upstream has listed what it offers. It is saved soon, if it is something else than before."""
+        if self._directory is not None and name not in self._left_alone:
+            self._unsaved[name] = Draft(config_key(config), structs.replace(snapshot, degraded=()))
+            self._dirty.set()
+
+    async def run(self) -> None:
+        """Save what changes, for ever."""
+        while True:
+            await self._dirty.wait()
+            await trio.sleep(SAVE_AFTER_S)
+            self._dirty = trio.Event()
+            drafts, self._unsaved = self._unsaved, {}
+            self._saved(drafts, await trio.to_thread.run_sync(self._write_all, drafts))
+            if self.problem:
+                await trio.sleep(RETRY_S)
+
+    def save(self) -> None:
+        """Save at once what is unsaved. Blocks; never raises."""
+        drafts, self._unsaved = self._unsaved, {}
+        self._saved(drafts, self._write_all(drafts))
+
+    def _saved(self, drafts: Mapping[str, Draft], problems: Mapping[str, str]) -> None:
+        for name in problems:
+            self._unsaved.setdefault(name, drafts[name])
+            self._dirty.set()
+        problem = next(iter(problems.values()), "")
+        if problem and not self.problem:
+            log.warning("%s; it is kept in memory, and tried again", problem)
+        self.problem = problem
+
+    def _write_all(self, drafts: Mapping[str, Draft]) -> dict[str, str]:
+        """Write those that differ from what is on disk; why some could not be, by name."""
+        problems: dict[str, str] = {}
+        for name, draft in drafts.items():
+            assert self._directory is not None
+            path = self._directory / file_name(name)
+            try:
+                body = msgspec.json.encode(draft.snapshot)
+                head = _Head(FORMAT, name, draft.config, sha256(draft.config.encode() + body).hexdigest())
+                if self._digests.get(name) == head.sha256 or len(body) > MAX_FILE_BYTES:
+                    continue
+                replace_private(path, msgspec.json.encode(head) + b"\n" + body)
+                self._digests[name] = head.sha256
+            except (OSError, UnicodeEncodeError) as error:
+                problems[name] = f"cannot save {path}: {error.strerror if isinstance(error, OSError) else error}"
+        return problems
+
+
+class _Newer(ValueError):
+    """A file of a hubd that is newer than this one."""
+
+
+def file_name(upstream: str) -> str:
+    """A name that is good for files of every system, and of no other upstream."""
+    if is_server_id(upstream):
+        return f"{upstream}.json"
+    return f"{suggest_id(upstream)}-{sha256(upstream.encode()).hexdigest()[:16]}.json"
+
+
+def _read(path: Path) -> bytes:
+    """The bytes of a plain file, which counts as used now.
+
+    Raises:
+        OSError: there is none, or it cannot be read.
+        ValueError: it is something else, or too large.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
+    with open(descriptor, "rb") as file:
+        facts = os.fstat(descriptor)
+        if not stat.S_ISREG(facts.st_mode) or facts.st_size > MAX_FILE_BYTES:
+            raise ValueError("not a file of ours")
+        with suppress(OSError):
+            os.utime(descriptor)
+        return file.read()
+
+
+def _decode(data: bytes) -> tuple[_Head, Draft]:
+    """What a file holds.
+
+    Raises:
+        _Newer: it has another format than this hubd writes.
+        ValueError: it is damaged.
+    """
+    first, _, body = data.partition(b"\n")
+    head = msgspec.json.decode(first, type=_Head)
+    if head.format > FORMAT:
+        raise _Newer
+    if sha256(head.config.encode() + body).hexdigest() != head.sha256 or head.format != FORMAT:
+        raise ValueError("damaged")
+    return head, Draft(head.config, msgspec.json.decode(body, type=Snapshot))
+
+
+def _is_ours(path: Path) -> bool:
+    """Whether a file is one that this hubd may throw away: of its format, or a draft that was never finished."""
+    if path.suffix == ".new":
+        return True
+    if path.suffix != ".json":
+        return False
+    try:
+        return msgspec.json.decode(_first_line(path), type=_Head).format <= FORMAT
+    except (ValueError, RecursionError):
+        return True
+
+
+def _first_line(path: Path) -> bytes:
+    with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK), "rb") as file:
+        return file.readline(4096)

@@ -1,0 +1,211 @@
+"""The lists of an upstream, read page by page: what hosts are shown comes from here, bounded and detached."""
+
+from typing import Final
+
+import msgspec
+from msgspec import Raw, Struct, structs
+from trio.lowlevel import checkpoint
+
+from hub.link.interface import UpstreamProtocolError
+from hub.link.machine_time import current_time
+from hub.wire.hub_loops import NOBODY, Behind, all_behind, read_behind
+from hub.wire.jsonrpc import Failure, detach, peek_object, peek_str, raw
+from hub.wire.mcp import (
+    CAPABILITY,
+    IDENTIFIER,
+    INVALID_PARAMS,
+    LIST_METHOD,
+    METHOD_NOT_FOUND,
+    Entry,
+    Era,
+    Freshness,
+    Kind,
+)
+from hub.wire.mcp_headers import asks_for_headers
+from hub.wire.open_limits import first_items
+from hub.wire.request_meta import read_freshness
+from hub.wire.sanitize import MALFORMED
+from upstreams.session import Session
+
+MAX_PAGES: Final = 100
+MAX_ENTRIES: Final = 2_000
+MAX_ENTRY_BYTES: Final = 64 << 10
+MAX_LIST_BYTES: Final = 8 << 20
+MAX_ENTRY_MEMBERS: Final = 64
+"""Of an entry itself, not of its schemas."""
+MAX_LIST_MEMBERS: Final = 100_000
+"""Of all entries, at all their levels: schemas are looked into for each revision of hosts."""
+MAX_SEARCHED_MEMBERS: Final = 20_000
+"""Of all entries that may ask for headers, which is looked for in all of their schemas."""
+TURN_BYTES: Final = 128 << 10
+"""Of entries that are opened before others have their turn; each counts for `ENTRY_BYTES` at least."""
+ENTRY_BYTES: Final = 1 << 10
+
+
+class Listing(Struct, frozen=True):
+    """One whole list, detached from the messages it came in."""
+
+    entries: tuple[Entry, ...] = ()
+    freshness: Freshness = Freshness()
+    degraded: str = ""
+    """Why it is incomplete; "" when it is whole."""
+    behind: Behind = NOBODY
+    """The hubs it comes from."""
+    begun_at: float = float("-inf")
+    """When it was asked for; what changed since may not be in it."""
+    received_at: float = float("-inf")
+    """When its first page came, from which on its ttl counts."""
+
+
+async def walk(session: Session, kind: Kind) -> Listing:
+    """Read all pages of one list; deadlines are the caller's. A cursor "" is like any other, none ends the walk (C-16).
+
+    What is too much, or goes in circles, ends the walk and keeps what came before it (F-P-16, F-P-17). A cursor that is
+    not good any more starts it over, once (K-10).
+
+    Raises:
+        UpstreamProtocolError: a page is an error or no page.
+        HubError: as `Session.request`.
+    """
+    if CAPABILITY[kind] not in session.facts.capabilities:
+        return Listing(begun_at=current_time(), received_at=current_time())
+    listing = await _walk(session, kind)
+    if listing is None:
+        listing = await _walk(session, kind, again=True)
+    assert listing is not None, "it is started over once"
+    return listing
+
+
+async def _walk(session: Session, kind: Kind, *, again: bool = False) -> Listing | None:
+    """As `walk`, from the first page to the last; None: it has to be started over."""
+    list_ = _Gatherer(kind)
+    params: dict[str, Raw] = {}
+    seen: set[str] = set()
+    for _ in range(MAX_PAGES):
+        reply = await session.request(LIST_METHOD[kind], params)
+        if isinstance(reply, Failure):
+            if reply.code == METHOD_NOT_FOUND:
+                return list_.listing(session.era)
+            if reply.code == INVALID_PARAMS and params and not again:
+                return None
+            raise UpstreamProtocolError(f"{LIST_METHOD[kind]} failed: {reply.message[:200]} ({reply.code})")
+        cursor = await list_.take(reply.value)
+        if cursor is None or list_.full:
+            return list_.listing(session.era)
+        if cursor in seen:
+            list_.degraded = f"the pages of {kind.value} go in circles"
+            return list_.listing(session.era)
+        seen.add(cursor)
+        params = {"cursor": raw(cursor)}
+    list_.degraded = f"{kind.value} has more than {MAX_PAGES} pages"
+    return list_.listing(session.era)
+
+
+class _Page(Struct):
+    """What of a page is used; it may have any number of other members."""
+
+    tools: Raw = Raw(b"")
+    prompts: Raw = Raw(b"")
+    resources: Raw = Raw(b"")
+    resourceTemplates: Raw = Raw(b"")
+    nextCursor: Raw = Raw(b"")
+    ttlMs: Raw = Raw(b"")
+    cacheScope: Raw = Raw(b"")
+    _meta: Raw = Raw(b"")
+
+
+_decode_page = msgspec.json.Decoder(_Page).decode
+
+
+def _members(page: Raw) -> dict[str, Raw]:
+    """What there is of it; nothing, if it is no page."""
+    try:
+        return {name: value for name, value in structs.asdict(_decode_page(page)).items() if value}
+    except MALFORMED:
+        return {}
+
+
+class _Gatherer:
+    """Puts the pages of one list together."""
+
+    def __init__(self, kind: Kind) -> None:
+        self._kind = kind
+        self._entries: dict[str, Entry] = {}
+        self._bytes = 0
+        self._members = 0
+        self._searched = 0
+        self._seen = 0
+        self._ttl_ms: int | None = None
+        self._public = True
+        self._behind = NOBODY
+        self._begun_at = current_time()
+        self._received_at: float | None = None
+        self.full = False
+        self.degraded = ""
+
+    async def take(self, page: Raw) -> str | None:
+        """Add one page; its cursor."""
+        if self._received_at is None:
+            self._received_at = current_time()
+        members = _members(page)
+        if self._kind.value not in members:
+            raise UpstreamProtocolError(f"A page of {self._kind.value} is not a list")
+        if "_meta" in members:
+            self._behind = all_behind((self._behind, read_behind(members["_meta"])))
+        freshness = read_freshness(members)
+        ttl_ms = freshness.ttl_ms or 0
+        self._ttl_ms = ttl_ms if self._ttl_ms is None else min(self._ttl_ms, ttl_ms)
+        self._public = self._public and freshness.public
+        opened = 0
+        for item in first_of(members[self._kind.value]):
+            size = self._add(item)
+            if self.full:
+                break
+            opened += max(size, ENTRY_BYTES)
+            if opened >= TURN_BYTES:
+                opened = 0
+                await checkpoint()
+        return peek_str(members.get("nextCursor"))
+
+    def _add(self, item: Raw) -> int:
+        """Take one entry; how large it is."""
+        size = len(memoryview(item))
+        self._seen += 1
+        if size > MAX_ENTRY_BYTES:
+            self.degraded = f"an entry of {self._kind.value} larger than {MAX_ENTRY_BYTES >> 10} KiB was left out"
+            return 0
+        members = bytes(item).count(b":")
+        self._members += members
+        if self._kind is Kind.TOOL and asks_for_headers(item):
+            self._searched += members
+            if self._searched > MAX_SEARCHED_MEMBERS:
+                self.degraded = f"{self._kind.value} that seem to ask for headers have too much in them: left out"
+                return size
+        if self._seen > MAX_ENTRIES or self._members > MAX_LIST_MEMBERS or self._bytes >= MAX_LIST_BYTES:
+            self.full = True
+            self.degraded = f"{self._kind.value} is too large: only its first {len(self._entries)} entries are used"
+            return size
+        fields = peek_object(detach(item))
+        if len(fields) > MAX_ENTRY_MEMBERS:
+            self.degraded = f"an entry of {self._kind.value} with more than {MAX_ENTRY_MEMBERS} members was left out"
+            return size
+        key = peek_str(fields.get(IDENTIFIER[self._kind]))
+        if key and key not in self._entries:  # the first of two wins (F-P-18)
+            self._entries[key] = Entry(key, fields)
+            self._bytes += size
+        return size
+
+    def listing(self, era: Era) -> Listing:
+        """What was gathered."""
+        fresh = Freshness() if era is Era.LEGACY else Freshness(self._ttl_ms or 0, self._public)
+        entries, begun_at = tuple(self._entries.values()), self._begun_at
+        received_at = begun_at if self._received_at is None else self._received_at
+        return Listing(entries, fresh, self.degraded, self._behind, begun_at, received_at)
+
+
+def first_of(items: Raw) -> list[Raw]:
+    """As many items of a page as may be used, and one more; none, if it is no array."""
+    try:
+        return first_items(items, MAX_ENTRIES + 1)
+    except MALFORMED:
+        return []

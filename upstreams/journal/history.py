@@ -1,0 +1,162 @@
+"""What became of one upstream, told twice: line by line in its journal, and summed up for `hubd status`.
+
+Texts come from servers and of errors about them: they are masked and made printable before they are kept anywhere.
+"""
+
+import logging
+from typing import Final
+
+from msgspec import Struct
+
+from config.schema import UpstreamConfig
+from hub.wire.printable import printable
+from upstreams.journal.journal import Journal
+from upstreams.journal.redact import Mask
+from upstreams.lifecycle import LOOP_ENDS, Ends, State
+from upstreams.session import Exit
+
+log = logging.getLogger(__name__)
+
+LAST_ERROR_CHARS: Final = 4_000
+TRYING: Final = frozenset({State.CONNECTING, State.CONNECTED, State.RECONNECTING})
+
+
+class LastExit(Struct, frozen=True):
+    """How a process of the upstream last ended by itself."""
+
+    how: str
+    """As a clause: `exited with status 1`."""
+    code: int | None
+    """None: it was killed."""
+    signal: str | None
+    ago_s: float
+    said: tuple[str, ...]
+    """The last lines of its stderr."""
+
+
+class Trouble(Struct, frozen=True, kw_only=True):
+    """The part of `status.UpstreamStatus` that says how well it goes."""
+
+    since_s: float
+    """How long it has been in this state: of a connected one, its uptime."""
+    last_error: str | None
+    last_error_ago_s: float | None
+    last_exit: LastExit | None
+    restarts: int
+    """How often it came back after it had ended by itself."""
+    next_attempt_s: float | None
+    """Until it is tried again; None: it is being tried, or need not be, or waits for a call."""
+    ends_lately: int
+    """How often it ended by itself or could not be started, within `lifecycle.LOOP_WINDOW_S`."""
+    crash_loop: bool
+    """That was `lifecycle.LOOP_ENDS` times or more, and it is still tried."""
+
+
+class Chronicle:
+    """Hears of everything that happens to an upstream. Times are seconds of one clock, but for the journal's own."""
+
+    def __init__(self, config: UpstreamConfig, journal: Journal, now: float) -> None:
+        self.journal = journal
+        self.mask = Mask(config)
+        self.last_error: str | None = None
+        self._error_at = 0.0
+        self.restarts = 0
+        self._since = now
+        self._next_at: float | None = None
+        self._last_exit: tuple[Exit, float] | None = None
+        self._was_open = self._fell = False
+        """Since it was last told to start: it was connected once; it ended by itself and has not come back."""
+        self._ends = Ends()
+
+    def __repr__(self) -> str:
+        return f"<Chronicle of {self.restarts} restarts, {self._ends!r}>"
+
+    # --- what is told -------------------------------------------------------------------------------------------------
+
+    def note(self, text: str, pid: int | None = None) -> None:
+        """Something became of it."""
+        self.journal.add("state", printable(self.mask(text), keep="\n"), pid)
+
+    def said(self, line: str, pid: int) -> None:
+        """It wrote a line to stderr. That is masked and printable already, since other eyes see it first."""
+        self.journal.add("stderr", line, pid)
+
+    def logged(self, level: str, text: str) -> str:
+        """It sent a log message; its text as it may be shown."""
+        text = printable(self.mask(text))
+        self.journal.add("log", f"{level}: {text}" if level else text)
+        return text
+
+    def exited(self, exit: Exit, now: float) -> None:
+        """Its process has ended, or that of one of its hosts."""
+        self.journal.add("exit", exit.how, exit.pid)
+        if exit.by_itself:
+            self._last_exit = exit, now
+
+    # --- what is done -------------------------------------------------------------------------------------------------
+
+    def moved(self, now: float) -> None:
+        """It is in another state."""
+        self._since = now
+
+    def attempted(self) -> None:
+        """An attempt begins."""
+        self._next_at = None
+        self.note("connecting")
+
+    def opened(self, how: str, pid: int | None) -> None:
+        """It is connected."""
+        self.restarts += self._fell
+        self._fell, self._was_open = False, True
+        self.note(f"connected: {how}", pid)
+
+    def failed(self, error: Exception | None, now: float) -> None:
+        """It ended by itself, or could not be started."""
+        self._ends.note(now)
+        self._fell = self._fell or self._was_open
+        if error is not None:
+            whole = "\n".join([str(error), *getattr(error, "__notes__", ())])
+            self.last_error = self.mask(whole)[:LAST_ERROR_CHARS]
+            self._error_at = now
+            self.note(str(error))
+
+    def pauses(self, pause_s: float, now: float) -> None:
+        """It is tried again after a while."""
+        self._next_at = now + pause_s
+        self.note(f"next attempt in {pause_s:.1f} s")
+
+    def gave_up(self, state: State) -> None:
+        """It is tried again only when a host needs it."""
+        self.note(f"{state.value}: tried again when a host needs it")
+
+    def rests(self, idle_s: float) -> None:
+        """It is stopped until a call needs it."""
+        self._next_at, self._was_open, self._fell = None, False, False
+        self.note(f"idle: nobody has needed it for {idle_s:g} s; the next call starts it")
+
+    def restarted(self) -> None:
+        """It starts over by command: what was before is no trouble any more."""
+        self.note("restarted by command")
+        self.last_error = self._last_exit = self._next_at = None
+        self._ends = Ends()
+        self._was_open = self._fell = False
+
+    # --- for status ---------------------------------------------------------------------------------------------------
+
+    def trouble(self, state: State, now: float) -> Trouble:
+        """How it stands."""
+        ends = self._ends.lately(now)
+        last = None
+        if self._last_exit is not None:
+            exit, at = self._last_exit
+            last = LastExit(exit.how, exit.code, exit.signal, round(now - at, 1), exit.said)
+        return Trouble(
+            since_s=round(now - self._since, 1),
+            last_error=self.last_error,
+            last_error_ago_s=None if self.last_error is None else round(now - self._error_at, 1),
+            last_exit=last,
+            restarts=self.restarts,
+            next_attempt_s=None if self._next_at is None else round(max(0.0, self._next_at - now), 1),
+            ends_lately=ends,
+            crash_loop=state in TRYING and ends >= LOOP_ENDS,
+        )

@@ -1,0 +1,100 @@
+"""What is heard from the sessions of one upstream that belongs to no call; a flood of it is bounded here."""
+
+import logging
+from collections.abc import Callable
+from typing import Final
+
+import trio
+from msgspec import Raw
+
+from hub.wire.jsonrpc import peek_str
+from hub.wire.mcp import Kind
+from upstreams.invalidation import NOBODY, Onlooker
+from upstreams.inventory.offered import Offered
+from upstreams.journal.history import Chronicle
+from upstreams.questions.completed_elicitations import Elicitations
+from upstreams.session import Exit
+
+log = logging.getLogger(__name__)
+
+SEVERITY: Final = {
+    "debug": logging.DEBUG,
+    "info": logging.INFO,
+    "notice": logging.INFO,
+    "warning": logging.WARNING,
+}
+LOGS_PER_S: Final = 20
+LOG_CHARS: Final = 2_000
+TELL_REFUSED_S: Final = 60.0
+
+
+class Heard:
+    """The `UpstreamEvents` of one upstream. What concerns its sessions goes on to `on_asked` and `on_ended`."""
+
+    def __init__(
+        self,
+        name: str,
+        chronicle: Chronicle,
+        offered: Offered,
+        *,
+        on_asked: Callable[[], None],
+        on_ended: Callable[[], None],
+        onlooker: Onlooker = NOBODY,
+    ) -> None:
+        self.elicitations = Elicitations()
+        """What was begun at URLs and is done."""
+        self.refused = 0
+        """Questions of which nobody can tell whose they are."""
+        self.note = chronicle.note
+        self.said = chronicle.said
+        self.asked = on_asked
+        self.ended = on_ended
+        self._name = name
+        self._offered = offered
+        self._onlooker = onlooker
+        self._chronicle = chronicle
+        self._logs_left = LOGS_PER_S
+        self._second = 0
+        self._told_refused = float("-inf")
+
+    def __repr__(self) -> str:
+        return f"<Heard of {self._name}: {self.refused} questions refused>"
+
+    def follow(self, old: "Heard") -> None:
+        """Go on where that of another upstream ends, in whose place this one is."""
+        self.elicitations = old.elicitations
+        self.refused += old.refused
+
+    def changed(self, kinds: tuple[Kind, ...]) -> None:
+        """As `UpstreamEvents.changed`."""
+        if Kind.RESOURCE in kinds:
+            self._onlooker.relisted()
+        self._offered.changed(kinds)
+
+    def log(self, params: dict[str, Raw]) -> None:
+        """As `UpstreamEvents.log`: into the hub's own log and the journal, `LOGS_PER_S` and no more."""
+        if (second := int(trio.current_time())) != self._second:
+            self._second, self._logs_left = second, LOGS_PER_S
+        if not self._logs_left:
+            return
+        self._logs_left -= 1
+        level = peek_str(params.get("level")) or ""
+        text = self._chronicle.logged(level, bytes(params.get("data", b"")).decode(errors="replace")[:LOG_CHARS])
+        log.log(SEVERITY.get(level, logging.ERROR), "%s: %s", peek_str(params.get("logger")), text)
+
+    def exited(self, exit: Exit) -> None:
+        """As `UpstreamEvents.exited`."""
+        self._chronicle.exited(exit, trio.current_time())
+
+    def unattributed(self, method: str) -> None:
+        """As `UpstreamEvents.unattributed`: counted, and said now and then (bridging.md 16.3)."""
+        self.refused += 1
+        if trio.current_time() >= self._told_refused + TELL_REFUSED_S:
+            self._told_refused = trio.current_time()
+            text = "%s asked something (%s), and nobody can tell which host it is for: refused, %d so far."
+            text += ' With session_mode = "per_host" each host has its own %s'
+            log.warning(text, self._name, method, self.refused, self._name)
+
+    def elicited(self, id: str) -> None:
+        """As `UpstreamEvents.elicited`."""
+        self.elicitations.note(id)

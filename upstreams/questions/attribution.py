@@ -1,0 +1,99 @@
+"""Whose question is it? What is asked on a stream that all calls of a session share names no call (bridging.md 16).
+
+A question belongs to an operation that was sent before it came and still runs. Which one is known for certain if it
+names the task of one, or if the session is one host's alone: then any of its own will do, since the answer finds the
+question whatever the host believes it was asked for. Else it must be plain that nobody but one host can be meant: no
+operation of another runs, whatever its kind, and none was over only lately (`upstreams.questions.recent_calls`). If it
+is not plain, the question is refused and no host sees any of it. It is never guessed (G-4, F-I-02).
+
+What comes on the stream of one request, over HTTP, needs none of this: it belongs to that request.
+"""
+
+from collections.abc import Callable, Collection, Mapping
+from math import inf
+from typing import Protocol, TypeVar
+
+from msgspec import Raw
+
+from hub.link.interface import Exchange, Operation
+from hub.wire.jsonrpc import Reply, Result, peek_object, peek_str
+from hub.wire.mcp import MAY_ASK, RELATED_TASK_KEY, TASKS_CANCEL, TASKS_RESULT
+from hub.wire.progress import number
+
+
+class Candidate(Protocol):
+    """A running operation."""
+
+    @property
+    def operation(self) -> Operation: ...
+
+    @property
+    def exchange(self) -> Exchange: ...
+
+
+C = TypeVar("C", bound=Candidate)
+
+
+def owner(
+    params: Mapping[str, Raw],
+    running: Collection[C],
+    *,
+    exclusive: bool = False,
+    alone: bool = False,
+    others: Callable[[int], bool] = lambda conversation: False,
+) -> C | None:
+    """The operation that a question with `params` belongs to; None: nobody can tell, or there is none.
+
+    `running` in the order of sending. `exclusive`: all of them are one host's, and always were. `alone`: all operations
+    there ever were belong to one principal, and what they ask comes on this stream. `others`: whether anybody but a
+    conversation may be meant though nothing of theirs runs.
+    """
+    task = related_task(params)
+    if task is not None and (named := [each for each in running if task_of(each.operation) == task]):
+        return max(named[::-1], key=lambda each: each.operation.method in MAY_ASK)  # not a look at the task beside it
+    able = [each for each in running if each.operation.method in MAY_ASK]
+    if not able:
+        return None
+    if exclusive:
+        return able[-1]
+    if task is not None or not alone:
+        return None
+    conversations = {each.exchange.caller.conversation for each in running}
+    return able[-1] if len(conversations) == 1 and not others(conversations.pop()) else None
+
+
+def may_ask(operation: Operation, params: Mapping[str, Raw]) -> bool:
+    """Whether a question with `params` may come on the stream of `operation` (R-2)."""
+    if operation.method in MAY_ASK:
+        return True
+    task = related_task(params)
+    return task is not None and task_of(operation) == task
+
+
+def related_task(params: Mapping[str, Raw]) -> str | None:
+    """The task that a message says it belongs to (2025-11-25)."""
+    related = peek_object(params.get("_meta")).get(RELATED_TASK_KEY)
+    return peek_str(peek_object(related).get("taskId"))
+
+
+def task_of(operation: Operation) -> str | None:
+    """The task that `operation` is about, as the upstream calls it. What other params hold, a host may have made up."""
+    if operation.method.startswith("tasks/"):
+        return peek_str(operation.params.get("taskId"))
+    return peek_str(peek_object(operation.meta.get(RELATED_TASK_KEY)).get("taskId"))
+
+
+def task_begun(reply: Reply) -> tuple[str, float] | None:
+    """The task that a legacy upstream answered a call with, and for how many seconds it is kept; None: none."""
+    task = peek_object(peek_object(reply.value).get("task")) if isinstance(reply, Result) else {}
+    id = peek_str(task.get("taskId"))
+    ttl_ms = number(task.get("ttl"))
+    return None if id is None else (id, inf if ttl_ms is None else ttl_ms / 1000)
+
+
+def task_finished(operation: Operation, reply: Reply) -> str | None:
+    """The task that a legacy upstream has done with, as its `reply` to `operation` says: its outcome was given, or it
+    was cancelled."""
+    if operation.method == TASKS_RESULT or (operation.method == TASKS_CANCEL and isinstance(reply, Result)):
+        return task_of(operation)
+    return None

@@ -1,0 +1,300 @@
+"""What a legacy upstream asks over one session, from when it arrives to its one answer (bridging.md 7, 16).
+
+    arrives --> refused at once: nothing of the kind was declared, it cannot be attributed, there are too many
+            `-> asked, through the exchange of the operation it belongs to, until the first of these:
+                    the host answers, or refuses        the upstream gets that
+                    the operation ends                  withdrawn at the host, refused to the upstream (F-I-03)
+                    the upstream withdraws it,          withdrawn at the host, and not answered (F-I-06)
+                    or the session ends
+
+Whose it is is decided when it arrives, before anything that arrives after it is heard: `take` is sync, and what it
+returns is awaited in a task of its own, whose cancellation withdraws it.
+
+A session that is one host's alone may be asked things before the first operation is sent: those wait for `welcome`.
+"""
+
+from collections.abc import Callable, Coroutine
+from functools import partial
+from typing import Any, Final
+
+import trio
+from msgspec import Raw, structs
+
+from hub.link.interface import NOTHING, Exchange
+from hub.link.token_bucket import Bucket
+from hub.wire.jsonrpc import Failure, Reply, Request, Result, peek_object, raw
+from hub.wire.mcp import (
+    INVALID_PARAMS,
+    LIST_ROOTS,
+    METHOD_NOT_FOUND,
+    PING,
+    PROGRESS,
+    PROGRESS_TOKEN,
+    QUESTIONS,
+    ROOTS_CHANGED,
+)
+from hub.wire.progress import hardly_above, number
+from hub.wire.questions import PER_MINUTE, Question, Refused, check, too_many
+from upstreams.questions.attribution import may_ask, owner
+from upstreams.questions.recent_calls import Lately
+from upstreams.questions.running import Running
+from upstreams.session import SessionEvents, Terms
+
+MAX_OPEN: Final = 32
+"""Questions of one session that wait for an answer."""
+MAX_OPEN_EACH: Final = 16
+"""Of one operation."""
+KEEPALIVE_S: Final = 15.0
+"""How often an upstream hears that its question is still before somebody, if it gave a token for that (7.1)."""
+STARTUP_QUIET_S: Final = 0.1
+"""How long a new session may take to ask its first questions."""
+EARLY_S: Final = 5.0
+"""How long those wait for a host."""
+ROOTS_S: Final = 60.0
+"""How long a host may take to say its roots when no operation of it runs."""
+
+Tell = Callable[[str, dict[str, Raw]], None]
+"""Sends the upstream a notification. Never blocks, never raises."""
+Answering = Coroutine[Any, Any, Reply]
+
+
+class Open:
+    """A question that is being answered. `running` None: it belongs to none, but to the host of the session."""
+
+    __slots__ = ("question", "running", "scope")
+
+    def __init__(self, question: Question, running: Running | None) -> None:
+        self.question = question
+        self.running = running
+        self.scope = trio.CancelScope()
+
+
+class Questions:
+    """All questions of one session, and the operations they may belong to.
+
+    `version`: the revision in use. `one_stream`: whatever the upstream asks comes on one stream, so that it may belong
+    to any of them.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        events: SessionEvents,
+        terms: Terms,
+        tell: Tell,
+        version: Callable[[], str],
+        *,
+        one_stream: bool = False,
+    ) -> None:
+        self.name = name
+        self.terms = terms
+        self.running: dict[int, Running] = {}
+        """All operations of the session, by the ids of their requests and in the order of sending."""
+        self.principal: str | None = None
+        """Whose operation was sent last; None: there was none."""
+        self.lately = Lately()
+        """Of whom the upstream may still be speaking; nobody's business where one host is alone."""
+        self._alone = one_stream
+        self._events = events
+        self._tell = tell
+        self._version = version
+        self._open: dict[Open, None] = {}
+        self._asked = False
+        self._quota = Bucket(PER_MINUTE, PER_MINUTE / 60)
+        self._host: Exchange | None = None
+        """Whose session it is, as it was when welcomed."""
+        self._welcoming = False
+        self._welcomed = trio.Event()
+        self._settled = trio.Event()
+        """Set, and made anew, whenever a question is settled."""
+
+    def __repr__(self) -> str:
+        return f"<Questions of {self.name} [{len(self._open)} open, {len(self.running)} running]>"
+
+    @property
+    def waits(self) -> bool:
+        """Whether the upstream waits for an answer."""
+        return bool(self._open)
+
+    # --- operations ---------------------------------------------------------------------------------------------------
+
+    def serve(self, principal: str) -> None:
+        """An operation of `principal` is about to be sent, who is another than before."""
+        if self.principal is not None:
+            self._alone = False
+        self.principal = principal
+
+    def is_plain(self, conversation: int) -> bool:
+        """Whether all that may be going on at the upstream, the running operations aside, is of `conversation`."""
+        return self._alone and not self._others(conversation)
+
+    def _others(self, conversation: int) -> bool:
+        return self.lately.others(conversation, trio.current_time())
+
+    # --- a question arrives -------------------------------------------------------------------------------------------
+
+    def take(self, request: Request, on: Running | None = None) -> Answering:
+        """Begin to answer a request of the upstream; what is returned must be awaited.
+
+        `on`: the operation on whose own stream it came.
+        """
+        question = Question(request.method, request.params, self.name, self._version())
+        try:
+            known = self._known(question)
+            if known is not None:
+                return _at_once(known)
+            found = self._find(question, on)
+            self._admit(found)
+        except Refused as refused:
+            return _at_once(refused.failure)
+        asked = Open(question, found)
+        self._open[asked] = None
+        if found is not None:
+            found.asked(asked)
+        return self._answer(asked)
+
+    def _known(self, question: Question) -> Reply | None:
+        """The answer to a question for which no host is needed.
+
+        Raises:
+            Refused: there is no such question, or none was offered (F-I-01).
+        """
+        method, terms = question.method, self.terms
+        if method == PING:
+            return NOTHING
+        if method not in QUESTIONS:
+            raise Refused(METHOD_NOT_FOUND, f"This client does not answer {method}")
+        if method == LIST_ROOTS and terms.roots is not None:
+            return Result(raw({"roots": [{"uri": uri} for uri in terms.roots]}))
+        if not self._asked and terms.client_features != "none":
+            self._asked = True
+            self._events.asked()
+        check(question, terms.capabilities)
+        return None
+
+    def _find(self, question: Question, on: Running | None) -> Running | None:
+        """The operation that a question belongs to; None: it is for the host of the session.
+
+        Raises:
+            Refused: it is for nobody, as far as can be told (F-I-02).
+        """
+        exclusive = self.terms.exclusive
+        if on is not None:
+            if may_ask(on.operation, question.params):
+                return on
+            raise Refused(INVALID_PARAMS, f"{question.method} may not be asked during {on.operation.method}")
+        running = self.running.values()
+        found = owner(question.params, running, exclusive=exclusive, alone=self._alone, others=self._others)
+        if found is not None:
+            return found
+        if exclusive and (self._welcoming or not self._welcomed.is_set() or question.method == LIST_ROOTS):
+            return None
+        raise self._unattributed(question)
+
+    def _unattributed(self, question: Question) -> Refused:
+        self._events.unattributed(question.method)
+        return Refused(INVALID_PARAMS, f"hubd cannot tell which call this {question.method} belongs to")
+
+    def _admit(self, running: Running | None) -> None:
+        """Count one more question.
+
+        Raises:
+            Refused: there are too many (F-I-08).
+        """
+        if len(self._open) >= MAX_OPEN or (running and running.questions and len(running.questions) >= MAX_OPEN_EACH):
+            raise Refused(INVALID_PARAMS, "Too many questions wait for an answer already")
+        if not self._quota.take(trio.current_time()):
+            raise too_many(self.name)
+
+    # --- it is answered -----------------------------------------------------------------------------------------------
+
+    async def _answer(self, asked: Open) -> Reply:
+        reply: Reply | None = None
+        try:
+            with asked.scope:
+                await trio.lowlevel.checkpoint_if_cancelled()
+                if asked.running is not None:
+                    reply = await self._ask(asked.question, asked.running.exchange)
+                else:
+                    reply = await self._ask_host(asked.question)
+        finally:
+            del self._open[asked]
+            if asked.running is not None:
+                asked.running.settled(asked)
+            settled, self._settled = self._settled, trio.Event()
+            settled.set()
+        return reply or Failure(INVALID_PARAMS, f"The call that this {asked.question.method} belongs to is over")
+
+    async def _ask(self, question: Question, exchange: Exchange) -> Reply:
+        """Ask the host; an upstream that wants to know how it goes is told."""
+        token = peek_object(question.params.get("_meta")).get(PROGRESS_TOKEN)
+        if token is None:
+            return await exchange.ask(question)
+        report = _Report(partial(self._tell, PROGRESS), token)
+        question = structs.replace(question, progress=report.pass_on)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(report.keep_alive)
+            reply = await exchange.ask(question)
+            nursery.cancel_scope.cancel()
+        return reply
+
+    async def _ask_host(self, question: Question) -> Reply:
+        """Ask the host of the session while no operation of it runs: at the start; later on for its roots only."""
+        with trio.move_on_after(EARLY_S):
+            await self._welcomed.wait()
+        question = structs.replace(question, version=self._version())  # it may have come while hands were being shaken
+        if self._host is not None and self._welcoming:
+            return await self._ask(question, self._host)
+        if self._host is not None and question.method == LIST_ROOTS:
+            with trio.move_on_after(ROOTS_S):
+                return await self._ask(question, self._host)
+        return self._unattributed(question).failure
+
+    # --- the host of the session --------------------------------------------------------------------------------------
+
+    async def welcome(self, exchange: Exchange) -> None:
+        """As `Session.welcome`."""
+        if not self.terms.exclusive or self._welcomed.is_set():
+            return
+        self._host, self._welcoming = exchange, True
+        self._welcomed.set()
+        try:
+            await trio.sleep(STARTUP_QUIET_S)
+            while any(asked.running is None for asked in self._open):
+                await self._settled.wait()
+        finally:
+            self._welcoming = False
+            for asked in self._open:
+                if asked.running is None:
+                    asked.scope.cancel()
+
+    def roots_changed(self) -> None:
+        """As `Session.roots_changed`."""
+        if peek_object(self.terms.capabilities.get("roots")).get("listChanged") == Raw(b"true"):
+            self._tell(ROOTS_CHANGED, {})
+
+
+async def _at_once(reply: Reply) -> Reply:
+    return reply
+
+
+class _Report:
+    """Tells an upstream how the answering of one question goes, in values that rise (P-2)."""
+
+    def __init__(self, tell: Callable[[dict[str, Raw]], None], token: Raw) -> None:
+        self._tell = tell
+        self._token = token
+        self._reached = float("-inf")
+
+    def pass_on(self, params: dict[str, Raw]) -> None:
+        """As `Question.progress`."""
+        value = number(params.get("progress"))
+        if value is not None and value > self._reached:
+            self._reached = value
+            self._tell({PROGRESS_TOKEN: self._token, **params})
+
+    async def keep_alive(self) -> None:
+        """Say every `KEEPALIVE_S` that there will be an answer; upstreams may wait for as long as they are told."""
+        while True:
+            await trio.sleep(KEEPALIVE_S)
+            self.pass_on({"progress": raw(hardly_above(self._reached))})

@@ -1,0 +1,53 @@
+"""The progress tokens of legacy tasks: that of the call which began one is good until the task is over (P-4).
+
+The call itself has long been answered. So what the upstream reports under its token belongs to whoever waits for the
+outcome of the task: the running `tasks/result`, if there is one.
+"""
+
+from typing import Final
+
+from hub.link.interface import Operation
+from hub.wire.jsonrpc import Reply, Result, peek_object, peek_str
+from hub.wire.mcp import TASKS_RESULT
+from upstreams.questions.running import Running
+
+MAX_TASKS: Final = 1_024
+
+
+class TaskTokens:
+    """Those of one session. Bounded: the oldest are forgotten."""
+
+    def __init__(self) -> None:
+        self._tokens: dict[str, int] = {}
+        """By the upstream's id of the task."""
+        self._waiting: dict[int, Running] = {}
+
+    def __repr__(self) -> str:
+        return f"<TaskTokens [{len(self._tokens)} known, {len(self._waiting)} waiting]>"
+
+    def began(self, reply: Reply, token: int) -> None:
+        """A call that was to begin a task, and had `token`, was answered."""
+        task = peek_object(reply.value).get("task") if isinstance(reply, Result) else None
+        id = peek_str(peek_object(task).get("taskId"))
+        if id is not None:
+            self._tokens[id] = token
+            if len(self._tokens) > MAX_TASKS:
+                del self._tokens[next(iter(self._tokens))]
+
+    def wait(self, running: Running) -> None:
+        """`running` waits for the outcome of a task, until `leave`."""
+        token = self._tokens.get(_task_of(running.operation))
+        if token is not None:
+            self._waiting[token] = running
+
+    def leave(self, running: Running) -> None:
+        """It waits no more."""
+        self._waiting = {token: each for token, each in self._waiting.items() if each is not running}
+
+    def find(self, token: int | None) -> Running | None:
+        """Who is to hear of progress under `token`."""
+        return None if token is None else self._waiting.get(token)
+
+
+def _task_of(operation: Operation) -> str:
+    return (peek_str(operation.params.get("taskId")) or "") if operation.method == TASKS_RESULT else ""

@@ -1,0 +1,259 @@
+"""One upstream, kept running: an attempt, a session while it lasts, a pause, the next attempt (D-10).
+
+    keep:  attempt -> (session: opened -> upkeep until it ends) -> pause, or wait until wanted -> attempt ...
+           and, if nobody has needed it for `idle_stop_s`, from any of these: stop -> wait until wanted -> attempt ...
+
+While the main session is open its upkeep reads the lists, again whenever the upstream says that they changed, or a host
+wants to see one that may have (K-7: nothing is read only because time passes). A flood of changes costs one walk at a
+time and one that follows (F-P-15). Sessions that some hosts have for themselves are opened by `openings` when they
+are needed; a restart closes them, too.
+"""
+
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from math import inf
+from typing import Final
+
+import trio
+
+from hub.link.interface import HubError, UpstreamLoop, UpstreamUnauthorized, UpstreamVersionError
+from hub.wire.hub_loops import EXPERIMENTAL, Behind, all_behind, read_behind
+from hub.wire.mcp import Kind
+from upstreams.inventory.lists import Listing, walk
+from upstreams.lifecycle import Event, State
+from upstreams.subscriptions.modern import keep_watching
+from upstreams.upstream import Upstream
+
+log = logging.getLogger(__name__)
+
+CALM_WALKS: Final = 3
+CALM_WINDOW_S: Final = 10.0
+FIRST_INTERVAL_S: Final = 1.0
+LONGEST_INTERVAL_S: Final = 60.0
+RETRY_LIST_S: Final = 30.0
+UNKNOWN_RETRY_S: Final = 300.0
+
+
+class Keeper:
+    """The task of one upstream. `on_settled` is called whenever it has listed what it offers, or failed."""
+
+    def __init__(self, upstream: Upstream, slots: trio.Semaphore, on_settled: Callable[[], None]) -> None:
+        self.upstream = upstream
+        self._slots = slots
+        self._on_settled = on_settled
+        self._scope = trio.CancelScope()
+
+    def __repr__(self) -> str:
+        return f"<Keeper of {self.upstream!r}>"
+
+    async def run(self) -> None:
+        """Keep the upstream running. Cancellation: its sessions are closed in order."""
+        upstream = self.upstream
+        while True:
+            with trio.CancelScope() as self._scope, self._not_lost():
+                async with trio.open_nursery() as nursery:
+                    for openings in (upstream.openings, upstream.elders.openings):
+                        await nursery.start(openings.run)
+                    nursery.start_soon(upstream.holdings.run)
+                    await self._keep_running()
+            upstream.restarted()
+
+    @contextmanager
+    def _not_lost(self) -> Iterator[None]:
+        """A fault of the hub's own leaves no session behind that calls would go to."""
+        try:
+            yield
+        except Exception:
+            self.upstream.restarted()
+            raise
+
+    def restart(self) -> None:
+        """Start over at once, whatever it is doing."""
+        self.upstream.lost()
+        self._scope.cancel()
+
+    async def _keep_running(self) -> None:
+        upstream = self.upstream
+        if upstream.is_dormant:
+            log.info("%s is lazy, and what it offers is known: the first call starts it", upstream.name)
+            self._on_settled()
+            await upstream.standing.wanted.wait()
+        while True:
+            upstream.standing.move(Event.START)
+            error = await Tenure(upstream, self._on_settled).run(self._slots)
+            if upstream.state is State.IDLE:
+                await upstream.standing.wanted.wait()
+                continue
+            pause_s = upstream.failed(error)
+            self._report(pause_s)
+            self._on_settled()
+            if pause_s is None:
+                await self._wait_until_wanted(error)
+            elif await self._is_unused_during(pause_s):
+                upstream.rest()
+                await upstream.standing.wanted.wait()
+
+    async def _wait_until_wanted(self, error: HubError | None) -> None:
+        """Wait until a host needs it. As long as nobody knows what it offers, no call can: it is tried now and then."""
+        for_good = isinstance(error, UpstreamVersionError | UpstreamLoop | UpstreamUnauthorized)
+        with trio.move_on_after(inf if for_good or self.upstream.offered.known else UNKNOWN_RETRY_S):
+            await self.upstream.standing.wanted.wait()
+
+    async def _is_unused_during(self, pause_s: float) -> bool:
+        """Wait so long before the next attempt; whether there need not be one, since nobody has needed it for long."""
+        with trio.move_on_after(pause_s):
+            await unused(self.upstream)
+            return True
+        return False
+
+    def _report(self, pause_s: float | None) -> None:
+        upstream = self.upstream
+        then = "it is tried again when a host needs it" if pause_s is None else f"next attempt in {pause_s:.1f} s"
+        why = (upstream.last_error or "").partition("\n")[0]
+        log.warning("%s is %s: %s (%s)", upstream.name, upstream.state.value, why, then)
+
+
+class Tenure:
+    """One main session in office: from the attempt to open it to its end, with the upkeep its lists need meanwhile."""
+
+    def __init__(self, upstream: Upstream, on_listed: Callable[[], None]) -> None:
+        self._upstream = upstream
+        self._place = upstream.openings.make_main()
+        self._on_listed = on_listed
+        self._degraded: dict[Kind, str] = {}
+        self._unread: set[Kind] = set()
+        self._pace = Pace()
+
+    async def run(self, slots: trio.Semaphore) -> HubError | None:
+        """Open the session and keep it until it ends; why it ended. As `Place.run`."""
+        return await self._place.run(slots, self._opened, self._upstream.lost)
+
+    def _opened(self, nursery: trio.Nursery) -> None:
+        if self._is_loop(read_behind(self._place.session.facts.capabilities.get(EXPERIMENTAL))):
+            return
+        self._upstream.opened(self._place)
+        nursery.start_soon(self._keep_lists)
+        nursery.start_soon(self._keep_fresh)
+        nursery.start_soon(self._stop_when_unused)
+        nursery.start_soon(keep_watching, self._place, self._upstream.heard)
+
+    def _is_loop(self, behind: Behind) -> bool:
+        """Whether the upstream leads back to this hub; then the session ends for that reason (F-D-17)."""
+        if behind.is_loop:
+            name = self._upstream.name
+            text = f"{name} leads back to this hub: remove one of the hubs on that way from the other's configuration"
+            self._place.error = UpstreamLoop(text, upstream=name)
+            self._place.scope.cancel()
+        return behind.is_loop
+
+    async def _stop_when_unused(self) -> None:
+        await unused(self._upstream)
+        self._upstream.rest()
+        self._place.scope.cancel()
+
+    # --- lists --------------------------------------------------------------------------------------------------------
+
+    async def _keep_lists(self) -> None:
+        upstream, offered = self._upstream, self._upstream.offered
+        while True:
+            with trio.move_on_after(RETRY_LIST_S if self._unread else inf):
+                await offered.became_stale.take()
+            await trio.sleep_until(self._pace.next_at)
+            due, offered.stale = offered.stale, {}
+            kinds = {*due, *self._unread}
+            if not kinds:
+                continue
+            found = await self._read(kinds)
+            changed = self._take(found)
+            if changed is None:
+                return
+            if not self._unread and not offered.known:
+                offered.known = True
+                upstream.adjusted.set()
+            self._pace.walked(trio.current_time(), changed)
+            for read in due.values():
+                read.set()
+            self._on_listed()
+
+    def _take(self, found: Mapping[Kind, Listing]) -> bool | None:
+        """Show what was found; whether it differs, None: the upstream leads back here, and is being stopped."""
+        if self._is_loop(all_behind(listing.behind for listing in found.values())):
+            return None
+        degraded = (self._degraded[kind] for kind in Kind if kind in self._degraded)
+        return self._upstream.offered.take(self._place.session.facts, found, degraded)
+
+    async def _keep_fresh(self) -> None:
+        """Read again what somebody asks for, one reading of each list at a time."""
+        rereading = self._upstream.offered.rereading
+        try:
+            async with trio.open_nursery() as nursery:
+                while True:
+                    await rereading.news.take()
+                    for kind in rereading.due():
+                        nursery.start_soon(self._reread, kind)
+        finally:
+            rereading.abandon()
+
+    async def _reread(self, kind: Kind) -> None:
+        more = True
+        while more:
+            found: dict[Kind, Listing] = {}
+            await self._read_one(kind, found)
+            if self._take(found) is None:
+                return
+            self._unread -= found.keys()
+            more = self._upstream.offered.rereading.done(kind)
+
+    async def _read(self, kinds: set[Kind]) -> dict[Kind, Listing]:
+        """Those of these lists that could be read; the others are tried again later."""
+        found: dict[Kind, Listing] = {}
+        async with trio.open_nursery() as nursery:
+            for kind in kinds:
+                nursery.start_soon(self._read_one, kind, found)
+        self._unread = kinds - set(found)
+        return found
+
+    async def _read_one(self, kind: Kind, found: dict[Kind, Listing]) -> None:
+        problem = f"{kind.value} could not be read in time"
+        with trio.move_on_after(self._upstream.config.timeouts.list):
+            try:
+                found[kind] = await walk(self._place.session, kind)
+                problem = found[kind].degraded
+            except HubError as error:
+                problem = self._upstream.standing.chronicle.mask(f"{kind.value} could not be read: {error}")
+        self._degraded[kind] = problem
+        if not problem:
+            del self._degraded[kind]
+
+
+async def unused(upstream: Upstream) -> None:
+    """Wait until nobody has needed an upstream for its `idle_stop_s`, and what it offers is known; for ever, if it has
+    none."""
+    while True:
+        idle_s, now = upstream.config.idle_stop_s, trio.current_time()
+        due = upstream.needed_until + idle_s if idle_s and upstream.offered.known else inf
+        if due <= now:
+            return
+        with trio.move_on_at(due):
+            await upstream.adjusted.take()
+
+
+class Pace:
+    """When the lists may be read next: at once, unless reading them has been in vain several times (F-P-15)."""
+
+    def __init__(self) -> None:
+        self.next_at = float("-inf")
+        self._interval_s = 0.0
+        self._in_vain: list[float] = []
+
+    def walked(self, now: float, changed: bool) -> None:
+        """The lists were read at `now`."""
+        if changed or now > self.next_at + LONGEST_INTERVAL_S:
+            self._interval_s = 0.0
+            self._in_vain.clear()
+        if not changed:
+            self._in_vain = [at for at in self._in_vain if at > now - CALM_WINDOW_S] + [now]
+        if self._interval_s or len(self._in_vain) >= CALM_WALKS:
+            self._interval_s = min(max(FIRST_INTERVAL_S, self._interval_s * 2), LONGEST_INTERVAL_S)
+        self.next_at = now + self._interval_s

@@ -1,0 +1,76 @@
+"""One call over one session: what holds the session meanwhile, how long it may take, and what its end means."""
+
+from config.schema import UpstreamConfig
+from hub.link.interface import Draining, Exchange, Operation, UpstreamLost, UpstreamUnavailable
+from hub.wire.jsonrpc import Failure, Reply, peek_str
+from hub.wire.mcp import TOOLS_CALL
+from upstreams.availability import Standing
+from upstreams.session import CallTimeouts
+from upstreams.sessions.pooled_session import Place
+
+
+class Calls:
+    """Those of one upstream, over whichever of its sessions."""
+
+    def __init__(self, name: str, config: UpstreamConfig, standing: Standing) -> None:
+        self.in_flight = 0
+        self.stopped = False
+        """The upstream is `retired`, and the calls that it still has end now."""
+        self._name = name
+        self._standing = standing
+        self.adjust(config)
+
+    def __repr__(self) -> str:
+        return f"<Calls of {self._name} [{self.in_flight} in flight]>"
+
+    def adjust(self, config: UpstreamConfig) -> None:
+        """Go by these limits, for calls that begin from now on."""
+        self._timeouts = CallTimeouts(config.timeouts.call, config.timeouts.call_total)
+        self._tool_timeouts = config.tool_timeouts
+
+    async def carry(self, place: Place, operation: Operation, exchange: Exchange) -> Reply:
+        """Carry out an operation in the session of `place`.
+
+        Raises:
+            UpstreamUnavailable: nothing was sent.
+            Draining: the upstream was stopped meanwhile.
+            HubError: as `Session.call`.
+        Cancellation: passes to the upstream, which is told.
+        """
+        self.in_flight += 1
+        place.hold(exchange.caller)
+        try:
+            if exchange.caller.log_level is not None and not place.level.told.is_set():
+                await self._wait_for_level(place)
+            reply = await place.session.call(operation, exchange, self._timeouts_of(operation))
+            if isinstance(reply, Failure):
+                return self._standing.chronicle.mask.failure(reply)
+            return reply if "task" not in operation.params else place.sign(reply)
+        except UpstreamLost:
+            if self.stopped:
+                text = f"{self._name} was stopped by a change of the hub's configuration while the call was with it;"
+                raise Draining(f"{text} whether it acted is unknown", upstream=self._name) from None
+            raise
+        finally:
+            self.in_flight -= 1
+            place.release()
+            if self._standing.retired:
+                self._standing.tell()
+
+    async def _wait_for_level(self, place: Place) -> None:
+        """Wait until the upstream knows how much its hosts want to hear.
+
+        Raises:
+            UpstreamUnavailable: it has been `retired` meanwhile.
+        """
+        retired = self._standing.retired
+        await place.level.told.wait()
+        if self._standing.retired and not retired:
+            text = f"The configuration of {self._name} has changed, and the call was not sent; try it again"
+            raise UpstreamUnavailable(text, upstream=self._name)
+
+    def _timeouts_of(self, operation: Operation) -> CallTimeouts:
+        if not self._tool_timeouts or operation.method != TOOLS_CALL:
+            return self._timeouts
+        idle_s = self._tool_timeouts.get(peek_str(operation.params.get("name")) or "")
+        return self._timeouts if idle_s is None else CallTimeouts(idle_s, self._timeouts.total_s)

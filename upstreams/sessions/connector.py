@@ -1,0 +1,222 @@
+"""How the sessions of a pool are opened and kept, each from the first call that needs it until it ends.
+
+    opened      by the first operation of a host that `Pool.find` has none for; other calls of that host wait with it
+    welcomed    by the same operation, if the server may ask something as soon as it is connected (7.1)
+    closed      when no call has used it for `timeouts.session_idle`, or it belongs to nobody any more
+
+Whose it is, `pool` decides: here are the tasks. The main session is made here, too, but run by the supervisor.
+"""
+
+import logging
+from collections.abc import Callable
+from functools import partial
+from typing import Protocol
+
+import trio
+
+from config.schema import UpstreamConfig
+from hub.link.interface import Caller, Exchange, HubError, Tenant, UpstreamUnauthorized, UpstreamUnavailable
+from upstreams.invalidation import NOBODY, Onlooker
+from upstreams.journal.redact import Mask
+from upstreams.session import EraMemory, Session, SessionEvents, Terms, UpstreamEvents
+from upstreams.sessions.pacing import Pacing
+from upstreams.sessions.pool import Pool
+from upstreams.sessions.pooled_session import GUARD_S, Place
+from upstreams.sessions.sharing import is_welcoming, terms_of
+from upstreams.subscriptions.modern import keep_watching
+
+log = logging.getLogger(__name__)
+
+
+class Opener(Protocol):
+    """How a session is made; `upstreams.session.open_session`, or a test's own."""
+
+    def __call__(
+        self, config: UpstreamConfig, name: str, events: SessionEvents, memory: EraMemory, terms: Terms, /
+    ) -> Session: ...
+
+
+class _Events:
+    """What a session says. Its end, and what it was told to watch, concern only those whose it is."""
+
+    def __init__(self, upstream: UpstreamEvents, place: Place, ended: Callable[[], None]) -> None:
+        self.changed = upstream.changed
+        self.log = upstream.log
+        self.said = upstream.said
+        self.exited = upstream.exited
+        self.note = upstream.note
+        self.updated = place.watches.updated
+        self.forgotten = place.forgotten
+        self.hears = place.hears
+        self.asked = upstream.asked
+        self.unattributed = upstream.unattributed
+        self.elicited = upstream.elicited
+        self.ended = ended
+
+
+class Openings:
+    """The tasks of one pool. `severity` is how much it matters that a session could not be opened."""
+
+    def __init__(
+        self,
+        pool: Pool,
+        events: UpstreamEvents,
+        memory: EraMemory,
+        open_session: Opener,
+        slots: trio.Semaphore,
+        *,
+        onlooker: Onlooker = NOBODY,
+        severity: int = logging.WARNING,
+    ) -> None:
+        self.pool = pool
+        self.refused_with: HubError | None = None
+        """Why the last one could not be opened."""
+        self._name = pool.name
+        self._events = events
+        self._memory = memory
+        self._open_session = open_session
+        self._slots = slots
+        self._onlooker = onlooker
+        self._severity = severity
+        self._pacing = Pacing(pool.name)
+        self._nursery: trio.Nursery | None = None
+
+    def __repr__(self) -> str:
+        return f"<Openings of {self.pool!r}, {self._pacing!r}>"
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Be ready to open sessions until cancelled, which closes them in order."""
+        self._pacing.reset()
+        async with trio.open_nursery() as self._nursery:
+            task_status.started()
+            try:
+                await trio.sleep_forever()
+            finally:
+                self._nursery = None
+
+    def make_main(self) -> Place:
+        """The main session, unopened."""
+        config = self.pool.config
+        make = partial(self._session, ended=self._events.ended)
+        return Place(self._name, config.timeouts, make, terms_of(config), onlooker=self._onlooker)
+
+    # --- opening ------------------------------------------------------------------------------------------------------
+
+    async def open(self, exchange: Exchange) -> Place:
+        """The session for a host that `Pool.find` has none for, when it is open and the host has been welcomed on it.
+
+        Several calls of one host that need one open one.
+
+        Raises:
+            UpstreamUnavailable, UpstreamUnauthorized: it cannot be opened, or could not lately.
+            Overloaded: there are too many, and all are in use.
+        Cancellation: leaves it to the calls that come after.
+        """
+        await trio.lowlevel.checkpoint_if_cancelled()
+        caller = exchange.caller
+        owner = self.pool.owner(caller)
+        place = self.pool.expected(owner) or self._start(owner, caller)
+        place.holders += 1
+        try:
+            with trio.move_on_after(self.pool.config.timeouts.start + 2 * GUARD_S):
+                await place.opened.wait()
+            if not place.is_open:
+                raise self._failure(place.error)
+            await self._welcome(place, exchange)
+            if self.pool.retired:  # meanwhile: the call goes to whoever is in its place
+                raise self._failure(None)
+        except BaseException:
+            place.release()
+            raise
+        place.holders -= 1  # the call takes it over
+        return place
+
+    def _start(self, owner: Tenant | str, caller: Caller) -> Place:
+        config, nursery = self.pool.config, self._nursery
+        if nursery is None:
+            raise self._pacing.too_soon(1, "it is being stopped")
+        not_before = self._pacing.not_before(owner, config.timeouts.start)
+        self.pool.make_room()
+        make = partial(Place, self._name, config.timeouts, self._make, onlooker=self._onlooker)
+        if isinstance(owner, str):
+            place = make(terms_of(config), principal=owner)
+        else:
+            known = self.pool.known(owner, caller)
+            place = make(terms_of(config, known), tenant=owner)
+            place.known = place.suits = known
+        place.not_before = not_before
+        self.pool.expect(owner, place)
+        nursery.start_soon(self._keep, place)
+        return place
+
+    def _make(self, place: Place) -> Session:
+        return self._session(place, partial(self.pool.ended, place))
+
+    def _session(self, place: Place, ended: Callable[[], None]) -> Session:
+        events = _Events(self._events, place, ended)
+        return self._open_session(self.pool.config, self._name, events, self._memory, place.terms)
+
+    def _failure(self, error: HubError | None) -> HubError:
+        """What a call is told whose session could not be opened: an error of its own."""
+        if error is None:
+            text = f"{self._name} was not connected to for this host in time, or is being stopped; try again"
+            return UpstreamUnavailable(text, upstream=self._name)
+        text = f"{self._name} could not be connected to for this host: {error}."
+        if self.pool.config.command is not None:
+            text += ' If it can run only once, set session_mode = "singleton" in its configuration.'
+        kind = UpstreamUnauthorized if isinstance(error, UpstreamUnauthorized) else UpstreamUnavailable
+        return kind(text, upstream=self._name)
+
+    async def _welcome(self, place: Place, exchange: Exchange) -> None:
+        """Answer, on behalf of the first call, what a server asks as soon as it is connected (7.1)."""
+        if not is_welcoming(place.terms):
+            return
+        if place.greeting is None:
+            place.greeting = trio.Event()
+            try:
+                await place.session.welcome(exchange)
+            finally:
+                place.greeting.set()
+                self.pool.ready(place)
+        else:
+            with trio.move_on_after(self.pool.config.timeouts.start):
+                await place.greeting.wait()
+
+    # --- the life of a session ----------------------------------------------------------------------------------------
+
+    async def _keep(self, place: Place) -> None:
+        try:
+            error = await place.run(self._slots, partial(self._opened, place), partial(self.pool.ended, place))
+        finally:
+            self.pool.closed(place)
+        if error is not None:
+            Mask(self.pool.config).error(error)
+        if error is not None and not place.is_open:
+            self._pacing.failed(str(error))
+            self.refused_with = error
+            log.log(self._severity, "%s: no further session could be opened: %s", self._name, error)
+            self._events.note(f"no further session could be opened: {error}")
+        elif error is not None:
+            self._pacing.fell(place.tenant if place.terms.exclusive else place.principal, str(error))
+            log.info("%s: the session of one host ended: %s", self._name, error)
+            self._events.note(f"the session of one host ended: {error}")
+
+    def _opened(self, place: Place, nursery: trio.Nursery) -> None:
+        self._pacing.opened()
+        self.pool.opened(place)
+        nursery.start_soon(self._expire, place)
+        nursery.start_soon(keep_watching, place, self._events)
+        if not is_welcoming(place.terms):
+            self.pool.ready(place)
+        log.info("%s: one more session is open, %d in all", self._name, len(self.pool))
+        self._events.note(f"one more session is open, {len(self.pool)} in all")
+
+    async def _expire(self, place: Place) -> None:
+        """Close the session when no call has used it for `timeouts.session_idle`, and nothing is watched over it."""
+        idle_s = self.pool.config.timeouts.session_idle
+        due = trio.current_time() + idle_s
+        while trio.current_time() < due:
+            await trio.sleep_until(due)
+            used = trio.current_time() if place.holders or place.watches.held else place.idle_since
+            due = max(used + idle_s, place.needed_until)
+        self.pool.let_go(place)

@@ -1,0 +1,110 @@
+"""Legacy sessions with a server of both eras, for legacy hosts that can be asked questions.
+
+A server of both eras is spoken to in the modern one: it needs no sessions. But tools written for the handshake era ask
+in the middle of a call, for which a modern request has no way, and the same server would put the question to a legacy
+host that came to it directly. So a legacy host that can be asked gets a session in its own era, if the server has one
+to give; whether it has is found out once and remembered. Such sessions are shared as `session_mode` says.
+"""
+
+import logging
+from collections.abc import Callable
+from typing import Final
+
+import trio
+from msgspec import structs
+
+from config.identity import config_key
+from config.schema import UpstreamConfig
+from hub.link.interface import Caller, Exchange, UpstreamProtocolError, UpstreamUnavailable, UpstreamVersionError
+from hub.wire.capabilities import can_be_asked
+from hub.wire.mcp import L4, Era
+from upstreams.sessions.connector import Openings
+from upstreams.sessions.pool import Memory
+from upstreams.sessions.pooled_session import Place
+from upstreams.sessions.sharing import sharing_of
+from upstreams.transports.http.poster import StatusError
+
+log = logging.getLogger(__name__)
+
+PATIENCE_S: Final = 10.0
+"""How long a call waits to see whether there is a handshake; a server that speaks has answered by then."""
+ONE_ERA: Final = "one-era"
+"""The section of the memory that holds the servers which have no handshake."""
+
+
+class Elders:
+    """The handshake-era side of one upstream. Until `begin`, and if the server has none, it serves nobody."""
+
+    def __init__(
+        self, name: str, config: UpstreamConfig, memory: Memory, make: Callable[[UpstreamConfig, int], Openings]
+    ) -> None:
+        self._name = name
+        self._config = config
+        self._key = config_key(config)
+        self._memory = memory
+        self._active = False
+        self.openings = make(structs.replace(config, era="legacy"), logging.INFO)  # there is always the modern side
+        self.pool = self.openings.pool
+
+    def __repr__(self) -> str:
+        return f"<Elders of {self._name}, {self.pool!r}>"
+
+    def begin(self, era: Era, transport: str) -> None:
+        """The upstream is connected."""
+        wanted = era is Era.MODERN and self._config.era == "auto" and self._config.client_features == "auto"
+        self._active = wanted and self._memory.get(ONE_ERA, self._key) is not True
+        self.pool.sharing = sharing_of(self._config, Era.LEGACY, transport, self.pool.is_interactive)
+
+    def rest(self) -> None:
+        """The upstream is stopped for a while; `begin` follows when it is connected again."""
+        self._active = False
+
+    def serve(self, caller: Caller) -> bool:
+        """Whether `caller` is to have a session of the handshake era."""
+        return self._active and caller.era is Era.LEGACY and can_be_asked(caller.capabilities)
+
+    async def find(self, exchange: Exchange) -> Place | None:
+        """The session for the host of `exchange`, opened if need be; None: the modern one has to do.
+
+        Raises:
+            UpstreamUnavailable, Overloaded: as `Openings.open`, if the server is known to have this era.
+        """
+        place = self.pool.find(exchange.caller)
+        if place is not None:
+            return place
+        try:
+            with trio.move_on_after(PATIENCE_S):
+                return await self.openings.open(exchange)
+        except UpstreamUnavailable:
+            if not self._is_refusal():
+                return None
+        self.forget(one_era=True)
+        log.info("%s shakes no hands: hosts of every era use its modern side", self._name)
+        return None
+
+    def _is_refusal(self) -> bool:
+        """Whether the last session could not be opened because the server knows no handshake."""
+        error = self.openings.refused_with
+        if isinstance(error, StatusError):
+            return 400 <= error.status < 500 and error.status not in (408, 429)
+        return isinstance(error, UpstreamVersionError | UpstreamProtocolError)
+
+    def forget(self, *, one_era: bool = False) -> None:
+        """Find out anew whether there is this side of the server; `one_era`: there is not."""
+        self._memory.put(ONE_ERA, self._key, True if one_era else None)
+        self._active = self._active and not one_era
+        self.pool.forget_interactive()
+
+    def adjust(self, config: UpstreamConfig) -> None:
+        """As `Pool.adjust`."""
+        self._config = config
+        self.pool.adjust(structs.replace(config, era="legacy"))
+
+    def retire(self) -> None:
+        """Serve nobody any more."""
+        self._active = False
+
+    def version(self) -> str:
+        """The revision that is spoken here, as far as it is known."""
+        places = self.pool.open_places()
+        return places[0].session.facts.version if places else L4

@@ -1,0 +1,88 @@
+"""How soon sessions beside the main one may be opened again: a server that crashes with every call must cost little.
+
+could not be opened      nobody gets one for a while, longer each time
+ended by itself          whose it was gets another when a call needs it: at once the first time, then after pauses that
+                         grow, during which calls wait; others are not concerned
+"""
+
+from collections.abc import Hashable
+from math import ceil
+
+import trio
+
+from hub.link.backoff import HEALTHY_S, Pauses, jitter
+from hub.link.interface import UpstreamUnavailable
+
+
+class Fall:
+    """That a session ended by itself, and when the next one in its place may be opened."""
+
+    def __init__(self) -> None:
+        self.at = self.not_before = trio.current_time()
+        self.why = ""
+        self._pauses = Pauses(jitter)
+
+    def again(self, why: str) -> None:
+        """So did the next."""
+        self.at, self.why = trio.current_time(), why
+        self.not_before = self.at + self._pauses.next_s(self.at)
+
+
+class Pacing:
+    """Of the sessions of one upstream. `whose` is whoever has them: a tenant or a principal."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._falls: dict[Hashable, Fall] = {}
+        """Within the last `HEALTHY_S`."""
+        self.reset()
+
+    def __repr__(self) -> str:
+        return f"<Pacing of {self._name} [{len(self._falls)} fell lately], {self._pauses!r}>"
+
+    def reset(self) -> None:
+        """Forget everything."""
+        self.opened()
+        self._falls.clear()
+
+    def opened(self) -> None:
+        """One could be opened."""
+        self._pauses = Pauses(jitter)
+        self._not_before = float("-inf")
+        self._why_not = ""
+
+    def failed(self, why: str) -> None:
+        """One could not be opened."""
+        now = trio.current_time()
+        self._not_before, self._why_not = now + self._pauses.next_s(now), why
+
+    def fell(self, whose: Hashable, why: str) -> None:
+        """One ended by itself."""
+        lately = trio.current_time() - HEALTHY_S
+        self._falls = {each: fall for each, fall in self._falls.items() if fall.at > lately}
+        if whose in self._falls:
+            self._falls[whose].again(why)
+        else:
+            self._falls[whose] = Fall()
+
+    def not_before(self, whose: Hashable, patience_s: float) -> float:
+        """When the next one may be opened.
+
+        Raises:
+            UpstreamUnavailable: too late for one whose patience ends then.
+        """
+        now, fall = trio.current_time(), self._falls.get(whose)
+        if self._not_before > now:
+            raise self.too_soon(self._not_before - now, self._why_not)
+        if fall is None:
+            return now
+        if fall.not_before > now + patience_s:
+            raise self.too_soon(fall.not_before - now, fall.why)
+        return fall.not_before
+
+    def too_soon(self, wait_s: float, why: str) -> UpstreamUnavailable:
+        """What a call is told that would have to wait for so long."""
+        seconds = ceil(max(wait_s, 1))
+        text = f"{self._name} could not be connected to for this host: {why}."
+        text += f" Try again in {seconds} seconds, or let the user look at `hubd status`."
+        return UpstreamUnavailable(text, upstream=self._name, retry_after_ms=seconds * 1000)

@@ -1,0 +1,309 @@
+"""One session with an upstream, from the attempt to open it to its end, and what it needs meanwhile.
+
+    made -> run: waits for a slot -> opens the session -> serves calls, which hold it -> closed, or ended by itself
+
+Every session has one: the main one, which the supervisor runs, and those that `openings` opens for some hosts only.
+"""
+
+import logging
+import secrets
+from collections.abc import Callable, Hashable
+from typing import Final
+
+import trio
+from msgspec import Raw
+
+from config.schema import Timeouts
+from hub.link.interface import Caller, HubError, Tenant, UpstreamProtocolError, UpstreamUnavailable, kept
+from hub.link.wakeups import Flag
+from hub.wire.jsonrpc import Reply, Result, peek_object, raw
+from hub.wire.mcp import HUB_SESSION, SET_LEVEL, Era
+from upstreams.invalidation import NOBODY, Onlooker
+from upstreams.questions.recent_calls import SUSPECT_S
+from upstreams.session import Session, Terms
+from upstreams.subscriptions.coverage import Hearing
+from upstreams.subscriptions.session_subscriptions import Watches
+
+log = logging.getLogger(__name__)
+
+SLOT_S: Final = 5.0
+"""How long an upstream that is starting keeps others from it: a server that hangs delays nobody for longer (F-P-03)."""
+GUARD_S: Final = 0.5
+"""Beyond `timeouts.start`: a session that can say more about it than that it took too long does so itself."""
+
+
+class Place:
+    """A session, unopened, open or over, and whose it is."""
+
+    session: Session
+    """Once it `is_open`."""
+
+    def __init__(
+        self,
+        name: str,
+        timeouts: Timeouts,
+        make: Callable[["Place"], Session],
+        terms: Terms,
+        *,
+        tenant: Tenant | None = None,
+        principal: str | None = None,
+        onlooker: Onlooker = NOBODY,
+    ) -> None:
+        self.name = name
+        self.terms = terms
+        self.tenant = tenant
+        """Who has it alone, from the beginning (`terms.exclusive`) or by now; None: it is shared."""
+        self.principal = principal
+        """Whose hosts use it; None: nobody's so far, or everybody's."""
+        self.last: Tenant | None = None
+        """Who used it last, if it is shared."""
+        self.mixed = False
+        """Calls of more than one host may be running."""
+        self.served: str | None = None
+        """The account it served last, if it is shared."""
+        self.crowded = False
+        """It served more than one account: nothing it asks on its own can be attributed (faults.md 6.4)."""
+        self.known: dict[str, Raw] = {}
+        """What the hosts can do that `terms` were made for."""
+        self.suits: dict[str, Raw] = {}
+        """The capabilities of a host that were found to be among `terms` last."""
+        self.opened = trio.Event()
+        """It is open, or never will be."""
+        self.greeting: trio.Event | None = None
+        """Set when its host has been welcomed; None: that has not begun."""
+        self.error: HubError | None = None
+        """Why it ended, or could not be opened."""
+        self.is_open = False
+        self.over = False
+        """No call finds it any more."""
+        self.retired = False
+        """To be closed as soon as no call holds it."""
+        self.holders = 0
+        """Calls that use it, or wait for it."""
+        self.idle_since = trio.current_time()
+        self.needed_until = float("-inf")
+        """Tasks live in it till then, though no call may hold it."""
+        self.id = secrets.token_hex(8)
+        """That no other has, in this run of the hub or another."""
+        self.level = Level(name, timeouts.list)
+        self.hearing = Hearing()
+        self._others_until = float("-inf")
+        """Until when the upstream may speak of what hosts did that used it before `last`."""
+        self.watches = Watches(name, onlooker, self.hearing, self.others)
+        """What hosts watch over it, and the hub."""
+        self.not_before = float("-inf")
+        """When it may be opened."""
+        self.scope = trio.CancelScope()
+        self._start_s = timeouts.start
+        self._make = make
+        self._onlooker = onlooker
+
+    def __repr__(self) -> str:
+        state = "over" if self.over else "open" if self.is_open else "opening"
+        owner = self.tenant.identity.host if self.tenant else self.principal or "all"
+        return f"<Place {self.name} of {owner}, {state} [{self.holders} in flight]>"
+
+    # --- for calls ----------------------------------------------------------------------------------------------------
+
+    def sign(self, reply: Reply) -> Reply:
+        """`reply`, if it is a legacy task that begins, with the name of the session that knows it."""
+        members = peek_object(reply.value) if isinstance(reply, Result) else {}
+        if "task" not in members:
+            return reply
+        return Result(raw({**members, "_meta": {**peek_object(members.get("_meta")), HUB_SESSION: self.id}}))
+
+    def hold(self, caller: Caller) -> None:
+        """A call of `caller` uses it from now on, until `release`."""
+        if not self.terms.exclusive:
+            tenant = caller.tenant
+            if tenant != self.last:
+                if self.holders:
+                    self.mixed = True
+                elif self.served is not None:
+                    self._others_until = self.idle_since + SUSPECT_S
+                self.last = tenant
+                account = tenant.identity.principal
+                self.crowded = self.crowded or self.served not in (None, account)
+                self.served = account
+        self.holders += 1
+
+    def release(self) -> None:
+        """The opposite of `hold`."""
+        self.holders -= 1
+        if not self.holders:
+            self.idle_since = trio.current_time()
+            if self.mixed:
+                self.mixed, self._others_until = False, self.idle_since + SUSPECT_S
+            if self.retired and self.needed_until <= self.idle_since:
+                self.scope.cancel()
+
+    def others(self, tenant: Hashable) -> bool:
+        """Whether any host but `tenant` uses it, or did lately: what the upstream says may be about that."""
+        if self.terms.exclusive:
+            return False
+        now = trio.current_time()
+        if tenant != self.last and self.served is not None and (self.holders or now < self.idle_since + SUSPECT_S):
+            return True
+        return self.mixed or now < self._others_until
+
+    def retire(self) -> None:
+        """Close it as soon as no call holds it, and no task lives in it."""
+        self.retired = True
+        if not self.holders and self.needed_until <= trio.current_time():
+            self.scope.cancel()  # else `release` does, or whoever waits for it to be idle
+
+    def want_level(self, level: str | None) -> None:
+        """Have a legacy upstream told `level`; calls of hosts that want any wait for it (bridging.md 9.3)."""
+        if self.is_open and not self.over:
+            self.level.want(level if takes_level(self.session) else None)
+
+    # --- for whoever looks on -----------------------------------------------------------------------------------------
+
+    def missed(self) -> None:
+        """Changes may not have been heard, or will not be."""
+        if self.is_open:
+            self._onlooker.lost(self.tenant)
+
+    def hears(self, on: bool) -> None:
+        """As `SessionEvents.hears`."""
+        if self.hearing.turn(trio.current_time(), on=on):
+            self.missed()
+            if on:
+                self.watches.heard_again()
+
+    def forgotten(self) -> None:
+        """As `SessionEvents.forgotten`."""
+        self.watches.reset()
+        self.missed()
+
+    # --- its life -----------------------------------------------------------------------------------------------------
+
+    async def run(
+        self, slots: trio.Semaphore, on_open: Callable[[trio.Nursery], None], on_end: Callable[[], None]
+    ) -> HubError | None:
+        """Open the session and keep it until it ends; why it ended, None: it was closed.
+
+        `on_open` may start what the session needs in the nursery it is given, `on_end` is called before that is
+        cancelled. A wall: a bug in any of it ends this session only.
+
+        Cancellation: closes it in order.
+        """
+        try:
+            with self.scope:
+                async with trio.open_nursery() as nursery:
+                    self.session = self._make(self)
+                    await self._open(nursery, slots, on_open, on_end)
+        except* Exception as group:
+            log.exception("the hub failed over %s", self.name)
+            found: BaseException = group
+            while isinstance(found, BaseExceptionGroup):
+                found = found.exceptions[0]
+            text = f"The hub failed over {self.name} ({type(found).__name__}); its log says more"
+            if isinstance(found, ImportError):  # what is needed first now was there when the hub started
+                text = f"hubd was replaced while it ran, and cannot reach {self.name}; end it with `hubd stop`"
+            self.error = UpstreamProtocolError(text, upstream=self.name)
+            del found  # or it and this frame would hold each other
+        finally:
+            self._end(on_end)
+            self.opened.set()
+        return self.error
+
+    async def _open(
+        self,
+        nursery: trio.Nursery,
+        slots: trio.Semaphore,
+        on_open: Callable[[trio.Nursery], None],
+        on_end: Callable[[], None],
+    ) -> None:
+        opening = _Opening(self, nursery, on_open)
+        await trio.sleep_until(self.not_before)
+        async with slots:
+            give_up_at = trio.current_time() + self._start_s + GUARD_S
+            nursery.start_soon(self._serve, nursery, opening, on_end)
+            with trio.move_on_after(SLOT_S):
+                await self.opened.wait()
+        with trio.move_on_at(give_up_at) as scope:
+            await self.opened.wait()
+        if scope.cancelled_caught:
+            text = f"{self.name} did not become ready within {self._start_s:g} seconds"
+            self.error = UpstreamUnavailable(text, upstream=self.name)
+            nursery.cancel_scope.cancel()
+
+    async def _serve(self, nursery: trio.Nursery, opening: "_Opening", on_end: Callable[[], None]) -> None:
+        try:
+            await self.session.run(task_status=opening)
+        except HubError as error:
+            self.error = kept(error)
+        finally:
+            self._end(on_end)
+            nursery.cancel_scope.cancel()
+
+    def _end(self, on_end: Callable[[], None]) -> None:
+        self.over = True
+        self.missed()
+        on_end()
+        self.watches.end()
+        self.level.told.set()
+
+
+class _Opening:
+    """What a session is given as its `trio.TaskStatus`."""
+
+    def __init__(self, place: Place, nursery: trio.Nursery, on_open: Callable[[trio.Nursery], None]) -> None:
+        self._place = place
+        self._nursery = nursery
+        self._on_open = on_open
+
+    def started(self, value: None = None) -> None:
+        """The session is open."""
+        place = self._place
+        place.is_open = True
+        place.idle_since = trio.current_time()
+        self._on_open(self._nursery)
+        self._nursery.start_soon(place.level.keep, place.session)
+        place.opened.set()
+
+
+# --- log level --------------------------------------------------------------------------------------------------------
+
+
+def takes_level(session: Session) -> bool:
+    """Whether an upstream is told the log level apart from calls; a modern one hears it with each."""
+    return session.era is Era.LEGACY and "logging" in session.facts.capabilities
+
+
+class Level:
+    """The log level that one session is told (bridging.md 9.3)."""
+
+    def __init__(self, name: str, limit_s: float) -> None:
+        self.told = trio.Event()
+        """It need not be told, or no more."""
+        self.told.set()
+        self._name = name
+        self._limit_s = limit_s
+        self._wanted: str | None = None
+        self._changed = Flag()
+
+    def want(self, level: str | None) -> None:
+        """Have `level` told; None: it is of no importance."""
+        self._wanted = level
+        if level is None:
+            self.told.set()
+            return
+        if self.told.is_set():
+            self.told = trio.Event()
+        self._changed.set()
+
+    async def keep(self, session: Session) -> None:
+        """Tell `session`, whenever there is something new to tell, for ever."""
+        told: str | None = None
+        while True:
+            await self._changed.take()
+            while (level := self._wanted) is not None and level != told:
+                told = level
+                with trio.move_on_after(self._limit_s):
+                    try:
+                        await session.request(SET_LEVEL, {"level": raw(level)})
+                    except HubError as error:
+                        log.info("%s was not told the log level: %s", self._name, error)
+            self.told.set()

@@ -1,0 +1,77 @@
+"""What `session_mode` and its companions come to: who shares a session, and on what terms it is held. Pure."""
+
+from collections.abc import Mapping
+from enum import Enum
+from typing import Final
+
+from msgspec import Raw
+
+from config.schema import UpstreamConfig
+from hub.wire.capabilities import capabilities_of_session, superset
+from hub.wire.jsonrpc import EMPTY, peek_object, raw
+from hub.wire.mcp import Era
+from upstreams.session import Terms
+
+
+class Sharing(Enum):
+    """Who has a session together; the values are what `hubd status` shows."""
+
+    SHARED = "shared"
+    SINGLETON = "singleton"
+    PER_HOST = "per host"
+    INTERACTIVE = "interactive"
+
+
+EXCLUSIVE: Final = frozenset({Sharing.PER_HOST, Sharing.INTERACTIVE})
+
+
+def sharing_of(config: UpstreamConfig, era: Era, transport: str, interactive: bool) -> Sharing:
+    """What `session_mode` comes to, for an upstream that speaks `era` over `transport`."""
+    if era is Era.MODERN:  # has no sessions; but a process whose log messages name no call can be one host's alone
+        return Sharing.PER_HOST if (config.session_mode, transport) == ("per_host", "stdio") else Sharing.SHARED
+    if config.roots == "host" or config.session_mode == "per_host":
+        return Sharing.PER_HOST
+    if config.session_mode == "singleton":
+        return Sharing.SINGLETON
+    if config.session_mode == "shared":
+        return Sharing.SHARED
+    if transport != "stdio":
+        return Sharing.PER_HOST
+    return Sharing.INTERACTIVE if interactive else Sharing.SHARED
+
+
+def terms_of(config: UpstreamConfig, capabilities: Mapping[str, Raw] | None = None) -> Terms:
+    """The terms of a session for a host with `capabilities`; None: for more than one host (5.2)."""
+    roots = config.roots if isinstance(config.roots, tuple) else None
+    if config.roots == "host" and capabilities is None:
+        roots = ()  # some tools are only there for clients with roots; nobody's are told (G-11)
+    declared: dict[str, Raw] = {}
+    if config.client_features == "auto":
+        declared = superset() if capabilities is None else capabilities_of_session(capabilities)
+    if roots is not None:
+        declared["roots"] = EMPTY
+    elif config.roots == "none":
+        declared.pop("roots", None)
+    return Terms(
+        declared,
+        exclusive=capabilities is not None,
+        client_features=config.client_features,
+        absorbs_tasks=config.tasks == "absorb",
+        tells_roots=config.roots in ("auto", "host"),
+        roots=roots,
+        ping_s=config.ping_s,
+    )
+
+
+def is_welcoming(terms: Terms) -> bool:
+    """Whether a host is introduced before its first operation: it has roots, which a server may want to know."""
+    return terms.exclusive and "roots" in terms.capabilities and terms.roots is None
+
+
+def union(some: Mapping[str, Raw], more: Mapping[str, Raw]) -> dict[str, Raw]:
+    """What one or the other declares, objects within objects included."""
+    return {**some, **more, **{name: _both(some[name], more[name]) for name in some.keys() & more.keys()}}
+
+
+def _both(one: Raw, other: Raw) -> Raw:
+    return other if one == other else raw({**peek_object(one), **peek_object(other)})

@@ -1,0 +1,34 @@
+"""Notification coverage of one session: since when notifications are sure to arrive. Pure: time is an argument.
+
+Legacy upstreams say everything over the session itself, or a stream beside it that may break. Modern ones tell of lists
+over a stream that was asked for that (`upstreams.subscriptions.modern`).
+"""
+
+from math import inf
+
+from hub.wire.mcp import Kind
+
+
+class Hearing:
+    """Of one session; at first it is heard."""
+
+    def __init__(self) -> None:
+        self.since = -inf
+        """`inf`: it is not heard."""
+        self.lists_since: dict[Kind, float] = {}
+        """The lists of whose changes a modern upstream tells."""
+
+    def __repr__(self) -> str:
+        return f"<Hearing since {self.since:g}, {len(self.lists_since)} lists>"
+
+    @property
+    def is_on(self) -> bool:
+        """Whether it is heard now."""
+        return self.since < inf
+
+    def turn(self, now: float, *, on: bool) -> bool:
+        """It is heard from now on, or no longer; whether that is new."""
+        if on == self.is_on:
+            return False
+        self.since = now if on else inf
+        return True

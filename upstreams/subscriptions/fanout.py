@@ -1,0 +1,61 @@
+"""Whose business it is that a resource changed (N-11). Pure: time is an argument.
+
+It is the business of those who watch it, else of those who watch what it is a part of, else of the one host that
+watches anything in this session, if it alone uses it: an upstream may write a URI in another way than it was asked to.
+But what it says only because the hub itself observes something, or because of a host that has just left, or that may be
+about another host's call, is news for nobody here.
+"""
+
+from collections.abc import Mapping
+from itertools import chain
+from typing import Final
+
+from hub.wire.uri_parents import wholes
+from upstreams.subscriptions.subscription import LINGER_S, Holder, Watch
+
+MAX_STRAYS: Final = 64
+MAX_LET_GO: Final = 256
+
+
+class Concern:
+    """Of one session."""
+
+    def __init__(self) -> None:
+        self._strays: dict[str, None] = {}
+        """What changed lately that nobody had asked for by this name: parts of what the only host here watches."""
+        self._let_go: dict[str, float] = {}
+        """What was observed till lately, and until when the upstream may still speak of it for that reason."""
+
+    def __repr__(self) -> str:
+        return f"<Concern [{len(self._strays)} strays, {len(self._let_go)} let go]>"
+
+    def let_go(self, uri: str, now: float) -> None:
+        """The hub itself does not observe `uri` any more."""
+        self._let_go.pop(uri, None)
+        self._let_go[uri] = now + LINGER_S
+        if len(self._let_go) > MAX_LET_GO:
+            del self._let_go[next(iter(self._let_go))]
+
+    def whose(self, uri: str, watches: Mapping[str, Watch], *, alone: bool, now: float) -> list[Holder]:
+        """Who is to hear that `uri` changed. `alone`: whoever watches anything is one host, whose session it is."""
+        left = ours = False
+        for each in chain((uri,), wholes(uri)):
+            watch = watches.get(each)
+            if watch is not None and watch.holders:
+                return list(watch.holders)
+            left = left or (watch is not None and watch.is_left(now))
+            ours = ours or watch is not None or self._let_go.get(each, 0.0) > now
+        if left or not alone:  # the former: it is the business of one who has just left
+            return []
+        if ours and uri not in self._strays:
+            return []
+        self._note_stray(uri)
+        return list({holder: None for watch in watches.values() for holder in watch.holders})
+
+    def _note_stray(self, uri: str) -> None:
+        """The upstream has spoken of it for the sake of something else. A host that hears of it may read it, and the
+        hub observe it then; the host must hear of it as before."""
+        self._strays.pop(uri, None)
+        self._strays[uri] = None
+        if len(self._strays) > MAX_STRAYS:
+            del self._strays[next(iter(self._strays))]

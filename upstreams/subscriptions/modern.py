@@ -1,0 +1,292 @@
+"""The subscriptions of a session with a modern upstream: a stream for changes of lists, one for watched resources.
+
+What a stream is asked for cannot change. So another one is opened when other resources are watched, and the old one is
+ended a while after the upstream has acknowledged it: make before break (bridging.md 8). A stream that ends is opened
+again.
+
+Each may have a connection of its own, so what was said over the old one may arrive after the acknowledgement, and most
+of it is said over both. The cache must hear of it at once, unless it has heard it over the new one; hosts hear of it
+when the old one ends, unless it has been said over the new one by then.
+"""
+
+import logging
+from collections import Counter
+from functools import partial
+from typing import Final, Protocol
+
+import trio
+from msgspec import Raw
+
+from hub.link.backoff import Pauses
+from hub.link.interface import DeadlineExceeded, HubError, kept
+from hub.wire.jsonrpc import Failure, Notification, peek_array, peek_object, peek_str, raw
+from hub.wire.mcp import ACKNOWLEDGED, CAPABILITY, LIST_CHANGED, LIST_FLAGS, METHOD_NOT_FOUND, UPDATED, Era, Kind
+from upstreams.session import Session, capability
+from upstreams.subscriptions.coverage import Hearing
+from upstreams.subscriptions.legacy import Subscribing
+from upstreams.subscriptions.session_subscriptions import ANSWER_S, MAX_PART_CHARS, Watches
+from upstreams.subscriptions.subscription import Stand, not_offered
+
+log = logging.getLogger(__name__)
+
+DEBOUNCE_S: Final = 0.05
+OVERLAP_S: Final = 0.25
+"""How long a stream is read after another one has taken its place: longer than what was said over one connection is on
+its way when what was said later has come over another. The next one is not opened before: three at a time at most."""
+MAX_COUNTED: Final = 1_024
+"""Resources of which it is known how often a stream has spoken. What is said of others is never taken for a repetition,
+and hosts hear of it at once."""
+
+
+class Changes(Protocol):
+    """Who hears that lists changed."""
+
+    def changed(self, kinds: tuple[Kind, ...]) -> None: ...
+
+
+class Watched(Protocol):
+    """A session in the pool, and what is watched over it; `upstreams.sessions.pooled_session.Place` is one."""
+
+    session: Session
+    watches: Watches
+    hearing: Hearing
+
+    def missed(self) -> None:
+        """Changes may have been missed."""
+        ...
+
+
+async def keep_watching(place: Watched, events: Changes) -> None:
+    """Have the upstream tell what is watched over a session that is open, in the way of its era, for ever."""
+    if place.session.era is Era.LEGACY:
+        await Subscribing(place.session, place.watches).run()
+    else:
+        await Listening(place, events).run()
+
+
+class Stream:
+    """One stream for the resources `uris`."""
+
+    def __init__(self, uris: frozenset[str]) -> None:
+        self.uris = uris
+        self.scope = trio.CancelScope()
+        self.answered = trio.Event()
+        """It was acknowledged, or is over."""
+        self.confirmed: frozenset[str] | None = None
+        self.refusal: Failure | HubError | None = None
+        self.predecessor: Stream | None = None
+        """The one that it is to replace, until that is over."""
+        self.successor: Stream | None = None
+        """The one that is to replace it."""
+        self.heard: Counter[str] = Counter()
+        """What was said over it while there is a predecessor, and how often."""
+        self.late: Counter[str] = Counter()
+        """What was said over it since a successor was asked for."""
+        self.untold: dict[str, None] = {}
+        """What was said over it, but not over its successor; hosts do not know of it yet."""
+
+    def repeats(self, uri: str) -> bool:
+        """Whether what it has just said of `uri` is no newer than what its successor has said before: the upstream
+        says over that one nothing that it does not say over this one, too."""
+        return self.successor is not None and uri in self.late and self.late[uri] <= self.successor.heard[uri]
+
+
+class Listening:
+    """Keeps the streams of one session."""
+
+    def __init__(self, place: Watched, events: Changes) -> None:
+        self._place = place
+        self._session = place.session
+        self._watches = place.watches
+        self._events = events
+        self._current: Stream | None = None
+        self._pauses = Pauses()
+        self._not_before = float("-inf")
+
+    async def run(self) -> None:
+        """Listen for ever. Cancellation: ends the streams; all that is watched is wanted again."""
+        self._watches.reset()
+        try:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._keep_lists)
+                await self._keep_resources(nursery)
+        finally:
+            self._watches.reset()
+
+    # --- lists --------------------------------------------------------------------------------------------------------
+
+    async def _keep_lists(self) -> None:
+        facts = self._session.facts
+        flags = {
+            flag: True
+            for flag, method in LIST_FLAGS.items()
+            if capability(facts, CAPABILITY[LIST_CHANGED[method][0]], "listChanged")
+        }
+        if not flags:
+            return
+        pauses = Pauses()
+        again = False
+        while True:
+            pauses.opened(trio.current_time())
+            reply: object
+            try:
+                reply = await self._session.listen(
+                    {"notifications": raw(flags)}, partial(self._hear_lists, again=again)
+                )
+            except HubError as error:
+                reply = kept(error)
+            if isinstance(reply, Failure) and reply.code == METHOD_NOT_FOUND:
+                log.info("%s has no subscriptions: its lists are read again from time to time", self._watches.upstream)
+                return
+            log.debug("%s no longer tells of its lists: %r", self._watches.upstream, reply)
+            self._place.hearing.lists_since = {}
+            self._place.missed()
+            await trio.sleep(pauses.next_s(trio.current_time()))
+            again = True
+
+    def _hear_lists(self, notification: Notification, *, again: bool) -> None:
+        if kinds := LIST_CHANGED.get(notification.method):
+            self._events.changed(kinds)
+        elif notification.method == ACKNOWLEDGED:
+            honoured, now = peek_object(notification.params.get("notifications")), trio.current_time()
+            flags = [method for flag, method in LIST_FLAGS.items() if honoured.get(flag) == Raw(b"true")]
+            self._place.hearing.lists_since = {kind: now for method in flags for kind in LIST_CHANGED[method]}
+            if again:  # nobody listened for a while (N-17)
+                self._events.changed(tuple(Kind))
+
+    # --- resources ----------------------------------------------------------------------------------------------------
+
+    async def _keep_resources(self, nursery: trio.Nursery) -> None:
+        watches = self._watches
+        offered = capability(self._session.facts, "resources", "subscribe")
+        while True:
+            await watches.wait()
+            for watch in watches.overdue():
+                watches.forget(watch)
+            if not offered:
+                for watch in watches.standing(Stand.WANTED):
+                    watches.refuse(watch, not_offered(watches.upstream, watch.uri))
+                continue
+            await trio.sleep(DEBOUNCE_S)
+            await trio.sleep_until(self._not_before)
+            uris = frozenset(watch.uri for watch in watches.standing(Stand.WANTED, Stand.LIVE))
+            old = self._current
+            if old is not None and not uris:
+                self._current = None
+                old.scope.cancel()
+            elif old is not None and old.confirmed == uris:
+                self._settle(old)
+            elif uris:
+                await self._replace(old, Stream(uris), nursery)
+
+    async def _replace(self, old: Stream | None, new: Stream, nursery: trio.Nursery) -> None:
+        """Open `new` in place of `old`, which stays if the upstream does not agree."""
+        self._pauses.opened(trio.current_time())
+        if old is not None:
+            old.successor, new.predecessor = new, old
+            old.late.clear()
+        nursery.start_soon(self._follow, new)
+        with trio.move_on_after(ANSWER_S):
+            await new.answered.wait()
+        if new.confirmed is None:
+            self._disappoint(new)
+            if old is not None:
+                old.successor = None
+
+    def _take_over(self, new: Stream) -> None:
+        """The upstream has acknowledged `new`: the one before it is read for a while yet."""
+        old, self._current, new.predecessor = self._current, new, self._current
+        if old is not None:
+            self._not_before = old.scope.deadline = trio.current_time() + OVERLAP_S
+        self._settle(new)
+
+    def _settle(self, stream: Stream) -> None:
+        """Judge what was asked for by what the upstream acknowledged."""
+        watches = self._watches
+        for watch in watches.standing(Stand.WANTED, Stand.LIVE):
+            if watch.uri not in (stream.confirmed or ()):
+                if watch.uri in stream.uris:
+                    watches.refuse(watch, not_offered(watches.upstream, watch.uri))
+            elif watch.stand is Stand.WANTED:
+                watches.confirm(watch)
+
+    def _disappoint(self, stream: Stream) -> None:
+        """The upstream did not agree to `stream`. What it agreed to before is asked for again after a while."""
+        stream.scope.cancel()
+        watches, name = self._watches, self._watches.upstream
+        refusal = stream.refusal or DeadlineExceeded(f"{name} did not answer a subscription in time", upstream=name)
+        for watch in watches.standing(Stand.WANTED):
+            if watch.uri in stream.uris:
+                watches.refuse(watch, refusal)
+
+    async def _follow(self, stream: Stream) -> None:
+        with stream.scope:
+            try:
+                params = {"notifications": raw({"resourceSubscriptions": sorted(stream.uris)})}
+                self._session.speak_of(self._watches.whose())
+                reply = await self._session.listen(params, partial(self._hear, stream))
+                stream.refusal = reply if isinstance(reply, Failure) else None
+            except HubError as error:
+                stream.refusal = kept(error)
+        stream.answered.set()
+        if stream is self._current:
+            self._lost(stream)
+        elif stream.successor is not None:
+            stream.successor.predecessor = None
+            self._part(stream)
+
+    def _part(self, stream: Stream) -> None:
+        """`stream` is over, and another has taken its place: have hosts told of the rest."""
+        watches = self._watches
+        if isinstance(stream.refusal, HubError):  # it broke off: nobody knows what else it would have said
+            for uri in sorted(stream.confirmed or ()):
+                watches.updated(uri)
+        else:
+            for uri in stream.untold:
+                watches.tell(uri)
+
+    def _lost(self, stream: Stream) -> None:
+        """There is no stream any more: open another one, but not at once."""
+        log.debug("%s no longer tells of its resources: %r", self._watches.upstream, stream.refusal)
+        self._current = None
+        now = trio.current_time()
+        self._not_before = now + self._pauses.next_s(now)
+        self._watches.reset()
+        self._place.missed()
+
+    def _hear(self, stream: Stream, notification: Notification) -> None:
+        if notification.method == UPDATED:
+            uri = peek_str(notification.params.get("uri"))
+            if uri is not None:
+                self._hear_of(stream, uri)
+        elif notification.method == ACKNOWLEDGED:
+            is_first = stream.confirmed is None
+            honoured = peek_object(notification.params.get("notifications"))
+            stream.confirmed = _strings(honoured.get("resourceSubscriptions"))
+            if is_first and not stream.scope.cancel_called:
+                self._take_over(stream)
+            stream.answered.set()
+
+    def _hear_of(self, stream: Stream, uri: str) -> None:
+        if stream.predecessor is not None:
+            _count(stream.heard, uri)
+            stream.predecessor.untold.pop(uri, None)
+        if stream.successor is not None:
+            _count(stream.late, uri)
+        if stream.successor is None or stream is self._current:
+            self._watches.updated(uri)
+        elif not stream.repeats(uri):
+            self._watches.note(uri)
+            if uri in stream.late:
+                stream.untold[uri] = None
+            else:
+                self._watches.tell(uri)
+
+
+def _count(said: Counter[str], uri: str) -> None:
+    if uri in said or (len(said) < MAX_COUNTED and len(uri) <= MAX_PART_CHARS):
+        said[uri] += 1
+
+
+def _strings(value: Raw | None) -> frozenset[str]:
+    return frozenset(text for item in peek_array(value) if (text := peek_str(item)) is not None)

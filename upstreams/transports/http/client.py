@@ -1,0 +1,431 @@
+"""HTTP/1.1 toward one upstream: h11 on trio streams, kept-alive connections, TLS by the system's trust store (D-31).
+
+One request is one write of a prepared head and the body; the answer is read in the frame of whoever asked. What always
+holds: a connection that goes back to the pool has carried a whole answer and nothing else; whatever ended otherwise, by
+cancellation, by an error or by `discard`, was closed. Redirects are not followed and no content coding is accepted.
+
+Deadlines are the caller's; only connecting and a stalled write are bounded here.
+"""
+
+import logging
+import re
+import ssl
+from collections.abc import Mapping
+from typing import Final, Self
+
+import trio
+from trio.lowlevel import checkpoint
+
+from hub.link.budget import FREE_BYTES, Account
+from hub.link.interface import (
+    Executed,
+    Overloaded,
+    ResultTooLarge,
+    UpstreamLost,
+    UpstreamProtocolError,
+    UpstreamUnavailable,
+)
+from hub.wire.http_head import HeadParser
+from hub.wire.mcp import HUB_NAME, HUBD_VERSION
+from upstreams.transports.http.connection import CONNECT_S, RECEIVE_BYTES, Connection, Died, Unreachable, Url, connect
+from upstreams.transports.http.head import (
+    ChunkedBody,
+    MalformedResponse,
+    ResponseHead,
+    head_end,
+    is_informational,
+    read_response,
+)
+
+KEPT_IDLE_S: Final = 4.0
+"""How long a connection may lie idle when its server does not say. Many close after 5 s, and a call that meets the
+close halfway may not be repeated."""
+KEPT_IDLE_MAX_S: Final = 60.0
+KEPT_CONNECTIONS: Final = 32
+MAX_INFORMATIONAL: Final = 8
+MAX_BODY_BYTES: Final = 8 << 20
+PIECE_BYTES: Final = 32 << 10
+"""Of a chunked body, that is taken apart at once."""
+
+log = logging.getLogger(__name__)
+
+_FIELD_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_FIELD_VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
+_OWN_FIELDS: Final = frozenset(
+    {"accept", "accept-encoding", "connection", "content-length", "content-type", "expect", "host", "keep-alive"}
+    | {"last-event-id", "te", "trailer", "transfer-encoding", "upgrade"}
+)
+"""Fields the hub sets or never sends; a configuration that names them is not heard. So for `mcp-*`."""
+
+
+class HttpReply:
+    """An answer whose head has come. Read it to its end, or leave the `with` block: then its connection is closed."""
+
+    __slots__ = ("_chunks", "_client", "_connection", "_done", "_remaining", "_rest", "headers", "held", "status")
+
+    def __init__(
+        self, client: "HttpClient", connection: Connection, head: ResponseHead, length: int, rest: bytes
+    ) -> None:
+        self.status = head.status
+        self.headers = head.headers
+        self._client = client
+        self._connection = connection
+        self._rest = rest
+        self._remaining = length if head.framing == "sized" else -1
+        self._chunks = ChunkedBody() if head.framing == "chunked" else None
+        self._done = False
+        self.held = 0
+        """What the account of the client holds for this answer."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if not self._done or self.held:
+            self._leave()
+
+    @property
+    def content_type(self) -> str:
+        """The media type in lower case, without parameters."""
+        return self.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+    async def read(self, limit_bytes: int = MAX_BODY_BYTES) -> bytes:
+        """The whole body.
+
+        Raises:
+            UpstreamLost: the connection ended before the body did.
+            ResultTooLarge: it is larger than `limit_bytes`.
+            Overloaded: there is no room for it.
+            UpstreamProtocolError: it is malformed.
+        """
+        if self._remaining > limit_bytes:
+            raise self._too_large(limit_bytes)
+        data = await self.receive()
+        if self._done and len(data) <= limit_bytes:
+            return data
+        whole = bytearray()  # a list of pieces may take many times what is in them
+        try:
+            while data:
+                whole += data
+                if len(whole) > limit_bytes:
+                    raise self._too_large(limit_bytes)
+                if len(whole) > FREE_BYTES:
+                    self.hold(len(whole))
+                del data  # not to be kept a second time while the next one is waited for
+                data = await self.receive()
+            return bytes(whole)
+        finally:
+            if self.held:
+                self.hold(0)
+
+    async def receive(self) -> bytes:
+        """The next piece of the body; empty at its end.
+
+        Raises:
+            UpstreamLost, UpstreamProtocolError: as `read`.
+        """
+        while not self._done:
+            data, self._rest = self._rest, b""
+            if not data and self._remaining != 0:
+                self._connection.acknowledge()
+                data = await self._connection.receive(self._wanted())
+                if not data:
+                    return self._ended()
+            if self._chunks is not None and len(data) > PIECE_BYTES:
+                data, self._rest = data[:PIECE_BYTES], data[PIECE_BYTES:]
+                await checkpoint()  # chunks may be as small as an event
+            if data := self._take(data):
+                return data
+        return b""
+
+    def discard(self) -> None:
+        """Give up on the rest of the body: closes the connection, which tells a modern upstream to stop (T-16)."""
+        self._done = True
+        self._client.drop(self._connection)
+        if self.held:
+            self.hold(0)
+
+    def _leave(self) -> None:
+        """Keep nothing of it. The connection of an answer that came whole may serve others already."""
+        if not self._done:
+            self.discard()
+        elif self.held:
+            self.hold(0)
+
+    def hold(self, size: int) -> None:
+        """Count `size` bytes of this answer, those beyond `FREE_BYTES`, in place of what was counted before.
+
+        Raises:
+            Overloaded: there is no room; the connection is closed and nothing is counted.
+        """
+        account = self._client.account
+        if account is None:
+            return
+        more = max(0, size - FREE_BYTES) - self.held
+        if more > 0 and not account.take(more, trio.current_time()):
+            self._leave()
+            raise self._client.no_room()
+        if more < 0:
+            account.give(-more)
+        self.held += more
+
+    def _wanted(self) -> int:
+        return min(max(self._remaining, RECEIVE_BYTES), 1 << 20)
+
+    def _take(self, data: bytes) -> bytes:
+        """`data` of the connection as data of the body."""
+        if self._chunks is not None:
+            try:
+                data = self._chunks.feed(data)
+            except MalformedResponse as error:
+                self.discard()
+                raise self._client.malformed(error) from None
+            if self._chunks.complete:
+                if self._rest:
+                    raise self._more_than_one()
+                self._finish()
+        elif self._remaining >= 0:
+            if len(data) > self._remaining:
+                raise self._more_than_one()
+            self._remaining -= len(data)
+            if not self._remaining:
+                self._finish()
+        return data
+
+    def _more_than_one(self) -> UpstreamProtocolError:
+        self.discard()
+        return self._client.malformed("it sent more than one answer to one request")
+
+    def _ended(self) -> bytes:
+        """The peer closed."""
+        self.discard()
+        if self._remaining < 0 and self._chunks is None:
+            return b""
+        raise self._client.lost()
+
+    def _finish(self) -> None:
+        self._done = True
+        self._client.give_back(self._connection)
+
+    def _too_large(self, limit_bytes: int) -> ResultTooLarge:
+        self.discard()
+        text = f"The answer of {self._client.name} has more than {limit_bytes} bytes, which is too large; ask for less"
+        return ResultTooLarge(text, upstream=self._client.name)
+
+
+class HttpClient:
+    """Requests to one origin, on behalf of the upstream `name`. Opens connections as needed and keeps some."""
+
+    def __init__(
+        self,
+        name: str,
+        url: Url,
+        headers: Mapping[str, str] | None = None,
+        *,
+        tls: ssl.SSLContext | None = None,
+        connect_s: float = CONNECT_S,
+        account: Account | None = None,
+    ) -> None:
+        """Without I/O. `headers` go with every request; those that are the hub's own to set are left out.
+
+        `connect_s`: how long it may take to connect. `account` counts answers while they are read.
+
+        Raises:
+            ValueError: a header that cannot be sent; the text does not repeat its value.
+        """
+        self.name = name
+        self.url = url
+        self.account = account
+        self._tls = tls
+        self._connect_s = connect_s
+        self._fields = _static_fields(url, headers or {})
+        self._prefixes: dict[tuple[str, str], bytes] = {}
+        self._idle: list[Connection] = []
+        self._active: set[Connection] = set()
+        self._parser = HeadParser(read_response)
+        self._closed = False
+
+    def __repr__(self) -> str:
+        return f"<HttpClient {self.name} {self.url.origin}: {len(self._active)} active, {len(self._idle)} idle>"
+
+    async def request(
+        self,
+        method: str,
+        headers: bytes = b"",
+        body: bytes | None = None,
+        *,
+        target: str | None = None,
+        resend: bool = False,
+    ) -> HttpReply:
+        """Send a request, return when the head of its answer has come.
+
+        `headers` are whole lines, each with its CRLF. `resend`: the request may be sent again when a kept connection
+        turns out to be dead (faults.md 4.3); without it only if not a byte of it was taken.
+
+        Raises:
+            UpstreamUnavailable: no connection, nothing sent.
+            UpstreamLost: the connection ended before an answer came.
+            UpstreamProtocolError: what came is not one HTTP/1.1 response, or has a content coding.
+        Cancellation: closes the connection.
+        """
+        prefix = self._prefixes.get((method, target or "")) or self._prefix(method, target or "")
+        if body is None:
+            data = b"".join((prefix, headers, b"\r\n"))
+        else:
+            data = b"".join((prefix, headers, b"Content-Length: %d\r\n\r\n" % len(body), body))
+        while True:
+            connection = self._reuse() or await self._connect()
+            self._active.add(connection)
+            try:
+                return await self._exchange(connection, data)
+            except Died as died:
+                self.drop(connection)
+                if self._closed or died.answered or not connection.used or (died.sent and not resend):
+                    raise self._death(died) from None
+            except MalformedResponse as error:
+                self.drop(connection)
+                raise self.malformed(error) from None
+            except BaseException:
+                self.drop(connection)
+                raise
+
+    def sweep(self) -> None:
+        """Close idle connections that are past their time or were closed by the server."""
+        now = trio.current_time()
+        for connection in self._idle:
+            if not connection.usable(now):
+                connection.close()
+        self._idle = [connection for connection in self._idle if not connection.closed]
+
+    def close(self, *, abort: bool = True) -> None:
+        """Open no more connections and close those there are. Idempotent.
+
+        With `abort` requests still running end with `UpstreamLost`, else they may finish.
+        """
+        self._closed = True
+        for connection in (*self._idle, *(self._active if abort else ())):
+            connection.close()
+        self._idle.clear()
+
+    # --- for HttpReply -----------------------------------------------------------------------------------------------
+
+    def give_back(self, connection: Connection) -> None:
+        """The exchange on `connection` is complete."""
+        self._active.discard(connection)
+        if self._closed or connection.expires_at <= 0 or len(self._idle) >= KEPT_CONNECTIONS:
+            connection.close()
+            return
+        connection.expires_at += trio.current_time()
+        connection.used = True
+        self._idle.append(connection)
+
+    def drop(self, connection: Connection) -> None:
+        """`connection` is not to be used again."""
+        self._active.discard(connection)
+        connection.close()
+
+    def malformed(self, why: object) -> UpstreamProtocolError:
+        return UpstreamProtocolError(f"The server {self.name} broke HTTP: {why}", upstream=self.name)
+
+    def no_room(self) -> Overloaded:
+        log.info("%s sent more than there is room for (global_buffer_bytes): an answer was dropped", self.name)
+        text = f"{self.name} has answered, but the hub holds too much to take it; try again in a moment"
+        return Overloaded(text, upstream=self.name, executed=Executed.YES)
+
+    def lost(self) -> UpstreamLost:
+        return UpstreamLost(
+            f"The connection to {self.name} ended before its answer was complete; whether it acted is unknown",
+            upstream=self.name,
+        )
+
+    # --- one exchange ------------------------------------------------------------------------------------------------
+
+    async def _exchange(self, connection: Connection, data: bytes) -> HttpReply:
+        await connection.send(data)
+        received = await connection.receive()
+        informational = 0
+        while True:
+            if not received:
+                raise Died(sent=True, answered=False)
+            end = head_end(received)
+            if not end:
+                more = await connection.receive()
+                if not more:
+                    raise Died(sent=True, answered=True)
+                received += more
+            elif is_informational(received):
+                informational += 1
+                if informational > MAX_INFORMATIONAL or received.startswith(b"101", 9):
+                    raise MalformedResponse("it sent interim answers in place of an answer")
+                received = received[end:] or await connection.receive()
+            else:
+                return self._reply(connection, received, end)
+
+    def _reply(self, connection: Connection, received: bytes, end: int) -> HttpReply:
+        head, length = self._parser.parse(received[:end])
+        if head.status in (204, 304):
+            length = 0
+        if head.headers.get("content-encoding", "identity").lower() != "identity":
+            raise MalformedResponse("its answer is compressed, though only plain answers are accepted")
+        if not head.reusable:
+            connection.expires_at = 0.0
+        elif head.keep_alive_s is None:
+            connection.expires_at = KEPT_IDLE_S
+        else:
+            connection.expires_at = min(head.keep_alive_s - 1.0, KEPT_IDLE_MAX_S)
+        reply = HttpReply(self, connection, head, length, received[end:])
+        if head.framing == "sized" and not length:
+            reply._take(received[end:])
+        return reply
+
+    def _death(self, died: Died) -> UpstreamLost | UpstreamUnavailable:
+        if died.sent:
+            return self.lost()
+        return UpstreamUnavailable(f"The connection to {self.name} broke; nothing was sent", upstream=self.name)
+
+    # --- connections -------------------------------------------------------------------------------------------------
+
+    def _reuse(self) -> Connection | None:
+        """The connection that was used last, if there is one fit for use."""
+        now = trio.current_time()
+        while self._idle:
+            connection = self._idle.pop()
+            if connection.usable(now):
+                return connection
+            connection.close()
+        return None
+
+    async def _connect(self) -> Connection:
+        if not self._closed:
+            try:
+                connection = await connect(self.url, self._tls, within_s=self._connect_s)
+            except Unreachable as error:
+                text = f"The server {self.name} cannot be reached at {self.url.origin}: {error}"
+                raise UpstreamUnavailable(text, upstream=self.name) from None
+            if not self._closed:
+                return connection
+            connection.close()
+        raise UpstreamUnavailable(f"The connection to {self.name} was closed; nothing was sent", upstream=self.name)
+
+    def _prefix(self, method: str, target: str) -> bytes:
+        start = f"{method} {target or self.url.target} HTTP/1.1\r\n".encode("ascii")
+        self._prefixes[method, target] = prefix = start + self._fields
+        return prefix
+
+
+def _static_fields(url: Url, headers: Mapping[str, str]) -> bytes:
+    """The lines that every request has."""
+    lines = {
+        "host": f"Host: {url.authority}\r\n",
+        "user-agent": f"User-Agent: {HUB_NAME}/{HUBD_VERSION}\r\n",
+        "accept-encoding": "Accept-Encoding: identity\r\n",
+    }
+    for name, value in headers.items():
+        if not _FIELD_NAME.fullmatch(name):
+            raise ValueError(f"{name!r} cannot be the name of an HTTP header")
+        value = value.strip(" \t\r\n")  # a token read from a file ends with a newline
+        if not _FIELD_VALUE.fullmatch(value):
+            raise ValueError(f"the value of the header {name} holds characters that cannot be sent")
+        if name.lower() not in _OWN_FIELDS and not name.lower().startswith("mcp-"):
+            lines[name.lower()] = f"{name}: {value}\r\n"
+    return "".join(lines.values()).encode("latin-1")

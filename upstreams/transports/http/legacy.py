@@ -1,0 +1,355 @@
+"""Streamable HTTP of the legacy revisions: a handshake, a session id, streams that can be resumed, a standing stream.
+
+    open() --initialize--> run(): standing stream | calls --404--> renew(), once for all waiting; resend
+                                                          --cancelled--> DELETE
+
+What always holds: a request goes out under the session id current at that moment; when that very session turns out to
+be unknown it is renewed once, in the name of the session and not of whoever noticed, and exactly the request that was
+refused is sent again (F-R-04). An id is current when its handshake is complete, `initialized` included.
+"""
+
+import logging
+import re
+from contextlib import suppress
+from functools import partial
+from typing import Final
+
+import trio
+from msgspec import Raw, Struct
+
+from hub.link.interface import Exchange, HubError, Overloaded, UpstreamLost, UpstreamProtocolError, UpstreamUnavailable
+from hub.link.peer import last_words
+from hub.link.token_bucket import Bucket
+from hub.wire.handshake import ServerFacts, initialize_params
+from hub.wire.jsonrpc import (
+    Notification,
+    Reply,
+    Request,
+    RequestId,
+    Result,
+    encode_notification,
+    encode_request,
+    encode_response,
+    raw,
+)
+from hub.wire.mcp import CANCELLED, INITIALIZE, INITIALIZED, L1, L2, L4, PING, SET_LEVEL, Era
+from upstreams.questions.questions import Answering, Questions
+from upstreams.questions.running import Running
+from upstreams.session import COMMON, SessionEvents, Terms
+from upstreams.transports.http.conversation import LAST_WORDS_S, RESENDABLE, HttpConversation
+from upstreams.transports.http.poster import (
+    CONTENT,
+    JSON,
+    EventStream,
+    Poster,
+    SessionUnknown,
+    StatusError,
+    Take,
+    stream_headers,
+)
+from upstreams.transports.http.standing_stream import StandingStream
+from upstreams.transports.negotiation import about, judge_initialize
+
+PING_ANSWER_S: Final = 15.0
+RENEWAL_S: Final = 20.0
+"""For a new handshake; as long as a first one has by default."""
+RESUMPTIONS: Final = 3
+"""Attempts in a row to resume a stream that brought nothing new (F-R-10)."""
+MAX_QUESTIONS: Final = 64
+"""Requests of the upstream that are answered at one time; more are dropped."""
+ANSWER_S: Final = 30.0
+"""For sending an answer."""
+_SESSION_ID = re.compile(r"[!-~]{1,1024}")
+
+log = logging.getLogger(__name__)
+
+
+class Life(Struct, frozen=True):
+    """One session of the upstream: from one handshake to the next."""
+
+    id: str | None
+    facts: ServerFacts
+
+    @property
+    def headers(self) -> bytes:
+        """The lines that go with every request of this session (T-32, T-35)."""
+        lines = b"" if self.id is None else b"Mcp-Session-Id: %b\r\n" % self.id.encode("ascii")
+        if self.facts.version not in (L1, L2):
+            lines += b"MCP-Protocol-Version: %b\r\n" % self.facts.version.encode("ascii")
+        return lines
+
+
+class LegacyHttp(HttpConversation):
+    """A session by handshake. Made by `open`."""
+
+    era = Era.LEGACY
+
+    def __init__(self, poster: Poster, events: SessionEvents, terms: Terms) -> None:
+        super().__init__(poster, events, terms)
+        self._questions = Questions(poster.name, events, terms, self._notify, lambda: self.facts.version)
+        self.running = self._questions.running
+        self._renewal: trio.Event | None = None
+        """Set when the renewal that is going on is over."""
+        self._standing = StandingStream(self)
+        self._level: dict[str, Raw] | None = None
+        self._answering: dict[RequestId, trio.CancelScope] = {}
+        """The requests of the upstream that are being answered."""
+        self._complaints = Bucket(1, 1)
+        self._asked_at = 0.0
+        self._silent_since: float | None = None
+        """When the first ping was sent that was not answered, if nothing was since."""
+
+    @classmethod
+    async def open(cls, poster: Poster, events: SessionEvents, terms: Terms = COMMON) -> "LegacyHttp":
+        """Shake hands.
+
+        Raises:
+            StatusError: the server knows no such thing.
+            HandshakeRefused, UpstreamVersionError, UpstreamProtocolError: as `probe.judge_initialize`.
+            HubError: as `call`.
+        """
+        session = cls(poster, events, terms)
+        await session._begin()
+        return session
+
+    # --- the handshake -----------------------------------------------------------------------------------------------
+
+    async def _begin(self) -> None:
+        life = await self._shake_hands()
+        head = CONTENT + life.headers
+        await self.poster.tell(head, encode_notification(INITIALIZED, {}))
+        self.life, self._head, self.facts = life, head, life.facts
+
+    async def _shake_hands(self) -> Life:
+        id = self.next_id()
+        body = encode_request(id, INITIALIZE, initialize_params(L4, self.terms.capabilities))
+        with await self.poster.open(CONTENT, body, resend=True) as reply:
+            session_id = reply.headers.get("mcp-session-id")
+            answer = await self.poster.read(reply, id, self._take_own)
+        if session_id is not None and not _SESSION_ID.fullmatch(session_id):
+            raise self.poster.error(f"{self.name} gave a session id that cannot be sent back")
+        try:
+            return Life(session_id, judge_initialize(answer))
+        except HubError as error:
+            raise about(error, self.name) from None
+
+    async def renew(self, dead: Life) -> None:
+        """Wait for a new handshake in place of session `dead`, unless there has been one already.
+
+        Raises:
+            UpstreamUnavailable: it failed, and the session has ended.
+        Cancellation: stops the waiting, not the renewal.
+        """
+        if self.life is dead and self._renewal is None and self._end is None and self._nursery is not None:
+            self._renewal = trio.Event()
+            self._nursery.start_soon(self._renew, self._renewal)
+        if self.life is dead and self._renewal is not None:
+            await self._renewal.wait()
+        if self.life is dead:
+            text = f"{self.name} has forgotten its session, and there is no new one"
+            raise UpstreamUnavailable(f"{text}: {self._end}" if self._end else text, upstream=self.name)
+
+    async def _renew(self, over: trio.Event) -> None:
+        log.info("%s has forgotten its session; starting a new one", self.name)
+        for scope in self._answering.values():  # with it went what it asked
+            scope.cancel()
+        try:
+            with trio.fail_after(RENEWAL_S):
+                await self._begin()
+            if self._level is not None:
+                await self._set_level_again(self._level)
+            self.missed_something()
+            self._standing.restart()
+        except HubError as error:
+            self.end(error)
+        except trio.TooSlowError:
+            self.lost(f"it does not know it any more, and opened no new one within {RENEWAL_S:g} seconds")
+        finally:
+            self._renewal = None
+            over.set()
+
+    # --- asking ------------------------------------------------------------------------------------------------------
+
+    async def request(self, method: str, params: dict[str, Raw]) -> Reply:
+        reply = await super().request(method, params)
+        if method == SET_LEVEL and isinstance(reply, Result):
+            self._level = params
+        return reply
+
+    async def send(self, id: int, method: str, params: dict[str, Raw], take: Take) -> Reply:
+        body = encode_request(id, method, params)
+        resend = method in RESENDABLE
+        self._asked_at = trio.current_time()
+        life = self.life
+        try:
+            reply = await self._ask(body, id, take, resend=resend)
+            if self._silent_since is not None:
+                self._silent_since = None
+            return reply
+        except SessionUnknown:
+            if life.id is None:
+                raise
+        except StatusError as error:
+            if error.status == 400 and self._nursery is not None:  # many servers say that of a session they forgot
+                self._nursery.start_soon(self.check)
+            raise
+        await self.renew(life)
+        return await self._ask(body, id, take, resend=resend)
+
+    async def _ask(self, body: bytes, id: int, take: Take, *, resend: bool) -> Reply:
+        life = self.life
+        with await self.poster.open(self._head, body, resend=resend) as reply:
+            if reply.status != 200 or reply.content_type == JSON:
+                return await self.poster.read(reply, id, take)
+            return await self._follow(self.poster.event_stream(reply), life, id, partial(self._take_of, life, take))
+
+    def _take_of(self, life: Life, take: Take, message: Request | Notification) -> None:
+        """Take what a stream of the session `life` says. If that was renewed, answers would go to another session."""
+        if life is not self.life and isinstance(message, Request):
+            self._complain("%s asks in a session that it has forgotten; nobody is asked", self.name)
+        else:
+            take(message)
+
+    async def _follow(self, stream: EventStream, life: Life, id: int, take: Take) -> Reply:
+        """Read a stream to its response, through breaks and polls, as long as the server gave ids (T-29, T-31)."""
+        tries = 0
+        while True:
+            seen = stream.events
+            try:
+                with stream:
+                    response = await stream.response(id, take)
+                if response is not None:
+                    return response
+                if not stream.last_id:
+                    raise self.poster.no_response()
+            except UpstreamLost:
+                tries = 1 if stream.events > seen else tries + 1
+                if not stream.last_id or tries > RESUMPTIONS:
+                    raise
+            await self._resume(stream, life)
+
+    async def _resume(self, stream: EventStream, life: Life) -> None:
+        """Wait as the server asked, then come back for the rest.
+
+        Raises:
+            UpstreamLost: the server has nothing to resume.
+        """
+        for _ in range(RESUMPTIONS):
+            await trio.sleep(stream.retry_s)
+            try:
+                reply = await self.poster.client.request(
+                    "GET", stream_headers(life.headers, stream.last_id), resend=True
+                )
+            except (UpstreamUnavailable, UpstreamLost):
+                continue
+            if reply.status == 200:
+                stream.go_on(reply)
+                return
+            reply.discard()
+            break
+        raise self.poster.client.lost()
+
+    async def _set_level_again(self, params: dict[str, Raw]) -> None:
+        id = self.next_id()
+        with suppress(HubError), trio.move_on_after(PING_ANSWER_S):
+            await self._ask(encode_request(id, SET_LEVEL, params), id, self._take_own, resend=True)
+
+    def withdraw(self, id: int, reason: str) -> None:
+        """Closing the stream would not cancel (T-28)."""
+        self._notify(CANCELLED, {"requestId": raw(id), "reason": raw(reason)})
+
+    def _notify(self, method: str, params: dict[str, Raw]) -> None:
+        if self._nursery is not None:
+            self._nursery.start_soon(self._tell, encode_notification(method, params), LAST_WORDS_S)
+
+    async def _tell(self, message: bytes, limit_s: float, resend: bool = False) -> None:
+        with trio.move_on_after(limit_s):
+            try:
+                await self.poster.tell(self._head, message, resend=resend)
+            except HubError as error:
+                log.info("%s did not take a message: %s", self.name, error)
+
+    # --- hearing -----------------------------------------------------------------------------------------------------
+
+    def hear_request(self, request: Request, running: Running | None) -> None:
+        if request.id in self._answering:
+            log.debug("%s sent the request %s twice", self.name, request.method)  # it was resumed from before it
+        elif self._nursery is None or len(self._answering) >= MAX_QUESTIONS:
+            self._complain("%s asks too much or too early; its %s is dropped", self.name, request.method)
+        else:
+            scope = self._answering[request.id] = trio.CancelScope()
+            self._nursery.start_soon(self._answer, request.id, self._questions.take(request, running), scope)
+
+    def _complain(self, text: str, *values: object) -> None:
+        """Say in the log what the server does wrong, now and then."""
+        if self._complaints.take(trio.current_time()):
+            log.warning(text, *values)
+
+    async def _answer(self, id: RequestId, answering: Answering, scope: trio.CancelScope) -> None:
+        try:
+            with scope:
+                reply = await answering
+                await self._tell(encode_response(id, reply), ANSWER_S, True)  # a second copy answers nothing
+        finally:
+            del self._answering[id]
+
+    def hear_withdrawal(self, params: dict[str, Raw]) -> None:
+        for id, scope in self._answering.items():
+            if raw(id) == params.get("requestId"):
+                scope.cancel()
+
+    async def welcome(self, exchange: Exchange) -> None:
+        await self._questions.welcome(exchange)
+
+    def roots_changed(self) -> None:
+        self._questions.roots_changed()
+
+    # --- serving -----------------------------------------------------------------------------------------------------
+
+    async def prepare(self, nursery: trio.Nursery) -> None:
+        await self._standing.start(nursery)
+
+    async def keep_alive(self) -> None:
+        """Ping a server that has nothing to do, to learn whether it still knows us (bridging.md 9.1)."""
+        if self.is_pinged and not self.running and trio.current_time() - self._asked_at >= self.terms.ping_s:
+            await self.check()
+
+    @property
+    def is_pinged(self) -> bool:
+        return self.terms.ping_s > 0
+
+    @property
+    def silent_s(self) -> float | None:
+        return None if self._silent_since is None else round(trio.current_time() - self._silent_since, 1)
+
+    async def probe(self) -> None:
+        """Ping. That there is no answer, or a strange one, is only noted: it may serve calls (F-P-28)."""
+        asked_at, before = trio.current_time(), self._silent_since
+        with trio.move_on_after(PING_ANSWER_S):
+            try:
+                await self.request(PING, {})
+            except StatusError as error:
+                if error.status >= 500:
+                    log.debug("%s answers no ping now: %s", self.name, error)
+                else:
+                    self.end(error)
+            except (Overloaded, UpstreamLost, UpstreamProtocolError) as error:  # it may still know the session
+                log.debug("%s answers no ping now: %s", self.name, error)
+            return
+        self._silent_since = asked_at if before is None else before
+        if before is None:
+            self.events.note("does not answer pings; its session is kept")
+            log.warning("%s does not answer a ping; its session is kept", self.name)
+
+    async def finish(self) -> None:
+        """End the session at the server too (T-34), unless it is gone anyway."""
+        if self._end is None and self.life.id is not None:
+            with last_words(LAST_WORDS_S):
+                await self._delete()
+
+    async def _delete(self) -> None:
+        try:
+            with await self.poster.client.request("DELETE", self.life.headers, resend=True):
+                pass
+        except HubError as error:
+            log.debug("%s was not told that its session ends: %s", self.name, error)

@@ -1,0 +1,160 @@
+"""Streamable HTTP of 2026-07-28: every request stands for itself, and closing its stream cancels it (T-16).
+
+The headers that repeat a request are made anew from what is sent (H-17). Which arguments of a tool its server wants to
+see in headers is learnt from every `tools/list` that passes (H-16); tools that ask for it in a forbidden way are taken
+out of the list (C-19).
+"""
+
+import logging
+from collections.abc import Callable
+
+from msgspec import Raw
+from trio.lowlevel import checkpoint
+
+from hub.link.interface import HubError, UpstreamUnavailable
+from hub.wire.handshake import ServerFacts
+from hub.wire.jsonrpc import (
+    EMPTY,
+    Failure,
+    Notification,
+    Reply,
+    Request,
+    Result,
+    encode_request,
+    peek_object,
+    peek_str,
+    raw,
+)
+from hub.wire.mcp import HEADER_MISMATCH, LISTEN, TOOLS_CALL, TOOLS_LIST, UNSUPPORTED_VERSION, Era, Kind
+from hub.wire.mcp_headers import InvalidMirror, Mirror, mirror_headers, mirrored
+from hub.wire.request_meta import request_headers
+from upstreams.inventory.lists import MAX_ENTRY_BYTES, first_of, walk
+from upstreams.session import COMMON, SessionEvents, Terms, stamp_own
+from upstreams.transports.http.conversation import RESENDABLE, HttpConversation
+from upstreams.transports.http.poster import CONTENT, Poster, StatusError, Take, field_lines
+
+_TRACES = (b"x-mcp-header", b"\\u00")
+"""One of these stands in every schema that asks for headers (the name may be written with escapes)."""
+
+log = logging.getLogger(__name__)
+
+
+class ModernHttp(HttpConversation):
+    """An upstream without sessions: there is only what its `server/discover` said, and a pool of connections."""
+
+    era = Era.MODERN
+
+    def __init__(self, poster: Poster, events: SessionEvents, facts: ServerFacts, terms: Terms = COMMON) -> None:
+        super().__init__(poster, events, terms)
+        self.facts = facts
+        self._mirrors: dict[str, tuple[Mirror, ...]] = {}
+        self._walked: dict[str, tuple[Mirror, ...]] = {}
+        """Those of the walk that goes on, and the cursor it goes on with."""
+        self._next: str | None = None
+
+    async def request(self, method: str, params: dict[str, Raw]) -> Reply:
+        reply = await super().request(method, params)
+        if method == TOOLS_LIST and isinstance(reply, Result):
+            return Result(await self._learn(peek_str(params.get("cursor")), reply.value))
+        return reply
+
+    async def listen(self, params: dict[str, Raw], hear: Callable[[Notification], None]) -> Reply:
+        """As `Session.listen`. What comes on the stream of a subscription belongs to it."""
+        id = self.next_id()
+        params = stamp_own(self.era, self.facts.version, params)
+
+        def take(message: Request | Notification) -> None:
+            if isinstance(message, Notification):
+                hear(message)
+
+        try:
+            with await self.poster.open(self._headers(LISTEN, params), encode_request(id, LISTEN, params)) as reply:
+                return await self.poster.read(reply, id, take)
+        except StatusError as error:
+            if error.failure is not None:
+                return error.failure
+            raise
+        except UpstreamUnavailable as error:
+            self.end(error)
+            raise
+
+    async def send(self, id: int, method: str, params: dict[str, Raw], take: Take) -> Reply:
+        reply = await self._ask(id, method, params, take)
+        if isinstance(reply, Failure):
+            if reply.code == HEADER_MISMATCH and method == TOOLS_CALL and await self._refetch():  # C-20
+                return await self._ask(self.next_id(), method, params, take)
+            if reply.code == UNSUPPORTED_VERSION:
+                self.lost("it no longer speaks this revision")
+        return reply
+
+    async def _ask(self, id: int, method: str, params: dict[str, Raw], take: Take) -> Reply:
+        headers = self._headers(method, params)
+        try:
+            with await self.poster.open(
+                headers, encode_request(id, method, params), resend=method in RESENDABLE
+            ) as reply:
+                return await self.poster.read(reply, id, take)
+        except StatusError as error:
+            if error.failure is not None:  # an error without id is about the only request on this connection (T-22)
+                return error.failure
+            if error.status in (400, 404, 405):
+                self.lost(f"it answers {error.status}, as no server of this revision does")
+            raise
+
+    # --- headers -----------------------------------------------------------------------------------------------------
+
+    def _headers(self, method: str, params: dict[str, Raw]) -> bytes:
+        fields = request_headers(method, params, self.facts.version)
+        if method == TOOLS_CALL and self._mirrors:
+            mirrors = self._mirrors.get(peek_str(params.get("name")) or "")
+            if mirrors:
+                fields += mirror_headers(mirrors, params.get("arguments", EMPTY))
+        return CONTENT + field_lines(fields)
+
+    async def _learn(self, cursor: str | None, value: Raw) -> Raw:
+        """Remember which tools of a page want headers; the page without tools that ask wrongly.
+
+        A walk that came to its end replaces what was known: tools that are gone want nothing. When two walks mix, what
+        they say is only added.
+        """
+        page = peek_object(value)
+        in_order = cursor is None or cursor == self._next
+        if cursor is None:
+            self._walked = {}
+        if self._mirrors or any(trace in bytes(value) for trace in _TRACES):
+            tools = first_of(page.get("tools", EMPTY))
+            kept = []
+            for tool in tools:
+                if len(memoryview(tool)) <= MAX_ENTRY_BYTES and self._learn_tool(peek_object(tool)):
+                    kept.append(tool)
+                await checkpoint()
+            if len(kept) < len(tools):
+                value = raw({**page, "tools": kept})
+        if in_order:
+            self._next = peek_str(page.get("nextCursor"))
+            if self._next is None:
+                self._mirrors = self._walked
+        return value
+
+    def _learn_tool(self, tool: dict[str, Raw]) -> bool:
+        """Whether the tool may be listed."""
+        name = peek_str(tool.get("name")) or ""
+        self._mirrors.pop(name, None)
+        try:
+            mirrors = mirrored(tool.get("inputSchema", EMPTY))
+        except InvalidMirror as error:
+            log.warning("The tool %s of %s is left out: %s", name, self.name, error)
+            return False
+        if mirrors:
+            self._mirrors[name] = self._walked[name] = mirrors
+        return True
+
+    async def _refetch(self) -> bool:
+        """Read all tools anew, because a call's headers did not fit; whoever keeps the list is told as well."""
+        try:
+            await walk(self, Kind.TOOL)
+        except HubError as error:
+            log.warning("The tools of %s cannot be read anew: %s", self.name, error)
+            return False
+        self.events.changed((Kind.TOOL,))
+        return True

@@ -1,0 +1,252 @@
+"""The deprecated HTTP+SSE of 2024-11-05: one event stream down, POSTs up (T-37 to T-39).
+
+The server's first event names the endpoint for POSTs; all its messages come as events of that one stream, so the stream
+is the session and its end the end of both. What is above the bytes is a `Peer`, as for a child process.
+"""
+
+import logging
+from collections import deque
+from collections.abc import Callable
+from typing import Final
+from urllib.parse import urljoin
+
+import trio
+
+from hub.link.budget import FREE_BYTES
+from hub.link.channel import ChannelClosed, OutboxFull
+from hub.link.interface import (
+    HubError,
+    UpstreamLost,
+    UpstreamProtocolError,
+    UpstreamUnauthorized,
+    UpstreamUnavailable,
+    kept,
+)
+from hub.link.peer import BadPeer
+from hub.wire.jsonrpc import RemoteProtocolError, Request, RequestId, decode
+from hub.wire.mcp import L1, L2
+from upstreams.session import COMMON, SessionEvents, Terms
+from upstreams.transports.http.connection import parse_url
+from upstreams.transports.http.poster import CONTENT, EventStream, Poster, SessionUnknown, stream_headers
+from upstreams.transports.negotiation import about, initialize
+from upstreams.transports.peer_session import PeerSession
+
+ENDPOINT_S: Final = 5.0
+"""How long a server may take to name its endpoint."""
+TURN_S: Final = 0.05
+"""How long a message waits until the one before it is accepted. Some servers accept a request only when it is done."""
+QUEUED_BYTES: Final = 16 << 20
+INBOX: Final = 64
+"""Messages that wait to be heard, of `FREE_BYTES` in all. One that is larger counts as part of the stream meanwhile."""
+MAX_POSTS: Final = 400
+"""At one time: each call may take one until it is answered, and the rest is for answers to the server."""
+
+log = logging.getLogger(__name__)
+
+
+class SseChannel:
+    """Whole messages to and from one server: POSTs to its endpoint, events of its stream. Satisfies `Channel`."""
+
+    def __init__(self, poster: Poster, stream: EventStream, target: str) -> None:
+        self._poster = poster
+        self._stream = stream
+        self._target = target
+        self._queue: deque[bytes] = deque()
+        self._queued_bytes = 0
+        self._queued = trio.Event()
+        self._posts = trio.Semaphore(MAX_POSTS)
+        self._less = trio.Event()
+        """Set whenever something of the queue has left, and when it closes."""
+        self._inbox, self._messages = trio.open_memory_channel[bytes](INBOX)
+        self._inbox_bytes = 0
+        self._heard = trio.Event()
+        """Set when something has left the inbox that held too much."""
+        self._closed = False
+        self.headers = CONTENT
+        self.on_refused: Callable[[RequestId, HubError], bool] = lambda id, error: False
+        """Told of each request that the server did not take."""
+        self.fault: HubError | None = None
+        """Why it closed, if there is more to say than that it did."""
+
+    def send(self, message: bytes) -> None:
+        """As `Channel.send`."""
+        if self._closed:
+            raise ChannelClosed
+        if self._queued_bytes + len(message) > QUEUED_BYTES:
+            raise OutboxFull
+        self._queue.append(message)
+        self._queued_bytes += len(message)
+        self._queued.set()
+
+    async def receive(self) -> bytes:
+        """As `Channel.receive`."""
+        try:
+            message = await self._messages.receive()
+        except trio.EndOfChannel:
+            raise ChannelClosed from None
+        if self._inbox_bytes > FREE_BYTES:
+            self._heard.set()
+        self._inbox_bytes -= len(message)
+        return message
+
+    @property
+    def queued_bytes(self) -> int:
+        """As `Channel.queued_bytes`."""
+        return self._queued_bytes
+
+    async def flush(self) -> None:
+        """As `Channel.flush`."""
+        while self._queue and not self._closed:
+            self._less = trio.Event()
+            await self._less.wait()
+
+    async def run(self) -> None:
+        """Post and read until the stream ends."""
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._post_all)
+            try:
+                await self._read()
+            except HubError as error:
+                self.fault = self.fault or kept(error)
+            finally:
+                self._closed = True
+                self._less.set()
+                self._inbox.close()
+            nursery.cancel_scope.cancel()
+
+    async def _read(self) -> None:
+        with self._stream:
+            while (events := await self._stream.receive()) is not None:
+                for kind, data in events:
+                    if kind == "message":
+                        self._inbox_bytes += len(data)
+                        await self._inbox.send(data)
+                        while self._inbox_bytes > FREE_BYTES:
+                            self._heard = trio.Event()
+                            await self._heard.wait()
+                    else:
+                        await self._stream.hold_back(data)
+
+    async def _post_all(self) -> None:
+        """Start each POST when the one before it was accepted, or has had its turn."""
+        async with trio.open_nursery() as nursery:
+            while True:
+                while self._queue:
+                    message = self._queue.popleft()
+                    self._queued_bytes -= len(message)
+                    self._less.set()
+                    accepted = trio.Event()
+                    await self._posts.acquire()
+                    nursery.start_soon(self._post, message, accepted)
+                    with trio.move_on_after(TURN_S):
+                        await accepted.wait()
+                self._queued = trio.Event()
+                await self._queued.wait()
+
+    async def _post(self, message: bytes, accepted: trio.Event) -> None:
+        try:
+            await self._poster.tell(self.headers, message, target=self._target)
+        except HubError as error:
+            self._refused(message, error)
+            if isinstance(error, UpstreamUnavailable | UpstreamUnauthorized | SessionUnknown):
+                self.fault = self.fault or kept(error)
+                self._poster.client.close()
+        finally:
+            accepted.set()
+            self._posts.release()
+
+    def _refused(self, message: bytes, error: HubError) -> None:
+        """Whoever waits for the answer to `message` learns that there will be none, and why."""
+        request = decode(message, strict=False)
+        if not isinstance(request, Request) or not self.on_refused(request.id, kept(error)):
+            log.info("%s did not take a message: %s", self._poster.name, error)
+
+
+class SseConversation(PeerSession):
+    """A session over HTTP+SSE. Made by `open`, opened by `run`."""
+
+    transport = "sse"
+
+    def __init__(self, poster: Poster, events: SessionEvents, stream: EventStream, target: str, terms: Terms) -> None:
+        super().__init__(poster.name, events, terms)
+        self._client = poster.client
+        self._channel = SseChannel(poster, stream, target)
+
+    @classmethod
+    async def open(cls, poster: Poster, events: SessionEvents, terms: Terms = COMMON) -> "SseConversation":
+        """Open the event stream and wait for the endpoint.
+
+        Raises:
+            UpstreamProtocolError: what is there is no HTTP+SSE server, or its endpoint has another origin (T-38).
+            HubError: as `Poster.refused`.
+        Cancellation: closes the stream.
+        """
+        reply = await poster.client.request("GET", stream_headers(b""), resend=True)
+        try:
+            if reply.status != 200:
+                await poster.refused(reply, None)
+            stream = poster.event_stream(reply)
+            return cls(poster, events, stream, await _endpoint(poster, stream), terms)
+        except BaseException:
+            reply.discard()
+            raise
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """As `Session.run`."""
+        failed: HubError | None = None
+        try:
+            async with trio.open_nursery() as nursery:
+                self._scope = nursery.cancel_scope
+                self._channel.on_refused = self._attach(self._channel).fail
+                nursery.start_soon(self._channel.run)
+                nursery.start_soon(self._listen_to_end)
+                failed = await self._shake_hands()
+                if failed is None:
+                    task_status.started()
+                    await self.stay_in_touch()
+                nursery.cancel_scope.cancel()
+        finally:
+            self._client.close()
+        raise kept(failed or self._why())
+
+    async def _listen_to_end(self) -> None:
+        await self._listen()
+        self._scope.cancel()
+
+    async def _shake_hands(self) -> HubError | None:
+        try:
+            facts = await initialize(self.peer, self.terms.capabilities)
+        except (ChannelClosed, OutboxFull, BadPeer):
+            return self._why()
+        except RemoteProtocolError as error:
+            return UpstreamProtocolError(f"{self.name} answered initialize with nonsense: {error}", upstream=self.name)
+        except HubError as error:
+            return kept(about(error, self.name))
+        self._agreed(facts)
+        if facts.version not in (L1, L2):
+            self._channel.headers = CONTENT + b"MCP-Protocol-Version: %b\r\n" % facts.version.encode("ascii")
+        return None
+
+    def _why(self) -> HubError:
+        why = self._fault or "ended its event stream, and the session with it"
+        return self._channel.fault or UpstreamLost(f"{self.name} {why}", upstream=self.name)
+
+
+async def _endpoint(poster: Poster, stream: EventStream) -> str:
+    """The target for POSTs, from the first event."""
+    events: list[tuple[str, bytes]] | None = []
+    with trio.move_on_after(ENDPOINT_S):
+        while events is not None and not events:
+            events = await stream.receive()
+    if not events or events[0][0] != "endpoint":
+        raise poster.error(f"{poster.name} opened an event stream, but named no endpoint to post to")
+    if len(events) > 1:
+        raise poster.error(f"{poster.name} spoke before it was spoken to")
+    own = poster.client.url
+    try:
+        url = parse_url(urljoin(own.origin + own.target, events[0][1].decode()))
+    except ValueError:
+        raise poster.error(f"{poster.name} named an endpoint that is not a URL") from None
+    if url.origin != own.origin:
+        raise poster.error(f"{poster.name} named an endpoint at {url.origin}, another origin than its own; refused")
+    return url.target

@@ -1,0 +1,170 @@
+"""The standing GET stream of a legacy session: what the upstream says outside of any answer.
+
+Opened when the handshake is done, and again whenever it ends, until the server says that it offers none (405, or
+another 4xx at the first attempt; T-23). A 4xx later on means that the server forgot the session, which is renewed.
+"""
+
+import logging
+from typing import Final, Generic, Protocol, TypeVar
+
+import trio
+
+from hub.link.interface import HubError, UpstreamUnavailable
+from hub.link.token_bucket import Bucket
+from hub.wire.jsonrpc import Notification, RemoteProtocolError, Request, Response, decode, is_batch
+from upstreams.session import SessionEvents
+from upstreams.transports.http.client import HttpReply
+from upstreams.transports.http.poster import EVENTS, EventStream, Poster, stream_headers
+
+GREETING_S: Final = 0.5
+"""How long a server may take to open the stream before calls go ahead without it."""
+MAX_WAIT_S: Final = 30.0
+
+log = logging.getLogger(__name__)
+
+
+class Handshaken(Protocol):
+    """One session of the server: from one handshake to the next."""
+
+    @property
+    def id(self) -> str | None: ...
+
+    @property
+    def headers(self) -> bytes: ...
+
+
+LifeT = TypeVar("LifeT", bound=Handshaken)
+
+
+class Renewable(Protocol[LifeT]):
+    """What the stream belongs to; `upstreams.transports.http.legacy.LegacyHttp` is one."""
+
+    name: str
+    life: LifeT
+    poster: Poster
+    events: SessionEvents
+
+    async def renew(self, dead: LifeT) -> None:
+        """Wait for a new handshake in place of `dead`.
+
+        Raises:
+            UpstreamUnavailable: it failed, and the session has ended.
+        """
+        ...
+
+    def missed_something(self) -> None:
+        """The server may have said what nobody heard."""
+        ...
+
+    def deliver(self, message: Request | Notification, running: None, id: None) -> None:
+        """Hand on what the server said by itself."""
+        ...
+
+    def end(self, error: HubError) -> None:
+        """The session is of no use any more."""
+        ...
+
+
+class StandingStream(Generic[LifeT]):
+    """Keeps one GET stream open as long as `session` runs, if the server offers one."""
+
+    def __init__(self, session: Renewable[LifeT]) -> None:
+        self._session = session
+        self._scope = trio.CancelScope()
+        self._stream: EventStream | None = None
+        """The last stream that was open in this life, for its last event id."""
+        self._settled = trio.Event()
+        self._complaints = Bucket(1, 1)
+
+    async def start(self, nursery: trio.Nursery) -> None:
+        """Open it before the first call: many servers drop what they have to say while nobody listens."""
+        self._session.events.hears(False)
+        nursery.start_soon(self._run)
+        with trio.move_on_after(GREETING_S):
+            await self._settled.wait()
+
+    def restart(self) -> None:
+        """The session has a new id: what belongs to the old one is over."""
+        self._stream = None
+        self._scope.cancel()
+
+    async def _run(self) -> None:
+        wait_s = 0.0
+        while True:
+            self._scope = trio.CancelScope()
+            with self._scope:
+                opened_at = trio.current_time()
+                seen = self._stream.events if self._stream else 0
+                if not await self._listen():
+                    self._settled.set()
+                    return
+                fresh = self._stream is not None and self._stream.events > seen
+                lasted = trio.current_time() - opened_at > MAX_WAIT_S
+                retry_s = self._stream.retry_s if self._stream else 1.0
+                wait_s = retry_s if fresh or lasted else min(max(2 * wait_s, retry_s), MAX_WAIT_S)
+                await trio.sleep(wait_s)
+
+    async def _listen(self) -> bool:
+        """Open the stream and read it to its end; whether it is worth coming back."""
+        session, life = self._session, self._session.life
+        last_id = self._stream.last_id if self._stream else ""
+        try:
+            reply = await session.poster.client.request("GET", stream_headers(life.headers, last_id), resend=True)
+            with reply:
+                if reply.status == 200 and reply.content_type == EVENTS:
+                    await self._read(reply)
+                    return True
+            if (
+                self._stream is not None
+                and life.id is not None
+                and reply.status in range(400, 500)
+                and reply.status not in (405, 429)
+            ):
+                await session.renew(life)
+                return True
+            return reply.status >= 500 or reply.status == 429
+        except UpstreamUnavailable as error:
+            session.end(error)
+            return False
+        except HubError as error:
+            log.debug("The standing stream of %s broke: %s", session.name, error)
+            return True
+
+    async def _read(self, reply: HttpReply) -> None:
+        session = self._session
+        if self._stream is None:
+            self._stream = session.poster.event_stream(reply)
+        else:
+            missed = not self._stream.last_id
+            self._stream.go_on(reply)
+            if missed:
+                session.missed_something()
+        self._settled.set()
+        session.events.hears(True)
+        try:
+            while (events := await self._stream.receive()) is not None:
+                for kind, data in events:
+                    if kind == "message":
+                        await self._hear(self._stream, data)
+                    else:
+                        await self._stream.hold_back(data)
+        finally:
+            session.events.hears(False)
+
+    async def _hear(self, stream: EventStream, data: bytes) -> None:
+        """Deliver what an event says, each message when it is time. What follows one that is none is not read."""
+        session, parts = self._session, [data]
+        try:
+            if is_batch(data):
+                parts = await stream.split(data)
+            for part in parts:
+                message = decode(part, strict=False)
+                if isinstance(message, Response):
+                    log.debug("%s sent a response on its standing stream, which is ignored (T-26)", session.name)
+                else:
+                    session.deliver(message, None, None)
+                await stream.hold_back(part)
+        except RemoteProtocolError as error:
+            if self._complaints.take(trio.current_time()):
+                log.info("%s sent what is not an MCP message on its standing stream: %s", session.name, error)
+            await stream.hold_back(data)

@@ -1,0 +1,191 @@
+"""Which era an upstream speaks, and the handshake in it, over a `Peer` (bridging.md 1.2). What was found is remembered.
+
+    discover --a result, with a revision in common--> modern
+        | any other error, no answer in time, only older revisions
+        v
+    initialize --a result--> legacy
+        | refused
+        v
+    discover once more: a server that was slow to start, or has changed its era since it was remembered
+
+A modern error (-32020 to -32022) is never answered by `initialize` (V-9), unless the server itself names older
+revisions. That a server died of the probe is for the transport to see, which starts another.
+"""
+
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+import trio
+from msgspec import Raw
+
+from config.identity import config_key
+from config.schema import UpstreamConfig
+from hub.link.interface import HubError, UpstreamProtocolError, UpstreamVersionError
+from hub.link.peer import Peer
+from hub.wire.handshake import Event, Handshake, Role, ServerFacts, UnsupportedVersion, initialize_params
+from hub.wire.handshake import read_initialize_result as read_initialize
+from hub.wire.jsonrpc import Failure, RemoteProtocolError, Reply, Result, peek_array, peek_object, peek_str
+from hub.wire.mcp import (
+    ALL_VERSIONS,
+    DISCOVER,
+    INITIALIZE,
+    INITIALIZED,
+    L4,
+    LEGACY_VERSIONS,
+    MODERN,
+    MODERN_ERRORS,
+    UNSUPPORTED_VERSION,
+    Era,
+    era_of,
+)
+from hub.wire.request_meta import newest_mutual, read_discover_result
+from upstreams.session import OWN_CAPABILITIES, EraMemory, stamp_own
+
+SHOWN: Final = 200
+
+
+class HandshakeRefused(UpstreamProtocolError):
+    """The upstream answered `initialize` with an error."""
+
+
+def expected_era(config: UpstreamConfig, memory: EraMemory) -> Era | None:
+    """The era that the configuration fixes, or that the upstream spoke last time; None: find out."""
+    text = memory.era(config_key(config)) if config.era == "auto" else config.era
+    return Era(text) if text in ("legacy", "modern") else None
+
+
+def remember(config: UpstreamConfig, memory: EraMemory, facts: ServerFacts) -> None:
+    """Keep what was found, for the next start of this configuration (V-12)."""
+    if config.era == "auto":
+        memory.remember_era(config_key(config), era_of(facts.version).value)
+
+
+async def shake_hands(
+    peer: Peer, config: UpstreamConfig, expected: Era | None, capabilities: dict[str, Raw] = OWN_CAPABILITIES
+) -> ServerFacts:
+    """Find the era and agree on a revision, declaring `capabilities`. Only the wait for the probe is bounded here.
+
+    Raises:
+        UpstreamVersionError: no revision in common.
+        UpstreamProtocolError: an answer was nonsense, or `initialize` was refused.
+        ChannelClosed, OutboxFull, BadPeer: as `Peer.request`.
+    """
+    if config.era == "modern":
+        facts = await discover(peer)
+        if facts is None:
+            raise UpstreamVersionError(f'it does not speak {MODERN}; remove era = "modern" from its configuration')
+        return facts
+    if expected is not Era.LEGACY:
+        with trio.move_on_after(config.timeouts.probe):
+            if (facts := await discover(peer)) is not None:
+                return facts
+    try:
+        return await initialize(peer, capabilities)
+    except HandshakeRefused:
+        if config.era == "legacy" or (facts := await discover(peer)) is None:
+            raise
+        return facts
+
+
+async def discover(peer: Peer) -> ServerFacts | None:
+    """`find_modern` over a peer."""
+
+    async def ask(version: str) -> Reply:
+        return await peer.request(DISCOVER, stamp_own(Era.MODERN, version, {}))
+
+    return await find_modern(ask)
+
+
+async def find_modern(ask: Callable[[str], Awaitable[Reply | None]]) -> ServerFacts | None:
+    """Put `server/discover` by `ask`, which is given the revision to do it in and returns None for no answer.
+
+    None: not a modern server, or one with no modern revision in common.
+
+    Raises:
+        HubError: a modern server that cannot be used; or as `ask`.
+    """
+    reply = await ask(MODERN)
+    if isinstance(reply, Failure) and reply.code in MODERN_ERRORS:
+        offered = supported_versions(reply)
+        if (version := newest_mutual(offered)) or not set(offered) & set(LEGACY_VERSIONS):
+            reply = await ask(version or MODERN)
+    return None if reply is None else judge_discover(reply)
+
+
+def judge_discover(reply: Reply) -> ServerFacts | None:
+    """What an answer to `server/discover` says; None: use `initialize`.
+
+    Raises:
+        UpstreamVersionError: a modern server, but no revision in common.
+        UpstreamProtocolError: a modern server that refuses this request for another reason.
+    """
+    if isinstance(reply, Failure):
+        _judge_failure(reply)
+        return None
+    try:
+        found = read_discover_result(reply.value)
+    except RemoteProtocolError:
+        return None
+    version = newest_mutual(found.supported_versions)
+    if version is None:
+        _check_legacy(found.supported_versions)
+        return None
+    return ServerFacts(version, found.capabilities, found.server_info, found.instructions)
+
+
+def _judge_failure(failure: Failure) -> None:
+    if failure.code == UNSUPPORTED_VERSION:
+        _check_legacy(supported_versions(failure))
+    elif failure.code in MODERN_ERRORS:
+        raise UpstreamProtocolError(f"it refuses server/discover: {failure.message[:SHOWN]} ({failure.code})")
+
+
+def _check_legacy(offered: tuple[str, ...]) -> None:
+    """A server that speaks none of our modern revisions must speak a legacy one."""
+    if not set(offered) & set(LEGACY_VERSIONS):
+        shown = ", ".join(version[:20] for version in offered[:8]) or "none that it names"
+        raise UpstreamVersionError(f"no revision in common: it speaks {shown}; hubd speaks {', '.join(ALL_VERSIONS)}")
+
+
+def supported_versions(failure: Failure) -> tuple[str, ...]:
+    """The revisions that a -32022 error lists in its data."""
+    data = peek_object(failure.data if isinstance(failure.data, Raw) else None)
+    found = map(peek_str, peek_array(data.get("supported")))
+    return tuple(version for version in found if version is not None)
+
+
+async def initialize(peer: Peer, capabilities: dict[str, Raw] = OWN_CAPABILITIES) -> ServerFacts:
+    """The handshake of the legacy revisions.
+
+    Raises:
+        HandshakeRefused: answered with an error.
+        UpstreamVersionError: no revision in common.
+        UpstreamProtocolError: the answer is nonsense.
+    """
+    handshake = Handshake(Role.CLIENT)
+    handshake.feed(Event.INITIALIZE)
+    reply = await peer.request(INITIALIZE, initialize_params(L4, capabilities))
+    facts = judge_initialize(reply)
+    handshake.feed(Event.AGREE)
+    peer.notify(INITIALIZED, {})
+    handshake.feed(Event.INITIALIZED)
+    return facts
+
+
+def judge_initialize(reply: Reply) -> ServerFacts:
+    """What an answer to `initialize` says. Raises as `initialize`."""
+    if not isinstance(reply, Result):
+        raise HandshakeRefused(f"it refused to initialize: {reply.message[:SHOWN]} ({reply.code})")
+    try:
+        return read_initialize(reply.value)
+    except UnsupportedVersion as error:
+        raise UpstreamVersionError(f"no revision in common: {error}") from None
+    except RemoteProtocolError as error:
+        raise UpstreamProtocolError(f"its answer to initialize is not one: {error}") from None
+
+
+def about(error: HubError, name: str) -> HubError:
+    """`error` as one that names its upstream; the text of what this module raises is a clause about "it"."""
+    if error.upstream is not None:
+        return error
+    return type(error)(f"{name} cannot be used: {error}", upstream=name, executed=error.executed)

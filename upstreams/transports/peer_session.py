@@ -1,0 +1,378 @@
+"""What sessions over one shared stream have in common: stdio, and HTTP+SSE of 2024-11-05.
+
+All answers and notifications arrive on one stream. Answers and progress find their call by id and token; a log message
+names no call, so it is attributed only if all calls that run, or ended lately, are of one conversation with a host
+(D-13), never guessed. The same goes for questions, of which `questions` takes care.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+import trio
+from msgspec import Raw
+
+from hub.link.channel import Channel, ChannelClosed, Outbox, OutboxFull
+from hub.link.interface import (
+    DeadlineExceeded,
+    Exchange,
+    HubError,
+    Operation,
+    Overloaded,
+    UpstreamLost,
+    UpstreamProtocolError,
+    UpstreamUnavailable,
+)
+from hub.link.peer import BadPeer, Peer
+from hub.wire.handshake import ServerFacts
+from hub.wire.jsonrpc import Notification, RemoteProtocolError, Reply, Request, peek_object
+from hub.wire.mcp import (
+    CANCELLED,
+    INTERNAL_ERROR,
+    LISTEN,
+    MESSAGE,
+    PING,
+    PROGRESS,
+    SUBSCRIPTION_KEY,
+    TASKS_CANCEL,
+    TASKS_RESULT,
+    Era,
+    era_of,
+)
+from upstreams.questions.attribution import task_begun, task_finished
+from upstreams.questions.questions import Questions
+from upstreams.questions.running import Running
+from upstreams.questions.task_tokens import TaskTokens
+from upstreams.session import (
+    COMMON,
+    CallTimeouts,
+    Offer,
+    SessionEvents,
+    Terms,
+    announce,
+    named_log,
+    split_progress,
+    stamp_call,
+    stamp_own,
+)
+
+log = logging.getLogger(__name__)
+
+MAX_IN_FLIGHT: Final = 320
+"""Calls with one session at a time (faults.md 3.2: 64 and a queue of 256; the queue is the upstream's own)."""
+SILENT_TIMEOUTS: Final = 3
+"""Calls, one after the other, that ran out of time while nothing was heard, until a session is given up (F-P-04)."""
+PING_ANSWER_S: Final = 15.0
+_END_TASKS: Final = frozenset({TASKS_RESULT, TASKS_CANCEL})
+
+
+class PeerSession:
+    """A session over a `Peer`. Satisfies `upstreams.session.Session`, but for `run`, which subclasses write.
+
+    A subclass gives `_attach` a channel, shakes hands through `self.peer` and sets `facts` by `_agreed`.
+    """
+
+    transport = ""
+    pid: int | None = None
+
+    def __init__(self, name: str, events: SessionEvents, terms: Terms = COMMON) -> None:
+        self.name = name
+        self.events = events
+        self.terms = terms
+        self.peer: Peer
+        self._facts: ServerFacts | None = None
+        self._era = Era.LEGACY
+        self._outbox: Outbox | None = None
+        self._questions = Questions(name, events, terms, self._tell, self._version, one_stream=True)
+        self._running = self._questions.running
+        self._latest: Exchange | None = None
+        """That of the host whose session this is, if it can be told things between its operations."""
+        self._tokens = TaskTokens()
+        self._offer = Offer(terms)
+        self._listens: dict[int, Callable[[Notification], None]] = {}
+        """Who hears what belongs to a subscription, by its id (N-4)."""
+        self._silent_timeouts = 0
+        self._counted_at = float("-inf")
+        """When the last of them was."""
+        self._heard_then = 0
+        self._fault = ""
+        self._unanswered: tuple[int, float] | None = None
+        """How many messages had come when a ping was not answered, and when that was sent."""
+        self._scope = trio.CancelScope()
+        """Of the subclass's `run`: cancelled when the session is given up."""
+
+    def __repr__(self) -> str:
+        version = self._facts.version if self._facts else "not yet open"
+        return f"<{type(self).__name__} {self.name} {version} [{len(self._running)} running]>"
+
+    @property
+    def facts(self) -> ServerFacts:
+        assert self._facts is not None, "the session is not open yet"
+        return self._facts
+
+    @property
+    def era(self) -> Era:
+        return self._era
+
+    def _attach(self, channel: Channel, outbox: Outbox | None = None) -> Peer:
+        self._outbox = outbox
+        self._now = trio.lowlevel.current_clock().current_time  # asked twice in every call: without detours
+        self.peer = Peer(
+            channel,
+            on_request=self._on_request,
+            on_notification=self._on_notification,
+            on_end=self._ended,
+            on_complaint=self.events.note,
+            name=self.name,
+        )
+        return self.peer
+
+    def _agreed(self, facts: ServerFacts) -> None:
+        self._facts = facts
+        self._era = era_of(facts.version)
+        self.peer.takes_requests = self._era is Era.LEGACY
+
+    async def _listen(self) -> None:
+        """Read until the peer is gone or given up; then all calls have failed."""
+        try:
+            await self.peer.run()
+        except BadPeer as error:
+            self._fault = self._fault or str(error)
+
+    async def stay_in_touch(self) -> None:
+        """Ping a legacy upstream that nothing was heard of for a while, for ever (bridging.md 9.1).
+
+        Over HTTP+SSE this finds out that the server forgot us. That a ping is not answered is only noted: one that
+        serves calls is never stopped for it (F-P-28).
+        """
+        if not self.is_pinged:
+            await trio.sleep_forever()
+        while True:
+            heard = self.peer.messages
+            await trio.sleep(self.terms.ping_s)
+            if self.peer.messages == heard and not self._running:
+                sent_at = trio.current_time()
+                if await self._answers_ping():
+                    self._unanswered = None
+                elif self.silent_s is None:
+                    self._unanswered = self.peer.messages, sent_at
+                    self.events.note("does not answer pings; it is left running")
+                    log.warning("%s does not answer a ping; it is left running", self.name)
+
+    @property
+    def is_pinged(self) -> bool:
+        """As `Session.is_pinged`."""
+        return self._era is Era.LEGACY and self.terms.ping_s > 0
+
+    @property
+    def silent_s(self) -> float | None:
+        """As `Session.silent_s`."""
+        if self._unanswered is None or self._unanswered[0] != self.peer.messages:
+            return None
+        return round(trio.current_time() - self._unanswered[1], 1)
+
+    async def _answers_ping(self) -> bool:
+        """Whether it answers at all; that it knows no ping is an answer too."""
+        with trio.move_on_after(PING_ANSWER_S):
+            try:
+                await self.request(PING, {})
+            except HubError as error:
+                log.debug("%s was not pinged: %s", self.name, error)
+            return True
+        return False
+
+    def _ended(self) -> None:
+        """Nothing more will be sent: what calls are told of that must stay true."""
+        if self._outbox is not None:
+            self._outbox.close()
+        self.events.ended()
+
+    def give_up(self, fault: str) -> None:
+        """End the session because of what the upstream did."""
+        self._fault = self._fault or fault
+        self._scope.cancel()
+
+    # --- asking -------------------------------------------------------------------------------------------------------
+
+    async def call(self, operation: Operation, exchange: Exchange, timeouts: CallTimeouts) -> Reply:
+        """As `Session.call`."""
+        if len(self._running) >= MAX_IN_FLIGHT:
+            raise Overloaded(f"{self.name} has {MAX_IN_FLIGHT} calls to work off; try again later", upstream=self.name)
+        peer = self.peer
+        id = peer.next_id()
+        began, heard = self._now(), peer.messages
+        running = Running(operation, exchange, timeouts, began)
+        mark = self._outbox.accepted_bytes if self._outbox else 0
+        questions, caller, exclusive = self._questions, exchange.caller, self.terms.exclusive
+        if (principal := caller.identity.principal) != questions.principal:
+            questions.serve(principal)
+        self._running[id] = running
+        if exclusive and caller.lasting and caller.era is Era.LEGACY:
+            self._latest = exchange
+        if operation.method == TASKS_RESULT:
+            self._tokens.wait(running)
+        try:
+            with running.scope:
+                params = stamp_call(self._era, self.facts.version, operation, exchange, id, self._offer)
+                reply = await peer.request(operation.method, params, id=id)
+                if "task" in params:
+                    self._tokens.began(reply, id)
+                    self._task_begun(reply, caller.conversation)
+                if operation.method in _END_TASKS:
+                    questions.lately.finished(task_finished(operation, reply), self._now())
+                return reply
+        except (ChannelClosed, OutboxFull, BadPeer, RemoteProtocolError) as error:
+            raise self._failure(error, mark) from None
+        finally:
+            del self._running[id]
+            if not exclusive:  # however it ended: the upstream may go on, and speak of it
+                questions.lately.ended(caller.conversation, self._now())
+            if operation.method == TASKS_RESULT:
+                self._tokens.leave(running)
+            if running.questions:
+                running.withdraw()
+        self._timed_out(began, heard)
+        raise DeadlineExceeded(
+            f"{self.name} did not answer in time and was told to stop; whether it acted is unknown", upstream=self.name
+        )
+
+    def _task_begun(self, reply: Reply, conversation: int) -> None:
+        if (begun := task_begun(reply)) is not None:
+            task, kept_s = begun
+            now = self._now()
+            self._questions.lately.begun(task, conversation, now + kept_s, now)
+
+    async def request(self, method: str, params: dict[str, Raw]) -> Reply:
+        """As `Session.request`."""
+        mark = self._outbox.accepted_bytes if self._outbox else 0
+        try:
+            return await self.peer.request(method, stamp_own(self._era, self.facts.version, params))
+        except (ChannelClosed, OutboxFull, BadPeer, RemoteProtocolError) as error:
+            raise self._failure(error, mark) from None
+
+    def speak_of(self, conversation: int) -> None:
+        """As `Session.speak_of`."""
+        if not self.terms.exclusive:
+            self._questions.lately.ended(conversation, self._now())
+
+    async def listen(self, params: dict[str, Raw], hear: Callable[[Notification], None]) -> Reply:
+        """As `Session.listen`."""
+        peer = self.peer
+        id = peer.next_id()
+        mark = self._outbox.accepted_bytes if self._outbox else 0
+        self._listens[id] = hear
+        try:
+            return await peer.request(LISTEN, stamp_own(self._era, self.facts.version, params), id=id)
+        except (ChannelClosed, OutboxFull, BadPeer, RemoteProtocolError) as error:
+            raise self._failure(error, mark) from None
+        finally:
+            del self._listens[id]
+
+    def _failure(self, error: Exception, mark: int) -> HubError:
+        """What a call has failed by, if `error` is what the peer has made of it. Returned, not raised: whoever raises
+        what a frame of theirs holds makes a cycle, which keeps the message."""
+        name = self.name
+        match error:
+            case OutboxFull():
+                return Overloaded(f"{name} does not take its input; nothing was sent", upstream=name)
+            case RemoteProtocolError():
+                return UpstreamProtocolError(f"{name} answered with a malformed message: {error}", upstream=name)
+            case _ if self._outbox is not None and self._outbox.delivered_bytes <= mark:
+                return UpstreamUnavailable(f"{name} ended before the call was sent to it", upstream=name)
+            case BadPeer():
+                return UpstreamProtocolError(f"{name} {error} and was stopped", upstream=name)
+            case _:
+                return UpstreamLost(
+                    f"{name} ended while the call was with it; whether it acted is unknown", upstream=name
+                )
+
+    def _timed_out(self, began: float, heard_before: int) -> None:
+        """Count a timeout; after several in which nothing at all was heard, give the upstream up (F-P-04).
+
+        Calls that ran side by side count once: one thing may be wrong with all of them, and others with none. An
+        upstream that waits for an answer itself may have no time for others.
+        """
+        heard = self.peer.messages
+        if heard != heard_before or began < self._counted_at or self._questions.waits:
+            return
+        self._silent_timeouts = self._silent_timeouts + 1 if heard == self._heard_then else 1
+        self._heard_then, self._counted_at = heard, trio.current_time()
+        if self._silent_timeouts >= SILENT_TIMEOUTS:
+            self.give_up(f"did not answer {SILENT_TIMEOUTS} calls in a row")
+
+    # --- hearing ------------------------------------------------------------------------------------------------------
+
+    def _on_notification(self, notification: Notification) -> None:
+        method = notification.method
+        if method == PROGRESS:
+            token, params = split_progress(notification.params)
+            running = None if token is None else self._running.get(token) or self._tokens.find(token)
+            if running is not None:
+                running.touch()
+                running.exchange.progress(params)
+        elif method == MESSAGE:
+            params = named_log(self.name, notification.params)
+            owner = self._attribute()
+            if owner is not None:
+                owner.touch()
+                owner.exchange.log(params)
+            elif self._latest is not None:
+                self._latest.log(params)
+            else:
+                self.events.log(params)
+        elif hear := self._subscription(notification):
+            hear(notification)
+        else:
+            announce(self.events, notification)
+
+    def _subscription(self, notification: Notification) -> Callable[[Notification], None] | None:
+        """Who listens to the subscription of a notification, if it is of one. One that is cancelled ends (N-16)."""
+        if self._era is Era.LEGACY:
+            return None
+        if notification.method == CANCELLED:
+            id = _number(notification.params.get("requestId"))
+            if id in self._listens:
+                self.peer.fail(id, RemoteProtocolError(INTERNAL_ERROR, "the subscription was cancelled"))
+            return None
+        return self._listens.get(_number(peek_object(notification.params.get("_meta")).get(SUBSCRIPTION_KEY)))
+
+    def _attribute(self) -> Running | None:
+        """The call that a message without an address surely belongs to: the newest, if all are of one host, those
+        included that are over here but perhaps not there."""
+        owner: Running | None = None
+        for running in self._running.values():
+            if owner is not None and not self.terms.exclusive and _conversation(owner) != _conversation(running):
+                return None
+            owner = running
+        if owner is None or self.terms.exclusive or self._questions.is_plain(_conversation(owner)):
+            return owner
+        return None
+
+    def _on_request(self, request: Request) -> Awaitable[Reply]:
+        return self._questions.take(request)
+
+    def _version(self) -> str:
+        return self._facts.version if self._facts else ""
+
+    def _tell(self, method: str, params: dict[str, Raw]) -> None:
+        self.peer.notify(method, params)
+
+    async def welcome(self, exchange: Exchange) -> None:
+        """As `Session.welcome`."""
+        if self._era is Era.LEGACY:
+            await self._questions.welcome(exchange)
+
+    def roots_changed(self) -> None:
+        """As `Session.roots_changed`."""
+        if self._era is Era.LEGACY:
+            self._questions.roots_changed()
+
+
+def _conversation(running: Running) -> int:
+    return running.exchange.caller.conversation
+
+
+def _number(value: Raw | None) -> int:
+    """An id of ours; 0, which none has, for anything else."""
+    text = b"" if value is None else bytes(value)
+    return int(text) if text.isdigit() and len(text) < 20 else 0

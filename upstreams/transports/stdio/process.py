@@ -1,0 +1,323 @@
+"""A child process in a session of its own: spawned with a clean environment, always drained, stopped for certain.
+
+    stdin closed --2 s--> TERM to the group --3 s--> KILL to the group, and to descendants that left it
+
+Spawned by `subprocess.Popen` on the main thread, without a parent-death signal: trio's own spawning thread ends after
+ten idle seconds, and such children with it (M-04). Linux only: the exit is awaited on a pidfd, and descendants are
+known by the mark in their environment (F-P-20); `orphans` finds them, also those of hubs that died.
+"""
+
+import contextlib
+import errno
+import fcntl
+import itertools
+import logging
+import os
+import resource
+import signal
+import subprocess
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Final
+
+import trio
+from trio.lowlevel import checkpoint
+
+from config.schema import UpstreamConfig
+from hub.link.interface import UpstreamUnavailable
+from hub.link.token_bucket import Bucket
+from upstreams.journal.redact import Mask
+from upstreams.transports.stdio.orphans import MARKER, THIS_HUB, kill_marked, mark_of, waited_for
+from upstreams.transports.stdio.stderr import Said
+
+log = logging.getLogger(__name__)
+
+CLOSE_GRACE_S: Final = 2.0
+TERM_GRACE_S: Final = 3.0
+KILL_GRACE_S: Final = 5.0
+"""A process that KILL does not end within this hangs in the kernel; it is left to it."""
+ABANDON_S: Final = 1.0
+"""How long the hub may stand still for the end of a process that it could not even watch."""
+LAST_OUTPUT_S: Final = 0.1
+PIPE_BYTES: Final = 1 << 20
+F_SETPIPE_SZ: Final = 1031
+PASSED_VARIABLES: Final = frozenset({"HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER", "LANG", "TZ", "TMPDIR"})
+MOST_DESCRIPTORS: Final = 1 << 16
+"""That a child may open. Some systems allow a thousand million, and some programs close them all when they start."""
+GIVEN_DESCRIPTORS: Final = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+"""That this process could open when it began. The hub takes more, a child gets no more: some can use no others."""
+KEPT_DESCRIPTORS: Final = 64
+"""That no child is started with, since they are for hosts, logs and files (F-D-07); or an eighth, if that is less."""
+DESCRIPTORS_OF_CHILD: Final = 12
+"""What starting one takes for a moment."""
+OOM_SCORE: Final = 200
+"""How much more likely than the hub a child is killed when memory runs out (F-P-24, F-D-08)."""
+UMASK: Final = 0o077
+
+STDERR_READ_BYTES: Final = 1 << 16
+"""What is read of it in one turn."""
+STDERR_READS: Final = 100
+"""In a second, and at once. Who writes more is read at a pace: a pause after each read makes the next one large."""
+STDERR_PAUSE_S: Final = 0.002
+"""Short enough that a full pipe is emptied as fast as any server has reason to write: 32 MiB a second."""
+
+_numbers = itertools.count(1)
+spawn = subprocess.Popen
+"""How a process is started; tests put something else here that fails."""
+
+
+class Child:
+    """One running process. Whoever made it awaits `stop`, however it ended."""
+
+    def __init__(
+        self,
+        config: UpstreamConfig,
+        name: str,
+        environ: Mapping[str, str],
+        hear: Callable[[str, int], None] | None = None,
+    ) -> None:
+        """Start it. `hear` is called with every line of its stderr, printable and without secrets, and its pid.
+
+        Raises:
+            UpstreamUnavailable: it cannot be started.
+        """
+        assert config.command is not None
+        self.name = name
+        number = next(_numbers)
+        self.marker = f"{THIS_HUB}.{number}"
+        mark = mark_of(number, os.environ.get(MARKER, ""))
+        env = child_environment(config, environ) | {MARKER: mark}
+        try:
+            _refuse_last_descriptors()
+            self._popen = spawn(
+                [config.command, *config.args],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                bufsize=0,
+                cwd=config.cwd,
+                env=env,
+                start_new_session=True,
+                umask=UMASK,
+            )
+        except (OSError, ValueError) as error:
+            raise UpstreamUnavailable(cannot_start(name, config, error), upstream=name) from None
+        self.pid = self._popen.pid
+        waited_for.add(self.pid)
+        _limit(self.pid)
+        try:
+            self._pidfd, pipes = _descriptors(self._popen)
+        except OSError as error:
+            self._abandon()
+            raise UpstreamUnavailable(cannot_start(name, config, error), upstream=name) from None
+        self.stdin, self.stdout, self.stderr = map(trio.lowlevel.FdStream, pipes)
+        self.said = Said(name, Mask(config), lambda line: hear(line, self.pid) if hear else None)
+        self._reads = Bucket(STDERR_READS, STDERR_READS)
+        self.gone = trio.Event()
+        """Set by `watch` once the process has exited."""
+
+    def __repr__(self) -> str:
+        return f"<Child {self.name} pid {self.pid} {self.ending() or 'running'}>"
+
+    def _abandon(self) -> None:
+        """End what was started and cannot be watched: at once, since it has had no time to do anything."""
+        self._signal_group(signal.SIGKILL)
+        for pipe in (self._popen.stdin, self._popen.stdout, self._popen.stderr):
+            if pipe is not None:
+                pipe.close()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._popen.wait(ABANDON_S)
+            waited_for.discard(self.pid)
+
+    async def watch(self) -> None:
+        """Wait for the exit. The process is not reaped by that: its pid and group stay its own."""
+        if not self.gone.is_set():
+            await trio.lowlevel.wait_readable(self._pidfd)
+            self.gone.set()
+
+    async def drain_stderr(self) -> None:
+        """Read what it says on stderr, to the end: it never waits for long, and neither do others (M-03).
+
+        One read a turn, and one turn for every hundred lines that are logged. Cancellation: what was read is kept.
+        """
+        await self._log_said()  # what was left when the last one was cancelled
+        while data := await _receive(self.stderr):
+            self.said.feed(data)
+            await self._log_said()
+            if not self._reads.take(trio.current_time()):
+                await trio.sleep(STDERR_PAUSE_S)
+
+    async def _log_said(self) -> None:
+        while self.said.tell(trio.current_time()):
+            await checkpoint()
+
+    @property
+    def exit_code(self) -> int | None:
+        """Of the process; negative: it was killed by that signal. None while it runs."""
+        return self._popen.returncode
+
+    def ending(self) -> str:
+        """How it ended, as a clause; "" while it runs. Only once it was reaped."""
+        code = self._popen.returncode
+        if code is None:
+            return ""
+        return f"exited with status {code}" if code >= 0 else f"was killed by {signal_name(-code)}"
+
+    async def stop(self) -> None:
+        """End the process and everything it started; reap it; close its pipes. Takes at most some 10 seconds.
+
+        Cancellation: shielded from it; each step has its deadline.
+        """
+        with trio.CancelScope(shield=True):
+            async with trio.open_nursery() as nursery:
+                drained = trio.Event()
+                nursery.start_soon(self.watch)
+                nursery.start_soon(self._drain_rest, drained)
+                await self._end()
+                await trio.to_thread.run_sync(kill_marked, self.marker)
+                with trio.move_on_after(LAST_OUTPUT_S):
+                    await drained.wait()
+                nursery.cancel_scope.cancel()
+            self.said.end(trio.current_time())
+            for stream in (self.stdin, self.stdout, self.stderr):
+                await stream.aclose()
+            os.close(self._pidfd)
+
+    async def _end(self) -> None:
+        await self.stdin.aclose()
+        with trio.move_on_after(CLOSE_GRACE_S):
+            await self.gone.wait()
+        if not self.gone.is_set():
+            self._signal_group(signal.SIGTERM)
+            with trio.move_on_after(TERM_GRACE_S):
+                await self.gone.wait()
+        self._signal_group(signal.SIGKILL)  # whatever of its group is left
+        with trio.move_on_after(KILL_GRACE_S):
+            await self.gone.wait()
+        if self.gone.is_set():
+            self._popen.wait()
+            waited_for.discard(self.pid)
+        else:
+            log.error("%s (process %d) does not end even by SIGKILL; it is left behind", self.name, self.pid)
+
+    def _signal_group(self, number: signal.Signals) -> None:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.pid, number)
+
+    async def _drain_rest(self, drained: trio.Event) -> None:
+        """Keep both outputs flowing, so that it can finish what it has to say."""
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(_discard, self.stdout)
+            nursery.start_soon(self.drain_stderr)
+        drained.set()
+
+
+def signal_name(number: int) -> str:
+    """`SIGKILL`, or `signal 35` of those without a name."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def child_environment(config: UpstreamConfig, environ: Mapping[str, str]) -> dict[str, str]:
+    """What of `environ` a child may know, and what its configuration declares (SEC-51)."""
+    passed = {
+        name: value
+        for name, value in environ.items()
+        if (name in PASSED_VARIABLES or name.startswith("LC_")) and not value.startswith("()")
+    }
+    return passed | {name: value.reveal() for name, value in config.env.items()}
+
+
+def cannot_start(name: str, config: UpstreamConfig, error: Exception) -> str:
+    """Why a command could not be started, and what to do about it."""
+    command = os.path.basename(config.command or "")
+    if config.cwd is not None and not Path(config.cwd).is_dir():
+        return f"{name} cannot be started: its cwd is not a directory"
+    if isinstance(error, FileNotFoundError):
+        why = "was not found, or its interpreter was not; install it, or give the full path as command"
+    elif isinstance(error, PermissionError):
+        why = "may not be executed; make it executable, or name its interpreter as command"
+    elif isinstance(error, OSError) and error.errno in _REASONS:
+        why = _REASONS[error.errno]
+    elif isinstance(error, OSError) and error.strerror:
+        why = f"cannot be executed ({error.strerror.lower()})"
+    else:
+        why = "cannot be executed with these arguments"
+    return f"{name} cannot be started: {command!r} {why}"
+
+
+_REASONS: Final = {
+    errno.ETXTBSY: "is being written; it is tried again when it is whole",
+    errno.EAGAIN: "would be more processes than this user may have (ulimit -u); it is tried again",
+    errno.ENOMEM: "was not executed, since there is no memory left; it is tried again",
+}
+
+
+def _limit(pid: int) -> None:
+    """Keep what a child may do to the machine within bounds (SEC-52). Its memory has none: see the README.
+
+    Done from outside and after its start, since code between fork and exec costs the hub's whole memory map (FINDINGS).
+    """
+    with contextlib.suppress(OSError, ValueError):
+        resource.prlimit(pid, resource.RLIMIT_CORE, (0, 0))
+        soft, hard = (
+            MOST_DESCRIPTORS if limit == resource.RLIM_INFINITY else min(limit, MOST_DESCRIPTORS)
+            for limit in resource.prlimit(pid, resource.RLIMIT_NOFILE)
+        )
+        given = soft if GIVEN_DESCRIPTORS == resource.RLIM_INFINITY else min(soft, GIVEN_DESCRIPTORS)
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, (given, hard))
+    with contextlib.suppress(OSError, ValueError):
+        score = min(1000, int(Path("/proc/self/oom_score_adj").read_text()) + OOM_SCORE)
+        Path(f"/proc/{pid}/oom_score_adj").write_text(str(score))
+
+
+def _refuse_last_descriptors() -> None:
+    """Leave the last ones to others.
+
+    Raises:
+        OSError: there are no more but those.
+    """
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    if limit == resource.RLIM_INFINITY:
+        return
+    lowest = os.open("/", os.O_RDONLY | os.O_CLOEXEC)  # all below it are in use
+    os.close(lowest)
+    if lowest + DESCRIPTORS_OF_CHILD > limit - min(KEPT_DESCRIPTORS, limit // 8):
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+
+def _descriptors(popen: subprocess.Popen[bytes]) -> tuple[int, list[int]]:
+    """A pidfd of a process, and its pipes, large and no longer in the hands of `popen`; all of them or none.
+
+    Raises:
+        OSError: there are too many descriptors.
+    """
+    made: list[int] = []
+    try:
+        made.append(os.pidfd_open(popen.pid))
+        pipes = (popen.stdin, popen.stdout, popen.stderr)
+        made += (os.dup(pipe.fileno()) for pipe in pipes if pipe is not None)
+    except OSError:
+        for descriptor in made:
+            os.close(descriptor)
+        raise
+    for pipe, descriptor in zip(pipes, made[1:], strict=True):
+        if pipe is not None:
+            pipe.close()
+        with contextlib.suppress(OSError):  # the user's budget for large pipes is spent
+            fcntl.fcntl(descriptor, F_SETPIPE_SZ, PIPE_BYTES)
+    return made[0], made[1:]
+
+
+async def _discard(stream: trio.abc.ReceiveStream) -> None:
+    while await _receive(stream):
+        pass
+
+
+async def _receive(stream: trio.abc.ReceiveStream) -> bytes:
+    try:
+        return bytes(await stream.receive_some(STDERR_READ_BYTES))
+    except (trio.BrokenResourceError, trio.ClosedResourceError):
+        return b""

@@ -1,0 +1,172 @@
+"""A session with a child process over its standard input and output.
+
+    spawn -> shake hands -> serve -> it exits, closes a pipe, breaks the protocol, or `run` is cancelled -> stop
+
+Both the exit and the end of stdout are watched: a grandchild that inherited stdout keeps it open (M-01). After either,
+what was already written is read for a moment, then calls fail, then the process and its group are ended.
+"""
+
+import os
+from typing import Final
+
+import trio
+
+from config.schema import UpstreamConfig
+from hub.link.budget import Budget
+from hub.link.channel import ChannelClosed, LineChannel, LineReader, Outbox
+from hub.link.interface import HubError, UpstreamLost, UpstreamProtocolError, UpstreamUnavailable, kept
+from hub.link.peer import BadPeer
+from hub.wire.jsonrpc import RemoteProtocolError
+from hub.wire.mcp import Era
+from upstreams.session import COMMON, EraMemory, Exit, Session, SessionEvents, Terms
+from upstreams.transports.negotiation import about, expected_era, remember, shake_hands
+from upstreams.transports.peer_session import PeerSession
+from upstreams.transports.stdio.process import Child, signal_name
+
+LAST_READ_S: Final = 0.2
+"""How long to read on after the process has exited or closed its input (M-01)."""
+EXIT_LINES: Final = 4
+"""Of its stderr, that are shown with how it ended."""
+EXIT_DELAY_S: Final = 0.1
+"""How long an exit may take to show after stdout was closed."""
+
+
+class DiedInHandshake(UpstreamUnavailable):
+    """The process ended before it could be used."""
+
+
+def open_stdio(
+    config: UpstreamConfig,
+    name: str,
+    events: SessionEvents,
+    memory: EraMemory,
+    terms: Terms,
+    budget: Budget | None = None,
+) -> Session:
+    """An unopened session with the command of `config`."""
+    return StdioSession(config, name, events, memory, terms, budget)
+
+
+class StdioSession(PeerSession):
+    """One child process. Satisfies `upstreams.session.Session`."""
+
+    transport = "stdio"
+
+    def __init__(
+        self,
+        config: UpstreamConfig,
+        name: str,
+        events: SessionEvents,
+        memory: EraMemory,
+        terms: Terms = COMMON,
+        budget: Budget | None = None,
+    ) -> None:
+        super().__init__(name, events, terms)
+        self._budget = budget or Budget()
+        self._account = self._budget.account()
+        self._config = config
+        self._memory = memory
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """As `Session.run`. A server that dies of the probe is started once more, without it (V-28, F-P-26)."""
+        expected = expected_era(self._config, self._memory)
+        try:
+            await self._live(expected, task_status)
+        except DiedInHandshake:
+            if self._config.era != "auto" or expected is Era.LEGACY:
+                raise
+            await self._live(Era.LEGACY, task_status)
+
+    async def _live(self, expected: Era | None, task_status: trio.TaskStatus[None]) -> None:
+        """One process, from its start to its end."""
+        child = Child(self._config, self.name, os.environ, self.events.said)
+        self.pid = child.pid
+        refused: HubError | None = None
+        exited = False
+        try:
+            with trio.CancelScope() as self._scope:
+                async with trio.open_nursery() as nursery:
+                    self._connect(child, nursery)
+                    refused = await self._open(expected, task_status)
+                    if refused is None:
+                        await self.stay_in_touch()
+                    self._scope.cancel()
+            exited = child.gone.is_set()
+        finally:
+            by_itself = child.gone.is_set()
+            self._account.close()
+            await child.stop()
+            self.pid = None
+            self._tell_exit(child, by_itself)
+        raise self._reason(child, refused, exited)
+
+    def _connect(self, child: Child, nursery: trio.Nursery) -> None:
+        broken = trio.Event()
+        self._account = self._budget.account(f"upstream {self.name}")
+        outbox = Outbox(child.stdin, nursery, broken.set, account=self._account)
+        self._attach(LineChannel(LineReader(child.stdout, account=self._account), outbox), outbox)
+        nursery.start_soon(child.drain_stderr)
+        nursery.start_soon(child.watch)
+        nursery.start_soon(self._read, child)
+        nursery.start_soon(self._last_read, child.gone)
+        nursery.start_soon(self._last_read, broken)
+
+    async def _open(self, expected: Era | None, task_status: trio.TaskStatus[None]) -> HubError | None:
+        """Shake hands; why that cannot be, unless it is that the process ends, which then cancels us."""
+        start_s = self._config.timeouts.start
+        try:
+            with trio.fail_after(start_s):
+                facts = await shake_hands(self.peer, self._config, expected, self.terms.capabilities)
+        except trio.TooSlowError:
+            text = f"{self.name} did not complete the handshake within {start_s:g} seconds"
+            if self.peer.bad_messages and not self.peer.messages:
+                text += "; what it writes to its standard output is not MCP, see `hubd logs`: is it a server?"
+            return UpstreamUnavailable(text, upstream=self.name)
+        except HubError as error:
+            return kept(about(error, self.name))
+        except RemoteProtocolError as error:
+            return UpstreamProtocolError(f"{self.name} shakes hands in malformed messages: {error}", upstream=self.name)
+        except (ChannelClosed, BadPeer):
+            return None
+        self._agreed(facts)
+        remember(self._config, self._memory, facts)
+        task_status.started()
+        return None
+
+    async def _read(self, child: Child) -> None:
+        await self._listen()
+        with trio.move_on_after(EXIT_DELAY_S):
+            await child.gone.wait()
+        self._scope.cancel()
+
+    async def _last_read(self, ending: trio.Event) -> None:
+        await ending.wait()
+        await trio.sleep(LAST_READ_S)
+        self._scope.cancel()
+
+    def _tell_exit(self, child: Child, by_itself: bool) -> None:
+        code = child.exit_code
+        if code is None:
+            return
+        killed = signal_name(-code) if code < 0 else None
+        said = tuple(child.said.tail(EXIT_LINES).splitlines())
+        how = child.ending() if by_itself else f"stopped: {child.ending()}"
+        self.events.exited(Exit(child.pid, how, code if code >= 0 else None, killed, by_itself, said))
+
+    def _reason(self, child: Child, refused: HubError | None, exited: bool) -> HubError:
+        """Why the session is over, with the last words of the process as a note, which is for status only."""
+        name, opened = self.name, self._facts is not None
+        error: HubError
+        if refused is not None:
+            error = kept(refused)
+        elif self._fault:
+            error = UpstreamProtocolError(f"{name} {self._fault} and was stopped", upstream=name)
+        else:
+            how = child.ending() if exited else "closed its input or output, or stopped reading, and was stopped"
+            if opened:
+                error = UpstreamLost(f"{name} {how}", upstream=name)
+            else:
+                error = DiedInHandshake(f"{name} {how} before it could be used", upstream=name)
+        if said := child.said.tail():
+            error.add_note(said)
+        return error
