@@ -2,7 +2,7 @@
 
     look in the store that hubs share, and have it observed, at the same time
       |--- it is there ---->  kept here, too; everybody has it
-      `--- read ----------->  everybody has it; kept here and put there, if it may be (`results`), unless it became
+      `--- read ----------->  everybody has it; kept here and put there, if it may be (`cacheability`), unless it became
                               doubtful meanwhile
 
 Each is a task of its own, which nobody who waits for it can end alone (`flight`).

@@ -3,7 +3,7 @@
 `Reads` stands between the hosts' side and `Upstream.call`, for `resources/read` only:
 
     peek            what is kept, at once
-    call            else, one read of the upstream for all who want the same now (`flight`, `fetching`)
+    call            else, one read of the upstream for all who want the same now (`flight`, `fetch`)
     onlooker        what an upstream says meanwhile, and what becomes of its sessions: so that nothing old is kept
 
 Nobody is given what was read before a change that the hub had heard of when they asked. Two rules see to that: what is

@@ -1,6 +1,6 @@
 """The servers that hosts have, by our names, and when two entries are one server.
 
-`survey` reads the text of one file. What an entry means is for `mcpservers` to say; here the host's variables get the
+`survey` reads the text of one file. What an entry means is for `host_files` to say; here the host's variables get the
 meaning they have there, and programs that only pass on a remote server are taken away (`unwrap`).
 """
 

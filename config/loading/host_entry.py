@@ -1,4 +1,4 @@
-"""One server as a host's file has it, as an upstream table with our own setting names; see `mcpservers`."""
+"""One server as a host's file has it, as an upstream table with our own setting names; see `host_files`."""
 
 import json
 import re

@@ -72,7 +72,7 @@ def load_all(
 ) -> Loaded:
     """Read the file that was named, or the user's own `hubd.toml`, and everything that belongs to it (see `gather`).
 
-    Blocks, so call it in a thread where that matters. `texts` stand in for what those files hold (see `edit`).
+    Blocks, so call it in a thread where that matters. `texts` stand in for what those files hold (see `draft`).
     `partly`: an upstream with references to what is not there is left out, and is no reason to raise.
 
     Raises:

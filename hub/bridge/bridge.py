@@ -177,7 +177,7 @@ async def settle(upstream: Callee, operation: Operation, exchange: Exchange) -> 
     """The reply of `upstream` when it wants nothing more; the host of `exchange` is asked on the way (7.2, 7.4).
 
     Raises:
-        HubError: as `Upstream.call` and `rounds.drive`.
+        HubError: as `Upstream.call` and `input_required.drive`.
     Cancellation: passes to the upstream.
     """
     reply = await upstream.call(operation, exchange)

@@ -32,7 +32,7 @@ class ControlClient:
     """One connection to a running daemon. Requests are answered one after the other.
 
     Every method raises HubNotRunning when the daemon goes away meanwhile, ControlFailed for its refusals and if it does
-    not answer in time, and NotUnderstood if its answer is not of the shape or size that `control_answers` describes.
+    not answer in time, and NotUnderstood if its answer is not of the shape or size that `answers` describes.
     """
 
     def __init__(self, path: Path, patience_s: float | None = None) -> None:

@@ -5,7 +5,8 @@ the current catalogue; a part of it that may be another by now is read again fir
 G-1, I-11). Operations go to the one upstream that has what they name (`hub.routing.resolve`), across the seam
 `Upstream.call`. What comes back is translated once, for the revision of the host that asked.
 
-The catalogue is a snapshot: `notify` builds a new one and swaps `Router.catalog`; no request sees half of a change.
+The catalogue is a snapshot: `live_catalog` builds a new one and swaps `Router.catalog`; no request sees half of a
+change.
 """
 
 from collections.abc import Awaitable, Callable, Mapping

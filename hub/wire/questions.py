@@ -6,7 +6,7 @@
                                                                      or `Refused` (nobody's)
     declined      what an upstream gets when nobody answers
 
-What a host declared is read by `abilities`. Sources: bridging.md 7.1 and 7.5 (refusals), 12.3 (payloads); R-5, G-9,
+What a host declared is read by `capabilities`. Sources: bridging.md 7.1 and 7.5 (refusals), 12.3 (payloads); R-5, G-9,
 G-10. What both sides can read passes as it is.
 """
 

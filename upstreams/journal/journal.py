@@ -2,7 +2,7 @@
 
 Each upstream has a ring of records, bounded in number and in characters; the oldest go first. Who follows one has a
 queue of its own, bounded too: a follower that is too slow loses the oldest and is told how many, and never holds up
-what writes. Texts come without control characters and without the secrets of the configuration (`mask`).
+what writes. Texts come without control characters and without the secrets of the configuration (`redact`).
 """
 
 from collections import deque

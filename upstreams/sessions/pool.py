@@ -11,7 +11,7 @@ share it is decided when it opens:
 
 What always holds: a session that served one account never serves another, unless the configuration says that it may;
 one that belongs to a tenant serves nobody else, and is closed when the tenant is gone or was idle for long. Nothing
-here waits: `openings` has the tasks.
+here waits: `connector` has the tasks.
 """
 
 import logging
@@ -55,7 +55,7 @@ def _nothing() -> None:
 
 
 class Pool:
-    """The sessions of one upstream. `main` is set and unset by the supervisor; `openings` has the others made."""
+    """The sessions of one upstream. `main` is set and unset by the supervisor; `connector` has the others made."""
 
     def __init__(self, name: str, config: UpstreamConfig, memory: Memory) -> None:
         self.name = name

@@ -2,7 +2,7 @@
 
     made -> run: waits for a slot -> opens the session -> serves calls, which hold it -> closed, or ended by itself
 
-Every session has one: the main one, which the supervisor runs, and those that `openings` opens for some hosts only.
+Every session has one: the main one, which the supervisor runs, and those that `connector` opens for some hosts only.
 """
 
 import logging

@@ -1,4 +1,4 @@
-"""One call of a modern host to a legacy upstream, which may outlive the request it came with (`parked`, `parking`).
+"""One call of a modern host to a legacy upstream, which may outlive the request it came with (`state`, `parking`).
 
 It has two ends. The upstream sees an `Exchange` that lasts as long as the call, whoever is attached. The requests of
 the host, one after the other, wait for what comes next: the outcome, or a round of questions.

@@ -5,7 +5,7 @@
     modern, without the extension   absorbed, as a call that may park       absorbed; questions end the request
     modern, with it                 converted                               relayed
 
-`absorb` waits, `handles` gives hosts tasks to look after. Only tools that can be called in no other way are called as
+`waiting` waits, `handles` gives hosts tasks to look after. Only tools that can be called in no other way are called as
 tasks of 2025-11-25 (X-14); upstreams of the extension decide for themselves.
 """
 

@@ -1,6 +1,6 @@
 """One connection to an upstream: its address, TCP and TLS, and bytes that are written without a checkpoint.
 
-Only what a byte-level HTTP exchange needs; what the bytes mean is `http_client`'s.
+Only what a byte-level HTTP exchange needs; what the bytes mean is `client`'s.
 """
 
 import functools

@@ -105,7 +105,7 @@ class LegacyHttp(HttpConversation):
 
         Raises:
             StatusError: the server knows no such thing.
-            HandshakeRefused, UpstreamVersionError, UpstreamProtocolError: as `probe.judge_initialize`.
+            HandshakeRefused, UpstreamVersionError, UpstreamProtocolError: as `negotiation.judge_initialize`.
             HubError: as `call`.
         """
         session = cls(poster, events, terms)
