@@ -19,7 +19,7 @@ from cache.auto_subscribe import Observing
 from cache.cacheability import entry_of, has_ttl, is_complete, kept_result
 from cache.entry import Entry
 from cache.flight import Flight
-from cache.state import Keeping
+from cache.state import CacheState
 from cache.upstream_interface import Place, Server
 from hub.link.interface import HubError, kept
 from hub.link.wall import Wall, stand_alone
@@ -29,10 +29,10 @@ from hub.wire.mcp import Era
 log = logging.getLogger("cache.redis.store")
 
 
-class Fetching:
+class Fetches:
     """Runs them. `run` must be running."""
 
-    def __init__(self, keeping: Keeping, observing: Observing, clock: Callable[[], float]) -> None:
+    def __init__(self, keeping: CacheState, observing: Observing, clock: Callable[[], float]) -> None:
         self._keeping = keeping
         self._observing = observing
         self._clock = clock
@@ -40,7 +40,7 @@ class Fetching:
         self._nursery: trio.Nursery | None = None
 
     def __repr__(self) -> str:
-        return f"<Fetching, {'running' if self.is_running else 'not running'}>"
+        return f"<Fetches, {'running' if self.is_running else 'not running'}>"
 
     @property
     def is_running(self) -> bool:

@@ -1,13 +1,13 @@
 """What one upstream says of its resources, and what becomes of its sessions, on its way to `keeping`."""
 
-from cache.state import Keeping
+from cache.state import CacheState
 from hub.link.interface import Tenant
 
 
 class Onlooker:
     """Is told what one upstream says, and what becomes of its sessions; `upstreams.invalidation.Onlooker` says when."""
 
-    def __init__(self, keeping: Keeping, name: str, source: str) -> None:
+    def __init__(self, keeping: CacheState, name: str, source: str) -> None:
         self._keeping = keeping
         self.source = source
         """What the upstream is to all hubs that have it in common."""

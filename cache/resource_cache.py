@@ -1,6 +1,6 @@
 """Reads of resources: from what is kept, or once for all who ask at the same time (D-14).
 
-`Reads` stands between the hosts' side and `Upstream.call`, for `resources/read` only:
+`ResourceCache` stands between the hosts' side and `Upstream.call`, for `resources/read` only:
 
     peek            what is kept, at once
     call            else, one read of the upstream for all who want the same now (`flight`, `fetch`)
@@ -22,14 +22,14 @@ from cache.auto_subscribe import Observing
 from cache.cacheability import kept_result, stale_result
 from cache.entry import Cause, Subject
 from cache.facts import CacheFacts
-from cache.fetch import Fetching
+from cache.fetch import Fetches
 from cache.flight import Flight, Released
 from cache.index import is_followed
 from cache.invalidation import Onlooker
 from cache.key import abilities_of, is_plain
 from cache.memory import Kept
 from cache.shared_store import Shared
-from cache.state import Keeping, everyones
+from cache.state import CacheState, everyones
 from cache.upstream_interface import Place, Server
 from config.identity import source_of
 from config.schema import CacheConfig
@@ -57,17 +57,17 @@ class Hit(msgspec.Struct, frozen=True):
     kept: Kept
 
 
-class Reads:
+class ResourceCache:
     """The cache of one hub. `run` must be running."""
 
     def __init__(self, config: CacheConfig, *, clock: Callable[[], float] = current_time) -> None:
         self._clock = clock
         self._observing = Observing(clock)
-        self._keeping = Keeping(config, self._observing, clock)
-        self._fetching = Fetching(self._keeping, self._observing, clock)
+        self._keeping = CacheState(config, self._observing, clock)
+        self._fetching = Fetches(self._keeping, self._observing, clock)
 
     def __repr__(self) -> str:
-        return f"<Reads: {self._keeping!r}>"
+        return f"<ResourceCache: {self._keeping!r}>"
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Hold the reads of upstreams, until cancelled."""
@@ -79,7 +79,7 @@ class Reads:
         shared.on_stale, shared.on_unvouched = self.elsewhere, self.unvouched
 
     def adjust(self, config: CacheConfig) -> None:
-        """As `Keeping.adjust`."""
+        """As `CacheState.adjust`."""
         self._keeping.adjust(config)
 
     def facts(self) -> CacheFacts:

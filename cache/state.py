@@ -32,7 +32,7 @@ class Source:
         self.id = id
 
 
-class Keeping:
+class CacheState:
     """The state of the cache. Changes in sync methods only."""
 
     def __init__(self, config: CacheConfig, observing: Observing, clock: Callable[[], float]) -> None:
@@ -49,7 +49,7 @@ class Keeping:
         self._running: set[Flight] = set()
 
     def __repr__(self) -> str:
-        return f"<Keeping {self.memory!r}, {len(self._running)} flights>"
+        return f"<CacheState {self.memory!r}, {len(self._running)} flights>"
 
     # --- who is who ---------------------------------------------------------------------------------------------------
 

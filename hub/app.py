@@ -12,7 +12,7 @@ from typing import Final
 
 import trio
 
-from cache.resource_cache import Reads
+from cache.resource_cache import ResourceCache
 from config.diff import pending
 from config.saved_state import Memory
 from config.schema import HubConfig, UpstreamConfig
@@ -33,7 +33,7 @@ from hub.link.wakeups import Flag
 from hub.link.wall import keep_going
 from hub.projects.projects import Live, Projects, rule_of
 from hub.routing.host_exchange import release_progress, remind_hosts
-from hub.routing.live_catalog import LogLevels, Notifier
+from hub.routing.live_catalog import LiveCatalog, LogLevels
 from hub.routing.resource_reads import Reading
 from hub.routing.router import Router
 from hub.wire.mcp import Kind
@@ -73,7 +73,7 @@ class Hub:
         self.budget = Budget(config.global_buffer_bytes)
         self.downstreams = Downstreams(config.park_ttl_s, self.budget)
         self.last_known = last_known or LastKnown(None)
-        self.reads = Reads(config.cache)
+        self.reads = ResourceCache(config.cache)
         self.supervisor = self._make_supervisor(open_session or partial(transports.open_session, budget=self.budget))
         self.settled = False
         self._started_with = config
@@ -88,7 +88,7 @@ class Hub:
         catalog = merge((), self.rules, self.claims)
         upstreams, reading = self.supervisor.upstreams, Reading(self.reads)
         self.router = Router(catalog, upstreams, self.levels, self._refresh, self.carrier, reading)
-        self.notifier = Notifier(self._merge, self.router, self.downstreams, self.router.subscriptions)
+        self.notifier = LiveCatalog(self._merge, self.router, self.downstreams, self.router.subscriptions)
         self.router.lists.catch_up = self.notifier.catch_up
         self.projects = None if projects is None else projects(self)
         if self.projects is not None:

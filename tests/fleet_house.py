@@ -21,7 +21,7 @@ from config.saved_state import Memory
 from config.schema import HubConfig, UpstreamConfig
 from hub.app import Hub
 from hub.downstream.hosts import Downstreams
-from hub.downstream.http.durable_sessions import Revival
+from hub.downstream.http.durable_sessions import DurableSessions
 from hub.downstream.http.endpoint import Endpoint
 from hub.fleet.affinity import Switch
 from hub.fleet.homes import runs_of
@@ -146,7 +146,7 @@ class Replica:
         port = listener.socket.getsockname()[1]
         self.url = f"http://127.0.0.1:{port}"
         journal = Memory(self.fleet.path and self.fleet.path / f"{self.name}.json")
-        self.revival = Revival(Signer(self.keys), journal, lambda: self.fleet.now, self.name)
+        self.revival = DurableSessions(Signer(self.keys), journal, lambda: self.fleet.now, self.name)
         me = Peer(self.revival.run_id, self.name, self.url)
         self.replicas = Replicas(me, self.fleet.facts, self.revival.was_mine)
         try:

@@ -25,7 +25,7 @@ from config.saved_state import Memory
 from config.schema import HubConfig, UpstreamConfig
 from hub.app import Hub
 from hub.daemon.api import Operator
-from hub.downstream.http.durable_sessions import Revival
+from hub.downstream.http.durable_sessions import DurableSessions
 from hub.downstream.http.endpoint import Endpoint
 from hub.downstream.lines.connection import serve_lines
 from hub.link.interface import Identity
@@ -494,7 +494,9 @@ HOSTS: dict[str, type[JudgedHost]] = {"lines": LineHost, "http": HttpHost}
 class House:
     """A running hub and everyone around it."""
 
-    def __init__(self, fakes: dict[str, FakeUpstream], nursery: trio.Nursery, hub: Hub, revival: Revival) -> None:
+    def __init__(
+        self, fakes: dict[str, FakeUpstream], nursery: trio.Nursery, hub: Hub, revival: DurableSessions
+    ) -> None:
         self.fakes = fakes
         self.nursery = nursery
         self.hub = hub
@@ -600,7 +602,7 @@ async def a_house(
     upstreams: dict[str, dict[str, Any]] | None = None,
     memory: Memory | None = None,
     last_known: LastKnown | None = None,
-    revival: Revival | None = None,
+    revival: DurableSessions | None = None,
     projects: Callable[[Hub], Projects] | None = None,
     **config: Any,
 ) -> AsyncIterator[House]:

@@ -15,7 +15,7 @@ from schemas import validate
 
 from config.saved_state import Memory
 from hub.downstream.hosts import Downstreams
-from hub.downstream.http.durable_sessions import Revival
+from hub.downstream.http.durable_sessions import DurableSessions
 from hub.downstream.http.endpoint import Endpoint
 from hub.link.interface import Caller, HubError, Identity, Question, Tenant, failure_from
 from hub.link.sealing import Signer
@@ -383,10 +383,10 @@ def read(uri: str, id: int | str = 1) -> dict[str, Any]:
     return {"jsonrpc": "2.0", "id": id, "method": RESOURCES_READ, "params": {"uri": uri}}
 
 
-def make_endpoint(router: Scripted, revival: Revival | None = None) -> Endpoint:
+def make_endpoint(router: Scripted, revival: DurableSessions | None = None) -> Endpoint:
     return Endpoint(Open(), router, Downstreams(), revival or make_revival())
 
 
-def make_revival(path: Path | None = None, wall: Callable[[], float] = lambda: 1e9) -> Revival:
+def make_revival(path: Path | None = None, wall: Callable[[], float] = lambda: 1e9) -> DurableSessions:
     """One run of a hub that keeps its sessions in `path`; all have one key."""
-    return Revival(Signer(b"k" * 32), Memory(path), wall)
+    return DurableSessions(Signer(b"k" * 32), Memory(path), wall)

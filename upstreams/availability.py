@@ -13,7 +13,7 @@ import trio
 from config.schema import UpstreamConfig
 from hub.link.backoff import jitter
 from hub.link.interface import HubError, UpstreamLoop, UpstreamUnauthorized, UpstreamUnavailable, UpstreamVersionError
-from upstreams.journal.history import Chronicle
+from upstreams.journal.history import History
 from upstreams.journal.journal import Journal
 from upstreams.lifecycle import TRANSITIONS, Backoff, Event, State
 
@@ -32,7 +32,7 @@ class Standing:
         self.wanted = trio.Event()
         """Set by whoever needs it and finds that it is not trying, or idle."""
         self.backoff = Backoff(jitter, attempts=config.restart.attempts)
-        self.chronicle = Chronicle(config, journal, trio.current_time())
+        self.chronicle = History(config, journal, trio.current_time())
         self._name = name
         self._failure: type[UpstreamUnavailable] = UpstreamUnavailable
         """What calls fail with while it is away."""

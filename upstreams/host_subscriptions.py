@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 
 
 class Places(Protocol):
-    """Who knows the sessions; `upstreams.sessions.selector.Finder` is one."""
+    """Who knows the sessions; `upstreams.sessions.selector.SessionSelector` is one."""
 
     def serving(self, caller: Caller) -> Place | None:
         """The open session that watches of `caller`'s host belong in; None: there is none now.
@@ -79,7 +79,7 @@ class Household:
                 place.watches.adopt(uri, holder)
 
 
-class Holdings:
+class HostSubscriptions:
     """All households. `settle` is to be called whenever a host may have another session than before."""
 
     def __init__(self, name: str, places: Places) -> None:
@@ -90,7 +90,7 @@ class Holdings:
 
     def __repr__(self) -> str:
         held = sum(len(household.held) for household in self._households.values())
-        return f"<Holdings at {self._name}: {held} of {len(self._households)} hosts>"
+        return f"<HostSubscriptions at {self._name}: {held} of {len(self._households)} hosts>"
 
     def __bool__(self) -> bool:
         """Whether anything is held."""
@@ -155,7 +155,7 @@ class Holdings:
         if not household.held:
             del self._households[holder.host]
 
-    def take_over(self, other: "Holdings") -> None:
+    def take_over(self, other: "HostSubscriptions") -> None:
         """Have all that is held at `other` watched here from now on; hosts are told that it may have changed."""
         old, other._households = other._households, {}
         for host, household in old.items():

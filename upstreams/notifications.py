@@ -11,7 +11,7 @@ from hub.wire.jsonrpc import peek_str
 from hub.wire.mcp import Kind
 from upstreams.invalidation import NOBODY, Onlooker
 from upstreams.inventory.offered import Offered
-from upstreams.journal.history import Chronicle
+from upstreams.journal.history import History
 from upstreams.questions.completed_elicitations import Elicitations
 from upstreams.session import Exit
 
@@ -28,13 +28,13 @@ LOG_CHARS: Final = 2_000
 TELL_REFUSED_S: Final = 60.0
 
 
-class Heard:
+class NotificationSink:
     """The `UpstreamEvents` of one upstream. What concerns its sessions goes on to `on_asked` and `on_ended`."""
 
     def __init__(
         self,
         name: str,
-        chronicle: Chronicle,
+        chronicle: History,
         offered: Offered,
         *,
         on_asked: Callable[[], None],
@@ -58,9 +58,9 @@ class Heard:
         self._told_refused = float("-inf")
 
     def __repr__(self) -> str:
-        return f"<Heard of {self._name}: {self.refused} questions refused>"
+        return f"<NotificationSink of {self._name}: {self.refused} questions refused>"
 
-    def follow(self, old: "Heard") -> None:
+    def follow(self, old: "NotificationSink") -> None:
         """Go on where that of another upstream ends, in whose place this one is."""
         self.elicitations = old.elicitations
         self.refused += old.refused

@@ -81,7 +81,7 @@ class Keeper:
             await upstream.standing.wanted.wait()
         while True:
             upstream.standing.move(Event.START)
-            error = await Tenure(upstream, self._on_settled).run(self._slots)
+            error = await MainSession(upstream, self._on_settled).run(self._slots)
             if upstream.state is State.IDLE:
                 await upstream.standing.wanted.wait()
                 continue
@@ -114,7 +114,7 @@ class Keeper:
         log.warning("%s is %s: %s (%s)", upstream.name, upstream.state.value, why, then)
 
 
-class Tenure:
+class MainSession:
     """One main session in office: from the attempt to open it to its end, with the upkeep its lists need meanwhile."""
 
     def __init__(self, upstream: Upstream, on_listed: Callable[[], None]) -> None:

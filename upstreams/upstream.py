@@ -27,21 +27,21 @@ from hub.link.wakeups import Flag
 from hub.wire.jsonrpc import Failure, Reply
 from hub.wire.mcp import Era, Kind, Snapshot, era_of
 from upstreams.availability import Standing
-from upstreams.host_subscriptions import Holdings
+from upstreams.host_subscriptions import HostSubscriptions
 from upstreams.invalidation import Onlooker, Onlooking
 from upstreams.inventory.freshness import declares_changes
 from upstreams.inventory.offered import Offered
 from upstreams.inventory.refresh import Reading
 from upstreams.journal.journal import Journal
 from upstreams.lifecycle import Event, State
-from upstreams.notifications import Heard
+from upstreams.notifications import NotificationSink
 from upstreams.questions.completed_elicitations import Elicitations
 from upstreams.sessions.calls import Calls
-from upstreams.sessions.connector import Opener, Openings
-from upstreams.sessions.legacy_sessions import Elders
+from upstreams.sessions.connector import Opener, SessionConnector
+from upstreams.sessions.legacy_sessions import LegacySessions
 from upstreams.sessions.pool import Memory, Pool
 from upstreams.sessions.pooled_session import Place
-from upstreams.sessions.selector import Finder
+from upstreams.sessions.selector import SessionSelector
 from upstreams.status import Counts, UpstreamStatus, configured_transport, health, is_local
 from upstreams.subscriptions.subscription import Holder
 
@@ -67,19 +67,21 @@ class Upstream:
         self.offered = Offered(name, last_known, lambda: on_change(self), local=is_local(config), onlooker=looks)
         chronicle = self.standing.chronicle
         self._mask = chronicle.mask
-        self.heard = Heard(name, chronicle, self.offered, on_asked=self._asked, on_ended=self.lost, onlooker=looks)
+        self.heard = NotificationSink(
+            name, chronicle, self.offered, on_asked=self._asked, on_ended=self.lost, onlooker=looks
+        )
 
-        def make(of: UpstreamConfig, severity: int) -> Openings:
+        def make(of: UpstreamConfig, severity: int) -> SessionConnector:
             pool = Pool(name, of, memory)
-            return Openings(pool, self.heard, memory, open_session, slots, onlooker=looks, severity=severity)
+            return SessionConnector(pool, self.heard, memory, open_session, slots, onlooker=looks, severity=severity)
 
         self.openings = make(config, logging.WARNING)
         self.pool = self.openings.pool
-        self.elders = Elders(name, config, memory, make)
+        self.elders = LegacySessions(name, config, memory, make)
         self.pools = self.pool, self.elders.pool
         """Where all sessions are."""
-        self.finder = Finder(name, self.standing, self.openings, self.elders, config.timeouts.start)
-        self.holdings = Holdings(name, self.finder)
+        self.finder = SessionSelector(name, self.standing, self.openings, self.elders, config.timeouts.start)
+        self.holdings = HostSubscriptions(name, self.finder)
         for pool in self.pools:
             pool.moved = self.holdings.settle
         self.calls = Calls(name, config, self.standing)

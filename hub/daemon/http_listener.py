@@ -19,7 +19,7 @@ from config.schema import DEFAULT_LISTEN, HubConfig
 from hub.app import Hub
 from hub.daemon.foreign_listeners import is_held_by_another_user
 from hub.downstream.http.access import Access, checked_token, read_or_make_token, replace_token
-from hub.downstream.http.durable_sessions import Revival
+from hub.downstream.http.durable_sessions import DurableSessions
 from hub.downstream.http.endpoint import Endpoint
 from hub.fleet.affinity import Switch
 from hub.fleet.homes import runs_of
@@ -45,7 +45,7 @@ class Front:
         hub: Hub,
         config: HubConfig,
         tcp: socket.socket,
-        revival: Revival,
+        revival: DurableSessions,
         *,
         movable: bool = True,
         squatted: bool = False,

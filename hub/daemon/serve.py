@@ -43,7 +43,7 @@ from hub.daemon.process import Faults, Watch, keep_to_itself, sweep, take_descri
 from hub.daemon.reload import Reloader
 from hub.daemon.setup import keys_for, last_known, projects_of, store_for, wall
 from hub.daemon.signals import obey, received
-from hub.downstream.http.durable_sessions import Revival
+from hub.downstream.http.durable_sessions import DurableSessions
 from hub.downstream.lines.server import LineServer
 from hub.downstream.request_pipeline import cut_off
 from hub.link.boot_clock import boot_clock
@@ -147,7 +147,7 @@ async def serve_daemon(loaded: Loaded, read: Callable[[], Loaded], *, shown: boo
         ):
             keys = keys_for(config, key_path())
             store = store_for(loaded, keys)
-            revival = Revival(Signer(keys), Memory(sessions_path()), wall, config.replica.name if store else "")
+            revival = DurableSessions(Signer(keys), Memory(sessions_path()), wall, config.replica.name if store else "")
             run = revival.run_id if store else ""
             known, boot = last_known(), boot_clock()
             hub = Hub(config, memory, Sealer(keys), last_known=known, projects=projects_of, run=run, boot=boot)

@@ -13,12 +13,12 @@ from typing import Final
 import trio
 
 from cache.shared_store import Unreachable
-from hub.downstream.http.durable_sessions import Revival
+from hub.downstream.http.durable_sessions import DurableSessions
 from hub.downstream.http.elsewhere import FORWARDED, Elsewhere
 from hub.downstream.http.refusal import RETRY_AFTER, Refused, no_session, refused
 from hub.downstream.http.session import HttpSessions
 from hub.fleet.membership import TRIES, Peer, Replicas
-from hub.fleet.ownership import Over, Whereabouts
+from hub.fleet.ownership import Over, Ownership
 from hub.fleet.proxy import Forwarder, Gone, Misdirected
 from hub.link.interface import HubError, Identity, failure_from
 from hub.net.http_server import HttpRequest, HttpResponse
@@ -45,9 +45,11 @@ class HubLost(HubError):
 class Switch:
     """What becomes of requests that belong elsewhere. `runs_of` says which runs a modern request belongs to, if any."""
 
-    def __init__(self, replicas: Replicas, revival: Revival, runs_of: Callable[[Request], tuple[str, ...]]) -> None:
+    def __init__(
+        self, replicas: Replicas, revival: DurableSessions, runs_of: Callable[[Request], tuple[str, ...]]
+    ) -> None:
         self.replicas = replicas
-        self.whereabouts = Whereabouts(replicas)
+        self.whereabouts = Ownership(replicas)
         self.forwarder = Forwarder()
         self._revival = revival
         self._runs_of = runs_of
@@ -72,7 +74,7 @@ class Switch:
         self._revival.sign()
 
     async def kept(self, session: str) -> bytes | None:
-        """As `Whereabouts.kept`."""
+        """As `Ownership.kept`."""
         return await self.whereabouts.kept(session)
 
     def __repr__(self) -> str:
@@ -137,7 +139,7 @@ class Switch:
         raise _later(BUSY)
 
     async def _keeper(self, away: Elsewhere, request: HttpRequest, dead: Collection[str]) -> Peer | None:
-        """As `Whereabouts.keeper`, of one that the request can be sent to.
+        """As `Ownership.keeper`, of one that the request can be sent to.
 
         Raises:
             Refused: it is over; or that hub cannot be found, or reached from here.

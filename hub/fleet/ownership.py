@@ -40,7 +40,7 @@ class Over(Exception):
     """A session has ended."""
 
 
-class Whereabouts:
+class Ownership:
     """Of what this hub has, and of what it is asked for and has not. `run` must be running."""
 
     def __init__(self, replicas: Replicas) -> None:
@@ -60,7 +60,7 @@ class Whereabouts:
         return self._replicas.directory
 
     def __repr__(self) -> str:
-        return f"<Whereabouts, {self.notes!r}>"
+        return f"<Ownership, {self.notes!r}>"
 
     async def run(self) -> None:
         """Be found with what is here, and write what is noted, for ever."""

@@ -39,7 +39,7 @@ class Shown(Protocol):
     """Not set: no host has been shown a list yet."""
 
 
-class Notifier:
+class LiveCatalog:
     """Keeps `shown.catalog` true to the upstreams' snapshots and passes on what became visible."""
 
     def __init__(self, build: Callable[[Catalog], Catalog], shown: Shown, *audiences: Audience) -> None:

@@ -13,7 +13,7 @@ from msgspec import Raw, Struct
 
 from cache.cacheability import scope, ttl_ms
 from cache.key import HARMLESS
-from cache.resource_cache import Hit, Reads
+from cache.resource_cache import Hit, ResourceCache
 from cache.upstream_interface import Place
 from config.schema import UpstreamConfig
 from hub.bridge.bridge import Callee
@@ -48,7 +48,7 @@ class Readable(Callee, Protocol):
 class Reading:
     """Looks resources up in `reads`, for hosts."""
 
-    def __init__(self, reads: Reads) -> None:
+    def __init__(self, reads: ResourceCache) -> None:
         self._reads = reads
 
     def __repr__(self) -> str:
@@ -103,7 +103,7 @@ class Reading:
 class Through:
     """An upstream whose resources are read by way of the cache. Satisfies `hub.bridge.bridge.Callee`."""
 
-    def __init__(self, upstream: Readable, reads: Reads) -> None:
+    def __init__(self, upstream: Readable, reads: ResourceCache) -> None:
         self.name = upstream.name
         self.config: UpstreamConfig = upstream.config
         self._upstream = upstream
@@ -123,7 +123,7 @@ class Through:
         return self._upstream.elicitations
 
     async def call(self, operation: Operation, exchange: Exchange) -> Reply:
-        """As `Reads.call`."""
+        """As `ResourceCache.call`."""
         return await self._reads.call(self._upstream, operation, exchange)
 
     def version_for(self, caller: Caller) -> str:

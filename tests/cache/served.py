@@ -4,7 +4,7 @@ from typing import Any
 
 import trio
 
-from cache.resource_cache import Reads
+from cache.resource_cache import ResourceCache
 from config.schema import CacheConfig, UpstreamConfig
 from hub.link.interface import Caller, Exchange, Identity, Operation, Tenant, UpstreamUnavailable
 from hub.wire.jsonrpc import EMPTY, Reply, Result, peek_str, raw
@@ -132,9 +132,9 @@ def read_of(uri: str = "note://a", **more: object) -> Operation:
     return Operation(RESOURCES_READ, {"uri": raw(uri), **{name: raw(value) for name, value in more.items()}})
 
 
-async def reads_of(nursery: trio.Nursery, *servers: Served, shared: Any = None, **config: Any) -> Reads:
+async def reads_of(nursery: trio.Nursery, *servers: Served, shared: Any = None, **config: Any) -> ResourceCache:
     """A cache that runs."""
-    reads = Reads(CacheConfig(**config))
+    reads = ResourceCache(CacheConfig(**config))
     if shared is not None:
         reads.use(shared)
     for server in servers:

@@ -9,7 +9,7 @@ with the least that a resource may say from then on; a read that was asked for l
 marked as stale may be older than the end of a session, never than a change that was said.
 
 With several hubs, `share` gives each of them its end of the store that they have in common; what they tell each other
-is to go by `Reads.elsewhere` of the hub.
+is to go by `ResourceCache.elsewhere` of the hub.
 """
 
 from collections.abc import AsyncIterator, Callable

@@ -11,7 +11,7 @@ from config.saved_state import Memory
 from config.schema import CacheConfig, HubConfig, ReplicaConfig, Secret
 from hub.app import Hub
 from hub.daemon.http_listener import Front, listen_tcp, token_of
-from hub.downstream.http.durable_sessions import Revival
+from hub.downstream.http.durable_sessions import DurableSessions
 from hub.link.sealing import Keys, Sealer, Signer, keys_of
 
 TOKEN = "0123456789abcdef"
@@ -48,7 +48,7 @@ def test_the_token_of_the_configuration(tmp_path):
 
 def a_front(config, directory=None, address="127.0.0.1:0"):
     hub = Hub(config, Memory(None), Sealer(b"k" * 32))
-    revival = Revival(Signer(b"k" * 32), Memory(None), lambda: 1e9, config.replica.name)
+    revival = DurableSessions(Signer(b"k" * 32), Memory(None), lambda: 1e9, config.replica.name)
     return Front(hub, config, listen_tcp(address), revival, directory=directory)
 
 

@@ -9,7 +9,7 @@ from msgspec import Raw
 
 from hub.catalog.catalog import Rules, UpstreamRule, merge
 from hub.catalog.uri_claims import Claims
-from hub.routing.live_catalog import COALESCE_S, LEVEL_LINGER_S, LogLevels, Notifier, most_verbose
+from hub.routing.live_catalog import COALESCE_S, LEVEL_LINGER_S, LiveCatalog, LogLevels, most_verbose
 from hub.wire.jsonrpc import raw
 from hub.wire.mcp import L4, Entry, Freshness, Kind, Snapshot
 
@@ -30,7 +30,7 @@ class World:
         self.catalog = merge((), self.rules, self.claims)
         self.settled = trio.Event()
         self.told = []
-        self.notifier = Notifier(self.build, self, self)
+        self.notifier = LiveCatalog(self.build, self, self)
 
     def build(self, previous):
         return merge(self.snapshots.values(), self.rules, self.claims, previous=previous)

@@ -14,7 +14,7 @@ from cache.shared_store import MAX_FACT_BYTES
 from config.saved_state import Memory
 from hub.downstream.http import durable_sessions as module
 from hub.downstream.http import running_time as odometer
-from hub.downstream.http.durable_sessions import LIFE_S, MAX_ID, MAX_URIS, Revival
+from hub.downstream.http.durable_sessions import LIFE_S, MAX_ID, MAX_URIS, DurableSessions
 from hub.downstream.http.endpoint import UPKEEP_S
 from hub.downstream.http.session import MAX_SESSIONS_OF_PRINCIPAL, RESUBSCRIBE_S, SESSION_IDLE_S
 from hub.link.interface import Identity
@@ -169,7 +169,7 @@ async def test_a_session_of_another_is_as_none(autojump_clock, hubs):
 async def test_an_id_signed_with_another_key_or_for_something_else(autojump_clock, hubs):
     host = await hubs.host()
     await hubs.start()
-    foreign = Revival(Signer(b"o" * 32), Memory(None), lambda: hubs.now)
+    foreign = DurableSessions(Signer(b"o" * 32), Memory(None), lambda: hubs.now)
     forged = Host(hubs.endpoint)
     forged.session = foreign.mint(host.identity, None, L4, {}, raw({})).id
     await is_gone(forged)

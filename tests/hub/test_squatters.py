@@ -15,7 +15,7 @@ from hub.app import Hub
 from hub.daemon.foreign_listeners import is_held_by_another_user
 from hub.daemon.http_listener import CannotListen, Front, listen, listen_tcp
 from hub.downstream.http.access import read_or_make_token
-from hub.downstream.http.durable_sessions import Revival
+from hub.downstream.http.durable_sessions import DurableSessions
 from hub.link.sealing import Sealer, Signer
 
 ANOTHER = os.geteuid() + 1
@@ -107,7 +107,7 @@ async def status_of(front, token):
 async def test_nobody_is_let_in_until_the_hub_has_an_address_of_its_own(nursery):
     config = HubConfig(listen=DEFAULT_LISTEN)
     hub = Hub(config, Memory(None), Sealer(b"k" * 32))
-    revival = Revival(Signer(b"k" * 32), Memory(None), lambda: 1e9)
+    revival = DurableSessions(Signer(b"k" * 32), Memory(None), lambda: 1e9)
     front = Front(hub, config, listen_tcp("127.0.0.1:0"), revival, squatted=True)
     await nursery.start(front.run)
     token = read_or_make_token(token_path())

@@ -21,7 +21,7 @@ from config.saved_state import Memory
 from config.schema import HubConfig, UpstreamConfig
 from hub.app import Hub
 from hub.daemon.api import Operator
-from hub.downstream.http.durable_sessions import Revival
+from hub.downstream.http.durable_sessions import DurableSessions
 from hub.downstream.http.endpoint import Endpoint
 from hub.downstream.lines.connection import LineHost as Attached
 from hub.downstream.lines.connection import serve_lines
@@ -290,7 +290,7 @@ class Street(House):
             projects=lambda hub: Projects(hub, self._reader),
         )
         begun = trio.current_time()
-        revival = Revival(Signer(KEY), KeptMemory(self._disk, "sessions"), lambda: 1e9 + trio.current_time())
+        revival = DurableSessions(Signer(KEY), KeptMemory(self._disk, "sessions"), lambda: 1e9 + trio.current_time())
         assert trio.current_time() == begun
         self.operator = Operator(self.hub)
         self.endpoint = Endpoint(Open(), self.hub.router, self.hub.downstreams, revival)

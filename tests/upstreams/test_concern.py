@@ -2,7 +2,7 @@
 
 import pytest
 
-from upstreams.subscriptions.fanout import MAX_LET_GO, MAX_STRAYS, Concern
+from upstreams.subscriptions.fanout import MAX_LET_GO, MAX_STRAYS, Fanout
 from upstreams.subscriptions.subscription import LINGER_S, Watch
 
 WHOLE, PART, OTHER = "a://x/y", "a://x/y/part", "b://z"
@@ -31,22 +31,22 @@ def whose(concern, uri, found, alone=True, now=0.0):
 def test_it_concerns_those_who_watch_it_else_those_who_watch_what_it_is_a_part_of(alone):
     of_whole, of_part = Reader(), Reader()
     found = watches(WHOLE, holder=of_whole) | watches(PART, holder=of_part)
-    assert whose(Concern(), PART, found, alone) == [of_part]
+    assert whose(Fanout(), PART, found, alone) == [of_part]
     del found[PART]
-    assert whose(Concern(), PART, found, alone) == [of_whole]
+    assert whose(Fanout(), PART, found, alone) == [of_whole]
 
 
 @pytest.mark.covers("N-11")
 def test_what_nobody_asked_for_by_that_name_concerns_the_only_host_there_is():
     reader = Reader()
     found = watches(WHOLE, "a://x/z", holder=reader)
-    assert whose(Concern(), OTHER, found, alone=True) == [reader]
-    assert whose(Concern(), OTHER, found, alone=False) == []
-    assert whose(Concern(), OTHER, {}, alone=False) == []
+    assert whose(Fanout(), OTHER, found, alone=True) == [reader]
+    assert whose(Fanout(), OTHER, found, alone=False) == []
+    assert whose(Fanout(), OTHER, {}, alone=False) == []
 
 
 def test_what_is_only_observed_concerns_nobody_unless_the_host_has_heard_of_it_before():
-    reader, concern = Reader(), Concern()
+    reader, concern = Reader(), Fanout()
     held = watches(WHOLE, holder=reader)
     both = held | watches(OTHER, observed=True)
     assert whose(concern, OTHER, both) == []
@@ -58,7 +58,7 @@ def test_what_is_only_observed_concerns_nobody_unless_the_host_has_heard_of_it_b
 
 
 def test_what_was_observed_till_lately_concerns_nobody_for_a_while():
-    reader, concern = Reader(), Concern()
+    reader, concern = Reader(), Fanout()
     held = watches(WHOLE, holder=reader)
     concern.let_go(OTHER, 100.0)
     assert whose(concern, OTHER, held, now=100.0 + LINGER_S - 1) == []
@@ -66,18 +66,18 @@ def test_what_was_observed_till_lately_concerns_nobody_for_a_while():
 
 
 def test_of_what_was_let_go_only_so_much_is_remembered():
-    reader, concern = Reader(), Concern()
+    reader, concern = Reader(), Fanout()
     held = watches(WHOLE, holder=reader)
     for number in range(MAX_LET_GO + 1):
         concern.let_go(f"c://{number}", 0.0)
-    assert repr(concern) == f"<Concern [0 strays, {MAX_LET_GO} let go]>"
+    assert repr(concern) == f"<Fanout [0 strays, {MAX_LET_GO} let go]>"
     assert whose(concern, "c://0", held) == [reader]
     assert whose(concern, f"c://{MAX_LET_GO}", held) == []
 
 
 @pytest.mark.parametrize("observed", [False, True])
 def test_what_a_host_has_just_left_concerns_nobody_else(observed):
-    reader, concern = Reader(), Concern()
+    reader, concern = Reader(), Fanout()
     found = watches(WHOLE, holder=reader) | watches(OTHER, observed=observed)
     found[OTHER].until = LINGER_S
     assert whose(concern, OTHER, found) == []

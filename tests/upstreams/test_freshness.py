@@ -6,7 +6,7 @@ from msgspec import Raw, structs
 
 from hub.wire.mcp import L4, MODERN, Freshness, Kind
 from upstreams.inventory.freshness import NEVER_MS, declares_changes, has_expired, in_full, ttl_ms
-from upstreams.inventory.refresh import REFRESH_WAIT_S, Rereading
+from upstreams.inventory.refresh import REFRESH_WAIT_S, ListRefresh
 from upstreams.status import empty_snapshot
 
 TELLS, SILENT = {"tools": Raw(b'{"listChanged":true}')}, {"tools": Raw(b"{}")}
@@ -48,7 +48,7 @@ def test_a_new_list_is_good_in_full():
 
 
 async def test_one_reading_at_a_time_and_one_that_follows(autojump_clock):
-    rereading = Rereading()
+    rereading = ListRefresh()
     first = rereading.ask(Kind.TOOL)
     assert rereading.ask(Kind.TOOL) is first
     second = rereading.ask(Kind.TOOL, anew=True)
@@ -61,11 +61,11 @@ async def test_one_reading_at_a_time_and_one_that_follows(autojump_clock):
     assert not rereading.done(Kind.TOOL)
     assert second.over.is_set()
     assert rereading.ask(Kind.TOOL) is not second
-    assert repr(rereading) == "<Rereading tools>"
+    assert repr(rereading) == "<ListRefresh tools>"
 
 
 async def test_nobody_waits_for_what_others_have_waited_for_in_vain(autojump_clock):
-    rereading = Rereading()
+    rereading = ListRefresh()
     slow = rereading.ask(Kind.TOOL)
     began = trio.current_time()
     await slow.wait()
@@ -80,9 +80,9 @@ async def test_nobody_waits_for_what_others_have_waited_for_in_vain(autojump_clo
 
 
 async def test_without_a_session_nobody_waits(autojump_clock):
-    rereading = Rereading()
+    rereading = ListRefresh()
     readings = [rereading.ask(Kind.TOOL), rereading.ask(Kind.TOOL, anew=True)]
     rereading.abandon()
     assert [reading.over.is_set() for reading in readings] == [True, True]
     assert rereading.due() == []
-    assert repr(rereading) == "<Rereading nothing>"
+    assert repr(rereading) == "<ListRefresh nothing>"

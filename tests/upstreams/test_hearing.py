@@ -1,10 +1,10 @@
 """Whether an upstream is heard, and since when."""
 
-from upstreams.subscriptions.coverage import Hearing
+from upstreams.subscriptions.coverage import Coverage
 
 
 def test_it_is_heard_until_it_is_not_and_again_from_then_on():
-    hearing = Hearing()
+    hearing = Coverage()
     assert hearing.is_on
     assert not hearing.turn(10.0, on=True)
     assert hearing.since < 0, "what is said of it again is no news"
@@ -13,4 +13,4 @@ def test_it_is_heard_until_it_is_not_and_again_from_then_on():
     assert not hearing.turn(30.0, on=False)
     assert hearing.turn(40.0, on=True)
     assert (hearing.is_on, hearing.since) == (True, 40.0)
-    assert repr(hearing) == "<Hearing since 40, 0 lists>"
+    assert repr(hearing) == "<Coverage since 40, 0 lists>"

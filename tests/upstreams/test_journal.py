@@ -4,7 +4,7 @@ import pytest
 import trio
 
 from config.schema import Secret, UpstreamConfig
-from upstreams.journal.history import Chronicle
+from upstreams.journal.history import History
 from upstreams.journal.journal import MAX_CHARS, MAX_QUEUED, MAX_RECORDS, MAX_TEXT_CHARS, Journal, Journals, Record
 from upstreams.journal.redact import Mask
 from upstreams.lifecycle import State
@@ -149,7 +149,7 @@ def test_a_mask_does_not_show_what_it_hides():
 @pytest.fixture
 def story():
     config = UpstreamConfig(command="x", env={"KEY": Secret("hunter2")})
-    return Chronicle(config, Journal(Clock()), now=0.0)
+    return History(config, Journal(Clock()), now=0.0)
 
 
 @pytest.mark.covers("SEC-54", "I-9")
@@ -197,4 +197,4 @@ def test_how_it_stands(story):
     )
     assert not story.trouble(State.FAILED, 112).crash_loop
     assert story.trouble(State.RECONNECTING, 115).next_attempt_s == 0
-    assert repr(story) == "<Chronicle of 0 restarts, <Ends [110, 110, 110]>>"
+    assert repr(story) == "<History of 0 restarts, <Ends [110, 110, 110]>>"

@@ -19,7 +19,7 @@ from hub.wire.mcp import Freshness, Kind, Snapshot
 from upstreams.invalidation import NOBODY, Onlooker
 from upstreams.inventory.freshness import has_expired, ttl_ms
 from upstreams.inventory.lists import Listing
-from upstreams.inventory.refresh import REFRESH_WAIT_S, Reading, Rereading
+from upstreams.inventory.refresh import REFRESH_WAIT_S, ListRefresh, Reading
 from upstreams.status import empty_snapshot
 
 log = logging.getLogger(__name__)
@@ -53,7 +53,7 @@ class Offered:
         self.stale: dict[Kind, trio.Event] = {}
         """Lists to be read again; whoever does so sets the events."""
         self.became_stale = Flag()
-        self.rereading = Rereading()
+        self.rereading = ListRefresh()
         self._on_change = on_change
         self._onlooker = onlooker
 

@@ -36,7 +36,7 @@ class Reading:
             await self.over.wait()
 
 
-class Rereading:
+class ListRefresh:
     """What is asked for of one upstream. The task that has its session reads: `due`, then `done` after each reading."""
 
     def __init__(self) -> None:
@@ -49,7 +49,7 @@ class Rereading:
 
     def __repr__(self) -> str:
         kinds = ", ".join(kind.value for kind in self._running) or "nothing"
-        return f"<Rereading {kinds}>"
+        return f"<ListRefresh {kinds}>"
 
     def ask(self, kind: Kind, *, anew: bool = False) -> Reading | None:
         """Have a list read, `anew`: from now on; what to wait for, None: it would be in vain."""

@@ -52,7 +52,7 @@ class Trouble(Struct, frozen=True, kw_only=True):
     """That was `lifecycle.LOOP_ENDS` times or more, and it is still tried."""
 
 
-class Chronicle:
+class History:
     """Hears of everything that happens to an upstream. Times are seconds of one clock, but for the journal's own."""
 
     def __init__(self, config: UpstreamConfig, journal: Journal, now: float) -> None:
@@ -69,7 +69,7 @@ class Chronicle:
         self._ends = Ends()
 
     def __repr__(self) -> str:
-        return f"<Chronicle of {self.restarts} restarts, {self._ends!r}>"
+        return f"<History of {self.restarts} restarts, {self._ends!r}>"
 
     # --- what is told -------------------------------------------------------------------------------------------------
 

@@ -54,7 +54,7 @@ class _Events:
         self.ended = ended
 
 
-class Openings:
+class SessionConnector:
     """The tasks of one pool. `severity` is how much it matters that a session could not be opened."""
 
     def __init__(
@@ -82,7 +82,7 @@ class Openings:
         self._nursery: trio.Nursery | None = None
 
     def __repr__(self) -> str:
-        return f"<Openings of {self.pool!r}, {self._pacing!r}>"
+        return f"<SessionConnector of {self.pool!r}, {self._pacing!r}>"
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Be ready to open sessions until cancelled, which closes them in order."""

@@ -18,7 +18,7 @@ from config.schema import UpstreamConfig
 from hub.link.interface import Caller, Exchange, UpstreamProtocolError, UpstreamUnavailable, UpstreamVersionError
 from hub.wire.capabilities import can_be_asked
 from hub.wire.mcp import L4, Era
-from upstreams.sessions.connector import Openings
+from upstreams.sessions.connector import SessionConnector
 from upstreams.sessions.pool import Memory
 from upstreams.sessions.pooled_session import Place
 from upstreams.sessions.sharing import sharing_of
@@ -32,11 +32,11 @@ ONE_ERA: Final = "one-era"
 """The section of the memory that holds the servers which have no handshake."""
 
 
-class Elders:
+class LegacySessions:
     """The handshake-era side of one upstream. Until `begin`, and if the server has none, it serves nobody."""
 
     def __init__(
-        self, name: str, config: UpstreamConfig, memory: Memory, make: Callable[[UpstreamConfig, int], Openings]
+        self, name: str, config: UpstreamConfig, memory: Memory, make: Callable[[UpstreamConfig, int], SessionConnector]
     ) -> None:
         self._name = name
         self._config = config
@@ -47,7 +47,7 @@ class Elders:
         self.pool = self.openings.pool
 
     def __repr__(self) -> str:
-        return f"<Elders of {self._name}, {self.pool!r}>"
+        return f"<LegacySessions of {self._name}, {self.pool!r}>"
 
     def begin(self, era: Era, transport: str) -> None:
         """The upstream is connected."""
@@ -67,7 +67,7 @@ class Elders:
         """The session for the host of `exchange`, opened if need be; None: the modern one has to do.
 
         Raises:
-            UpstreamUnavailable, Overloaded: as `Openings.open`, if the server is known to have this era.
+            UpstreamUnavailable, Overloaded: as `SessionConnector.open`, if the server is known to have this era.
         """
         place = self.pool.find(exchange.caller)
         if place is not None:

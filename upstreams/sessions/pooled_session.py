@@ -21,7 +21,7 @@ from hub.wire.mcp import HUB_SESSION, SET_LEVEL, Era
 from upstreams.invalidation import NOBODY, Onlooker
 from upstreams.questions.recent_calls import SUSPECT_S
 from upstreams.session import Session, Terms
-from upstreams.subscriptions.coverage import Hearing
+from upstreams.subscriptions.coverage import Coverage
 from upstreams.subscriptions.session_subscriptions import Watches
 
 log = logging.getLogger(__name__)
@@ -86,7 +86,7 @@ class Place:
         self.id = secrets.token_hex(8)
         """That no other has, in this run of the hub or another."""
         self.level = Level(name, timeouts.list)
-        self.hearing = Hearing()
+        self.hearing = Coverage()
         self._others_until = float("-inf")
         """Until when the upstream may speak of what hosts did that used it before `last`."""
         self.watches = Watches(name, onlooker, self.hearing, self.others)

@@ -8,17 +8,19 @@ import trio
 
 from hub.link.interface import Caller, Exchange, UpstreamUnavailable
 from upstreams.availability import Standing
-from upstreams.sessions.connector import Openings
-from upstreams.sessions.legacy_sessions import Elders
+from upstreams.sessions.connector import SessionConnector
+from upstreams.sessions.legacy_sessions import LegacySessions
 from upstreams.sessions.pooled_session import Place
 
 
-class Finder:
+class SessionSelector:
     """Finds places. Satisfies `upstreams.host_subscriptions.Places`; `start_s` is how long a call waits for the main
     session.
     """
 
-    def __init__(self, name: str, standing: Standing, openings: Openings, elders: Elders, start_s: float) -> None:
+    def __init__(
+        self, name: str, standing: Standing, openings: SessionConnector, elders: LegacySessions, start_s: float
+    ) -> None:
         self.start_s = start_s
         self.waiting = 0
         """Who waits for the main session."""
@@ -31,14 +33,14 @@ class Finder:
         self._elders = elders
 
     def __repr__(self) -> str:
-        return f"<Finder for {self._name} [{self.waiting} waiting]>"
+        return f"<SessionSelector for {self._name} [{self.waiting} waiting]>"
 
     async def wait(self, exchange: Exchange) -> Place:
         """The session for a call that finds none at once.
 
         Raises:
             UpstreamUnavailable, UpstreamUnauthorized: it is not there in time, or not to be had.
-            Overloaded: as `Openings.open`.
+            Overloaded: as `SessionConnector.open`.
         """
         caller = exchange.caller
         place = self._pool.find(caller)

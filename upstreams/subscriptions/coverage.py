@@ -9,7 +9,7 @@ from math import inf
 from hub.wire.mcp import Kind
 
 
-class Hearing:
+class Coverage:
     """Of one session; at first it is heard."""
 
     def __init__(self) -> None:
@@ -19,7 +19,7 @@ class Hearing:
         """The lists of whose changes a modern upstream tells."""
 
     def __repr__(self) -> str:
-        return f"<Hearing since {self.since:g}, {len(self.lists_since)} lists>"
+        return f"<Coverage since {self.since:g}, {len(self.lists_since)} lists>"
 
     @property
     def is_on(self) -> bool:

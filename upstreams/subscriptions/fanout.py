@@ -17,7 +17,7 @@ MAX_STRAYS: Final = 64
 MAX_LET_GO: Final = 256
 
 
-class Concern:
+class Fanout:
     """Of one session."""
 
     def __init__(self) -> None:
@@ -27,7 +27,7 @@ class Concern:
         """What was observed till lately, and until when the upstream may still speak of it for that reason."""
 
     def __repr__(self) -> str:
-        return f"<Concern [{len(self._strays)} strays, {len(self._let_go)} let go]>"
+        return f"<Fanout [{len(self._strays)} strays, {len(self._let_go)} let go]>"
 
     def let_go(self, uri: str, now: float) -> None:
         """The hub itself does not observe `uri` any more."""

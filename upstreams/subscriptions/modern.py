@@ -22,7 +22,7 @@ from hub.link.interface import DeadlineExceeded, HubError, kept
 from hub.wire.jsonrpc import Failure, Notification, peek_array, peek_object, peek_str, raw
 from hub.wire.mcp import ACKNOWLEDGED, CAPABILITY, LIST_CHANGED, LIST_FLAGS, METHOD_NOT_FOUND, UPDATED, Era, Kind
 from upstreams.session import Session, capability
-from upstreams.subscriptions.coverage import Hearing
+from upstreams.subscriptions.coverage import Coverage
 from upstreams.subscriptions.legacy import Subscribing
 from upstreams.subscriptions.session_subscriptions import ANSWER_S, MAX_PART_CHARS, Watches
 from upstreams.subscriptions.subscription import Stand, not_offered
@@ -49,7 +49,7 @@ class Watched(Protocol):
 
     session: Session
     watches: Watches
-    hearing: Hearing
+    hearing: Coverage
 
     def missed(self) -> None:
         """Changes may have been missed."""

@@ -21,8 +21,8 @@ from hub.wire.mcp import INVALID_PARAMS
 from hub.wire.uri_parents import MAX_URI_CHARS
 from upstreams.invalidation import NOBODY, Onlooker
 from upstreams.questions.recent_calls import NOBODY as SEVERAL
-from upstreams.subscriptions.coverage import Hearing
-from upstreams.subscriptions.fanout import Concern
+from upstreams.subscriptions.coverage import Coverage
+from upstreams.subscriptions.fanout import Fanout
 from upstreams.subscriptions.subscription import LINGER_S, Attempt, Holder, Stand, Watch
 
 log = logging.getLogger(__name__)
@@ -45,7 +45,7 @@ class Watches:
         self,
         upstream: str,
         onlooker: Onlooker = NOBODY,
-        hearing: Hearing | None = None,
+        hearing: Coverage | None = None,
         others: Callable[[Hashable], bool] = lambda host: False,
     ) -> None:
         self.upstream = upstream
@@ -53,10 +53,10 @@ class Watches:
         self.resets = 0
         """What was asked before the last of these is of no importance."""
         self._onlooker = onlooker
-        self._hearing = hearing or Hearing()
+        self._hearing = hearing or Coverage()
         self._watches: dict[str, Watch] = {}
         self._hosts: Counter[Hashable] = Counter()
-        self._concern = Concern()
+        self._concern = Fanout()
         self._others = others
         self._over = False
 

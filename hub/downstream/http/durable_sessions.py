@@ -107,7 +107,7 @@ class Minted(Struct, frozen=True):
     """Whether it may be revived."""
 
 
-class Revival:
+class DurableSessions:
     """Makes ids, and knows again those of earlier runs.
 
     `wall` is the time of day in seconds, `replica` the name that ids begin with, if any: of hubs behind one balancer
@@ -132,7 +132,7 @@ class Revival:
         journal.on_change = self._changed.set
 
     def __repr__(self) -> str:
-        return f"<Revival {self.run_id}, {len(self._journal.keys('kept'))} sessions kept>"
+        return f"<DurableSessions {self.run_id}, {len(self._journal.keys('kept'))} sessions kept>"
 
     # --- ids
 

@@ -19,7 +19,7 @@ import trio
 
 from hub.downstream.batch import read_batch, run_batch, wants_answer
 from hub.downstream.hosts import Downstreams, Router
-from hub.downstream.http.durable_sessions import Revival
+from hub.downstream.http.durable_sessions import DurableSessions
 from hub.downstream.http.elsewhere import FORWARDED, Elsewhere, Fleet
 from hub.downstream.http.refusal import (
     NEITHER,
@@ -81,7 +81,7 @@ class Endpoint:
     """All of MCP over HTTP. `handle` answers one request; `run` must be running beside it; `guard` sees heads first."""
 
     def __init__(
-        self, access: Access, router: Router, hosts: Downstreams, revival: Revival, switch: Fleet | None = None
+        self, access: Access, router: Router, hosts: Downstreams, revival: DurableSessions, switch: Fleet | None = None
     ) -> None:
         self.guard = access.guard
         self.sessions = HttpSessions(router, hosts, revival)

@@ -14,7 +14,7 @@ import trio
 from msgspec import Raw
 
 from hub.downstream.hosts import Downstream, Downstreams, Router
-from hub.downstream.http.durable_sessions import Past, Revival
+from hub.downstream.http.durable_sessions import DurableSessions, Past
 from hub.downstream.http.event_stream import LISTEN_RETRY_MS, RETRY_MS, Archive, EventStream
 from hub.downstream.request_pipeline import answer
 from hub.link.interface import Caller, Identity
@@ -49,7 +49,7 @@ class HttpSession(Downstream):
     transport = "http"
 
     def __init__(
-        self, identity: Identity, scope: str | None, hosts: Downstreams, archive: Archive, revival: Revival
+        self, identity: Identity, scope: str | None, hosts: Downstreams, archive: Archive, revival: DurableSessions
     ) -> None:
         super().__init__("", identity, scope, hosts)
         self.streams: dict[str, EventStream] = {}
@@ -278,7 +278,7 @@ class HttpSession(Downstream):
 class HttpSessions:
     """All sessions of an endpoint. `run` must be running beside it."""
 
-    def __init__(self, router: Router, hosts: Downstreams, revival: Revival) -> None:
+    def __init__(self, router: Router, hosts: Downstreams, revival: DurableSessions) -> None:
         self.archive = Archive()
         self._router = router
         self._hosts = hosts
@@ -373,7 +373,7 @@ class HttpSessions:
     def revive(
         self, id: str, identity: Identity, scope: str | None, *, claimed: bool = False, kept: bytes | None = None
     ) -> HttpSession | None:
-        """Take up a session of another run, if there was one; `claimed` and `kept` as for `Revival.find`."""
+        """Take up a session of another run, if there was one; `claimed` and `kept` as for `DurableSessions.find`."""
         if id in self._sessions:
             return None
         past = self._revival.find(id, identity, scope, claimed=claimed, kept=kept)
