@@ -26,7 +26,7 @@ from hub.link.wall import Wall, stand_alone
 from hub.wire.jsonrpc import Reply, Result
 from hub.wire.mcp import Era
 
-log = logging.getLogger("cache.redis.store")
+log = logging.getLogger("cache.redis")
 
 
 class Fetches:

@@ -224,7 +224,7 @@ def entry(
 async def stores(*made: Store, vouched: bool = True) -> AsyncIterator[None]:
     """Run them; begin when each hears the others."""
     async with trio.open_nursery() as nursery:
-        log = logging.getLogger("cache.redis.store")
+        log = logging.getLogger("cache.redis")
         level = log.level
         log.setLevel(logging.INFO)
         for store in made:

@@ -12,7 +12,7 @@ from typing import Final, Literal
 
 from cache.facts import StoreFacts
 
-log = logging.getLogger("cache.redis.store")
+log = logging.getLogger("cache.redis")
 
 MISSES: Final = 5
 """Answers in a row that came too late, until the store is not asked for a while."""

@@ -71,7 +71,7 @@ class Membership:
         self._ahead_us = 0
         self._rung = trio.Event()
         self._written = trio.Event()
-        self.wall = Wall(logging.getLogger("cache.redis.store"), f"the use of the shared store at {address}")
+        self.wall = Wall(logging.getLogger("cache.redis"), f"the use of the shared store at {address}")
 
     def __repr__(self) -> str:
         return f"<Membership: {self.standing!r}, {self.unwritten!r}>"
@@ -120,9 +120,8 @@ class Membership:
         """Connect, and use the link until it ends; returns why."""
         link = sys.modules.get("cache.redis.connection")
         if link is None:
-            link = await trio.to_thread.run_sync(
-                importlib.import_module, "cache.redis.connection"
-            )  # 0.2 s that nobody waits for
+            # 0.2 s that nobody waits for
+            link = await trio.to_thread.run_sync(importlib.import_module, "cache.redis.connection")
         made: Link = link.Link(self._address)
         return await made.run(self._serve)
 

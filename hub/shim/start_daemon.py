@@ -221,7 +221,7 @@ def _spawn() -> _socket.socket:
                 os.closerange(3, 65536)
                 os.chdir("/")
                 os.umask(0o077)
-                # Whoever started us, it is nobody\'s child (upstreams.transports.stdio.orphans).
+                # Whoever started us, it is nobody's child (upstreams.transports.stdio.orphans).
                 os.environ["HUBD_INSTANCE"] = "hub"
                 os.execv(DAEMON[0], DAEMON)
         finally:

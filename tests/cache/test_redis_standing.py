@@ -8,7 +8,7 @@ from cache.redis.pending_writes import MAX_CHARS, MAX_URIS, Unwritten
 
 @pytest.fixture
 def said(caplog):
-    caplog.set_level("INFO", "cache.redis.store")
+    caplog.set_level("INFO", "cache.redis")
     return lambda: [record.levelname for record in caplog.records]
 
 
