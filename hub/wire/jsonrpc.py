@@ -114,6 +114,17 @@ class _Envelope(Struct):
     error: Raw | UnsetType = UNSET
 
 
+class _Opened(Struct):
+    """A request or a notification, its params opened in the same pass."""
+
+    jsonrpc: Literal["2.0"]
+    method: str
+    id: int | str | UnsetType = UNSET
+    params: dict[str, Raw] | UnsetType = UNSET
+    result: Raw | UnsetType = UNSET
+    error: Raw | UnsetType = UNSET
+
+
 class _Error(Struct):
     code: int
     message: str
@@ -129,6 +140,7 @@ class _OnlyMeta(Struct):
     _meta: Raw = Raw(b"")
 
 
+_decode_opened = msgspec.json.Decoder(_Opened).decode
 _decode_envelope = msgspec.json.Decoder(_Envelope).decode
 _decode_fields = msgspec.json.Decoder(dict[str, Raw]).decode
 _decode_error = msgspec.json.Decoder(_Error).decode
@@ -159,6 +171,14 @@ def decode(data: bytes, *, strict: bool = True) -> Message:
         data = data.removeprefix(_BOM)
     try:
         data = clean(data)
+        if strict and (len(data) <= 5 * MAX_MEMBERS or data.count(b":") <= MAX_MEMBERS):  # no crowd
+            try:
+                opened = _decode_opened(data)
+            except MALFORMED:
+                pass  # a response, or what is told below
+            else:
+                if opened.result is UNSET and opened.error is UNSET:
+                    return _request(data, opened.id, opened.method, opened.params, strict)
         try:
             envelope = _decode_envelope(data)
         except msgspec.DecodeError as error:
@@ -173,12 +193,17 @@ def decode(data: bytes, *, strict: bool = True) -> Message:
     if envelope.result is not UNSET or envelope.error is not UNSET:
         raise RemoteProtocolError(INVALID_REQUEST, "A message is a request or a response, not both", id=known)
     _refuse_crowds(data, envelope, known)
-    fields = _params(envelope.params, known)
+    return _request(data, id, envelope.method, _params(envelope.params, known), strict)
+
+
+def _request(
+    data: bytes, id: int | str | UnsetType, method: str, params: dict[str, Raw] | UnsetType, strict: bool
+) -> Request | Notification:
+    known = None if isinstance(id, UnsetType) else _sound_id(id)
     if strict:
-        _refuse_duplicates(data, envelope, fields, known)
-    if isinstance(id, UnsetType):
-        return Notification(envelope.method, fields)
-    return Request(id, envelope.method, fields)
+        _refuse_duplicates(data, method, params, known)
+    fields = {} if isinstance(params, UnsetType) else params
+    return Notification(method, fields) if known is None else Request(known, method, fields)
 
 
 def _response(data: bytes, envelope: _Envelope, strict: bool) -> Response:
@@ -279,11 +304,9 @@ def _sound_id(id: int | str | None) -> RequestId:
     return id
 
 
-def _params(raw: Raw | UnsetType, id: RequestId | None) -> dict[str, Raw]:
-    if isinstance(raw, UnsetType):
-        return {}
+def _params(raw: Raw | UnsetType, id: RequestId | None) -> dict[str, Raw] | UnsetType:
     try:
-        return _decode_fields(raw)
+        return UNSET if isinstance(raw, UnsetType) else _decode_fields(raw)
     except MALFORMED:
         raise RemoteProtocolError(INVALID_PARAMS, "params is a JSON object, if it is given", id=id) from None
 
@@ -337,26 +360,23 @@ def _meta(params: Raw) -> bytes:
         return b""
 
 
-def _refuse_duplicates(data: bytes, envelope: _Envelope, params: dict[str, Raw], id: RequestId | None) -> None:
-    if not isinstance(envelope.params, UnsetType):
-        if has_duplicates(envelope.params, params):
-            raise RemoteProtocolError(INVALID_PARAMS, "A member of params is given twice", id=id)
-        meta = params.get("_meta")
-        if meta is not None and has_duplicates(meta, peek_object(meta)):
-            text = "A member of params._meta is given twice"
-            raise RemoteProtocolError(INVALID_PARAMS, text, id=id)
-    if len(data) != _plain_length(envelope) and has_duplicates(data, _decode_fields(data)):
+def _refuse_duplicates(data: bytes, method: str, params: dict[str, Raw] | UnsetType, id: RequestId | None) -> None:
+    least = len('{"jsonrpc":"2.0","method":""}') + len(method)  # without whitespace, escapes or further members
+    if id is not None:
+        least += len(',"id":') + len(encode(id))
+    if not isinstance(params, UnsetType):
+        least += len(',"params":{}') + max(0, len(params) - 1)
+        for name, value in params.items():
+            least += len('"":') + len(name) + len(memoryview(value))
+        if (meta := params.get("_meta")) is not None and has_duplicates(meta, peek_object(meta)):
+            raise RemoteProtocolError(INVALID_PARAMS, "A member of params._meta is given twice", id=id)
+    if len(data) == least:  # which leaves no room for a member that is given twice
+        return
+    members = _decode_fields(data)
+    if not isinstance(params, UnsetType) and has_duplicates(members["params"], params):
+        raise RemoteProtocolError(INVALID_PARAMS, "A member of params is given twice", id=id)
+    if has_duplicates(data, members):
         raise RemoteProtocolError(INVALID_REQUEST, "A member of the message is given twice")
-
-
-def _plain_length(envelope: _Envelope) -> int:
-    """The length of this request written without whitespace, escapes or further members: the least it can have."""
-    length = len('{"jsonrpc":"2.0","method":""}') + len(cast(str, envelope.method))
-    if not isinstance(envelope.id, UnsetType):
-        length += len(',"id":') + len(encode(envelope.id))
-    if not isinstance(envelope.params, UnsetType):
-        length += len(',"params":') + len(memoryview(envelope.params))
-    return length
 
 
 # --- objects, one level at a time -----------------------------------------------------------------------------------

@@ -17,6 +17,8 @@ MAX_MEMBERS: Final = 1024
 """Of a message, its params or its `_meta`, whose members are looked at one by one; arguments may have any number."""
 MAX_STRUCTURES: Final = 400_000
 """Objects and arrays of one message, and as many members at all its levels, if they have to be counted one by one."""
+MAX_COUNTED: Final = 3 * MAX_STRUCTURES
+"""Brackets and colons that are counted one by one: an object has two brackets, a member of it a colon."""
 MAX_SMALL: Final = 1 << 20
 """Objects and arrays of one message, however they may be counted."""
 MAX_QUOTES: Final = 1_000_000
@@ -26,9 +28,7 @@ MAX_ESCAPES: Final = 200_000
 """Of a message with lone surrogates, which is repaired; a larger one is refused."""
 MAX_LINE_ENDS: Final = 100_000
 """Of the characters that are legal in strings, yet line ends to some, each of which is written anew."""
-PIECE_BYTES: Final = 1 << 20
-FIRST_BYTES: Final = 4 << 20
-"""Of a larger message, what is looked at first where all of it would take long."""
+PIECE_BYTES: Final = 1 << 18
 
 
 class Unclean(Exception):
@@ -38,6 +38,7 @@ class Unclean(Exception):
 MALFORMED: Final = (Unclean, msgspec.DecodeError, UnicodeDecodeError, RecursionError, MemoryError)
 """What reading hostile bytes may raise."""
 
+_TOO_MANY = f"More than {MAX_STRUCTURES} objects, arrays and members"
 _OPENING = re.compile(rb"[ \t\r\n]*+\{")
 _NAME = re.compile(rb'[ \t\r\n]*+"(?:[^"\\]++|\\.)*+"[ \t\r\n]*+:[ \t\r\n]*+', re.S)
 _END = re.compile(rb"[ \t\r\n]*+([,}])")
@@ -72,8 +73,6 @@ def clean(data: bytes) -> bytes:
     if not data.isascii() and _read_utf8(data):
         data = one_line(data)
     opened = data.count(b"{") + data.count(b"[")  # in strings, too
-    if opened > MAX_SMALL and len(data) > FIRST_BYTES:
-        _brackets(data[:FIRST_BYTES])
     if opened > MAX_DEPTH and _depth(data) > MAX_DEPTH:
         raise Unclean(f"JSON nested deeper than {MAX_DEPTH} levels")
     if b"\n" in data or b"\r" in data:
@@ -166,43 +165,55 @@ def _depth(data: bytes) -> int:
         if len(first.replace(b"[]", b"")) > _HARDLY_LESS * len(first):
             break  # it goes deep everywhere, or would take too long
         outside, levels = outside.replace(b"[]", b""), levels + 1
-    _refuse_many(outside)
+    if len(outside) > MAX_COUNTED:
+        raise Unclean(_TOO_MANY)
     return levels + max(accumulate(array("b", outside.translate(_STEPS))), default=0)
 
 
 def _brackets(data: bytes) -> bytes:
     """The brackets outside of strings, all as square ones."""
-    outside = _outside_strings(data, _BRACKETS).translate(_ALIKE)
-    if len(outside) > 2 * MAX_SMALL:
-        raise Unclean(f"More than {MAX_SMALL} objects and arrays")
-    return outside
+    refused = f"More than {MAX_SMALL} objects and arrays"
+    return _outside_strings(data, _BRACKETS, 2 * MAX_SMALL, refused).translate(_ALIKE)
 
 
 def members(data: bytes) -> tuple[int, int, int]:
     """How many members there are at the first three levels of `data`, which is JSON that is not too deep."""
     if len(data) <= 5 * MAX_MEMBERS or data.count(b":") <= MAX_MEMBERS:  # a member has five bytes: `"":0,`
         return 0, 0, 0
-    outside = _outside_strings(data, _BRACKETS_AND_COLONS)
-    _refuse_many(outside)
+    outside = _outside_strings(data, _BRACKETS_AND_COLONS, MAX_COUNTED, _TOO_MANY)
     depths = accumulate(array("b", outside.translate(_STEPS)))
     found = bytes(compress(depths, outside.translate(_COLONS)))
     return found.count(1), found.count(2), found.count(3)
 
 
-def _outside_strings(data: bytes, unwanted: bytes) -> bytes:
-    """What stands outside of strings, without the `unwanted` characters."""
+def _outside_strings(data: bytes, unwanted: bytes, most: int, refused: str) -> bytes:
+    """What stands outside of strings, without the `unwanted` characters. Piece by piece, up to one too many.
+
+    Raises:
+        Unclean: there are more than `most` such characters, which the text `refused` says, or too many strings.
+    """
     if b"\\" in data:
         data = data.replace(rb"\\", b"").replace(rb"\"", b"")
-    marks = data.translate(None, unwanted).replace(b'""', b"")
-    if marks.count(b'"') > MAX_QUOTES:
-        raise Unclean(f"More than {MAX_QUOTES // 2} strings with brackets or colons in them")
-    return b"".join(marks.split(b'"')[::2])
+    found: list[bytes] = []
+    length = quotes = 0
+    opened = b""  # the quote of a string that began in an earlier piece
+    for at in range(0, len(data), PIECE_BYTES):
+        marks = (opened + _marks(data[at : at + PIECE_BYTES], unwanted)).replace(b'""', b"")
+        count = marks.count(b'"')
+        quotes += count
+        if quotes > MAX_QUOTES:
+            raise Unclean(f"More than {MAX_QUOTES // 2} strings with brackets or colons in them")
+        outside = b"".join(marks.split(b'"')[::2])
+        length += len(outside)
+        if length > most:
+            raise Unclean(refused)
+        found.append(outside)
+        opened = b'"' if count % 2 else b""
+    return b"".join(found)
 
 
-def _refuse_many(outside: bytes) -> None:
-    """Refuse what takes too long to be counted one by one."""
-    if len(outside) > 3 * MAX_STRUCTURES:  # an object has two brackets, a member of it a colon
-        raise Unclean(f"More than {MAX_STRUCTURES} objects, arrays and members")
+def _marks(piece: bytes, unwanted: bytes) -> bytes:
+    return piece.translate(None, unwanted)
 
 
 # --- members given twice ----------------------------------------------------------------------------------------------

@@ -65,7 +65,7 @@ MODERN_META = {
 
 
 def _request(id: int, method: str, params: dict[str, object]) -> bytes:
-    return json.dumps({"jsonrpc": "2.0", "id": id, "method": method, "params": params}).encode()
+    return json.dumps({"jsonrpc": "2.0", "id": id, "method": method, "params": params}, separators=(",", ":")).encode()
 
 
 def _initialize() -> bytes:

@@ -14,7 +14,6 @@ from msgspec import Raw
 
 from hub.wire import sanitize as module
 from hub.wire.sanitize import (
-    FIRST_BYTES,
     MAX_DEPTH,
     MAX_ESCAPES,
     MAX_LINE_ENDS,
@@ -203,20 +202,32 @@ def test_objects_and_arrays_that_are_too_many(item: bytes) -> None:
 
 
 @pytest.mark.covers("SEC-13")
-def test_where_brackets_are_many_the_beginning_is_looked_at_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    looked_at = []
-    real = module._outside_strings
+def test_where_brackets_are_too_many_the_rest_is_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    pieces = []
+    real = module._marks
 
-    def watched(data: bytes, unwanted: bytes) -> bytes:
-        looked_at.append(len(data))
-        return real(data, unwanted)
+    def watched(piece: bytes, unwanted: bytes) -> bytes:
+        pieces.append(len(piece))
+        return real(piece, unwanted)
 
-    monkeypatch.setattr(module, "_outside_strings", watched)
+    monkeypatch.setattr(module, "_marks", watched)
     with pytest.raises(Unclean, match="objects and arrays"):
-        clean(b"[%b]" % b",".join([b"[" * 60 + b"]" * 60] * (FIRST_BYTES // 60)))
-    assert looked_at == [FIRST_BYTES]
-    text = b'["%b"]' % (b"[]" * FIRST_BYTES)
+        clean(b"[%b]" % b",".join([b"[" * 60 + b"]" * 60] * (40 * PIECE_BYTES // 120)))
+    assert sum(pieces) <= 9 * PIECE_BYTES  # a piece of them has brackets for as many bytes
+    text = b'["%b"]' % (b"[]" * 4 * PIECE_BYTES)
     assert clean(text) is text, "in strings there may be any number"
+
+
+@pytest.mark.covers("SEC-13")
+@pytest.mark.parametrize("size", range(1, 9))
+def test_strings_that_reach_over_the_end_of_a_piece(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+    data = rb'{"a[":["]\"[",{"":[],"\\":["\\\"",""]}],"b":{":":":{"}}'
+    whole = module._outside_strings(data, module._BRACKETS_AND_COLONS, 99, "")
+    assert whole == b":[{:[]:[]}]:{:}}".replace(b":[{", b"{:[{", 1)
+    monkeypatch.setattr(module, "PIECE_BYTES", size)
+    assert module._outside_strings(data, module._BRACKETS_AND_COLONS, 99, "") == whole
+    with pytest.raises(Unclean, match="enough"):
+        module._outside_strings(data, module._BRACKETS_AND_COLONS, len(whole) - 1, "enough")
 
 
 @pytest.mark.covers("SEC-13")
@@ -233,7 +244,7 @@ def test_line_ends_that_are_too_many_are_seen_at_the_beginning(monkeypatch: pyte
     data = b'"%b"' % (end.encode() * (2 * PIECE_BYTES))
     with pytest.raises(Unclean, match="line separators"):
         clean(data)
-    assert pieces == [PIECE_BYTES]
+    assert len(pieces) <= 2
     few = b'"%b"' % (b"x" * PIECE_BYTES + end.encode())
     assert clean(few) == one_line(few) != few
 

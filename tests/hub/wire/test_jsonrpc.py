@@ -518,6 +518,7 @@ def test_deep_recursion_in_the_parser_is_a_malformed_message(monkeypatch: pytest
     def overflow(data: bytes) -> object:
         return msgspec.json.decode(b"[" * 5000)
 
+    monkeypatch.setattr(jsonrpc, "_decode_opened", overflow)
     monkeypatch.setattr(jsonrpc, "_decode_envelope", overflow)
     assert refusal(b'{"jsonrpc":"2.0","id":3,"method":"m"}').failure.code == -32700
 
