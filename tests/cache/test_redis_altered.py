@@ -9,14 +9,15 @@ from cache.redis.sealed_values import OVERHEAD_BYTES, Vault
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory):
+def _server(tmp_path_factory):
     with redis_server(tmp_path_factory.mktemp("redis")) as server:
         yield server
 
 
-@pytest.fixture(autouse=True)
-def _empty(server):
-    server.do("FLUSHALL")
+@pytest.fixture
+def server(_server):
+    _server.do("FLUSHALL")
+    return _server
 
 
 @pytest.fixture
