@@ -23,7 +23,7 @@ from hub.app import Hub
 from hub.downstream.hosts import Downstreams
 from hub.downstream.http.durable_sessions import DurableSessions
 from hub.downstream.http.endpoint import Endpoint
-from hub.fleet.affinity import Switch
+from hub.fleet.affinity import FleetGate
 from hub.fleet.homes import runs_of
 from hub.fleet.membership import Peer, Replicas
 from hub.link.interface import Identity
@@ -153,7 +153,7 @@ class Replica:
             with self._scope:
                 async with trio.open_nursery() as nursery:
                     hosts = await self._make_router(nursery)
-                    self.switch = Switch(self.replicas, self.revival, self.runs_of)
+                    self.switch = FleetGate(self.replicas, self.revival, self.runs_of)
                     self.endpoint = Endpoint(Open(), self.router, hosts, self.revival, self.switch)
                     self.server = HttpServer(self.handle, Open().guard)
                     await nursery.start(self.server.serve, [listener])
@@ -188,7 +188,7 @@ class Replica:
 
     async def stop(self) -> None:
         """Stop it in order."""
-        await self.switch.whereabouts.leave()
+        await self.switch.ownership.leave()
         await self.kill()
 
 

@@ -21,7 +21,7 @@ from hub.daemon.foreign_listeners import is_held_by_another_user
 from hub.downstream.http.access import Access, checked_token, read_or_make_token, replace_token
 from hub.downstream.http.durable_sessions import DurableSessions
 from hub.downstream.http.endpoint import Endpoint
-from hub.fleet.affinity import Switch
+from hub.fleet.affinity import FleetGate
 from hub.fleet.homes import runs_of
 from hub.fleet.membership import Peer, Replicas
 from hub.net.http_server import HttpServer
@@ -70,13 +70,13 @@ class Front:
         self._leaving: list[_Site] = []
         self._config = config
         self._named = config.replica.url
-        self._switch: Switch | None = None
+        self._switch: FleetGate | None = None
         if directory is not None:
             me = Peer(revival.run_id, config.replica.name or revival.run_id, self._url())
             replicas = Replicas(me, directory, revival.was_mine)
             hub.carrier.parking.is_elsewhere = hub.carrier.tasks.handles.is_elsewhere = replicas.is_elsewhere
             homes = partial(runs_of, states=hub.states, handles=hub.carrier.tasks.handles)
-            self._switch = Switch(replicas, revival, homes)
+            self._switch = FleetGate(replicas, revival, homes)
         self.endpoint = Endpoint(self._access(self._site), hub.router, hub.downstreams, revival, self._switch)
         self._nursery: trio.Nursery
 
@@ -120,7 +120,7 @@ class Front:
     async def drain(self) -> None:
         """Take no more connections; return when what runs has ended. Other hubs take the sessions over at once."""
         if self._switch is not None:
-            await self._switch.whereabouts.leave()
+            await self._switch.ownership.leave()
         self.endpoint.drain()
         async with trio.open_nursery() as nursery:
             for site in (self._site, *self._leaving):

@@ -1,6 +1,7 @@
 """The fleet: several hubs of one configuration behind one balancer. Nothing below knows of it.
 
-`affinity` has a request answered by the hub it belongs to, `ownership` knows which that is and takes over from hubs
-that ended, `membership` which hubs there are, `homes` reads what a modern host carries, `notes` writes what others are
-to know, `proxy` sends a request on. A session is at one hub at most, as long as the hubs reach their store.
+`affinity` is the gate: it sends each request to the hub that must answer it. `ownership` finds that hub and takes over
+sessions of hubs that ended, `membership` lists the hubs, `homes` reads the sealed state or task id of a modern request,
+`notes` publishes facts about sessions, `proxy` forwards a request. While the hubs reach their store, a session is at
+one hub at most.
 """

@@ -1,8 +1,8 @@
-"""Has a request answered by the hub that it belongs to: sends it there, or takes over what is left of a hub that ended.
+"""Gate of the fleet: forwards a request to the hub that must answer it, or takes over a session of a hub that ended.
 
-where is it?  --a hub that is there---------->  forward        --gone-->  where is it?
+find the owner  --a running hub------------>  forward        --gone-->  find the owner
     |
-    +---------nobody; or claimed, just now--->  it is this hub's to answer
+    +-----------none; or claimed just now-->  this hub answers
 """
 
 import logging
@@ -18,8 +18,8 @@ from hub.downstream.http.elsewhere import FORWARDED, Elsewhere
 from hub.downstream.http.refusal import RETRY_AFTER, Refused, no_session, refused
 from hub.downstream.http.session import HttpSessions
 from hub.fleet.membership import TRIES, Peer, Replicas
-from hub.fleet.ownership import Over, Ownership
-from hub.fleet.proxy import Forwarder, Gone, Misdirected
+from hub.fleet.ownership import Ownership, SessionOver
+from hub.fleet.proxy import Forwarder, HubGone, Misdirected
 from hub.link.interface import HubError, Identity, failure_from
 from hub.net.http_server import HttpRequest, HttpResponse
 from hub.wire.jsonrpc import Failure, RemoteProtocolError, Request, RequestId, decode, encode_response, is_batch, raw
@@ -29,7 +29,7 @@ log = logging.getLogger("hubd.replicas")
 
 SWEEP_S: Final = 10.0
 AWAY: Final = (
-    "This belongs to another hub, and it cannot be found out which, since what the hubs have in common (`cache.url`) "
+    "This belongs to another hub, and it cannot be found out which, since the store that the hubs share (`cache.url`) "
     "does not answer. Try again in a moment, or begin anew"
 )
 NO_ADDRESS: Final = "This belongs to another hub, which others cannot reach: its configuration lacks `[replica] url`"
@@ -42,23 +42,23 @@ class HubLost(HubError):
     kind = "hub_lost"
 
 
-class Switch:
-    """What becomes of requests that belong elsewhere. `runs_of` says which runs a modern request belongs to, if any."""
+class FleetGate:
+    """Forwards requests that belong elsewhere. `runs_of` gives the runs that alone can answer a modern request."""
 
     def __init__(
         self, replicas: Replicas, revival: DurableSessions, runs_of: Callable[[Request], tuple[str, ...]]
     ) -> None:
         self.replicas = replicas
-        self.whereabouts = Ownership(replicas)
+        self.ownership = Ownership(replicas)
         self.forwarder = Forwarder()
         self._revival = revival
         self._runs_of = runs_of
 
     async def run(self) -> None:
-        """Be found by other hubs, until cancelled."""
+        """Stay registered with other hubs, until cancelled."""
         try:
             async with trio.open_nursery() as nursery:
-                nursery.start_soon(self.whereabouts.run)
+                nursery.start_soon(self.ownership.run)
                 while True:
                     await trio.sleep(SWEEP_S)
                     self.forwarder.sweep()
@@ -66,27 +66,27 @@ class Switch:
             self.forwarder.close()
 
     def serve(self, sessions: HttpSessions) -> None:
-        """Have other hubs know of these sessions, before there are any."""
-        self.whereabouts.holdings = sessions.holdings
-        self.whereabouts.on_taken = sessions.taken
-        self.whereabouts.on_emptied = self._revival.tell_again
-        self._revival.tell = self.whereabouts.notes.put
+        """Publish these sessions to other hubs. Called before the first session."""
+        self.ownership.holdings = sessions.holdings
+        self.ownership.on_taken = sessions.taken
+        self.ownership.on_emptied = self._revival.tell_again
+        self._revival.tell = self.ownership.notes.put
         self._revival.sign()
 
     async def kept(self, session: str) -> bytes | None:
-        """As `Ownership.kept`."""
-        return await self.whereabouts.kept(session)
+        """The published settings of a session; None: none, or the directory cannot be asked."""
+        return await self.ownership.kept(session)
 
     def __repr__(self) -> str:
-        return f"<Switch {self.replicas!r}, {self.forwarder!r}>"
+        return f"<FleetGate {self.replicas!r}, {self.forwarder!r}>"
 
-    # --- noticing it --------------------------------------------------------------------------------------------------
+    # --- is it elsewhere? ---------------------------------------------------------------------------------------------
 
     def check(self, message: Request, request: HttpRequest) -> None:
-        """Whether this hub can answer a modern request, as far as that can be seen.
+        """Check that this hub can answer a modern request.
 
         Raises:
-            Elsewhere: it belongs to another run.
+            Elsewhere: the request belongs to another run.
         """
         if FORWARDED not in request.headers:
             runs = tuple(run for run in self._runs_of(message) if run != self.replicas.me.run)
@@ -94,7 +94,7 @@ class Switch:
                 raise Elsewhere(runs)
 
     def away(self, id: str, identity: Identity, scope: str | None) -> None:
-        """A session of this id is not here. Returns if there is none anywhere.
+        """Look for an unknown session id. Returns if no hub has the session.
 
         Raises:
             Elsewhere: another run made it.
@@ -103,27 +103,27 @@ class Switch:
         if origin is not None:
             raise Elsewhere((origin.run,), session=origin.name, minted=origin.minted, youthful=origin.youthful)
 
-    # --- acting on it -------------------------------------------------------------------------------------------------
+    # --- forwarding ---------------------------------------------------------------------------------------------------
 
     async def settle(self, away: Elsewhere, request: HttpRequest, response: HttpResponse) -> bool:
-        """Have it answered; False: it is this hub's to answer, which has claimed the session, if it belongs to one.
+        """Forward the request; False: this hub must answer, and has claimed the session, if there is one.
 
         Raises:
-            Refused: nobody can, now or at all.
+            Refused: no hub can answer, now or at all.
         Cancellation: as `Forwarder.send`.
         """
         await self.replicas.ready()
         broken: list[str] = []
         dead: set[str] = set()
         for _ in range(TRIES):
-            peer = await self._keeper(away, request, dead)
+            peer = await self._find_owner(away, request, dead)
             if peer is None:
                 return False
             try:
                 status = await self.forwarder.send(peer.url, request, response, partial(self._is_there, peer.run))
             except Misdirected:
                 self.replicas.doubt(peer.run)
-            except Gone as gone:
+            except HubGone as gone:
                 log.warning("the hub %s does not answer at %s", peer.name, peer.url)
                 self.replicas.doubt(peer.run)
                 if gone.sent and (failed := _failed(request)) is not None:
@@ -138,15 +138,15 @@ class Switch:
                 return True
         raise _later(BUSY)
 
-    async def _keeper(self, away: Elsewhere, request: HttpRequest, dead: Collection[str]) -> Peer | None:
-        """As `Ownership.keeper`, of one that the request can be sent to.
+    async def _find_owner(self, away: Elsewhere, request: HttpRequest, dead: Collection[str]) -> Peer | None:
+        """As `Ownership.find_owner`, checked that the request can be sent there.
 
         Raises:
-            Refused: it is over; or that hub cannot be found, or reached from here.
+            Refused: the session has ended, or the hub cannot be found or reached from here.
         """
         try:
-            peer = await self.whereabouts.keeper(away, dead)
-        except Over:
+            peer = await self.ownership.find_owner(away, dead)
+        except SessionOver:
             raise no_session() from None
         except Unreachable:
             if all(map(self._revival.was_mine, away.runs)):
@@ -159,7 +159,7 @@ class Switch:
         return peer
 
     async def _is_there(self, run: str) -> bool:
-        """Whether a hub that is silent still is, as far as anybody knows."""
+        """Whether a silent hub is still registered; True while the directory cannot be asked."""
         try:
             return await self.replicas.find(run, fresh=True) is not None
         except Unreachable:
@@ -172,7 +172,7 @@ def _later(text: str) -> Refused:
 
 
 def _failed(request: HttpRequest) -> bytes | None:
-    """What is said of a request that the other hub may have acted on; None: it does no harm to carry it out here."""
+    """The error for a request that the other hub may have acted on; None: repeating it here does no harm."""
     id: RequestId | None = None
     try:
         message = decode(request.body) if request.method == "POST" else None

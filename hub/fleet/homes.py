@@ -1,7 +1,7 @@
-"""Which hub must answer a request of a modern host, read from the sealed state or task id it carries.
+"""Home of a modern request: the hub that must answer it, read from the sealed state or task id in the request.
 
-A state may stand for a call that waits in the memory of one hub, a task may live in a session that one hub has. What
-is sealed says in which run of which hub that is.
+A state may stand for a call parked in the memory of one hub; a task may live in a session of one hub. The sealed text
+names the run of that hub.
 """
 
 from hub.bridge.request_state import States, state_of
@@ -14,7 +14,7 @@ _ABOUT_TASKS = frozenset({TASKS_GET, TASKS_UPDATE, TASKS_CANCEL})
 
 
 def runs_of(request: Request, states: States, handles: Handles) -> tuple[str, ...]:
-    """The runs that alone can answer `request`, or a part of it; none: any hub can."""
+    """The runs that alone can answer `request` or a part of it; empty: any hub can."""
     runs: list[str] = []
     if "requestState" in request.params:
         runs = [states.run_of(state_of(request) or "")]
@@ -26,7 +26,7 @@ def runs_of(request: Request, states: States, handles: Handles) -> tuple[str, ..
 
 
 def _task_ids(request: Request) -> list[str]:
-    """The tasks that a listen names; none, if it is malformed: any hub can say so."""
+    """The task ids in a listen request; empty for a malformed one, which any hub can refuse."""
     named = peek_object(request.params.get("notifications")).get("taskIds")
     try:
         return [] if named is None else read_strings(named, "taskIds")

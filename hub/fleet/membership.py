@@ -1,13 +1,13 @@
-"""This hub among others of one configuration and one sealing key, behind any balancer: who there is.
+"""Membership of the fleet: which hubs of one configuration and one sealing key are running.
 
-Each is in a directory that the hubs have in common, as small facts under a name each (`cache.shared_store.Directory`):
+Each hub registers in a directory that the hubs share, a small fact per name (`cache.shared_store.Directory`):
 
-    replica/RUN       where that run of a hub is reached; gone within `LIVES_S` after the hub
-    replicas          the runs there may be: a directory cannot be leafed through
-    began             a word of whoever found the directory empty, and
-    young             until every hub that is there has had the time to register again (`YOUNG_S`)
+    replica/RUN       the address of that run of a hub; gone within `LIVES_S` after the hub
+    replicas          the runs that may exist: a directory cannot be listed
+    began             a random value, written by the hub that found the directory empty
+    young             present until every running hub has had time to register again (`YOUNG_S`)
 
-What a directory has lost must not make a hub seem dead that is there: `is_grown` says whether it can be believed.
+A directory that lost its facts must not make a running hub seem dead: `is_settled` says whether it can be believed.
 """
 
 import logging
@@ -26,22 +26,22 @@ from hub.link.wall import Wall
 log = logging.getLogger("hubd.replicas")
 
 LIVES_S: Final = 15.0
-"""How long a hub is taken to be there that says nothing more."""
+"""How long a silent hub counts as running."""
 RENEW_S: Final = 5.0
 RETRY_S: Final = 0.5
-"""How often to try to register while that fails."""
+"""Seconds between attempts to register while that fails."""
 START_S: Final = 3.0
-"""How long after the start of a hub the directory is waited for, if a request depends on it."""
+"""How long after its start a hub waits for the directory, if a request depends on it."""
 ROUNDS: Final = 2
 """Registration rounds before the list of members counts as complete: hubs may start simultaneously."""
 YOUNG_S: Final = 8.0
 TEND_S: Final = 60.0
-"""How often what else was said is looked after: a full store may drop it."""
+"""Seconds between renewals of other facts: a full store may drop them."""
 ROSTER_S: Final = 24 * 3600.0
 BEGAN_S: Final = 7 * 24 * 3600.0
-"""For as long as anything is known there (`hub.fleet.ownership.CLAIM_S`)."""
+"""As long as the longest fact lives (`hub.fleet.ownership.CLAIM_S`)."""
 KNOWN_S: Final = 1.0
-"""For how long a hub that was there need not be looked for again."""
+"""How long a found hub is not looked for again."""
 TRIES: Final = 4
 MAX_REPLICAS: Final = 256
 _ROSTER: Final = "replicas"
@@ -53,22 +53,22 @@ T = TypeVar("T")
 
 
 async def _nothing(lapsed: bool, emptied: bool) -> None:
-    """There is nothing else."""
+    """The default of `Replicas.tend`."""
 
 
 class Peer(Struct, frozen=True):
-    """A hub, as it is registered."""
+    """The registration of one hub."""
 
     run: str
     name: str
     url: str
-    """Its own HTTP; "": others do not reach it."""
+    """Base URL of the hub's own HTTP listener; "": other hubs cannot reach it."""
 
 
 class Replicas:
-    """What this hub, `me`, knows of others. `run` must be running while it is to be found.
+    """Registration of this hub, `me`, and lookup of others. `run` must be running for other hubs to find it.
 
-    `was_mine` says of which earlier runs this hub is the successor: they are over, whatever the directory says.
+    `was_mine` tells whether this hub succeeds an earlier run: such a run has ended, whatever the directory says.
     """
 
     def __init__(self, me: Peer, directory: Directory, was_mine: Callable[[str], bool] = lambda run: False) -> None:
@@ -76,13 +76,12 @@ class Replicas:
         self.was_mine = was_mine
         self.directory = directory
         self.tend: Callable[[bool, bool], Awaitable[None]] = _nothing
-        """Called from time to time to look after what else this hub has said in the directory, with two facts: whether
-        this hub was not to be found for a while, and whether the directory is another one than before, so that what was
-        said there is lost. After Unreachable it is called again soon."""
+        """Called from time to time to renew other facts of this hub in the directory, with two flags: whether the
+        registration had lapsed, and whether the directory was emptied. After Unreachable it is called again soon."""
         self._known: dict[str, tuple[Peer, float]] = {}
-        """Those that were there when last looked for, and until when that is good."""
+        """Hubs found at the last look, and until when that counts."""
         self._seen: dict[str, tuple[Peer, float]] = {}
-        """Those whose registration was there when last looked for, and how long they are asked though it is not."""
+        """Hubs once found registered, and until when they are asked though their registration is missing."""
         self._roster: tuple[str, ...] = ()
         self._until = 0.0
         """Until when this hub is registered."""
@@ -94,7 +93,7 @@ class Replicas:
         self._reached = False
         self._wall = Wall(log, "being registered where other hubs look")
         self._rounds = 0
-        """How often it has seen who is there, up to `ROUNDS`."""
+        """Registration rounds completed, up to `ROUNDS`."""
 
     def __repr__(self) -> str:
         state = "leaving" if self._leaving else "registered" if self._reached else "alone"
@@ -115,17 +114,17 @@ class Replicas:
         return [self._known[run][0] for run in self._roster if run != self.me.run and run in self._known]
 
     def move(self, url: str) -> None:
-        """Be found at another address, soon."""
+        """Register under another address at the next renewal."""
         self.me = structs.replace(self.me, url=url)
 
     def is_elsewhere(self, run: str) -> bool:
-        """Whether another hub that was there a moment ago is of this run, so that what it has is not lost."""
+        """Whether `run` is another hub that was running a moment ago, so that its sessions are not lost."""
         return run != self.me.run and run in self._known and not self.was_mine(run)
 
-    # --- being found --------------------------------------------------------------------------------------------------
+    # --- registration -------------------------------------------------------------------------------------------------
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Be registered, for ever. Started once the first attempt to register was made."""
+        """Stay registered until cancelled. Started after the first attempt to register."""
         await self._renew()
         task_status.started()
         while True:
@@ -133,7 +132,7 @@ class Replicas:
             await self._renew()
 
     async def ready(self) -> None:
-        """Wait until the directory was reached once, but for no longer than `START_S` after the first who waits."""
+        """Wait until the directory was reached once, at most `START_S` after the first call."""
         if not self._ready.is_set():
             if self._wait_until is None:
                 self._wait_until = trio.current_time() + START_S
@@ -141,10 +140,10 @@ class Replicas:
                 await self._ready.wait()
 
     async def leave(self) -> None:
-        """Be registered no more.
+        """Deregister.
 
         Raises:
-            Unreachable: it will be noticed anyway, later.
+            Unreachable: the registration expires by itself, later.
         """
         self._leaving = True
         await self.directory.delete(f"replica/{self.me.run}")
@@ -177,13 +176,13 @@ class Replicas:
             self._wall.caught(errors)
 
     async def _begin(self) -> bytes | None:
-        """The directory is empty: nobody is taken for dead before all were able to register."""
+        """Mark an empty directory as young: no hub counts as dead before all were able to register."""
         await self.directory.put(_YOUNG, b"1", YOUNG_S)
         await self.directory.swap(_BEGAN, None, secrets.token_bytes(8), BEGAN_S)
         return await self.directory.get(_BEGAN)
 
-    async def is_grown(self) -> bool:
-        """Whether every hub that is there has had the time to register.
+    async def is_settled(self) -> bool:
+        """Whether every running hub has had time to register.
 
         Raises:
             Unreachable: the directory cannot be asked.
@@ -193,7 +192,7 @@ class Replicas:
         return await self.directory.get(_YOUNG) is None
 
     async def _sign_roster(self) -> bool:
-        """See who is there, and be on the list; False: somebody else has changed it meanwhile."""
+        """Read the roster and put this hub on it; False: another hub has changed the roster meanwhile."""
         found = await self.directory.get(_ROSTER)
         runs = _read(found, tuple[str, ...]) or ()
         there = [run for run in runs[:MAX_REPLICAS] if _RUN.fullmatch(run) and run != self.me.run]
@@ -206,10 +205,10 @@ class Replicas:
     # --- finding others -----------------------------------------------------------------------------------------------
 
     async def find(self, run: str, *, fresh: bool = False) -> Peer | None:
-        """The hub of this run, if it is there; while the directory cannot be asked, one that was when it last could.
+        """The hub of this run, if registered; while the directory cannot be asked, the hub found last.
 
         Raises:
-            Unreachable: the directory cannot be asked, and the hub was not there before; or it is to be `fresh`.
+            Unreachable: the directory cannot be asked, and the hub was not known or must be looked up `fresh`.
         """
         if run == self.me.run or self.was_mine(run) or not _RUN.fullmatch(run):
             return None
@@ -231,25 +230,25 @@ class Replicas:
         return peer
 
     async def reach(self, run: str) -> Peer | None:
-        """As `find`; or the hub whose registration is missing too early: a full store drops what it likes, and whether
-        the hub is there shows when it is asked."""
+        """As `find`; also a hub whose registration vanished too early: a full store drops any fact, and asking the hub
+        shows whether it runs."""
         peer = await self.find(run)
         seen, until = self._seen.get(run, (None, 0.0))
         return seen if peer is None and trio.current_time() < until and not self.was_mine(run) else peer
 
     def last_known(self, run: str) -> Peer | None:
-        """The hub of this run, if it was there when last looked for."""
+        """The hub of this run, if the last look found it."""
         known = self._known.get(run)
         return None if known is None else known[0]
 
     def doubt(self, run: str) -> None:
-        """A hub was not where it should be: look for it anew."""
+        """Forget where a hub was, so that it is looked up anew."""
         self._known.pop(run, None)
         self._seen.pop(run, None)
 
 
 def _read(data: bytes | None, type: type[T]) -> T | None:
-    """What another hub wrote; None: nothing, or another version of it did."""
+    """Decode a fact; None: no fact, or one of another version of hubd."""
     if data is None:
         return None
     try:

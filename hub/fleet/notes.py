@@ -12,15 +12,15 @@ from hub.link.wall import Wall
 log = logging.getLogger("hubd.replicas")
 
 NOTE_S: Final = 49 * 3600.0
-"""How long a fact is known: for longer than a hub whose clock is a day late could revive the session that it is of."""
+"""Lifetime of a fact: longer than a hub whose clock is a day late could revive the session."""
 RETRY_S: Final = 5.0
 MAX_NOTES: Final = 4_096
 
 
 class Notes:
-    """What is still to be written to `directory`, the newest of each name. `run` must be running.
+    """Facts still to be written to `directory`, the newest of each name. `run` must be running.
 
-    Bounded: while the directory is away, the oldest are dropped.
+    Bounded: while the directory is away, the oldest facts are dropped.
     """
 
     def __init__(self, directory: Directory) -> None:
@@ -33,7 +33,7 @@ class Notes:
         return f"<Notes [{len(self._unwritten)} unwritten]>"
 
     def put(self, name: str, value: bytes) -> None:
-        """Write a fact, soon. Never blocks."""
+        """Queue a fact. Never blocks."""
         self._unwritten.pop(name, None)
         self._unwritten[name] = value
         if len(self._unwritten) > MAX_NOTES:
@@ -41,7 +41,7 @@ class Notes:
         self._noted.set()
 
     async def run(self) -> None:
-        """Write what is put, for ever."""
+        """Write queued facts until cancelled."""
         while True:
             await self._noted.take()
             try:
@@ -58,10 +58,10 @@ class Notes:
         self._noted.set()
 
     async def flush(self) -> None:
-        """Write all there is.
+        """Write all queued facts.
 
         Raises:
-            Unreachable: some of it is still to be written.
+            Unreachable: some are still to be written.
         """
         while self._unwritten:
             name, value = next(iter(self._unwritten.items()))

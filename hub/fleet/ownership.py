@@ -1,19 +1,18 @@
 """Find the hub that owns a session, parked call or task; take over sessions of hubs that ended.
 
-Most requests need no such thing: what a modern host asks any hub can answer. But a legacy session, a call that waits
-for answers, and a task that lives in a session of an upstream are in the memory of one hub. What hosts carry for them
-says by its seal in which run of which hub they began; `replicas` knows where that is. A session may go on elsewhere
-when its hub has ended. The directory says so:
+Any hub can answer most requests of modern hosts. But a legacy session, a parked call, and a task that lives in a
+session of an upstream are in the memory of one hub. The sealed id that the host carries names the run of the hub where
+they began; `membership` finds that run. When a hub has ended, its sessions may go on elsewhere. The directory says so:
 
     session/NAME      the run that has taken over the session of a hub that ended
-    kept/NAME         what such a session has set beyond its handshake
-    over/NAME         it is over
+    kept/NAME         settings of such a session beyond its handshake
+    over/NAME         the session has ended
 
-While the directory is young nothing is taken over, and whoever notices that it is another one claims again what it had
-claimed, and says again which sessions are over. So a session is at one hub at most, as long as the hubs reach the
-directory; one that could not for a while gives up what others took meanwhile.
+While the directory is young, no session is taken over. A hub that notices an emptied directory claims its sessions
+again and repeats which sessions have ended. So a session is at one hub at most, as long as the hubs reach the
+directory; a hub that could not reach it for a while gives up the sessions that others took meanwhile.
 
-Whoever gets a request that belongs elsewhere raises `Elsewhere`, before anything is done for it.
+A hub that gets a request belonging elsewhere raises `Elsewhere` before doing anything for it.
 """
 
 import logging
@@ -31,27 +30,27 @@ from hub.link.wall import Wall, keep_going
 log = logging.getLogger("hubd.replicas")
 
 CLAIM_S: Final = 7 * 24 * 3600.0
-"""How long it is known who took a session over: for longer than anybody could revive it once more."""
+"""Lifetime of a claim on a session: longer than any hub could revive the session once more."""
 LEAVE_S: Final = 1.0
-"""How long an orderly stop may take to tell the others."""
+"""How long an orderly stop may take to tell other hubs."""
 
 
-class Over(Exception):
+class SessionOver(Exception):
     """A session has ended."""
 
 
 class Ownership:
-    """Of what this hub has, and of what it is asked for and has not. `run` must be running."""
+    """Finds and claims owners of sessions. `run` must be running."""
 
     def __init__(self, replicas: Replicas) -> None:
         self.notes = Notes(replicas.directory)
-        """What is told of sessions."""
+        """Facts about sessions, for other hubs."""
         self.holdings: Callable[[], Iterable[tuple[str, bool]]] = tuple
-        """The sessions that are here, and which of them began elsewhere."""
+        """The sessions of this hub, each with whether it began elsewhere."""
         self.on_taken: Callable[[str], None] = lambda session: None
-        """Told of a session of these that another hub has taken over."""
+        """Told of a session of this hub that another hub has taken over."""
         self.on_emptied: Callable[[], None] = lambda: None
-        """Told that what was noted of sessions is lost, and is to be noted again."""
+        """Told that the directory has lost the facts about sessions, which must be published again."""
         self._replicas = replicas
         replicas.tend = self._tend
 
@@ -63,13 +62,13 @@ class Ownership:
         return f"<Ownership, {self.notes!r}>"
 
     async def run(self) -> None:
-        """Be found with what is here, and write what is noted, for ever."""
+        """Stay registered and publish facts until cancelled."""
         async with trio.open_nursery() as nursery:
             await nursery.start(self._replicas.run)
             nursery.start_soon(keep_going, "Writing where sessions are", self.notes.run)
 
     async def leave(self) -> None:
-        """Be found no more, so that others take over at once. Takes at most `LEAVE_S`; raises nothing."""
+        """Deregister, so that other hubs take over at once. Takes at most `LEAVE_S`; raises nothing."""
         with trio.move_on_after(LEAVE_S):
             try:
                 await self._replicas.leave()
@@ -80,8 +79,8 @@ class Ownership:
                 Wall(log, "taking leave of other hubs").caught(errors)
 
     async def _tend(self, lapsed: bool, emptied: bool) -> None:
-        """Look after the claims of this hub. `lapsed`: others may have taken what began here, too; `emptied`: nothing
-        is left in the directory of what this hub has noted there."""
+        """Renew the claims of this hub. `lapsed`: other hubs may have taken sessions that began here; `emptied`: the
+        directory has lost everything that this hub published."""
         if emptied:
             self.on_emptied()
         mine = self._replicas.me.run.encode()
@@ -96,14 +95,14 @@ class Ownership:
                 log.info("a session of this hub goes on at another one, which could not see this one")
                 self.on_taken(session)
 
-    async def keeper(self, away: Elsewhere, dead: Collection[str] = ()) -> Peer | None:
-        """Who has what is `away`; None: this hub, for a session has just been claimed for it, or nobody has it.
+    async def find_owner(self, away: Elsewhere, dead: Collection[str] = ()) -> Peer | None:
+        """The hub that has what `away` names; None: this hub, which has just claimed the session, or no hub.
 
         `dead`: runs that cannot be reached, whatever the directory says. Of all hubs that ask at once for a session
-        whose hub is gone, one is told None; the others are told of that one.
+        of an ended hub, one gets None; the others get that hub.
 
         Raises:
-            Over: it is a session that has ended, or cannot be revived.
+            SessionOver: the session has ended, or cannot be revived.
             Unreachable: the directory cannot be asked.
         """
         if not away.session:
@@ -117,26 +116,26 @@ class Ownership:
                 claim = await self._directory.get(f"session/{away.session}")
             except Unreachable:
                 if (known := self._replicas.last_known(away.runs[0])) is not None:
-                    return known  # it will say so if it has not got it any more
+                    return known  # that hub refuses if it has lost the session
                 raise
             owner = away.runs[0] if claim is None else claim.decode("ascii", "replace")
             if owner == me:
-                if claim is None:  # it began here, and is not here any more
-                    raise Over
+                if claim is None:  # the session began here and is gone
+                    raise SessionOver
                 return None
             if owner not in dead and (peer := await self._replicas.reach(owner)) is not None:
                 return peer
             if not away.youthful or await self._directory.get(f"over/{away.session}") is not None:
-                raise Over
-            if not await self._replicas.is_grown():
-                raise Unreachable("it has just begun, and hubs that are there may be missing in it")
+                raise SessionOver
+            if not await self._replicas.is_settled():
+                raise Unreachable("it is new, and running hubs may not be registered yet")
             if await self._directory.swap(f"session/{away.session}", claim, me.encode(), CLAIM_S):
                 log.info("taking over a session of the hub %s, which is gone", owner)
                 return None
-        raise Unreachable("others take over what they let go at once")
+        raise Unreachable("other hubs keep claiming and releasing this session")
 
     async def kept(self, session: str) -> bytes | None:
-        """What was noted of a session; None: nothing, or nobody can tell."""
+        """The published settings of a session; None: none, or the directory cannot be asked."""
         try:
             return await self._directory.get(f"kept/{session}")
         except Unreachable:

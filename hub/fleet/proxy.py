@@ -1,8 +1,8 @@
-"""A host's HTTP request, sent to another hub's own HTTP, and its answer sent back (bridging.md 10).
+"""Reverse proxy between hubs: sends a host's HTTP request to another hub's own HTTP, and the answer back.
 
-A reverse proxy for exactly that. Events of a stream are passed on as they come, no faster than the host reads. A host
-that leaves ends the request there; a hub that ends in the middle of a stream ends the host's connection, which says
-just that. What is sent on says so (`FORWARDED`), and nobody sends it on once more.
+Events of a stream are passed on as they come, no faster than the host reads. A host that leaves ends the request at the
+other hub; a hub that ends in the middle of a stream ends the host's connection. Forwarded requests are marked
+(`FORWARDED`) and never forwarded again.
 """
 
 import logging
@@ -21,11 +21,11 @@ log = logging.getLogger("hubd.replicas")
 
 CONNECT_S: Final = 1.0
 LOOK_S: Final = 5.0
-"""How often it is looked, while a hub is silent, whether it is still there."""
+"""Seconds between checks whether a silent hub is still registered."""
 SILENCE_S: Final = 45.0
 """How long a stream may be silent: hubs write a comment every 15 s."""
 CONGESTED_BYTES: Final = 256 << 10
-"""What a host may leave unread until no more is read for it."""
+"""Bytes that a host may leave unread before the proxy stops reading for it."""
 MAX_ANSWER_BYTES: Final = 256 << 20
 MAX_HUBS: Final = 64
 MISDIRECTED: Final = 421
@@ -35,18 +35,18 @@ _OF_THE_HOP: Final = frozenset(
     | {"proxy-connection", "proxy-authorization", "accept-encoding", "user-agent"}
     | {"origin", FORWARDED}
 )
-"""Fields that are not sent on. Origin was looked at here, and the other hub would hold it against its own addresses."""
+"""Header fields that are not forwarded. Origin was checked here, and the other hub's addresses are others."""
 _OWN: Final = frozenset(
     {"connection", "keep-alive", "transfer-encoding", "trailer", "upgrade", "content-length", "content-type", "date"}
     | {"cache-control", "x-accel-buffering", "server"}
 )
-"""Fields of answers that are written here."""
+"""Header fields of answers that this hub writes itself."""
 
 
-class Gone(Exception):
-    """The other hub cannot be reached, or ended before it began to answer; the host was told nothing.
+class HubGone(Exception):
+    """The other hub cannot be reached, or ended before its answer began; the host was sent nothing yet.
 
-    `sent`: it may have acted on the request.
+    `sent`: the other hub may have acted on the request.
     """
 
     def __init__(self, *, sent: bool) -> None:
@@ -55,16 +55,16 @@ class Gone(Exception):
 
 
 class Misdirected(Exception):
-    """The other hub says that somebody else has what was asked for."""
+    """The other hub answered that the request belongs to a third hub."""
 
 
 class Forwarder:
-    """Sends requests on. `close` it at the end."""
+    """Forwards requests. `close` it at the end."""
 
     def __init__(self) -> None:
         self._clients: dict[str, HttpClient] = {}
         self.forwarded = 0
-        """How many requests were answered by others."""
+        """Requests answered by other hubs."""
 
     def __repr__(self) -> str:
         return f"<Forwarder [{len(self._clients)} hubs, {self.forwarded} forwarded]>"
@@ -72,13 +72,13 @@ class Forwarder:
     async def send(
         self, url: str, request: HttpRequest, response: HttpResponse, is_there: Callable[[], Awaitable[bool]]
     ) -> int:
-        """Have the hub at `url` answer `request`. `is_there` tells, while it is silent, whether it still is. The status
-        of the answer; 0: the host left before there was one.
+        """Have the hub at `url` answer `request`; returns the status of the answer, 0 if the host left before there was
+        one. `is_there` is asked while that hub is silent: whether it still runs.
 
         Raises:
-            Gone: see there.
-            Misdirected: see there.
-        Cancellation: ends the request there, too; so does the host's leaving.
+            HubGone: the other hub did not begin to answer.
+            Misdirected: the request belongs to a third hub.
+        Cancellation: ends the request at the other hub, too; so does the host's leaving.
         """
         client = self._client(url)
         status = 0
@@ -89,7 +89,7 @@ class Forwarder:
                     if reply.status == MISDIRECTED:
                         raise Misdirected
                     if STOPPING in reply.headers:  # not 503: that is also what a proxy says that lost a hub at work
-                        raise Gone(sent=False)
+                        raise HubGone(sent=False)
                     self.forwarded += 1
                     status = reply.status
                     await _pass_on(reply, response)
@@ -101,7 +101,7 @@ class Forwarder:
         return status
 
     def sweep(self) -> None:
-        """Close connections that lie idle for too long."""
+        """Close connections that were idle for too long."""
         for client in self._clients.values():
             client.sweep()
 
@@ -117,7 +117,7 @@ class Forwarder:
             try:
                 client = HttpClient("the other hub", parse_url(url), connect_s=CONNECT_S)
             except ValueError:
-                raise Gone(sent=False) from None
+                raise HubGone(sent=False) from None
             if len(self._clients) >= MAX_HUBS:
                 self._clients.pop(next(iter(self._clients))).close(abort=False)
             self._clients[url] = client
@@ -128,7 +128,7 @@ async def _ask(client: HttpClient, request: HttpRequest, is_there: Callable[[], 
     """The answer, when its head has come.
 
     Raises:
-        Gone: none will.
+        HubGone: there will be none.
     """
     found: list[HttpReply] = []
     sent = True
@@ -154,12 +154,12 @@ async def _ask(client: HttpClient, request: HttpRequest, is_there: Callable[[], 
             reply.discard()
         raise
     if not found:
-        raise Gone(sent=sent)
+        raise HubGone(sent=sent)
     return found[0]
 
 
 def _fields(request: HttpRequest) -> bytes:
-    """The fields that are sent on, as lines."""
+    """The forwarded header fields, as lines."""
     named = {name.strip() for name in request.headers.get("connection", "").lower().split(",")}
     lines = [
         f"{name}: {value}\r\n"
@@ -170,17 +170,17 @@ def _fields(request: HttpRequest) -> bytes:
 
 
 async def _pass_on(reply: HttpReply, response: HttpResponse) -> None:
-    """Answer with `reply`.
+    """Answer the host with `reply`.
 
     Raises:
-        Gone: it broke off before the host was told anything.
+        HubGone: the reply broke off before the host was sent anything.
     """
     headers = [(name, value) for name, value in reply.headers.items() if name not in _OWN]
     if reply.content_type != "text/event-stream" or reply.status != 200:
         try:
             body = await reply.read(MAX_ANSWER_BYTES)
         except HubError:
-            raise Gone(sent=True) from None
+            raise HubGone(sent=True) from None
         response.reply(reply.status, body, headers, content_type=reply.headers.get("content-type", "application/json"))
         return
     response.open_stream(headers, relayed=True)

@@ -12,7 +12,7 @@ from http_fakes import ALICE, Answered
 
 from hub.downstream.http.elsewhere import FORWARDED
 from hub.fleet import proxy as module
-from hub.fleet.proxy import CONGESTED_BYTES, LOOK_S, SILENCE_S, Forwarder, Gone, Misdirected
+from hub.fleet.proxy import CONGESTED_BYTES, LOOK_S, SILENCE_S, Forwarder, HubGone, Misdirected
 from hub.net.http_server import HttpRequest, HttpServer
 
 
@@ -186,7 +186,7 @@ async def test_a_stream_that_is_silent_for_too_long_is_cut(nursery, autojump_clo
 async def test_a_hub_that_ended_before_it_answered(nursery, data, sent):
     other = await Other(nursery).open(saying(data, close=True))
     answered = Answered()
-    with pytest.raises(Gone) as found:
+    with pytest.raises(HubGone) as found:
         await send(other, None, answered)
     assert found.value.sent is sent
     assert not answered.started
@@ -198,7 +198,7 @@ async def test_a_hub_that_is_not_there(nursery):
     url = f"http://127.0.0.1:{listener.socket.getsockname()[1]}"
     await listener.aclose()
     for each in (url, "ftp://nonsense"):
-        with pytest.raises(Gone) as found:
+        with pytest.raises(HubGone) as found:
             await send(each)
         assert not found.value.sent
 
@@ -214,7 +214,7 @@ async def test_a_hub_that_hangs_is_given_up_when_nobody_sees_it(nursery, autojum
         return there.pop(0)
 
     began = trio.current_time()
-    with pytest.raises(Gone) as found:
+    with pytest.raises(HubGone) as found:
         await send(other, is_there=is_there)
     assert found.value.sent
     assert trio.current_time() - began == pytest.approx(3 * LOOK_S, abs=1)

@@ -27,7 +27,7 @@ class Elsewhere(Exception):
 
 
 class Fleet(Protocol):
-    """The other hubs of this address; `hub.fleet.affinity.Switch` is one."""
+    """The other hubs of this address; `hub.fleet.affinity.FleetGate` is one."""
 
     async def run(self) -> None:
         """Be found by other hubs, until cancelled."""
