@@ -1,6 +1,6 @@
 """Sockets and HTTP/1.1; nothing of MCP.
 
-`acceptor` is the one loop that accepts, `unix` the unix sockets and the daemon's lock, `peer_credentials` who is at the
-other end. `http_server` serves connections (`connection_limits`: who has to go when too many come), `http_connection`
-one of them, `http_message` is a request and its answer.
+`acceptor` accepts connections for every listener; `unix` has the unix sockets and the daemon's lock, `peer_credentials`
+the user at the other end of a unix socket. `http_server` serves HTTP connections (`connection_limits` decides which one
+is closed when there are too many), `http_connection` serves one, `http_message` has requests and responses.
 """

@@ -1,7 +1,6 @@
-"""Accepting connections: the one loop beneath HTTP, the hosts' unix socket and the control socket.
+"""Accept connections: one loop for HTTP, the hosts' unix socket and the control socket.
 
-Running out of descriptors pauses accepting, and is logged once a minute (M-07, F-D-07). A connection that goes wrong
-ends alone (a wall, SEC-16).
+Running out of descriptors pauses accepting, and is logged once a minute. A connection that fails ends alone.
 """
 
 import errno
@@ -32,14 +31,14 @@ def _nothing() -> bool:
 
 
 class Acceptor:
-    """Accepts the connections of one kind of listener. `what` names them in the log, in the plural."""
+    """Accepts the connections of one kind of listener; `what` names the connections in the log, in the plural."""
 
     def __init__(self, what: str, most: int) -> None:
         self._what = what
         self._most = most
         self._warned_at = float("-inf")
         self.connections = 0
-        """Those that `serve` is serving."""
+        """Connections that `serve` is serving."""
         self.failures = 0
 
     def __repr__(self) -> str:
@@ -48,9 +47,10 @@ class Acceptor:
     async def accept(
         self, listener: trio.SocketListener, make_room: Callable[[], bool] = _nothing
     ) -> trio.SocketStream | None:
-        """The next connection, as soon as the system can give one; None once the listener is closed.
+        """Wait for the next connection; None once the listener is closed.
 
-        `make_room` gives a descriptor back if there is one that is of little use; it is asked when there is none left.
+        `make_room` is called when descriptors have run out. It closes a connection of little use and returns True, or
+        returns False.
         """
         asked = False
         while True:
@@ -71,9 +71,9 @@ class Acceptor:
         handler: Callable[[trio.SocketStream], Awaitable[None]],
         nursery: trio.Nursery,
     ) -> None:
-        """Handle each connection of a newline-framed listener in a task of `nursery`; more than `most` are refused.
+        """Handle each connection of a newline-framed listener in a task of `nursery`; refuse more than `most`.
 
-        Returns when the listener is closed. Cancellation: closes it; connections live as long as `nursery` lets them.
+        Returns when the listener is closed. Cancellation: closes the listener; connections live on in `nursery`.
         """
         try:
             await keep_going(f"Accepting {self._what}", partial(self._accept_all, listener, handler, nursery))
@@ -108,7 +108,7 @@ class Acceptor:
             return
 
     def _warn(self, text: str) -> None:
-        """Say so once a minute, not ten times a second."""
+        """Log a warning, at most once a minute."""
         now = trio.current_time()
         if now - self._warned_at >= WARNING_S:
             self._warned_at = now
@@ -116,7 +116,7 @@ class Acceptor:
 
 
 def waiting(listener: trio.SocketListener) -> Iterator[trio.SocketStream]:
-    """The connections that have been made and not yet accepted: the kernel resets them when the listener is closed."""
+    """Accept the connections in the listener's backlog; the kernel would reset them when the listener is closed."""
     with suppress(OSError), socket.socket(fileno=os.dup(listener.socket.fileno())) as sock:
         sock.setblocking(False)
         while True:
@@ -126,6 +126,6 @@ def waiting(listener: trio.SocketListener) -> Iterator[trio.SocketStream]:
 
 
 def share_of_descriptors(part: int) -> int:
-    """One `part`-th of the descriptors this process may open, so that no kind of connection uses up all of them."""
+    """Return one `part`-th of the limit of open files, so that no kind of connection uses up all descriptors."""
     limit: int = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     return 1 << 20 if limit == resource.RLIM_INFINITY else limit // part

@@ -1,27 +1,28 @@
-"""Who is let in at an HTTP listener when there are many, and who has to go for it.
+"""Connection limits of an HTTP listener: which connection is closed when there are too many.
 
     stranger --first good head--> guest
 
-A stranger costs next to nothing, and may be anybody: thousands may be there, and the newest is always welcome. When
-there are too many, the oldest that has said nothing goes at once; or, if that one has only just come, the oldest that
-does not come to the end of its first head. An honest host says at once what it wants.
+A stranger is a connection that has not passed the guard. It costs next to nothing: thousands may be open, and the
+newest is always accepted. When there are too many, the oldest stranger that has sent nothing is closed; if that one has
+only just connected, the oldest whose first head is incomplete is closed instead. An honest host sends its request at
+once.
 
-Guests have been let in by the guard. When there are too many, the one that has been idle longest goes; if none is, the
-newcomer is refused. All that one principal has idle takes three quarters at most.
+A guest has passed the guard. When there are too many, the guest that has been idle longest is closed; if none is idle,
+the newcomer is refused. From three quarters of all guests on, a principal makes room by closing an idle one of its own.
 """
 
 from itertools import islice
 from typing import Final, Protocol
 
 ARRIVE_S: Final = 0.5
-"""How long the first words of an honest host may be on their way."""
+"""How long the first bytes of an honest host may take to arrive."""
 LOOKS: Final = 16
-"""How many that seem to be silent are looked at for what they have sent."""
+"""How many silent strangers are checked for bytes that nobody has read yet."""
 REFUSED: Final = "All connections of this hub are in use; try again in a moment, or close some"
 
 
 class Visitor(Protocol):
-    """A connection, as far as it matters here. Hashable by identity."""
+    """A connection as `Crowd` sees it. Hashable by identity."""
 
     deadline: float
 
@@ -30,15 +31,15 @@ class Visitor(Protocol):
 
     @property
     def is_idle(self) -> bool:
-        """Whether it is between two requests."""
+        """Whether the connection is between two requests."""
         ...
 
     def has_sent(self) -> bool:
-        """Whether there is something of it that nobody has read yet."""
+        """Whether received bytes are waiting to be read."""
         ...
 
     def abort(self) -> None:
-        """Close it; it leaves the crowd by that."""
+        """Close the connection, which also calls `Crowd.left`."""
         ...
 
 
@@ -50,11 +51,11 @@ class Crowd:
         self.most_strangers = most_strangers
         self._silent: dict[Visitor, float] = {}
         self._talking: dict[Visitor, float] = {}
-        """Strangers that have said something, as those that have not: the oldest first, and since when they are."""
+        """Strangers that have sent something, and (above) those that have not; when each connected, oldest first."""
         self._guests: dict[Visitor, str] = {}
-        """And of which principal each is."""
+        """The principal of each guest."""
         self._of: dict[str, int] = {}
-        """How many guests each principal has."""
+        """Number of guests by principal."""
         self.refused = 0
 
     def __repr__(self) -> str:
@@ -69,19 +70,19 @@ class Crowd:
         return len(self._silent) + len(self._talking)
 
     def came(self, visitor: Visitor, now: float) -> None:
-        """One more stranger; if there are too many, another one goes."""
+        """Add a stranger; if there are too many, close another one."""
         while self.strangers >= self.most_strangers:
             self._oldest(now).abort()
         self._silent[visitor] = now
 
     def heard(self, visitor: Visitor) -> None:
-        """A stranger has begun to say something."""
+        """Note that a stranger has begun to send."""
         since = self._silent.pop(visitor, None)
         if since is not None:
             self._talking[visitor] = since
 
     def let_in(self, visitor: Visitor) -> bool:
-        """Make a guest of a stranger; False: there is no room, and it stays what it is."""
+        """Make a stranger a guest; False: there is no room for another guest, and the stranger stays one."""
         principal = visitor.principal
         if self._of.get(principal, 0) >= self.most_guests * 3 // 4:
             self._send_away(principal)
@@ -95,7 +96,7 @@ class Crowd:
         return True
 
     def left(self, visitor: Visitor) -> None:
-        """One is gone; it may have been before."""
+        """Forget a closed connection; harmless when called again."""
         self._silent.pop(visitor, None)
         self._talking.pop(visitor, None)
         principal = self._guests.pop(visitor, None)
@@ -107,35 +108,35 @@ class Crowd:
                 del self._of[principal]
 
     def make_room(self, now: float) -> bool:
-        """Close one connection, whose descriptor is needed; False: all are of use."""
+        """Close one connection to free its descriptor; False: every connection is in use."""
         if self.strangers:
             self._oldest(now).abort()
             return True
         return self._send_away()
 
     def _oldest(self, now: float) -> Visitor:
-        """The stranger that goes first: a silent one, unless it has only just come and there are others, who say
-        something and come to no end with it."""
+        """The stranger to close first: the oldest silent one, or, if that one has only just connected, the oldest with
+        an incomplete head."""
         for visitor, since in list(islice(self._silent.items(), LOOKS)):
             if self._talking and now - since < ARRIVE_S:
                 break
             if not visitor.has_sent():
                 return visitor
-            self.heard(visitor)  # nobody has come to read it yet
+            self.heard(visitor)  # its bytes have not been read yet
         return next(iter(self._talking or self._silent))
 
     def _send_away(self, principal: str | None = None) -> bool:
-        """Close the guest that has been idle longest, of `principal` or of all; False: none is idle."""
+        """Close the guest that has been idle longest, of `principal` or of all guests; False: none is idle."""
         among = [guest for guest, whose in self._guests.items() if principal is None or whose == principal]
         idle = [guest for guest in among if guest.is_idle]
         idle.sort(key=_deadline)
         for guest in idle:
-            if not guest.has_sent():  # or a request would be lost that is on its way
+            if not guest.has_sent():  # a request that has arrived would be lost
                 guest.abort()
                 return True
         return False
 
 
 def _deadline(visitor: Visitor) -> float:
-    """When it will have been idle for too long."""
+    """When the connection will have been idle for too long."""
     return visitor.deadline

@@ -1,8 +1,8 @@
-"""One HTTP/1.1 connection: reads requests one after another, hands each to the handler, writes what it answers.
+"""One HTTP/1.1 connection: reads requests one after another, hands each to the handler, writes the response.
 
 A connection is one task. It waits in three places only: for bytes of a request, in the handler, and for the peer to
-take the last bytes of an answer. Deadlines of the first are looked at once a second for all connections together
-(`HttpServer`), so that a request does not pay for timers; no deadline is set while the handler runs.
+take the last bytes of a response. `HttpServer` checks the read deadlines of all connections once a second, so that a
+request does not pay for timers; no deadline is set while the handler runs.
 """
 
 import contextlib
@@ -43,7 +43,7 @@ Guard = Callable[[HttpRequest], Denied | None]
 
 
 class Shared:
-    """What all connections of one server have in common."""
+    """State shared by all connections of one server."""
 
     def __init__(
         self,
@@ -61,9 +61,9 @@ class Shared:
         self.guard = guard
         self.limits = limits
         self.nursery = nursery
-        """Runs the connections, and the tails of their writes."""
+        """Runs the connections, and the rest of writes that met a full socket."""
         self.hangups = hangups
-        """Every connection, asked for hang-ups; of strangers for bytes, too."""
+        """Epoll set of every connection: reports hang-ups, and for strangers incoming bytes, too."""
         self.by_fd: dict[int, Connection] = {}
         self.parser = HeadParser(read_head)
         self.connections: set[Connection] = set()
@@ -72,9 +72,9 @@ class Shared:
         """Requests being answered."""
         self.draining = False
         self.quiet = trio.Event()
-        """Draining, and nothing runs any more."""
+        """Set when the server drains and no request is running."""
         self.room = trio.lowlevel.ParkingLot()
-        """Who waits for a connection to leave or to be let in."""
+        """Tasks waiting for a connection to close or to become a guest."""
         self.now = trio.current_time()
         """The time, at most a second old."""
         self.date = b""
@@ -118,7 +118,7 @@ class Connection:
         limits = shared.limits
         self._account = shared.budget.account(give_up=self._give_way)
         self._body_bytes = 0
-        """Of the body of the request, held until it is answered."""
+        """Bytes of the request's body that are charged to the budget until it is answered."""
         self.outbox = Outbox(
             stream,
             shared.nursery,
@@ -129,7 +129,7 @@ class Connection:
         )
         self._is_stranger = True
         self._news = trio.Event()
-        """Set when there are bytes of a stranger. A crowd that sends at once is woken some at a time."""
+        """Set when a stranger has sent bytes; of many strangers that send at once, a few are woken at a time."""
         shared.crowd.came(self, trio.current_time())
         shared.connections.add(self)
         shared.by_fd[self._fd] = self
@@ -141,42 +141,41 @@ class Connection:
 
     @property
     def queued_bytes(self) -> int:
-        """Written, but not taken by the kernel yet."""
+        """Bytes written that the kernel has not taken yet."""
         return self.outbox.queued_bytes
 
     @property
     def principal(self) -> str:
-        """Whose it is, as its first request said."""
+        """The principal of the first request."""
         return self._account.principal
 
     @property
     def is_idle(self) -> bool:
-        """As `Visitor.is_idle`."""
+        """Whether the connection is between two requests."""
         return self._response is None and not self._unanswered and not self.closed
 
     def has_sent(self) -> bool:
-        """As `Visitor.has_sent`."""
+        """Whether received bytes are waiting to be read."""
         poll = select.poll()
         poll.register(self._fd, select.POLLIN)
         return bool(self._buffer or poll.poll(0))
 
     def expire(self) -> None:
-        """The deadline for a request to arrive has passed."""
+        """Stop reading: the deadline for a request to arrive has passed."""
         self._scope.cancel()
 
     def stirred(self, event: int) -> None:
-        """The peer has sent something, or hung up."""
+        """Handle an epoll event: the peer has sent something, or hung up."""
         if self._is_stranger:
             self._news.set()
         if event & ~select.EPOLLIN:
             self.lost()
 
     def lost(self) -> None:
-        """The peer has closed its side: it left, or only says that it sends no more, and nothing tells which.
+        """Handle a hang-up: the peer has left, or has only shut down its sending side; the two look the same.
 
-        The request is told that its host left; a modern one is cancelled by that (T-16), since a host that closes both
-        sides looks just the same until something is written to it. Ours stays open, so that one that still reads gets
-        what the handler has to say: of a legacy request its answer, of a cancelled one an end without an answer.
+        The running request is told that its host left, which cancels a modern request. Our side stays open, so that a
+        peer that still reads gets the rest: the answer of a legacy request, the end of a cancelled one without answer.
         """
         self.hung_up = True
         if self._response is None:
@@ -187,10 +186,10 @@ class Connection:
             log.exception("a handler failed at being told that its host left")
 
     def abort(self) -> None:
-        """Close now; what is queued is dropped."""
+        """Close now; drop what is queued."""
         if self.closed:
             return
-        self.closed = True  # before the descriptor may be somebody else's
+        self.closed = True  # before the descriptor may be reused
         self.outbox.close()
         self._account.close()
         shared = self.shared
@@ -204,10 +203,10 @@ class Connection:
             self._response.detach()
         self._stream.socket.close()
         self.lost()
-        self._response = None  # it knows this connection: neither would go away by itself
+        self._response = None  # it refers to this connection: a cycle
 
     def _give_way(self) -> None:
-        """Others need the memory: a body that is late is not waited for any more, nor is a peer that does not read."""
+        """Free memory for others: stop waiting for a slow body, or close a connection whose peer does not read."""
         if self.outbox.queued_bytes:
             log.info("a host does not read what it has asked for, and others need the room: it is closed")
             self.abort()
@@ -215,12 +214,12 @@ class Connection:
             self.expire()
 
     def send(self, data: bytes) -> None:
-        """Write, or queue. A peer that is gone is noted, not reported."""
+        """Write or queue; close the connection if there is no room. A peer that is gone raises nothing."""
         if not self.offer(data):
             self.abort()
 
     def offer(self, data: bytes) -> bool:
-        """As `send`; False: there is no room for it, and nothing of it was written."""
+        """Write or queue; False: there is no room, and nothing was written."""
         try:
             self.outbox.put(data)
         except ChannelClosed:
@@ -230,7 +229,7 @@ class Connection:
         return True
 
     async def flush(self) -> None:
-        """Wait until the peer has taken what was sent, or is gone."""
+        """Wait until the kernel has taken everything written, or the peer is gone."""
         await self.outbox.flush()
 
     async def run(self) -> None:
@@ -239,7 +238,7 @@ class Connection:
             try:
                 with self._scope:
                     await self._serve()
-            except HttpRefusal as error:  # not to be kept: its traceback holds this frame, and that of the body
+            except HttpRefusal as error:  # not kept: its traceback would keep this frame and the body's alive
                 self._refuse(_TOO_SLOW if self._is_late else error)
             except Overloaded as error:
                 self._refuse(HttpRefusal(503, str(error), RETRY_AFTER), raw(error.facts()))
@@ -247,14 +246,14 @@ class Connection:
                 if self._is_late:
                     self._refuse(_TOO_SLOW)
             await self._part()
-        except Exception as error:  # noqa: BLE001 - wall: serve one connection (M-06)
+        except Exception as error:  # noqa: BLE001 - a failure ends this connection alone
             await self._crash(error)
         finally:
             self.abort()
 
     @property
     def _is_late(self) -> bool:
-        """A request has begun to arrive, and its time is up."""
+        """Whether a request has begun to arrive and its time is up."""
         return self._scope.cancel_called and self._unanswered
 
     async def _serve(self) -> None:
@@ -276,21 +275,21 @@ class Connection:
     # --- reading ----------------------------------------------------------------------------------------------------
 
     async def _receive(self, size: int = READ_BYTES) -> bytes:
-        """What has arrived; empty when the peer is gone or this connection was closed."""
+        """Wait for bytes; empty when the peer is gone, time is up, or this connection was closed."""
         while not self.closed:
             try:
                 if not self._is_stranger:
                     await wait_readable(self._fd)
-                elif self.hung_up:  # which came with the last bytes, maybe, and is told only once
+                elif self.hung_up:  # maybe together with the last bytes; the event comes only once
                     await checkpoint()
                 else:
                     await self._news.wait()
                     self._news = trio.Event()
             except trio.ClosedResourceError:
                 return b""
-            if self.closed:  # in the same moment: the descriptor may be somebody else's by now
+            if self.closed:  # in the same step of the loop: the descriptor may be reused by now
                 return b""
-            if self._scope.cancel_called:  # too late, though bytes came in the same moment
+            if self._scope.cancel_called:  # too late, though bytes came in the same step of the loop
                 return b""
             try:
                 return os.read(self._fd, size)
@@ -301,7 +300,7 @@ class Connection:
         return b""
 
     async def _read_head(self) -> bytes:
-        """The next head; empty when the peer left before it was complete."""
+        """Read the next head; empty when the peer left before the head was complete."""
         data, self._buffer = self._buffer, b""
         limits = self.shared.limits
         if data:
@@ -325,7 +324,12 @@ class Connection:
         return data[:end]
 
     def _admit(self, head: Head, length: int) -> HttpRequest | None:
-        """The request without its body; None when the guard did not let it in, and has said so."""
+        """Make the request, without its body; None when the guard refused it, which has been answered.
+
+        Raises:
+            HttpRefusal: the server drains, the body is too large, or its length is missing.
+            Overloaded: there are too many guests.
+        """
         headers = head.headers.copy()
         if head.sized:
             headers["content-length"] = str(length)
@@ -339,7 +343,7 @@ class Connection:
         is_first = self._is_stranger
         if is_first:
             self._let_in(request)
-        if shared.draining and not is_first:  # whoever had just connected was not turned away, and sent it
+        if shared.draining and not is_first:  # the first request of an accepted connection is served even now
             text = "The hub is stopping; try again in a moment"
             raise HttpRefusal(503, text, (("Retry-After", "1"), (STOPPING, "1")))
         if length > shared.limits.max_request_body:
@@ -350,10 +354,10 @@ class Connection:
         return request
 
     def _let_in(self, request: HttpRequest) -> None:
-        """Take this connection among those that stay.
+        """Make this connection a guest.
 
         Raises:
-            Overloaded: there are too many.
+            Overloaded: there are too many guests.
         """
         if request.identity is not None:
             self._account.belongs_to(request.identity.principal)
@@ -407,16 +411,16 @@ class Connection:
         request.body, self._buffer = done
 
     def _expect(self, request: HttpRequest, received: int) -> None:
-        """A body is to come of which so much is here."""
+        """Begin to charge a body to the budget, `received` bytes of which are here."""
         self._account.belongs_to(request.identity.principal if request.identity else "")
         self._account.sends.begin(trio.current_time())
         self._hold(received)
 
     def _hold(self, received: int) -> None:
-        """Count more of a body.
+        """Charge `received` more bytes of a body to the budget.
 
         Raises:
-            Overloaded: there is no room for it.
+            Overloaded: the budget is used up.
         """
         now = trio.current_time()
         if not self._account.take(received, now):
@@ -425,7 +429,7 @@ class Connection:
         self._body_bytes += received
 
     def _let_go(self) -> None:
-        """The body is there no more."""
+        """Give the bytes of the body back to the budget."""
         self._account.sends.rest()
         self._account.give(self._body_bytes)
         self._body_bytes = 0
@@ -492,7 +496,7 @@ class Connection:
         await self._part()
 
     async def _part(self) -> None:
-        """Let the peer take the last answer: closing with its bytes unread would send a reset, which eats it."""
+        """Let the peer take the last response: closing with its bytes unread would send a reset, and lose it."""
         if self.closed or not self.close_after:
             return
         with trio.move_on_after(self.shared.limits.write_stall_s):

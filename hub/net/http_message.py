@@ -1,6 +1,6 @@
-"""A request and its answer as a handler sees them, and the bytes of answers. Knows nothing of MCP.
+"""HTTP requests and responses as a handler sees them, and the bytes of response heads. Knows nothing of MCP.
 
-Response heads are constants with a few holes: making them with h11 costs as much as everything else here (FINDINGS 1).
+Response heads are constants with a few holes: making them with h11 costs as much as everything else here.
 """
 
 import logging
@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 
 
 class Denied(Struct, frozen=True):
-    """An answer given in place of the handler's; the connection is closed after it."""
+    """A guard's refusal, sent in place of the handler's answer; the connection is closed after it."""
 
     status: int
     body: bytes
@@ -25,29 +25,29 @@ class Denied(Struct, frozen=True):
 
 
 class HttpLimits(Struct, frozen=True):
-    """Bounds of faults.md 3, seconds and bytes."""
+    """Limits of an HTTP server, in seconds and bytes."""
 
     max_request_body: int = 16 << 20
-    """Not the 4 MiB of faults.md 3.2: files travel base64-coded in tool arguments, and an 8 MB argument must pass."""
+    """Files travel base64-coded in tool arguments, and an argument of 8 MB must pass."""
     header_timeout_s: float = 10.0
     body_timeout_s: float = 30.0
     body_bytes_per_s: int = 32 << 10
-    """Each such piece received extends the body's time by a second: slow links pass, drips do not."""
+    """The slowest rate at which a body may arrive: each piece of this size extends its deadline by a second."""
     keepalive_idle_s: float = 75.0
     sse_ping_s: float = 15.0
     stream_queue_bytes: int = 1 << 20
-    """Unread by the peer of a stream. Then only answers are added; anything else that is written closes it."""
+    """Bytes of a stream that its peer may leave unread. Above it only answers are added; other writes close it."""
     max_unread_bytes: int = 256 << 20
     write_stall_s: float = 30.0
     linger_s: float = 1.0
     """How long a refused peer's bytes are read and dropped, so that a reset does not eat the answer."""
     max_connections: int = 2048
     max_strangers: int = 4096
-    """Connections that have not passed the guard yet. One costs some 4 KiB, and 10 s at most."""
+    """Connections that have not passed the guard yet. Each costs about 4 KiB, for 10 s at most."""
 
 
 class HttpRequest(Struct):
-    """One request. Header names are lower case, values without outer blanks; singletons appear once (SEC-10)."""
+    """One request. Header names are lower case, values without outer blanks; singletons appear once."""
 
     method: str
     path: str
@@ -55,13 +55,13 @@ class HttpRequest(Struct):
     headers: dict[str, str]
     body: bytes = b""
     query: str = ""
-    """Behind the "?"."""
+    """The part behind the "?"."""
     identity: Identity | None = None
-    """Set by the guard (`Access.guard`), so that handlers need not check again."""
+    """Set by the guard (`Access.guard`), so that handlers need not authenticate again."""
 
 
 class Streams(Protocol):
-    """What all connections of a server share, as a response sees it (`http_connection.Shared`)."""
+    """State shared by all connections of a server, as a response sees it (`http_connection.Shared`)."""
 
     limits: HttpLimits
     date: bytes
@@ -92,10 +92,10 @@ class Carrier(Protocol):
 
 
 class HttpResponse:
-    """The answer to one request: `reply` once, or `open_stream`, any `write`, `close_stream`.
+    """The response to one request: `reply` once, or `open_stream`, any number of `write`, `close_stream`.
 
-    All methods but `drained` return at once, and none raises for what the peer does. Usable from any task until the
-    handler returns.
+    All methods but `drained` return at once, and none raises for what the peer does. Any task may use the response
+    until the handler returns.
     """
 
     __slots__ = ("_bodiless", "_connection", "_on_gone", "_streaming", "complete", "gone", "quiet_s", "started")
@@ -106,21 +106,21 @@ class HttpResponse:
         self._on_gone: Callable[[], None] | None = None
         self._streaming = False
         self.started = False
-        """A status line has been sent: no `reply` nor `open_stream` any more."""
+        """A status line has been sent: neither `reply` nor `open_stream` may be called any more."""
         self.complete = False
-        """Everything has been said."""
+        """The whole response has been written."""
         self.gone = False
-        """The peer has left, or was given up. What is written to a stream is dropped."""
+        """The peer has left, or was given up; writes to the stream are dropped."""
         self.quiet_s = 0.0
-        """How long the stream has been silent, about."""
+        """Seconds since the last write to the stream, to about a second."""
         if connection.hung_up:
             self.leave()
 
     @property
     def on_gone(self) -> Callable[[], None] | None:
-        """Called once, when the peer leaves before the answer was complete; at once, if it already has.
+        """Callback for a peer that leaves before the response is complete; called once, at once if it has left already.
 
-        It may be called from inside `write`, and must not wait.
+        The callback may run inside `write`, and must not wait.
         """
         return self._on_gone
 
@@ -132,7 +132,7 @@ class HttpResponse:
 
     @property
     def queued_bytes(self) -> int:
-        """What the peer has not taken yet; drop what may be dropped when this grows (F-H-04)."""
+        """Bytes the peer has not taken yet; drop what may be dropped, such as progress, when this grows."""
         return self._connection.queued_bytes
 
     def reply(
@@ -143,7 +143,7 @@ class HttpResponse:
         *,
         content_type: str = "application/json",
     ) -> None:
-        """The whole answer, in one write. `headers` come on top of Content-Type and Content-Length."""
+        """Write the whole response at once. `headers` come on top of Content-Type and Content-Length."""
         connection = self._connection
         kind = (status, content_type) if body else (status, "")
         first = _FIRST.get(kind) or _first_lines(*kind)
@@ -161,7 +161,7 @@ class HttpResponse:
     def open_stream(self, headers: Sequence[tuple[str, str]] = (), *, relayed: bool = False) -> None:
         """Start a 200 `text/event-stream`: chunked, not cached, not buffered by proxies, kept alive by comments.
 
-        A `relayed` one is kept alive by whoever writes it, and need not be written in whole events.
+        A `relayed` stream is kept alive by its writer, and need not be written in whole events.
         """
         connection = self._connection
         fields = _encode_fields(headers)
@@ -173,9 +173,9 @@ class HttpResponse:
         connection.send(b"".join((_STREAM, connection.shared.date, fields, more, b"\r\n")))
 
     def write(self, data: bytes, *, vital: bool = False) -> None:
-        """Send whole events. Never blocks: a peer that left 1 MiB unread is given up instead.
+        """Send whole events. Never blocks: a stream whose peer left 1 MiB unread is closed instead.
 
-        What is `vital`, an answer, is sent whatever waits before it, and waits for as long as bytes move (F-H-04).
+        `vital` events, those with an answer, are queued whatever waits before them, for as long as bytes move.
         """
         if not self._streaming or self.gone or not data:
             return
@@ -188,7 +188,7 @@ class HttpResponse:
         connection.send(b"%x\r\n%b\r\n" % (len(data), data))
 
     def close_stream(self) -> None:
-        """End the stream properly; the connection stays usable. Happens by itself when the handler returns."""
+        """End the stream properly; the connection stays usable. Called for every stream when the handler returns."""
         if not self._streaming:
             return
         self._streaming = False
@@ -197,7 +197,7 @@ class HttpResponse:
         self._connection.send(b"0\r\n\r\n")
 
     async def drained(self) -> None:
-        """Wait until the peer has taken what was written, or is gone."""
+        """Wait until the kernel has taken everything written, or the peer is gone."""
         await self._connection.flush()
 
     def cut(self) -> None:
@@ -212,12 +212,12 @@ class HttpResponse:
         self._call_on_gone()
 
     def detach(self) -> None:
-        """Forget the stream, whose connection is closing."""
+        """Forget the stream: its connection is closing."""
         self._streaming = False
         self._connection.shared.streams.discard(self)
 
     def _drop(self, size: int) -> None:
-        """Say, in place of an answer that there is no room for, that there is none."""
+        """Answer 503 in place of a response of `size` bytes that there is no room for."""
         text = f"The request was carried out, but the hub holds too much to keep its answer of {size} bytes"
         facts = Overloaded(text, executed=Executed.YES, retry_after_ms=1000).facts()
         body = encode_response(None, Failure(INTERNAL_ERROR, text, raw(facts)))
@@ -237,7 +237,7 @@ class HttpResponse:
 
 
 STOPPING: Final = "hubd-stopping"
-"""A field of the answer by which a hub that stops refuses a request: nothing was done for it, and nothing will be."""
+"""Response header of a hub that refuses requests because it is stopping: the request was not carried out."""
 
 # --- bytes of responses -----------------------------------------------------------------------------------------------
 
@@ -270,7 +270,7 @@ _FIRST: Final[dict[tuple[int, str], bytes]] = {}
 
 
 def _first_lines(status: int, content_type: str) -> bytes:
-    """Status line and Content-Type, remembered."""
+    """Make, and remember, the status line and Content-Type."""
     text = f"HTTP/1.1 {status} {_REASONS.get(status, '')}\r\n"
     first = _FIRST[status, content_type] = text.encode() + (
         _encode_fields([("Content-Type", content_type)]) if content_type else b""

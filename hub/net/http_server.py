@@ -1,15 +1,15 @@
 """HTTP/1.1 on trio: accepts connections, watches over them, drains. Knows nothing of MCP.
 
     serve -- accept, one task per listener
-      |-- watch_hangups     one epoll set for all connections: who has closed its side (M-08)
+      |-- watch_hangups     one epoll set for all connections: which peer has closed its side
       |-- upkeep            once a second: deadlines, comments on silent streams, the Date header
-      `-- connections       one task each (`http_connection`); tails of writes that met a full socket
+      `-- connections       one task each (`http_connection`); the rest of writes that met a full socket
 
 A handler gets a whole `HttpRequest` and an `HttpResponse`; it answers with one `reply`, or opens a stream of
-server-sent events and writes to it. One request of a connection is handled at a time, in order (F-H-12).
+server-sent events and writes to it. Requests of one connection are handled one at a time, in order.
 
-That a peer has left is noticed without a task or a system call per request: the epoll set is asked only for hang-ups,
-and its own descriptor becomes readable when there is one, even behind bytes that nobody has read yet.
+Hang-ups cost no task and no system call per request: the epoll set watches only for them, and its own descriptor
+becomes readable when a peer hangs up, even if bytes before the hang-up are still unread.
 """
 
 import select
@@ -35,15 +35,16 @@ __all__ = ["Denied", "Guard", "Handler", "HttpLimits", "HttpRequest", "HttpRespo
 UPKEEP_S: Final = 1.0
 FEW: Final = 4
 BURST: Final = 16
-"""How many connections are accepted in one step of the loop, if more than a few strangers are there already."""
+"""How many connections are accepted in one step of the loop while more than `FEW` strangers are open."""
 WAKE: Final = 64
-"""Of how many connections news are taken up in one step of the loop."""
+"""How many epoll events are handled in one step of the loop."""
 ARRIVE_S: Final = 0.1
 """How long a drain waits for the first requests of connections that were just made."""
 
 
 class HttpServer:
-    """Serves HTTP/1.1. `guard` sees each head before the body is read and may refuse it. One `serve` per object."""
+    """Serves HTTP/1.1. `guard` sees each head before the body is read and may refuse the request. One `serve` per
+    object."""
 
     def __init__(
         self, handler: Handler, guard: Guard, limits: HttpLimits | None = None, budget: Budget | None = None
@@ -66,19 +67,19 @@ class HttpServer:
         return f"<HttpServer {state}, {counts}>"
 
     def admit_by(self, guard: Guard) -> None:
-        """Let another guard see heads from now on, on connections that are open, too."""
+        """Replace the guard from now on, for open connections, too."""
         self._guard = guard
         if self._shared is not None:
             self._shared.guard = guard
 
     @property
     def accept_failures(self) -> int:
-        """How often no connection could be accepted, though one was there."""
+        """How often accepting a connection failed."""
         return self._acceptor.failures
 
     @property
     def draining(self) -> bool:
-        """`drain` was called."""
+        """Whether `drain` was called."""
         return self._shared is not None and self._shared.draining
 
     async def serve(
@@ -106,11 +107,11 @@ class HttpServer:
                 self._close_listeners()
 
     async def drain(self) -> None:
-        """Stop accepting, answer 503 to requests that still come, return when the running ones are answered.
+        """Stop accepting, answer 503 to new requests, return when the running requests are answered.
 
-        The first request of a connection that was there already is answered as ever: a balancer that could connect
-        sends it, and sends it nowhere else. A stream that its handler keeps open is a running request: end it first,
-        or put a deadline around this.
+        The first request of a connection that was open already is served as ever: a balancer that could connect sends
+        it here, and nowhere else. A stream that its handler keeps open is a running request: end it first, or put a
+        deadline around this.
         """
         shared = self._shared
         if shared is None:
@@ -135,8 +136,8 @@ class HttpServer:
             listener.socket.close()
 
     async def _accept(self, listener: trio.SocketListener, shared: Shared) -> None:
-        """Accept as fast as connections come, some at a time when they come in crowds: whoever is honest waits behind
-        whoever came before (F-H-11)."""
+        """Accept as fast as connections come, several at a time when there are many: an honest peer waits in the
+        backlog behind all that came before."""
 
         def make_room() -> bool:
             return shared.crowd.make_room(trio.current_time())
@@ -169,7 +170,7 @@ class HttpServer:
             for number, connection in enumerate(late, 1):
                 connection.expire()
                 if number % BURST == 0:
-                    await checkpoint()  # those of a crowd that came at once end at once, too
+                    await checkpoint()  # connections made at the same time expire at the same time
             for response in list(shared.streams):
                 response.quiet_s += UPKEEP_S
                 if response.quiet_s >= shared.limits.sse_ping_s and not response.queued_bytes:
@@ -177,7 +178,7 @@ class HttpServer:
 
 
 def crowd_of(limits: HttpLimits) -> Crowd:
-    """Room for as many as `limits` say, within half of the descriptors of this process."""
+    """Make a crowd with the limits of `limits`, but within half of the descriptors of this process."""
     most = share_of_descriptors(2)
     strangers = max(1, min(limits.max_strangers, most // 4))
     return Crowd(max(1, min(limits.max_connections, most - strangers)), strangers)

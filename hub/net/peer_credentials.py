@@ -1,10 +1,10 @@
-"""Who is at the other end of a unix socket, as the kernel knows it. Part of the shim: it imports next to nothing."""
+"""Peer credentials: the user at the other end of a unix socket. Part of the shim: imports next to nothing."""
 
 import _socket
 import os
 import sys
 
-TYPE_CHECKING = False  # typing's own would cost as much as all the rest
+TYPE_CHECKING = False  # importing typing would cost as much as everything else here
 if TYPE_CHECKING:
     from typing import Protocol
 
@@ -15,15 +15,15 @@ if TYPE_CHECKING:
 
 
 ROOT = 0
-"""A service manager that holds a hub's socket for it may be root's, and root may do everything anyway."""
+"""Root is trusted: it may do everything anyway, and a service manager that holds the hub's socket may be root's."""
 
 
 class ForeignPeer(Exception):
-    """Another user listens there. The text says where, who, and what to do."""
+    """Another user listens on the hub's socket. The text says where, which user, and what to do."""
 
 
 def peer_uid(sock: "Options") -> int:
-    """The user at the other end: of who connected, or of who began to listen."""
+    """Return the user at the other end: the one that connected, or the one that began to listen."""
     if sys.platform == "darwin":
         uid = sock.getsockopt(0, 1, 76)[4:8]  # SOL_LOCAL, LOCAL_PEERCRED: struct xucred
     else:
@@ -32,11 +32,10 @@ def peer_uid(sock: "Options") -> int:
 
 
 def refuse_foreign_hub(sock: "Options", path: str) -> None:
-    """Raise, if whoever listens at `path`, where `sock` is connected, is another user: it would be told what hosts
-    say, and believed.
+    """Refuse a listener of another user at `path`, where `sock` is connected: it would hear hosts and be trusted.
 
     Raises:
-        ForeignPeer: so it is.
+        ForeignPeer: another user, not root, listens there.
     """
     uid = peer_uid(sock)
     if uid not in (ROOT, os.geteuid()):

@@ -1,4 +1,4 @@
-"""The daemon's lock and its unix sockets: one daemon per user, no connections of other users (F-D-09, F-D-10)."""
+"""The daemon's lock and its unix sockets: one daemon per user, no connections of other users."""
 
 import errno
 import fcntl
@@ -22,7 +22,7 @@ class AlreadyRunning(Exception):
 
 
 class Lock:
-    """A lock that is held while the block runs. The kernel frees it, however the process ends."""
+    """A file lock, held while the block runs. The kernel frees it, however the process ends."""
 
     def __init__(self, path: Path, descriptor: int) -> None:
         self.path = path
@@ -38,12 +38,12 @@ class Lock:
 
 
 def take_lock(path: Path) -> Lock:
-    """The daemon's lock, to be taken before its sockets are touched.
+    """Take the daemon's lock; to be done before its sockets are touched.
 
-    It is tried for 0.2 s, since a shim that looks whether a daemon is alive takes it for a moment.
+    Tries for 0.2 s, since a shim that checks whether a daemon is alive holds the lock for a moment.
 
     Raises:
-        AlreadyRunning: another process has it.
+        AlreadyRunning: another process holds the lock.
         ConfigError: the lock file cannot be made.
     """
     try:
@@ -65,16 +65,16 @@ def take_lock(path: Path) -> Lock:
 
 
 def bind_unix(path: Path) -> socket.socket:
-    """A listening 0600 unix socket at `path`, non-blocking. The daemon's lock must be held.
+    """Make a listening, non-blocking unix socket at `path`, mode 0600. The daemon's lock must be held.
 
-    A stale socket is replaced in one step. Anything else in its place is left alone.
+    A stale socket is replaced in one step. Anything else at `path` is left alone.
 
     Raises:
-        AlreadyRunning: something listens there, in spite of our lock.
-        ConfigError: something that is not ours is there, or the directory takes no sockets.
+        AlreadyRunning: a process listens at `path` in spite of our lock.
+        ConfigError: `path` is not a socket of ours, or a socket cannot be made there.
     """
     _refuse_unless_stale(path)
-    draft = path.with_name(f".{os.getpid()}")  # no longer than the name, since a socket's path may not be long
+    draft = path.with_name(f".{os.getpid()}")  # not longer than the name: the path of a socket has a short limit
     draft.unlink(missing_ok=True)
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
@@ -110,7 +110,7 @@ def _refuse_unless_stale(path: Path) -> None:
 
 
 def inode_at(path: Path) -> tuple[int, int] | None:
-    """Which file lies at `path`; None: none. As long as one is open it stays the only one of its number."""
+    """Return device and inode of the file at `path`, or None. The number is not reused while the file is open."""
     try:
         found = path.lstat()
     except OSError:
