@@ -18,13 +18,14 @@ from config.paths import token_path
 from config.schema import DEFAULT_LISTEN, HubConfig
 from hub.app import Hub
 from hub.daemon.foreign_listeners import is_held_by_another_user
+from hub.daemon.http_routes import Pages, route
 from hub.downstream.http.access import Access, checked_token, read_or_make_token, replace_token
 from hub.downstream.http.durable_sessions import DurableSessions
 from hub.downstream.http.endpoint import Endpoint
 from hub.fleet.affinity import FleetGate
 from hub.fleet.homes import runs_of
 from hub.fleet.membership import Peer, Replicas
-from hub.net.http_server import HttpServer
+from hub.net.http_server import Handler, HttpServer
 from upstreams.transports.http.connection import parse_url
 
 log = logging.getLogger("hubd")
@@ -78,6 +79,7 @@ class Front:
             homes = partial(runs_of, states=hub.states, handles=hub.carrier.tasks.handles)
             self._switch = FleetGate(replicas, revival, homes)
         self.endpoint = Endpoint(self._access(self._site), hub.router, hub.downstreams, revival, self._switch)
+        self._handler: Handler
         self._nursery: trio.Nursery
 
     def __repr__(self) -> str:
@@ -110,8 +112,9 @@ class Front:
         """Settings that are not in effect yet."""
         return ("listen",) if self._config.listen != self._listen else ()
 
-    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Serve until cancelled."""
+    async def run(self, pages: Pages, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Serve MCP and `pages` until cancelled."""
+        self._handler = route(pages, self.endpoint.handle)
         async with trio.open_nursery() as self._nursery:
             self._nursery.start_soon(self.endpoint.run)
             await self._open(self._site)
@@ -193,7 +196,7 @@ class Front:
         return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
     async def _open(self, site: "_Site") -> None:
-        site.http = HttpServer(self.endpoint.handle, self._access(site).guard, budget=self._hub.budget)
+        site.http = HttpServer(self._handler, self._access(site).guard, budget=self._hub.budget)
         await self._nursery.start(site.run)
 
     async def _close(self, site: "_Site", patience_s: float) -> None:

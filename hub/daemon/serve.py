@@ -36,6 +36,7 @@ from hub.daemon.api import Operator
 from hub.daemon.banner import announce
 from hub.daemon.foreground import serve_stdio
 from hub.daemon.http_listener import CannotListen, Front, listen
+from hub.daemon.http_routes import pages
 from hub.daemon.memory_trim import keep_trim
 from hub.daemon.options import ServeOptions, checked, configuration
 from hub.daemon.privileges import ADVICE, ROOT, is_root
@@ -213,7 +214,7 @@ class _Daemon:
                 if self._store is not None:
                     nursery.start_soon(keep_going, "Sharing with other hubs", self._store.run)
                 await nursery.start(self._hub.run)
-                await nursery.start(self._front.run)
+                await nursery.start(self._front.run, pages())
                 await nursery.start(self._lines.serve, lines)
                 controls = _Controls(self._hub, self._front, self._watch, self._reloader)
                 await nursery.start(serve_control, control, controls)

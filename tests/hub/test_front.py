@@ -11,6 +11,7 @@ from config.saved_state import Memory
 from config.schema import CacheConfig, HubConfig, ReplicaConfig, Secret
 from hub.app import Hub
 from hub.daemon.http_listener import Front, listen_tcp, token_of
+from hub.daemon.http_routes import pages
 from hub.downstream.http.durable_sessions import DurableSessions
 from hub.link.sealing import Keys, Sealer, Signer, keys_of
 
@@ -76,7 +77,7 @@ REACHED = 400
 async def test_a_hub_answers_to_what_others_call_it(nursery, url, names):
     config = HubConfig(token=Secret(TOKEN), replica=ReplicaConfig(name="a", url=url))
     front = a_front(config, Facts())
-    await nursery.start(front.run)
+    await nursery.start(front.run, pages())
     assert front.replicas.facts()["url"] == url
     for name in names:
         assert await status_of(front, name) == REACHED
@@ -87,7 +88,7 @@ async def test_a_hub_answers_to_what_others_call_it(nursery, url, names):
 async def test_a_hub_alone_answers_to_no_such_name(nursery):
     config = HubConfig(token=Secret(TOKEN), replica=ReplicaConfig(name="a", url="http://10.0.0.5:8765"))
     front = a_front(config)
-    await nursery.start(front.run)
+    await nursery.start(front.run, pages())
     assert front.replicas is None
     assert await status_of(front, "10.0.0.5:8765") == 403
     nursery.cancel_scope.cancel()
@@ -108,7 +109,7 @@ async def test_where_others_reach_it_unless_it_is_said(nursery, caplog):
 async def test_another_token_acts_at_once_and_another_name_at_the_next_start(nursery):
     config = HubConfig(token=Secret(TOKEN), sealing_key=Secret(KEY), replica=ReplicaConfig(name="a"))
     front = a_front(config, Facts())
-    await nursery.start(front.run)
+    await nursery.start(front.run, pages())
     host = f"localhost:{front.address[1]}"
     assert await status_of(front, host) == REACHED
     other = HubConfig(token=Secret(TOKEN[::-1]), sealing_key=Secret(OLD), replica=ReplicaConfig(name="b"))
@@ -123,7 +124,7 @@ async def test_a_hub_that_moves_is_found_where_it_went(nursery):
     config = HubConfig(token=Secret(TOKEN), listen="127.0.0.1:0", cache=CacheConfig())
     facts = Facts()
     front = a_front(config, facts)
-    await nursery.start(front.run)
+    await nursery.start(front.run, pages())
     moved = HubConfig(token=Secret(TOKEN), listen=f"127.0.0.1:{port}")
     await front.apply(moved, front.prepare(moved))
     await front.replicas._renew()

@@ -14,6 +14,7 @@ from config.schema import DEFAULT_LISTEN, HubConfig, Secret
 from hub.app import Hub
 from hub.daemon.foreign_listeners import is_held_by_another_user
 from hub.daemon.http_listener import CannotListen, Front, listen, listen_tcp
+from hub.daemon.http_routes import pages
 from hub.downstream.http.access import read_or_make_token
 from hub.downstream.http.durable_sessions import DurableSessions
 from hub.link.sealing import Sealer, Signer
@@ -109,7 +110,7 @@ async def test_nobody_is_let_in_until_the_hub_has_an_address_of_its_own(nursery)
     hub = Hub(config, Memory(None), Sealer(b"k" * 32))
     revival = DurableSessions(Signer(b"k" * 32), Memory(None), lambda: 1e9)
     front = Front(hub, config, listen_tcp("127.0.0.1:0"), revival, squatted=True)
-    await nursery.start(front.run)
+    await nursery.start(front.run, pages())
     token = read_or_make_token(token_path())
     assert await status_of(front, token) == 401
     same = HubConfig(listen=DEFAULT_LISTEN, allowed_hosts=("hub.example.com",))

@@ -4,7 +4,7 @@
     GET     legacy sessions only: a stream for what belongs to no request, or the rest of one that broke
     DELETE  legacy sessions only: the end
 
-`/mcp` is everything, `/mcp/<upstream>` one upstream with its own names. Nothing else is here but `/healthz` (SEC-08).
+`/mcp` is everything, `/mcp/<upstream>` one upstream with its own names. Any other path is a 404.
 
 Several hubs may stand behind one address (`hub.fleet.membership`): what belongs to another one raises `Elsewhere`
 before anything is done for it, and is sent there as it came (`hub.fleet.affinity`).
@@ -157,9 +157,6 @@ class Endpoint:
         path = request.path
         scope = None
         if path != "/mcp":
-            if path == "/healthz" and request.method == "GET":
-                response.reply(200, b'{"status":"ok"}')
-                return
             scope = path.removeprefix("/mcp/")
             if scope == path or not self._router.knows_scope(scope):
                 response.reply(404, b'{"error":"There is nothing at this path; MCP is at /mcp and /mcp/<upstream>"}')
