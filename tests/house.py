@@ -31,6 +31,7 @@ from hub.downstream.lines.connection import serve_lines
 from hub.link.interface import Identity
 from hub.link.sealing import Sealer
 from hub.projects.projects import Projects
+from hub.wire.http.mcp_headers import encode_header
 from hub.wire.jsonrpc import Failure
 from hub.wire.mcp import (
     CLIENT_CAPABILITIES_KEY,
@@ -42,7 +43,6 @@ from hub.wire.mcp import (
     Era,
     era_of,
 )
-from hub.wire.mcp_headers import encode_header
 from upstreams.inventory.last_known import LastKnown
 
 ALICE = Identity("alice", "desk")

@@ -23,6 +23,7 @@ from hub.net.http_message import Denied
 from hub.net.http_server import HttpRequest
 from hub.routing.host_exchange import HostExchange
 from hub.wire.handshake import negotiate
+from hub.wire.http.sse import SseParser
 from hub.wire.jsonrpc import Failure, RemoteProtocolError, Reply, Request, Result, encode, peek_object, peek_str, raw
 from hub.wire.mcp import (
     CLIENT_CAPABILITIES_KEY,
@@ -40,7 +41,6 @@ from hub.wire.mcp import (
     Era,
     Kind,
 )
-from hub.wire.sse import SseParser
 
 ALICE = Identity("token:alice", "desk")
 BOB = Identity("token:bob", "desk")

@@ -18,7 +18,7 @@ from hub.link.interface import Exchange, Executed, HubError, Question, kept
 from hub.wire.capabilities import URL
 from hub.wire.jsonrpc import Failure, Reply, Result, peek_str, raw
 from hub.wire.mcp import ELICIT, INPUT_REQUIRED, RESULT_TYPE
-from hub.wire.questions import mode_of
+from hub.wire.questions.question import mode_of
 from hub.wire.value_limits import Crowd, open_result
 
 FIRST_PAUSE_S: Final = 0.25

@@ -14,7 +14,7 @@ from hub.bridge.request_state import wanted
 from hub.link.interface import Caller, Question, UpstreamProtocolError
 from hub.wire.jsonrpc import RemoteProtocolError, open_object, peek_object, peek_str
 from hub.wire.mcp import MODERN, QUESTIONS
-from hub.wire.questions import Refused, check, for_host, for_upstream, mode_of
+from hub.wire.questions.question import Refused, check, for_host, for_upstream, mode_of
 from hub.wire.value_limits import MAX_ITEMS, is_crowd
 
 MAX_ROUNDS: Final = 16

@@ -11,7 +11,7 @@ from msgspec import Raw
 from hub.link.interface import Caller, Question, Tenant
 from hub.wire.jsonrpc import detach
 from hub.wire.mcp import LIST_ROOTS
-from hub.wire.questions import check, for_upstream
+from hub.wire.questions.question import check, for_upstream
 
 ROOTS_S: Final = 600.0
 MAX_ROOTS: Final = 256

@@ -39,7 +39,7 @@ from hub.wire.mcp import (
     URL_ELICITATION_REQUIRED,
     Era,
 )
-from hub.wire.questions import Refused, check, elicitation_id, for_host, for_upstream, mode_of, page_host
+from hub.wire.questions.question import Refused, check, elicitation_id, for_host, for_upstream, mode_of, page_host
 from hub.wire.value_limits import peek_few
 from upstreams.questions.completed_elicitations import MAX_ID_CHARS, Elicitations
 

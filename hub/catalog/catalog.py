@@ -18,6 +18,7 @@ from hub.catalog.instructions import joined
 from hub.catalog.rewrite import Change, localise, unchanged, untag_arguments
 from hub.catalog.uri_claims import Claims
 from hub.link.sealing import SealBroken, Sealer, load_keys
+from hub.wire.http.mcp_headers import Mirror
 from hub.wire.hub_loops import EXPERIMENTAL, all_behind, read_behind, told
 from hub.wire.jsonrpc import RemoteProtocolError, encode, peek_str
 from hub.wire.mcp import (
@@ -30,7 +31,6 @@ from hub.wire.mcp import (
     Snapshot,
     era_of,
 )
-from hub.wire.mcp_headers import Mirror
 from upstreams.inventory.freshness import in_full
 
 __all__ = ["Catalog", "Route", "Rules", "UpstreamRule", "localise", "merge", "untag_arguments"]

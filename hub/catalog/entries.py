@@ -12,6 +12,7 @@ from msgspec import Raw, Struct
 from hub.catalog.apps import for_model, for_views, is_for_model, is_for_views
 from hub.catalog.rewrite import UI_KEYS, localise_meta
 from hub.catalog.uri_claims import Claims, NameKind, name_id, visible
+from hub.wire.http.mcp_headers import InvalidMirror, Mirror, mirrored
 from hub.wire.jsonrpc import EMPTY, encode, peek_object, raw
 from hub.wire.mcp import (
     HUB_ORIGINAL_NAME,
@@ -23,7 +24,6 @@ from hub.wire.mcp import (
     Kind,
     Snapshot,
 )
-from hub.wire.mcp_headers import InvalidMirror, Mirror, mirrored
 from hub.wire.translate import entry_for_host
 
 NAME_KINDS: Final[dict[Kind, NameKind]] = {Kind.TOOL: "tool", Kind.PROMPT: "prompt"}

@@ -40,7 +40,7 @@ from hub.wire.jsonrpc import (
 )
 from hub.wire.mcp import CANCELLED, ELICIT, INTERNAL_ERROR, INVALID_PARAMS, LIST_ROOTS, MAX_SELF_BYTES, PROGRESS_TOKEN
 from hub.wire.progress import number
-from hub.wire.questions import PER_MINUTE, Refused, check, declined, for_host, for_upstream, too_many
+from hub.wire.questions.question import PER_MINUTE, Refused, check, declined, for_host, for_upstream, too_many
 
 MAX_OPEN: Final = 32
 """Questions that one host has before it (`max_parked`, faults.md 3.2)."""

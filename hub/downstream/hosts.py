@@ -24,6 +24,7 @@ from hub.link.interface import Caller, HubError, Identity, Overloaded, Question,
 from hub.link.pace import Pace
 from hub.routing.host_exchange import HostExchange, Send, wants_log
 from hub.wire.handshake import detached
+from hub.wire.http.mcp_headers import Mirror
 from hub.wire.jsonrpc import (
     EMPTY,
     Failure,
@@ -55,7 +56,6 @@ from hub.wire.mcp import (
     ROOTS_CHANGED,
     Kind,
 )
-from hub.wire.mcp_headers import Mirror
 
 SESSION_IN_FLIGHT: Final = 64
 PRINCIPAL_IN_FLIGHT: Final = 256

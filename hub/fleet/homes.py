@@ -8,7 +8,7 @@ from hub.bridge.request_state import States, state_of
 from hub.bridge.tasks.handles import MAX_TOLD, Handles
 from hub.wire.jsonrpc import RemoteProtocolError, Request, peek_object, peek_str
 from hub.wire.mcp import LISTEN, TASKS_CANCEL, TASKS_GET, TASKS_UPDATE
-from hub.wire.request_names import read_strings
+from hub.wire.value_limits import read_strings
 
 _ABOUT_TASKS = frozenset({TASKS_GET, TASKS_UPDATE, TASKS_CANCEL})
 

@@ -16,7 +16,7 @@ from msgspec import Raw, Struct, field
 
 from hub.wire.jsonrpc import EMPTY, Failure, Reply, Result, encode, raw
 from hub.wire.mcp import HUB_FAILURE, INTERNAL_ERROR, TOOLS_CALL, Era, era_of
-from hub.wire.questions import Question as Question
+from hub.wire.questions.question import Question as Question
 
 
 class Identity(Struct, frozen=True):

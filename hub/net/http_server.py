@@ -28,7 +28,7 @@ from hub.net.acceptor import Acceptor, share_of_descriptors, waiting
 from hub.net.connection_limits import Crowd
 from hub.net.http_connection import Connection, Guard, Handler, Shared
 from hub.net.http_message import Denied, HttpLimits, HttpRequest, HttpResponse
-from hub.wire.sse import KEEP_ALIVE
+from hub.wire.http.sse import KEEP_ALIVE
 
 __all__ = ["Denied", "Guard", "Handler", "HttpLimits", "HttpRequest", "HttpResponse", "HttpServer"]
 

@@ -41,8 +41,7 @@ from hub.wire.mcp import (
     Kind,
 )
 from hub.wire.request_meta import split_meta
-from hub.wire.request_names import read_strings
-from hub.wire.value_limits import MAX_ITEMS, is_crowd
+from hub.wire.value_limits import MAX_ITEMS, is_crowd, read_strings
 from upstreams.subscriptions.subscription import Holder
 
 ACK_TIMEOUT_S: Final = 3.0

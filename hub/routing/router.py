@@ -30,6 +30,7 @@ from hub.routing.resource_reads import Readable, Reading, is_plain
 from hub.routing.server_info import discover_result, initialize_result
 from hub.routing.subscriptions import Subscriptions
 from hub.wire.handshake import negotiate
+from hub.wire.http.mcp_headers import Mirror
 from hub.wire.jsonrpc import Failure, RemoteProtocolError, Reply, Request, Result, peek_object, peek_str, raw
 from hub.wire.mcp import (
     COMPLETE,
@@ -51,7 +52,6 @@ from hub.wire.mcp import (
     Era,
     Kind,
 )
-from hub.wire.mcp_headers import Mirror
 from hub.wire.request_meta import split_meta
 from hub.wire.translate import UnknownResultType, failure_for_host, params_for_upstream, result_for_host
 from hub.wire.value_limits import Crowd, peek_few

@@ -1,9 +1,13 @@
 """Values of progress, which must rise from one notification to the next (P-2)."""
 
 import math
+from collections.abc import Mapping
 from typing import Final
 
 from msgspec import Raw
+
+from hub.wire.jsonrpc import peek_object
+from hub.wire.mcp import PROGRESS_TOKEN
 
 SMALL_STEP: Final = 1e-6
 """By how much progress of the hub's own rises: less than any real step."""
@@ -20,3 +24,12 @@ def number(value: Raw | None) -> float | None:
 def hardly_above(last: float) -> float:
     """A value after `last` that whatever a peer reports next still rises above; 0 if there was none."""
     return max(last + SMALL_STEP, math.nextafter(last, math.inf)) if math.isfinite(last) else 0.0
+
+
+def progress_token(params: Mapping[str, Raw]) -> Raw | None:
+    """The token under which a host wants to hear of progress, if it gave one (P-1)."""
+    meta = params.get("_meta")
+    if meta is None:
+        return None
+    token = peek_object(meta).get(PROGRESS_TOKEN)
+    return None if token is None or memoryview(token)[0] not in b'"-0123456789' else token

@@ -12,6 +12,7 @@ import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType, field
 
 from hub.wire.handshake import detached
+from hub.wire.http.mcp_headers import InvalidHeader, decode_header, encode_header
 from hub.wire.jsonrpc import RemoteProtocolError, encode, open_object, peek_array, peek_object, peek_str, raw
 from hub.wire.mcp import (
     ALL_VERSIONS,
@@ -31,7 +32,6 @@ from hub.wire.mcp import (
     VERSION_KEY,
     Freshness,
 )
-from hub.wire.mcp_headers import InvalidHeader, decode_header, encode_header
 
 
 class Refusal(RemoteProtocolError):
@@ -147,15 +147,6 @@ def split_meta(params: dict[str, Raw]) -> tuple[dict[str, Raw], dict[str, Raw]]:
     if value is None:
         return params, {}
     return params, {name: member for name, member in peek_object(value).items() if name not in HOP_KEYS}
-
-
-def progress_token(params: Mapping[str, Raw]) -> Raw | None:
-    """The token under which a host wants to hear of progress, if it gave one (P-1)."""
-    meta = params.get("_meta")
-    if meta is None:
-        return None
-    token = peek_object(meta).get(PROGRESS_TOKEN)
-    return None if token is None or memoryview(token)[0] not in b'"-0123456789' else token
 
 
 # --- requests to upstreams --------------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from urllib.parse import quote
 from msgspec import UNSET, Raw, UnsetType
 
 from hub.wire.capabilities import covers
+from hub.wire.http.mcp_headers import X_MCP_HEADER, InvalidMirror, mirrored
 from hub.wire.jsonrpc import NULL, Failure, encode, peek_array, peek_object, peek_str, raw
 from hub.wire.mcp import (
     COMPLETE,
@@ -41,8 +42,7 @@ from hub.wire.mcp import (
     Kind,
     era_of,
 )
-from hub.wire.mcp_headers import X_MCP_HEADER, InvalidMirror, mirrored
-from hub.wire.page_urls import NoPage, host_of
+from hub.wire.questions.page_urls import NoPage, host_of
 from hub.wire.request_meta import read_freshness
 from hub.wire.value_limits import SMALL_BYTES, Crowd, open_result, peek_few, refuse_crowd
 

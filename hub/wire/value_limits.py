@@ -7,15 +7,20 @@ be refused in time (SEC-13). Text counts as one item, however long it is.
 
 from typing import Final
 
-from msgspec import DecodeError, Raw, Struct
+from msgspec import DecodeError, Raw, Struct, ValidationError, structs
 from msgspec.json import Decoder
 
-from hub.wire.jsonrpc import peek_object
+from hub.wire.jsonrpc import RemoteProtocolError, peek_object
+from hub.wire.mcp import INVALID_PARAMS
+from hub.wire.open_limits import list_decoder
+from hub.wire.sanitize import MALFORMED
 
 SMALL_BYTES: Final = 64 << 10
 """A value up to this is opened whatever is in it: 30 000 items at most, a few milliseconds."""
 MAX_ITEMS: Final = 100_000
 """Items of a value on all its levels together, if the hub has to open it: 10 ms. A list of 5 000 links has 40 000."""
+MAX_STRINGS: Final = 2_048
+"""More than any host may subscribe to at a time."""
 _MAX_QUOTES: Final = 1_000_000
 """Of strings that hold commas or quotes, which have to be cut out one by one."""
 
@@ -94,3 +99,19 @@ def refuse_crowded_result(value: Raw) -> None:
     members = (known.content, known.contents, known.messages, known.completion, known.structuredContent)
     if memoryview(value).nbytes - sum(memoryview(each).nbytes for each in members) > SMALL_BYTES:
         refuse_crowd(value, "a result")
+
+
+def read_strings(value: Raw, name: str) -> list[str]:
+    """The different strings of the JSON list `value`, in their order. `name` is what an error calls it.
+
+    Raises:
+        RemoteProtocolError: -32602, it is no list of strings, or has more than `MAX_STRINGS`.
+    """
+    try:
+        items = structs.astuple(list_decoder(str, MAX_STRINGS).decode(value))
+    except ValidationError:
+        text = f"{name} is a list of at most {MAX_STRINGS} strings"
+        raise RemoteProtocolError(INVALID_PARAMS, text) from None
+    except MALFORMED as error:
+        raise RemoteProtocolError(INVALID_PARAMS, f"{name} cannot be read: {error}") from None
+    return list(dict.fromkeys(item for item in items if item is not None))

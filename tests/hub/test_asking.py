@@ -23,7 +23,7 @@ from hub.wire.mcp import (
     METHOD_NOT_FOUND,
     SAMPLE,
 )
-from hub.wire.questions import PER_MINUTE
+from hub.wire.questions.question import PER_MINUTE
 
 EVERYTHING = {"sampling": {}, "elicitation": {}, "roots": {"listChanged": True}}
 FORM = {"message": "Name?", "requestedSchema": {"type": "object", "properties": {"name": {"type": "string"}}}}

@@ -6,9 +6,9 @@ import trio.testing
 from http_client import get, post, serving
 from http_fakes import ALICE, Scripted, call, make_endpoint
 
+from hub.wire.http.sse import SseParser
 from hub.wire.jsonrpc import encode, raw
 from hub.wire.mcp import CLIENT_CAPABILITIES_KEY, L4, MODERN, TOOLS_CALL, VERSION_KEY, Kind
-from hub.wire.sse import SseParser
 
 JSON = ("Content-Type: application/json", "Accept: application/json, text/event-stream")
 

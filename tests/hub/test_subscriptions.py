@@ -14,8 +14,7 @@ from hub.routing.listeners import ACK_TIMEOUT_S, RETRY_S, read_filter
 from hub.routing.subscriptions import Subscriptions
 from hub.wire.jsonrpc import Failure, RemoteProtocolError, Request, Result, raw
 from hub.wire.mcp import L4, MODERN, TASKS_EXTENSION, Entry, Freshness, Kind, Snapshot
-from hub.wire.request_names import MAX_STRINGS
-from hub.wire.value_limits import MAX_ITEMS
+from hub.wire.value_limits import MAX_ITEMS, MAX_STRINGS
 from upstreams.subscriptions.session_subscriptions import Watches
 
 A, B = "note://a", "note://b"

@@ -4,8 +4,8 @@ import pytest
 from fakes import FakeUpstream
 from house import a_house
 
+from hub.wire.http.mcp_headers import encode_header
 from hub.wire.mcp import L1, L2, L3, L4, MODERN
-from hub.wire.mcp_headers import encode_header
 
 AUDIO = {"type": "audio", "data": "AAAA", "mimeType": "audio/wav"}
 LINK = {"type": "resource_link", "uri": "note://one", "name": "one", "title": "One", "mimeType": "text/plain"}

@@ -12,7 +12,7 @@ from schemas import Invalid, Sender, validate
 from tcp_relay import Piece
 
 from hub.wire import mcp
-from hub.wire.sse import SseParser
+from hub.wire.http.sse import SseParser
 
 TEE = Path(__file__).with_name("tee.py")
 VERSION_KEY = "io.modelcontextprotocol/protocolVersion"

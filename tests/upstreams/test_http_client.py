@@ -20,7 +20,7 @@ from http_peer import Handler, HttpPeer, PeerRequest, Talk, http_peer
 from steps import counting
 
 from hub.link.interface import Executed, ResultTooLarge, UpstreamLost, UpstreamProtocolError, UpstreamUnavailable
-from hub.wire.http_head import MAX_HEAD_BYTES
+from hub.wire.http.head import MAX_HEAD_BYTES
 from upstreams.transports.http.client import PIECE_BYTES, HttpClient
 from upstreams.transports.http.connection import parse_url
 from upstreams.transports.http.head import ChunkedBody

@@ -19,9 +19,9 @@ from hub.link.interface import (
     UpstreamUnavailable,
 )
 from hub.link.pace import MESSAGES_PER_S, TURN, TURN_BYTES
+from hub.wire.http.sse import SseParser
 from hub.wire.jsonrpc import Notification, Request, raw
 from hub.wire.mcp import Kind
-from hub.wire.sse import SseParser
 from upstreams.session import CallTimeouts, Terms
 from upstreams.transports.http import poster as http_post
 from upstreams.transports.http import standing_stream as http_listen

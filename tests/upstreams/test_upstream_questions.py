@@ -12,7 +12,7 @@ from hub.link.interface import DeadlineExceeded, HubError, Operation
 from hub.wire.capabilities import superset
 from hub.wire.jsonrpc import Failure, Result, raw
 from hub.wire.mcp import L3, L4, MODERN
-from hub.wire.questions import PER_MINUTE
+from hub.wire.questions.question import PER_MINUTE
 from upstreams.questions.questions import EARLY_S, KEEPALIVE_S, MAX_OPEN, MAX_OPEN_EACH, ROOTS_S, STARTUP_QUIET_S
 from upstreams.session import CallTimeouts, Terms
 

@@ -8,6 +8,7 @@ from trio.lowlevel import checkpoint
 
 from hub.link.interface import UpstreamProtocolError
 from hub.link.machine_time import current_time
+from hub.wire.http.mcp_headers import asks_for_headers
 from hub.wire.hub_loops import NOBODY, Behind, all_behind, read_behind
 from hub.wire.jsonrpc import Failure, detach, peek_object, peek_str, raw
 from hub.wire.mcp import (
@@ -21,7 +22,6 @@ from hub.wire.mcp import (
     Freshness,
     Kind,
 )
-from hub.wire.mcp_headers import asks_for_headers
 from hub.wire.open_limits import first_items
 from hub.wire.request_meta import read_freshness
 from hub.wire.sanitize import MALFORMED

@@ -34,7 +34,7 @@ from hub.wire.mcp import (
     ROOTS_CHANGED,
 )
 from hub.wire.progress import hardly_above, number
-from hub.wire.questions import PER_MINUTE, Question, Refused, check, too_many
+from hub.wire.questions.question import PER_MINUTE, Question, Refused, check, too_many
 from upstreams.questions.attribution import may_ask, owner
 from upstreams.questions.recent_calls import Lately
 from upstreams.questions.running import Running

@@ -17,7 +17,7 @@ from hub.link.interface import Caller, Exchange, Question
 from hub.link.peer import last_words
 from hub.wire.jsonrpc import Failure, Reply, Request
 from hub.wire.mcp import INVALID_PARAMS
-from hub.wire.questions import Refused
+from hub.wire.questions.question import Refused
 
 LAST_WORDS_S: Final = 5.0
 """How long an upstream may take to be told that a call is cancelled."""

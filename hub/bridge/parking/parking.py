@@ -25,7 +25,7 @@ from hub.link.interface import Exchange, Executed, HubError, Interim, Question, 
 from hub.link.wall import keep_going
 from hub.wire.jsonrpc import Reply, Request, Result, peek_str
 from hub.wire.mcp import INVALID_PARAMS, LIST_ROOTS
-from hub.wire.questions import Refused
+from hub.wire.questions.question import Refused
 
 log = logging.getLogger(__name__)
 

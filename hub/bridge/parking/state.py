@@ -31,7 +31,7 @@ from hub.bridge.request_state import EXPIRED, LOST, USED, BadState
 from hub.link.interface import Caller, Question
 from hub.wire.jsonrpc import Reply, Result
 from hub.wire.mcp import INVALID_PARAMS
-from hub.wire.questions import Refused, declined, for_upstream
+from hub.wire.questions.question import Refused, declined, for_upstream
 
 MAX_OPEN: Final = 32
 """Questions of one call that wait for an answer."""

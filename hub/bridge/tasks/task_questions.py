@@ -18,7 +18,7 @@ from hub.bridge.tasks.client import Remote
 from hub.link.interface import Caller, HubError, Question
 from hub.wire.jsonrpc import Failure, Reply, Result
 from hub.wire.mcp import INVALID_PARAMS
-from hub.wire.questions import Refused, declined, for_upstream
+from hub.wire.questions.question import Refused, declined, for_upstream
 
 log = logging.getLogger(__name__)
 

@@ -41,7 +41,7 @@ LIFE_S: Final = 24 * 3600.0
 """How long after its handshake a session can be revived."""
 MAX_ID: Final = 1_024
 """Characters. A host with so many capabilities that its id were longer gets one that says nothing, and is not revived:
-it repeats its id with every request, and large heads cost too much (`hub.wire.http_head.HeadParser`)."""
+it repeats its id with every request, and large heads cost too much (`hub.wire.http.head.HeadParser`)."""
 MAX_SHOWN: Final = 100
 """Characters of a host's name that are kept."""
 FORGET_S: Final = LIFE_S + 60.0

@@ -60,7 +60,8 @@ from hub.wire.mcp import (
     SET_LEVEL,
     VERSION_KEY,
 )
-from hub.wire.request_meta import Metadata, progress_token
+from hub.wire.progress import progress_token
+from hub.wire.request_meta import Metadata
 
 TICK_S: Final = 0.5
 UPKEEP_S: Final = 10.0

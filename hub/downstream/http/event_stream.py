@@ -17,7 +17,7 @@ import trio
 
 from hub.link.budget import Account
 from hub.net.http_server import HttpResponse
-from hub.wire.sse import encode_event
+from hub.wire.http.sse import encode_event
 
 RING_EVENTS: Final = 256
 RING_BYTES: Final = 1 << 20

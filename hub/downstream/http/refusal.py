@@ -8,6 +8,7 @@ from hub.downstream.hosts import Router
 from hub.downstream.http.session import HttpSession
 from hub.downstream.request_pipeline import overloaded
 from hub.link.interface import Overloaded
+from hub.wire.http.mcp_headers import InvalidHeader, check_mirrors
 from hub.wire.jsonrpc import (
     EMPTY,
     Failure,
@@ -20,7 +21,6 @@ from hub.wire.jsonrpc import (
     peek_str,
 )
 from hub.wire.mcp import ALL_VERSIONS, HEADER_MISMATCH, INVALID_REQUEST, MODERN_VERSIONS, TOOLS_CALL, VERSION_KEY
-from hub.wire.mcp_headers import InvalidHeader, check_mirrors
 
 RETRY_AFTER: Final = (("Retry-After", "1"),)
 ALLOW: Final = (("Allow", "GET, POST, DELETE"),)

@@ -15,9 +15,9 @@ from hub.downstream.http.session import HttpSession
 from hub.link.interface import Question
 from hub.net.http_server import HttpResponse
 from hub.routing.host_exchange import Send
+from hub.wire.http.sse import encode_event
 from hub.wire.jsonrpc import Failure, Reply
 from hub.wire.mcp import METHOD_NOT_FOUND, MODERN_ERRORS
-from hub.wire.sse import encode_event
 
 SSE_AFTER_S: Final = 2.0
 

@@ -58,7 +58,8 @@ from hub.wire.mcp import (
     PING,
     VERSION_KEY,
 )
-from hub.wire.request_meta import progress_token, read_metadata
+from hub.wire.progress import progress_token
+from hub.wire.request_meta import read_metadata
 from hub.wire.salvage import id_at_edges
 
 __all__ = ["Downstream", "Downstreams", "LineHost", "serve_lines"]

@@ -6,7 +6,7 @@ from hub.bridge.tasks.handles import MAX_TOLD
 from hub.fleet.homes import runs_of
 from hub.wire.jsonrpc import Request, raw
 from hub.wire.mcp import LISTEN
-from hub.wire.request_names import MAX_STRINGS
+from hub.wire.value_limits import MAX_STRINGS
 
 
 class Handles:

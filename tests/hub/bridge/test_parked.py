@@ -11,7 +11,7 @@ from hub.bridge.request_state import EXPIRED, LOST, USED, BadState
 from hub.link.interface import Caller, Identity, Question
 from hub.wire.jsonrpc import Failure, Raw, RemoteProtocolError, Result, peek_object, raw
 from hub.wire.mcp import ELICIT, L3, L4, LIST_ROOTS, MODERN, SAMPLE
-from hub.wire.questions import Refused
+from hub.wire.questions.question import Refused
 
 FORM = {"mode": "form", "message": "Which?", "requestedSchema": {"type": "object", "properties": {}}}
 SAMPLING = {"maxTokens": 9, "messages": [{"role": "user", "content": {"type": "text", "text": "hi"}}]}

@@ -6,7 +6,7 @@ from hub.bridge.known_roots import MAX_ROOTS, ROOTS_S, KnownRoots
 from hub.link.interface import Caller, Identity, Question
 from hub.wire.jsonrpc import raw
 from hub.wire.mcp import ELICIT, L4, LIST_ROOTS, MODERN
-from hub.wire.questions import Refused
+from hub.wire.questions.question import Refused
 
 ROOTS = raw({"roots": [{"uri": "file:///w"}]})
 ASKED = Question(LIST_ROOTS, {}, "files", L4)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from msgspec import Raw
 
 from hub.wire.jsonrpc import raw
-from hub.wire.progress import hardly_above, number
+from hub.wire.progress import hardly_above, number, progress_token
 
 
 @pytest.mark.parametrize(
@@ -29,3 +29,14 @@ def test_the_hubs_own_progress_rises_and_leaves_room(last: float) -> None:
 
 def test_it_begins_at_nothing() -> None:
     assert hardly_above(float("-inf")) == 0
+
+
+@pytest.mark.covers("P-1")
+@pytest.mark.parametrize(
+    ("value", "token"),
+    [("7", b"7"), ("-7", b"-7"), ('""', b'""'), ("1.5", b"1.5"), ("null", None), ("true", None), ("[]", None)],
+)
+def test_progress_tokens_keep_their_type(value: str, token: bytes | None) -> None:
+    found = progress_token({"_meta": Raw(f'{{"progressToken":{value}}}'.encode())})
+    assert found == (None if token is None else Raw(token))
+    assert progress_token({}) is None

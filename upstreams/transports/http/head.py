@@ -1,6 +1,6 @@
 """One HTTP/1.1 response head, and chunked bodies: raw checks first, then h11. Pure: bytes in, facts out.
 
-The counterpart of `hub.wire.http_head` for what upstreams answer, built from its pieces. h11 takes bare LF, folded
+The counterpart of `hub.wire.http.head` for what upstreams answer, built from its pieces. h11 takes bare LF, folded
 lines and a Content-Length beside a Transfer-Encoding (faults.md M-09); a connection on which two readings are possible
 is worth nothing, so such answers are refused before h11 sees them (F-R-15).
 """
@@ -11,7 +11,7 @@ from typing import Final, Literal
 import h11
 from msgspec import Struct
 
-from hub.wire.http_head import MAX_FIELDS, MAX_HEAD_BYTES, fields_of, flaw_of, forget_frames, will_close
+from hub.wire.http.head import MAX_FIELDS, MAX_HEAD_BYTES, fields_of, flaw_of, forget_frames, will_close
 
 _KEEP_ALIVE = re.compile(r"\btimeout=([0-9]{1,6})\b")
 _CHUNKED_HEAD: Final = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"

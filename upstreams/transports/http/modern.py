@@ -13,6 +13,7 @@ from trio.lowlevel import checkpoint
 
 from hub.link.interface import HubError, UpstreamUnavailable
 from hub.wire.handshake import ServerFacts
+from hub.wire.http.mcp_headers import InvalidMirror, Mirror, mirror_headers, mirrored
 from hub.wire.jsonrpc import (
     EMPTY,
     Failure,
@@ -26,7 +27,6 @@ from hub.wire.jsonrpc import (
     raw,
 )
 from hub.wire.mcp import HEADER_MISMATCH, LISTEN, TOOLS_CALL, TOOLS_LIST, UNSUPPORTED_VERSION, Era, Kind
-from hub.wire.mcp_headers import InvalidMirror, Mirror, mirror_headers, mirrored
 from hub.wire.request_meta import request_headers
 from upstreams.inventory.lists import MAX_ENTRY_BYTES, first_of, walk
 from upstreams.session import COMMON, SessionEvents, Terms, stamp_own

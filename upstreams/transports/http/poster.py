@@ -22,6 +22,7 @@ from hub.link.interface import (
     UpstreamUnauthorized,
 )
 from hub.link.pace import Pace
+from hub.wire.http.sse import EventTooLong, SseParser
 from hub.wire.jsonrpc import (
     Failure,
     Message,
@@ -36,7 +37,6 @@ from hub.wire.jsonrpc import (
     peek_object,
     split_batch,
 )
-from hub.wire.sse import EventTooLong, SseParser
 from upstreams.transports.http.client import HttpClient, HttpReply
 from upstreams.transports.http.connection import parse_url
 

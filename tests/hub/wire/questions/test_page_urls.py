@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hub.wire.page_urls import MAX_URL_CHARS, NoPage, host_of
+from hub.wire.questions.page_urls import MAX_URL_CHARS, NoPage, host_of
 
 
 @pytest.mark.covers("SEC-86")

@@ -13,7 +13,7 @@ from hub.wire.capabilities import capabilities_for_upstream, capabilities_of_ses
 from hub.wire.handshake import initialize_params
 from hub.wire.jsonrpc import Failure, RemoteProtocolError, Result, encode_request, encode_response, raw
 from hub.wire.mcp import ALL_VERSIONS, L1, L2, L3, L4, LEGACY_VERSIONS, MODERN
-from hub.wire.questions import MAX_ITEMS, Question, Refused, check, declined, for_host, for_upstream
+from hub.wire.questions.question import MAX_ITEMS, Question, Refused, check, declined, for_host, for_upstream
 from hub.wire.value_limits import SMALL_BYTES
 
 ELICIT, SAMPLE, ROOTS = "elicitation/create", "sampling/createMessage", "roots/list"

@@ -17,7 +17,6 @@ from typing import Final
 from msgspec import Raw, Struct
 
 from hub.wire.capabilities import FORM, URL, modes
-from hub.wire.elicitation_forms import OutOfBounds, Unshowable, newer_content, older_form
 from hub.wire.jsonrpc import (
     EMPTY,
     Failure,
@@ -46,8 +45,9 @@ from hub.wire.mcp import (
     Era,
     era_of,
 )
-from hub.wire.page_urls import NoPage, host_of
-from hub.wire.sampling import SINGLE, Malformed, Unreadable, older_content, older_messages, uses_tools
+from hub.wire.questions.elicitation_forms import OutOfBounds, Unshowable, newer_content, older_form
+from hub.wire.questions.page_urls import NoPage, host_of
+from hub.wire.questions.sampling import SINGLE, Malformed, Unreadable, older_content, older_messages, uses_tools
 from hub.wire.value_limits import SMALL_BYTES, is_crowd
 
 MAX_ITEMS: Final = 10_000

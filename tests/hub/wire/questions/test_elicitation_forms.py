@@ -6,9 +6,16 @@ import pytest
 from counting import lines_of
 from msgspec import Raw
 
-from hub.wire import elicitation_forms as forms
-from hub.wire.elicitation_forms import MAX_FIELDS, MAX_FORM_BYTES, MAX_OPTIONS, Unshowable, newer_content, older_form
 from hub.wire.jsonrpc import raw
+from hub.wire.questions import elicitation_forms as forms
+from hub.wire.questions.elicitation_forms import (
+    MAX_FIELDS,
+    MAX_FORM_BYTES,
+    MAX_OPTIONS,
+    Unshowable,
+    newer_content,
+    older_form,
+)
 
 
 def schema(properties, **more) -> Raw:

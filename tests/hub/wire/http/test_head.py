@@ -2,7 +2,7 @@
 
 import pytest
 
-from hub.wire.http_head import MAX_HEAD_BYTES, ChunkedBody, HeadParser, HttpRefusal, head_end, read_head
+from hub.wire.http.head import MAX_HEAD_BYTES, ChunkedBody, HeadParser, HttpRefusal, head_end, read_head
 
 GOOD = b"POST /mcp HTTP/1.1\r\nHost: localhost:8765\r\nContent-Length: 12\r\nAccept: a, b\r\n\r\n"
 

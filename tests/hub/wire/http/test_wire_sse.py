@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hub.wire.sse import KEEP_ALIVE, MAX_FIELD_BYTES, EventTooLong, ServerEvent, SseParser, encode_event
+from hub.wire.http.sse import KEEP_ALIVE, MAX_FIELD_BYTES, EventTooLong, ServerEvent, SseParser, encode_event
 
 STREAMS = [
     (b"data: a\n\n", [ServerEvent(b"a")]),

@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 from msgspec import UNSET, Raw
 
 from hub.wire.handshake import read_initialize_result
+from hub.wire.http.mcp_headers import encode_header
 from hub.wire.jsonrpc import RemoteProtocolError
 from hub.wire.mcp import HOP_KEYS, MODERN, NAMED_BY, PREFIX, Freshness
-from hub.wire.mcp_headers import encode_header
+from hub.wire.progress import progress_token
 from hub.wire.request_meta import (
     MAX_META_BYTES,
     DiscoverFacts,
@@ -19,7 +20,6 @@ from hub.wire.request_meta import (
     Refusal,
     check_headers,
     newest_mutual,
-    progress_token,
     read_discover_result,
     read_freshness,
     read_metadata,
@@ -195,17 +195,6 @@ def test_hop_keys_end_here_and_others_pass() -> None:
     assert {name: json.loads(bytes(value)) for name, value in foreign.items()} == theirs
     assert token == Raw(b'"\\u00e9"')
     assert "_meta" in params
-
-
-@pytest.mark.covers("P-1")
-@pytest.mark.parametrize(
-    ("value", "token"),
-    [("7", b"7"), ("-7", b"-7"), ('""', b'""'), ("1.5", b"1.5"), ("null", None), ("true", None), ("[]", None)],
-)
-def test_progress_tokens_keep_their_type(value: str, token: bytes | None) -> None:
-    found = progress_token({"_meta": Raw(f'{{"progressToken":{value}}}'.encode())})
-    assert found == (None if token is None else Raw(token))
-    assert progress_token({}) is None
 
 
 def test_params_without_meta_are_copied_too() -> None:

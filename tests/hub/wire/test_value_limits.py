@@ -8,7 +8,9 @@ from hypothesis import strategies as st
 from msgspec import Raw
 
 from hub.wire import value_limits as crowds
-from hub.wire.value_limits import Crowd, is_crowd, open_result, peek_few, refuse_crowd
+from hub.wire.jsonrpc import RemoteProtocolError, raw
+from hub.wire.mcp import INVALID_PARAMS
+from hub.wire.value_limits import MAX_STRINGS, Crowd, is_crowd, open_result, peek_few, read_strings, refuse_crowd
 
 VALUES = st.recursive(
     st.none() | st.integers(-9, 9) | st.text('a,":{}[]\\é\n', max_size=6),
@@ -64,3 +66,23 @@ def test_what_the_hub_need_not_open_does_not_make_a_result_a_crowd():
     with pytest.raises(Crowd, match="a result has more than"):
         open_result(Raw(b'{"content":[],"x":%b}' % rows))
     assert open_result(Raw(rows)) == {}
+
+
+def test_each_string_once():
+    assert read_strings(raw(["b", "a", "b", ""]), "uris") == ["b", "a", ""]
+    assert read_strings(raw([]), "uris") == []
+
+
+@pytest.mark.covers("F-H-24")
+def test_as_many_as_anybody_needs():
+    most = [str(number) for number in range(MAX_STRINGS)]
+    assert read_strings(raw(most), "uris") == most
+    with pytest.raises(RemoteProtocolError, match=f"uris is a list of at most {MAX_STRINGS} strings") as error:
+        read_strings(raw(["a"] * (MAX_STRINGS + 1)), "uris")
+    assert error.value.failure.code == INVALID_PARAMS
+
+
+@pytest.mark.parametrize("value", [{}, "a", None, 1, [1], ["a", None], [["a"]]])
+def test_what_is_no_list_of_strings(value):
+    with pytest.raises(RemoteProtocolError, match="uris is a list"):
+        read_strings(raw(value), "uris")
