@@ -1,12 +1,11 @@
-"""What the hub was told, where its files are, and what it remembers. Knows nothing of MCP messages.
+"""Configuration: its settings, its files, the files of hosts, and what is remembered. Knows nothing of MCP messages.
 
-`schema` has the settings, `directories` and `paths` the places, `loading` reads all files into one `HubConfig`,
-`identity` says what makes two upstreams the same, `diff` what a change means for what runs, `watch` that files changed.
-`effective` and `describe` show settings, `projects` and `trust` are about files of projects, `editing` changes our
-files, `hosts` those of hosts; `files` replaces one file with a backup, `saved_state` is what lasts between runs,
-`secret_detection` what looks like a secret, `names` the ids of servers, `errors` what is said about files, `leftovers`
-what an interrupted run left.
+Read `schema` first, which declares every setting; `declarations` reads that for all others. `loading` makes one
+`HubConfig` of all files, with `errors` and `names`; `watch` notices changes, `diff` says what a change means, and
+`identity` which upstreams are the same server. `effective`, `describe` and `secret_detection` show settings. `projects`
+and `trust` deal with files of projects, `editing` with ours, `hosts` with those of hosts. Below: `directories`,
+`paths`, `files` (replaces a file, with a backup), `saved_state` (lasts between runs), `leftovers` (of a killed run).
 
-What always holds: a `HubConfig` has been checked as a whole or does not exist; what is wrong is one `ConfigError` that
-names each file, line and key, and what to write instead; secrets are `Secret` from the moment they are read.
+What always holds: a `HubConfig` was checked as a whole or does not exist; all mistakes are one `ConfigError`, which
+names file, line, key and remedy; a secret is a `Secret` from the moment it is read.
 """

@@ -1,22 +1,20 @@
-"""The JSON Schema of hubd.toml, for editors: made of the structs of `schema`, their types, defaults and docstrings.
+"""The JSON Schema of hubd.toml, for editors, made of the declarations in `schema`.
 
 It is stricter than loading is: settings that nobody knows are wrong here and a warning there.
 """
 
 import ast
 import inspect
-import re
 import textwrap
+from collections.abc import Mapping
 from functools import cache
 from types import NoneType, UnionType
-from typing import Any, Final, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin, get_type_hints
 
-import msgspec
 from msgspec import Struct
 
-from config.loading.check import MAX_BUDGET, MAX_BUFFER, MIN_BUDGET, MIN_BUFFER
-from config.loading.check_fleet import REPLICA_NAME, TOKEN
-from config.schema import CacheConfig, HubConfig, ReplicaConfig, Restart, Secret, Timeouts, UpstreamConfig
+from config.declarations import declarations
+from config.schema import HubConfig, Secret, Setting, UpstreamConfig
 
 DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 _SIMPLE: Final[dict[Any, dict[str, Any]]] = {
@@ -26,27 +24,6 @@ _SIMPLE: Final[dict[Any, dict[str, Any]]] = {
     int: {"type": "integer"},
     float: {"type": "number"},
 }
-_POSITIVE: Final = {"exclusiveMinimum": 0}
-_NOT_NEGATIVE: Final = {"minimum": 0}
-_LIMITS: Final[dict[tuple[type[Struct], str], dict[str, Any]]] = {
-    **{(Timeouts, name): _POSITIVE for name in Timeouts.__struct_fields__},
-    **{(HubConfig, name): _NOT_NEGATIVE for name in HubConfig.__struct_fields__ if name.endswith("_s")},
-    **{(UpstreamConfig, name): _NOT_NEGATIVE for name in UpstreamConfig.__struct_fields__ if name.endswith("_s")},
-    (HubConfig, "global_buffer_bytes"): {"minimum": MIN_BUFFER, "maximum": MAX_BUFFER},
-    (HubConfig, "name_budget"): {"minimum": MIN_BUDGET, "maximum": MAX_BUDGET},
-    (HubConfig, "page_size"): _NOT_NEGATIVE,
-    (Restart, "attempts"): _NOT_NEGATIVE,
-    (UpstreamConfig, "url"): {"pattern": r"^(https?://|.*\$\{)"},
-    **{(CacheConfig, name): _NOT_NEGATIVE for name in CacheConfig.__struct_fields__ if name.startswith("max_")},
-    (CacheConfig, "stale_if_error_s"): _NOT_NEGATIVE,
-    (CacheConfig, "url"): {"pattern": r"^(rediss?://[^@]*$|unix:///|.*\$\{)"},
-    (ReplicaConfig, "name"): {"pattern": rf"^({REPLICA_NAME}$|.*\$\{{)"},
-    (ReplicaConfig, "url"): {"pattern": r"^(https?://[^/@]+$|$|.*\$\{)"},
-    (HubConfig, "token"): {"pattern": rf"^({TOKEN}$|.*\$\{{)"},
-    (HubConfig, "sealing_key"): {"pattern": r"^([0-9A-Fa-f]{64}( [0-9A-Fa-f]{64})?$|.*\$\{)"},
-}
-_REFERENCES = re.compile(r" \((?:[a-z-]+\.md|[A-Z]+-|see )[^()]*\)")
-"""To design documents, which readers of the schema do not have."""
 
 
 def schema(*, project: bool = False) -> dict[str, Any]:
@@ -66,17 +43,15 @@ def _upstream() -> dict[str, Any]:
 
 
 def _object(type: type[Struct]) -> dict[str, Any]:
-    docs, hints = docstrings(type), get_type_hints(type)
+    texts, hints = descriptions(type), get_type_hints(type, include_extras=True)
     properties = {}
-    for field in msgspec.structs.fields(type):
-        described = _of(hints[field.name]) | _LIMITS.get((type, field.name), {})
-        if text := docs.get(field.name):
-            described["description"] = text
-        default = field.default_factory() if field.default is msgspec.NODEFAULT else field.default
-        if default is not None and not isinstance(default, Struct):
+    for name, declared in declarations(type).items():
+        described = _of(hints[name]) | {"description": texts[name]}
+        if declared.default is not None and declared.table is None:
+            default = declared.default
             described["default"] = list(default) if isinstance(default, tuple) else default
-        properties[field.name] = described
-    about = plain(inspect.getdoc(type) or "")
+        properties[name] = described
+    about = " ".join((inspect.getdoc(type) or "").split())
     return {"type": "object", "description": about, "properties": properties, "additionalProperties": False}
 
 
@@ -87,6 +62,8 @@ def _of(hint: Any) -> dict[str, Any]:
     if hint is UpstreamConfig:
         return {"$ref": "#/$defs/upstream"}
     origin, arguments = get_origin(hint), get_args(hint)
+    if origin is Annotated:
+        return _of(arguments[0]) | _limits(arguments[1])
     if origin is Literal:
         return {"enum": list(arguments)}
     if origin is tuple:
@@ -99,12 +76,19 @@ def _of(hint: Any) -> dict[str, Any]:
     return _object(hint)
 
 
-# --- docstrings of settings -------------------------------------------------------------------------------------------
+def _limits(setting: Setting) -> dict[str, Any]:
+    """What a setting may be beyond its type."""
+    limits = {"minimum": setting.min, "exclusiveMinimum": setting.above, "maximum": setting.max}
+    found: dict[str, Any] = {keyword: limit for keyword, limit in limits.items() if limit is not None}
+    if setting.pattern:
+        variables = r"|.*\$\{" if setting.expanded else ""
+        found["pattern"] = f"^({setting.pattern}{variables})"
+    return found
 
 
 @cache
-def docstrings(type: type[Struct]) -> dict[str, str]:
-    """Setting -> the text below it in the source, without what only its authors can look up."""
+def descriptions(type: type[Struct]) -> Mapping[str, str]:
+    """The text below each setting in the source, as one line."""
     [body] = ast.parse(textwrap.dedent(inspect.getsource(type))).body
     assert isinstance(body, ast.ClassDef)
     found = {}
@@ -112,10 +96,5 @@ def docstrings(type: type[Struct]) -> dict[str, str]:
         if not isinstance(line, ast.AnnAssign) or not isinstance(line.target, ast.Name):
             continue
         if isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant):
-            found[line.target.id] = plain(str(below.value.value))
+            found[line.target.id] = " ".join(str(below.value.value).split())
     return found
-
-
-def plain(text: str) -> str:
-    """One line, without references to design documents."""
-    return _REFERENCES.sub("", " ".join(text.split()))

@@ -5,7 +5,7 @@ from typing import Final
 
 import msgspec
 
-from config.schema import Secret, UpstreamConfig
+from config.schema import UpstreamConfig, reveal
 
 IDENTITY: Final = (
     "command", "args", "env", "cwd", "url", "headers", "transport", "era", "session_mode", "across_principals",
@@ -29,11 +29,5 @@ def config_key(config: UpstreamConfig) -> str:
 def source_of(config: UpstreamConfig) -> str:
     """A name for what server an upstream is and what it is asked with (K-13). For hubs only: secrets are in it."""
     said = {name: getattr(config, name) for name in IDENTITY}
-    text = msgspec.json.encode(said, enc_hook=_reveal, order="deterministic")
+    text = msgspec.json.encode(said, enc_hook=reveal, order="deterministic")
     return sha256(text).hexdigest()[:32]
-
-
-def _reveal(value: object) -> object:
-    if isinstance(value, Secret):
-        return value.reveal()
-    raise NotImplementedError

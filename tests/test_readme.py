@@ -6,9 +6,10 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from msgspec.structs import fields
+from msgspec import Struct
 
-from config.schema import CacheConfig, HubConfig, Timeouts, UpstreamConfig
+from config.declarations import declarations, tables
+from config.schema import CacheConfig, HubConfig, UpstreamConfig
 
 TESTS = Path(__file__).parent
 sys.path.insert(0, str(TESTS / "real"))
@@ -51,11 +52,23 @@ def test_every_package_has_a_map():
             assert not missing, (init, missing)
 
 
-@pytest.mark.parametrize("settings", [HubConfig, UpstreamConfig, Timeouts, CacheConfig])
-def test_every_setting_is_described(settings: type) -> None:
-    text = (TESTS.parent / "CONFIGURATION.md").read_text(encoding="utf-8")
-    described = {name for code in re.findall(r"`([^`]+)`", text) for name in re.findall(r"\w+", code)}
-    assert {field.encode_name for field in fields(settings)} <= described
+@pytest.mark.parametrize(
+    ("heading", "struct"), [("Servers", UpstreamConfig), ("The hub", HubConfig), ("The cache", CacheConfig)]
+)
+def test_the_reference_has_every_setting_and_its_default(heading: str, struct: type[Struct]) -> None:
+    section = (TESTS.parent / "CONFIGURATION.md").read_text(encoding="utf-8")
+    section = section.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
+    words = {word for code in re.findall(r"`([^`]+)`", section) for word in re.findall(r"\w+", code)}
+    names = declarations(struct).keys() - {"cache" if struct is HubConfig else "", "upstreams"}
+    assert (
+        names | {key for name, table in tables(struct).items() if name in names for key in declarations(table)} <= words
+    )
+    shown = re.findall(r'`(\w+)` (?:`"([^`]*)"`|([\d ]*\d)( MiB)?)', section)
+    assert len(shown) >= 2
+    for name, text, number, unit in shown:
+        found = [declarations(each).get(name) for each in (struct, *tables(struct).values())]
+        default = text or int(number.replace(" ", "")) << (20 if unit else 0)
+        assert default in [declared.default for declared in found if declared is not None], name
 
 
 @pytest.mark.parametrize("name", ["README.md", "CONFIGURATION.md", "SIZES.md"])

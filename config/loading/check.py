@@ -1,28 +1,25 @@
-"""What the types of `schema` cannot say about a configuration. Pure; everything found is yielded as `Problem`.
+"""Checks of a configuration beyond the types of `schema`: the bounds declared there, and how settings fit together.
 
-Keys are those of the struct: of the hub, or of one upstream. Values may hold secrets that variables brought in, so
-problems describe what is expected and show no value of `args`, `env`, `url` or `headers` (SEC-61).
+Pure; everything found is yielded as `Problem`. Keys are those of the struct: of the hub, or of one upstream. Values may
+hold secrets that variables brought in, so problems describe what is expected and show no value of a text.
 """
 
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from ipaddress import ip_address
-from typing import Final
+from typing import Any, Final, Literal
 from urllib.parse import urlsplit
 
+from msgspec import Struct
+
+from config.declarations import declarations
 from config.loading.check_fleet import doubts_of_sharing, problems_of_sharing
 from config.loading.source import Keys, Problem
 from config.names import is_server_id, is_usable, suggest_id
-from config.schema import HubConfig, UpstreamConfig
+from config.schema import HubConfig, Setting, UpstreamConfig
 
-MIN_BUDGET: Final = 32
-MAX_BUDGET: Final = 64
-"""Tool names of more than 64 characters are refused by several hosts."""
-MIN_BUFFER: Final = 64 << 20
-MAX_BUFFER: Final = 1 << 40
 RULE: Final = "lower-case words joined by single dashes, at most 16 characters"
-SECONDS: Final = ("startup_grace_s", "drain_s", "park_ttl_s", "park_total_s", "synthetic_progress_s")
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _HEADER_VALUE = re.compile(r"[^\x00-\x08\x0a-\x1f\x7f]*")
 _FILE_URI = re.compile(r"file://(localhost)?/[!-~]*")
@@ -44,22 +41,51 @@ def problems_of_hub(config: HubConfig) -> Iterator[Problem]:
         yield problem
     else:
         yield from _problems_of_access(config, host)
-    if not MIN_BUDGET <= config.name_budget <= MAX_BUDGET:
-        text = f"must be from {MIN_BUDGET} to {MAX_BUDGET} characters, not {config.name_budget}"
-        yield Problem(("name_budget",), text)
-    if not MIN_BUFFER <= config.global_buffer_bytes <= MAX_BUFFER:
-        text = f"must be from {MIN_BUFFER} bytes (64 MiB, so that one request of 16 MiB fits) to {MAX_BUFFER}"
-        yield Problem(("global_buffer_bytes",), text)
-    if config.page_size < 0:
-        yield Problem(("page_size",), "must be a number of entries, or 0 for everything in one page")
-    for name in SECONDS:
-        value = getattr(config, name)
-        if not (math.isfinite(value) and value >= 0):
-            yield Problem((name,), "must be a number of seconds, 0 or more")
+    yield from problems_of_bounds(config)
     if config.park_total_s < config.park_ttl_s:
         text = f"is less than one question may wait (park_ttl_s, {config.park_ttl_s:g}); raise it, or lower that"
         yield Problem(("park_total_s",), text)
     yield from problems_of_sharing(config)
+
+
+def problems_of_bounds(values: Struct, above: Keys = ()) -> Iterator[Problem]:
+    """Numbers beyond the bounds that their settings declare, in a struct of `schema` and in its tables."""
+    for name, declared in declarations(type(values)).items():
+        value, keys = getattr(values, name), (*above, name)
+        if isinstance(value, Struct):
+            yield from problems_of_bounds(value, keys)
+        elif declared.each is not None:
+            for key, each in value.items():
+                if not _is_within_bounds(each, declared.each):
+                    yield Problem((*keys, key), _expected(each, declared.each))
+        elif not _is_within_bounds(value, declared.setting):
+            yield Problem(keys, _expected(value, declared.setting))
+
+
+def _is_within_bounds(value: Any, setting: Setting) -> bool:
+    if setting.min is None and setting.above is None:
+        return True
+    is_low = value < setting.min if setting.above is None else value <= setting.above
+    is_high = setting.max is not None and value > setting.max
+    return math.isfinite(value) and not is_low and not is_high
+
+
+def _expected(value: float, setting: Setting) -> str:
+    low, high, unit = setting.min, setting.max, setting.unit
+    if low is not None and high is not None:
+        between = f"{_size(low)} to {_size(high)}, in" if unit == "bytes" else f"{low} to {high}"
+        return f"must be from {between} {unit}, not {value}"
+    if setting.above is not None:
+        return f"must be a number of {unit} above {setting.above}"
+    return f"must be a number of {unit}, " + (f"0 for {setting.zero}" if setting.zero else f"{low} or more")
+
+
+def _size(count: float) -> str:
+    for unit in ("bytes", "KiB", "MiB", "GiB"):
+        if count < 1024:
+            return f"{count:g} {unit}"
+        count /= 1024
+    return f"{count:g} TiB"
 
 
 def doubts_of_hub(config: HubConfig) -> Iterator[Problem]:
@@ -152,15 +178,7 @@ def problems_of_upstream(upstream: UpstreamConfig) -> Iterator[Problem]:
     elif upstream.url is not None:
         yield from _check_url(upstream, upstream.url)
     yield from _check_sharing(upstream)
-    for name in upstream.timeouts.__struct_fields__:
-        yield from _check_seconds(("timeouts", name), getattr(upstream.timeouts, name))
-    for name, value in upstream.tool_timeouts.items():
-        yield from _check_seconds(("tool_timeouts", name), value)
-    for name in ("idle_stop_s", "ping_s"):
-        if not (math.isfinite(value := getattr(upstream, name)) and value >= 0):
-            yield Problem((name,), "must be a number of seconds, 0 for never")
-    if upstream.restart.attempts < 0:
-        yield Problem(("restart", "attempts"), "must be a number of attempts, 0 for no limit")
+    yield from problems_of_bounds(upstream)
 
 
 def doubts_of_upstream(upstream: UpstreamConfig) -> Iterator[Problem]:
@@ -194,8 +212,7 @@ def _is_text(value: str) -> bool:
 def _check_command(upstream: UpstreamConfig, command: str) -> Iterator[Problem]:
     if not command:
         yield Problem(("command",), "is empty; name the program to start")
-    if upstream.headers:
-        yield Problem(("headers",), "belong to a `url`; a program takes `args` and `env`")
+    yield from _check_needs(upstream, "command")
     if upstream.transport in ("http", "sse"):
         yield Problem(("transport",), f'"{upstream.transport}" needs a `url`; leave it out beside `command`')
     for name, value in (("command", command), ("cwd", upstream.cwd or ""), *_each("args", upstream.args)):
@@ -229,10 +246,17 @@ def _each(name: str, values: Iterable[str]) -> list[tuple[str, str]]:
     return [(name, value) for value in values]
 
 
+def _check_needs(upstream: UpstreamConfig, given: Literal["command", "url"]) -> Iterator[Problem]:
+    """Settings that belong to the other of `command` and `url`."""
+    instead = "a program takes `args` and `env`" if given == "command" else "a server reached by URL takes `headers`"
+    for name, declared in declarations(UpstreamConfig).items():
+        needs = declared.setting.needs
+        if needs not in (None, given) and getattr(upstream, name) != declared.default:
+            yield Problem((name,), f"belongs to a `{needs}`; {instead}")
+
+
 def _check_url(upstream: UpstreamConfig, url: str) -> Iterator[Problem]:
-    for name in ("args", "env", "cwd"):
-        if getattr(upstream, name):
-            yield Problem((name,), "belongs to a `command`; a server reached by URL takes `headers`")
+    yield from _check_needs(upstream, "url")
     if upstream.transport == "stdio":
         yield Problem(("transport",), '"stdio" needs a `command`; leave it out beside `url`')
     problem = Problem(("url",), 'expected an address such as "https://example.com/mcp"')
@@ -258,8 +282,3 @@ def _check_url(upstream: UpstreamConfig, url: str) -> Iterator[Problem]:
         if not _HEADER_VALUE.fullmatch(value) or value != value.strip() or not value.isascii():
             text = "is no value for a header: printable ASCII without line breaks or outer spaces"
             yield Problem(("headers", name), text)
-
-
-def _check_seconds(keys: Keys, value: float) -> Iterator[Problem]:
-    if not (math.isfinite(value) and value > 0):
-        yield Problem(keys, "must be a number of seconds above 0")

@@ -1,32 +1,24 @@
-"""What the types of `schema` cannot say about the cache, and about what hubs have in common. Pure.
+"""Checks of the cache's settings and of those that several hubs have in common, beyond types and bounds. Pure.
 
-Nobody else judges these settings: who uses them asks here (`cache.redis.url`, `hub.link.sealing`,
-`hub.downstream.http.access`).
-
-Nothing of `cache.url`, `cache.password`, `token` or `sealing_key` is shown, as in `check`.
+No other module judges these settings: `cache.redis.url` and `hub.link.sealing` ask here. Problems show nothing of
+`cache.url`, `cache.password`, `token` or `sealing_key`.
 """
 
-import math
 import re
 from collections.abc import Iterator
 from typing import Final
 from urllib.parse import SplitResult, urlsplit
 
+from config.declarations import declarations
 from config.loading.source import Problem
-from config.schema import CacheConfig, HubConfig
+from config.schema import MAX_REPLICA, MIN_TOKEN, REPLICA_NAME, TOKEN, CacheConfig, HubConfig
 
-MAX_REPLICA: Final = 16
-REPLICA_NAME: Final = rf"[A-Za-z0-9]{{0,{MAX_REPLICA}}}"
-MIN_TOKEN: Final = 16
-TOKEN: Final = rf"[A-Za-z0-9._~+/-]{{{MIN_TOKEN},1024}}=*"
-"""What a bearer token may be (RFC 6750)."""
 KEY_BYTES: Final = 32
 KEYS: Final = (
     "must be 64 hexadecimal digits, and after a space the key before it or after it, if any; "
     "`openssl rand -hex 32` makes one"
 )
 _FORMS: Final = '"redis://HOST:PORT/DB", "rediss://HOST:PORT/DB" for TLS, or "unix:///path?db=0"'
-_SIZES: Final = ("max_bytes", "max_entries", "max_entry_bytes")
 _WILDCARDS: Final = ("0.0.0.0:", "[::]:")
 
 
@@ -58,15 +50,13 @@ def keys_in(text: str) -> list[bytes]:
 
 
 def _problems_of_size(cache: CacheConfig) -> Iterator[Problem]:
-    for name in _SIZES:
-        if (value := getattr(cache, name)) < (1 if cache.enabled else 0):
-            yield Problem(("cache", name), f"must be above 0, not {value}; to keep nothing write enabled = false")
+    for name, declared in declarations(CacheConfig).items():
+        if declared.setting.unit in ("bytes", "entries") and cache.enabled and getattr(cache, name) == 0:
+            yield Problem(("cache", name), "must be above 0; to keep nothing write enabled = false")
     # The default is no wish: a cache smaller than that keeps what fits.
     if cache.max_entry_bytes > cache.max_bytes and cache.max_entry_bytes != CacheConfig().max_entry_bytes:
         text = f"is more than the whole cache may hold (max_bytes, {cache.max_bytes}); lower it, or raise that"
         yield Problem(("cache", "max_entry_bytes"), text)
-    if not (math.isfinite(cache.stale_if_error_s) and cache.stale_if_error_s >= 0):
-        yield Problem(("cache", "stale_if_error_s"), "must be a number of seconds, 0 for not at all")
 
 
 def problems_of_store(cache: CacheConfig) -> Iterator[Problem]:

@@ -1,4 +1,4 @@
-"""Plain values become the structs of `schema`; what does not fit is said in the words of the file.
+"""Conversion of plain values to the structs of `schema`; mistakes are told in the words of the file.
 
 Unknown settings are passed over with a warning that names the nearest known one: a file may be older or newer than this
 hub. A value of a wrong type is a problem. Each upstream is converted apart, since msgspec does not name the key of a
@@ -8,42 +8,17 @@ mapping in its errors.
 import re
 from collections.abc import Callable
 from difflib import get_close_matches
-from typing import Any, Final, Literal, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, Final, Literal, TypeVar, get_args, get_origin
 
 import msgspec
 from msgspec import Struct
 
+from config.declarations import declarations, tables
 from config.loading.source import Findings, Keys
-from config.schema import CacheConfig, HubConfig, ReplicaConfig, Restart, Secret, Timeouts, UpstreamConfig
+from config.schema import HubConfig, Secret, UpstreamConfig
 
-INSTEAD: Final = {
-    **dict.fromkeys(
-        ("mcpServers", "mcp_servers", "mcpservers", "servers", "context_servers", "server", "mcp"), "upstreams"
-    ),
-    **dict.fromkeys(("cmd", "program", "executable"), "command"),
-    **dict.fromkeys(("environment", "envs", "environ"), "env"),
-    **dict.fromkeys(("serverUrl", "httpUrl", "uri", "endpoint"), "url"),
-    **dict.fromkeys(("http_headers", "httpHeaders"), "headers"),
-    **dict.fromkeys(("workdir", "directory"), "cwd"),
-    **dict.fromkeys(("enabled", "disable"), "disabled"),
-    **dict.fromkeys(("timeout", "timeout_s", "startup_timeout_sec", "tool_timeout_sec"), "timeouts"),
-    **dict.fromkeys(("host", "port", "address", "bind"), "listen"),
-    **dict.fromkeys(("redis", "valkey", "store"), "cache"),
-    **dict.fromkeys(("max_size", "size", "limit", "max_memory"), "max_bytes"),
-    **dict.fromkeys(("ca", "tls", "ca_file", "tls_ca_file", "cafile"), "tls_ca"),
-    "redis_url": "url",
-    "type": "transport",
-    "authentication": "auth",
-}
-"""What other programs call our settings."""
 HUB: Final = frozenset(HubConfig.__struct_fields__)
 UPSTREAM: Final = frozenset(UpstreamConfig.__struct_fields__)
-NESTED: Final[dict[type[Struct], dict[str, type[Struct]]]] = {
-    UpstreamConfig: {"timeouts": Timeouts, "restart": Restart},
-    HubConfig: {"cache": CacheConfig, "replica": ReplicaConfig},
-}
-"""The settings that are tables of settings."""
-
 T = TypeVar("T", bound=Struct)
 Place = Callable[[Keys], Keys]
 """The keys of a setting as its file has them."""
@@ -52,19 +27,19 @@ Place = Callable[[Keys], Keys]
 def fit(values: dict[str, Any], type: type[T], findings: Findings, place: Place) -> tuple[dict[str, Any], T]:
     """What of `values` fits, and that as `type`. What does not is among the findings."""
     values = _known(values, type, (), findings, place)
-    tables = NESTED.get(type, {})
-    for setting, nested in tables.items():
-        if isinstance(values.get(setting), dict):
-            values[setting] = _known(values[setting], nested, (setting,), findings, place)
-    for setting in ("env", "headers"):
-        if isinstance(values.get(setting), dict):
-            values[setting] = _texts(values[setting], (setting,), findings, place)
+    for setting, declared in declarations(type).items():
+        if not isinstance(value := values.get(setting), dict):
+            continue
+        if declared.table is not None:
+            values[setting] = _known(value, declared.table, (setting,), findings, place)
+        elif declared.holds_secrets:
+            values[setting] = _texts(value, (setting,), findings, place)
     try:
         return values, convert(values, type)
     except msgspec.ValidationError:
         pass
     for setting in list(values):  # find all of them
-        if setting in tables and isinstance(values[setting], dict):
+        if setting in tables(type) and isinstance(values[setting], dict):
             items = values[setting].items()
             values[setting] = {key: each for key, each in items if _fits(setting, {key: each}, type, findings, place)}
         elif not _fits(setting, values[setting], type, findings, place):
@@ -110,7 +85,7 @@ def _known(values: dict[str, Any], type: type[Struct], path: Keys, findings: Fin
 
 def _unknown(key: str, type: type[Struct]) -> str:
     known = type.__struct_fields__
-    if type is not HubConfig and key in NESTED[HubConfig]:
+    if type is not HubConfig and key in tables(HubConfig):
         return f"is passed over: it is a table of the whole hub; write [{key}] in hubd.toml"
     if type is not HubConfig and key in HUB:
         return "is passed over: it is a setting of the whole hub; in hubd.toml it stands above the first [table]"
@@ -127,14 +102,13 @@ def _table_of(key: str) -> str | None:
     """The table of the hub, and of nothing else, that this is a setting of."""
     if key in UPSTREAM:
         return None
-    return next((table for table, type in NESTED[HubConfig].items() if key in type.__struct_fields__), None)
+    return next((table for table, type in tables(HubConfig).items() if key in type.__struct_fields__), None)
 
 
 def nearest(key: str, type: type[Struct]) -> list[str]:
     """The setting that is probably meant by an unknown one, if any."""
-    known = type.__struct_fields__
-    instead = INSTEAD.get(key)
-    return [instead] if instead in known else get_close_matches(key, known, 1)
+    instead = [name for name, declared in declarations(type).items() if key in declared.setting.instead_of]
+    return instead or get_close_matches(key, type.__struct_fields__, 1)
 
 
 def _texts(values: dict[str, Any], path: Keys, findings: Findings, place: Place) -> dict[str, Any]:
@@ -169,9 +143,9 @@ def _explained(message: str, type: type[Struct]) -> tuple[Keys, str]:
         wanted, got = (_WORDS.get(word, word) for word in (expected["wanted"], expected["got"]))
         message = f"expected {wanted}, not {got}"
         if expected["wanted"] == "str | array":
-            message = f"must be {choices(get_type_hints(type)[path[0]])}"
+            message = f"must be {choices(declarations(type)[path[0]].value_type)}"
     elif message.startswith("Invalid enum value"):
-        message = f"must be {choices(get_type_hints(type)[path[0]])}"
+        message = f"must be {choices(declarations(type)[path[0]].value_type)}"
     return tuple(path), message
 
 

@@ -30,7 +30,7 @@ from config.loading.host_files import Table
 from config.loading.one_file import Layer as Layer
 from config.loading.one_file import Source, resolved, resolved_settings
 from config.loading.source import Keys, Problem
-from config.schema import HubConfig, UpstreamConfig
+from config.schema import HubConfig, UpstreamConfig, reveal
 
 
 class Origin(Struct, frozen=True):
@@ -256,7 +256,7 @@ def upstream_of(stack: Stack, below: UpstreamConfig | None = None) -> UpstreamCo
         values, upstream = fit(values, UpstreamConfig, entry.source.findings, entry.table.place)
         merged = _merged(merged, values)
     if below is not None and not stack.defines():
-        merged = _merged(_values(below), merged)
+        merged = _merged(msgspec.to_builtins(below, enc_hook=reveal), merged)
     if len(stack.used) > 1 or below is not None:
         upstream = convert(merged, UpstreamConfig)
     mistaken = None if upstream.command or upstream.url else _mistaken(stack)
@@ -285,16 +285,6 @@ def _merged(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
         if isinstance(below[key], dict) and isinstance(above[key], dict):
             merged[key] = {**below[key], **above[key]}
     return merged
-
-
-def _values(upstream: UpstreamConfig) -> dict[str, Any]:
-    """What a file would say for it."""
-    values = msgspec.structs.asdict(upstream)
-    for setting in ("env", "headers"):
-        values[setting] = {name: secret.reveal() for name, secret in values[setting].items()}
-    for setting in ("timeouts", "restart"):
-        values[setting] = msgspec.structs.asdict(values[setting])
-    return values
 
 
 def check_names(found: Mapping[str, Stack], upstreams: Mapping[str, UpstreamConfig]) -> None:

@@ -9,8 +9,11 @@ import os
 from collections.abc import Mapping
 from enum import Enum
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
+from msgspec import Struct
+
+from config.declarations import declarations
 from config.loading import host_files as mcpservers
 from config.loading.convert import HUB
 from config.loading.document import parse
@@ -18,16 +21,7 @@ from config.loading.host_files import Table, refuse_crowd
 from config.loading.source import Content, Findings, Keys, Problem, decoded, fetch, refuse_large
 from config.loading.variables import Missing, Unresolved, Variables
 from config.paths import config_file
-
-EXPANDED: Final = ("command", "args", "env", "cwd", "url", "headers")
-"""The settings of an upstream in which variables are replaced."""
-EXPANDED_OF_HUB: Final[tuple[Keys, ...]] = (
-    ("token",),
-    ("sealing_key",),
-    *(("cache", name) for name in ("url", "username", "password", "tls_ca")),
-    *(("replica", name) for name in ("name", "url")),
-)
-"""And those of the hub."""
+from config.schema import HubConfig, UpstreamConfig
 
 
 class Layer(Enum):
@@ -149,8 +143,8 @@ def resolved(source: Source, table: Table, *, is_disabled: bool) -> dict[str, An
     """
     values = dict(table.values)
     if not is_disabled:
-        for setting in EXPANDED:
-            if setting in values:
+        for setting, declared in declarations(UpstreamConfig).items():
+            if declared.setting.expanded and setting in values:
                 values[setting] = _expanded(values[setting], (setting,), source, table)
         _add_variables(values, source, table)
     _make_absolute(values, source.path.parent)
@@ -159,21 +153,26 @@ def resolved(source: Source, table: Table, *, is_disabled: bool) -> dict[str, An
 
 def resolved_settings(source: Source) -> dict[str, Any]:
     """The hub's own settings, likewise. What cannot be resolved is left out, too: there is nothing to judge."""
-    settings = {key: dict(value) if isinstance(value, dict) else value for key, value in source.settings.items()}
-    for keys in EXPANDED_OF_HUB:
-        *tables, setting = keys
-        within = settings.get(tables[0]) if tables else settings
-        if not isinstance(within, dict) or not isinstance(value := within.get(setting), str):
-            continue
-        try:
-            within[setting] = source.variables.expand(value)
-        except Unresolved as error:
-            source.findings.wrong(keys, str(error))
-            del within[setting]
-    cache = settings.get("cache")
-    if isinstance(cache, dict) and isinstance(file := cache.get("tls_ca"), str) and file:
-        cache["tls_ca"] = str(source.path.parent / os.path.expanduser(file))
-    return settings
+    return _resolved(source.settings, HubConfig, (), source)
+
+
+def _resolved(values: Mapping[str, Any], type: type[Struct], above: Keys, source: Source) -> dict[str, Any]:
+    """`values` of settings of the hub, or of one of its tables, with variables replaced and paths made absolute."""
+    found = dict(values)
+    for name, declared in declarations(type).items():
+        value, keys = values.get(name), (*above, name)
+        if declared.table is not None and isinstance(value, dict):
+            found[name] = _resolved(value, declared.table, keys, source)
+        elif declared.setting.expanded and isinstance(value, str):
+            try:
+                found[name] = source.variables.expand(value)
+            except Unresolved as error:
+                source.findings.wrong(keys, str(error))
+                del found[name]
+            else:
+                if declared.setting.path and found[name]:
+                    found[name] = str(source.path.parent / os.path.expanduser(found[name]))
+    return found
 
 
 def _expanded(value: Any, path: Keys, source: Source, table: Table) -> Any:

@@ -237,7 +237,7 @@ WRONG = [
     ('[upstreams.a]\ncommand = "x"\nenv = { A = 1 }', ", line 3: upstreams.a.env.A: expected text in quotes"),
     ('[upstreams.a]\ncommand = "x"\nenv = { "A=B" = "1" }', "is no name for a variable"),
     ('[upstreams.a]\ncommand = "x"\nargs = ["a\\u0000b"]', "upstreams.a.args: holds a NUL"),
-    ('[upstreams.a]\ncommand = "x"\nheaders = { A = "1" }', "upstreams.a.headers: belong to a `url`"),
+    ('[upstreams.a]\ncommand = "x"\nheaders = { A = "1" }', "upstreams.a.headers: belongs to a `url`"),
     ('[upstreams.a]\ncommand = "x"\ntransport = "sse"', "upstreams.a.transport: \"sse\" needs a `url`"),
     ('[upstreams.a]\nurl = "http://h"\nargs = ["x"]', ", line 3: upstreams.a.args: belongs to a `command`"),
     ('[upstreams.a]\nurl = "http://h"\ntransport = "stdio"', '"stdio" needs a `command`'),

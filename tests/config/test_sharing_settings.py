@@ -113,9 +113,9 @@ def test_what_is_not_set_is_said_once_with_its_place(file):
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("[cache]\nmax_bytes = 0", "2: cache.max_bytes: must be above 0, not 0; to keep nothing write enabled = false"),
-        ("[cache]\nmax_entries = -1", "2: cache.max_entries: must be above 0, not -1; to keep nothing write enabled"),
-        ("[cache]\nenabled = false\nmax_bytes = -1", "3: cache.max_bytes: must be above 0, not -1"),
+        ("[cache]\nmax_bytes = 0", "2: cache.max_bytes: must be above 0; to keep nothing write enabled = false"),
+        ("[cache]\nmax_entries = -1", "2: cache.max_entries: must be a number of entries, 0 or more"),
+        ("[cache]\nenabled = false\nmax_bytes = -1", "3: cache.max_bytes: must be a number of bytes, 0 or more"),
         (
             "[cache]\nmax_bytes = 9\nmax_entry_bytes = 10",
             "3: cache.max_entry_bytes: is more than the whole cache may hold (max_bytes, 9); lower it, or raise that",

@@ -19,8 +19,7 @@ from msgspec import Struct
 
 from config.directories import make_dirs
 from config.errors import ConfigError
-from config.loading.check_fleet import TOKEN
-from config.schema import HubConfig
+from config.schema import TOKEN, HubConfig
 from hub.link.interface import OWNER, Identity
 from hub.net.http_message import Denied
 
