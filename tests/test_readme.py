@@ -1,4 +1,4 @@
-"""What the documents promise is there: the README's table of what passes through, and every setting that there is."""
+"""The documents keep their promises: the table of what passes through, the layers, all settings, links."""
 
 import re
 import sys
@@ -12,6 +12,8 @@ from config.declarations import declarations, tables
 from config.schema import CacheConfig, HubConfig, UpstreamConfig
 
 TESTS = Path(__file__).parent
+ROOT = TESTS.parent
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("*/README.md")])
 sys.path.insert(0, str(TESTS / "real"))
 
 from flow_list import FLOWS, PAIRS  # noqa: E402
@@ -21,7 +23,7 @@ ROW = re.compile(r"^\| (?P<feature>[^|]+) \| (?P<cells>(?:[✓–] \| ){4})(?P<f
 
 def rows():
     """The pairs ticked for each flow of the table."""
-    text = (TESTS.parent / "README.md").read_text(encoding="utf-8")
+    text = (ROOT / "hub" / "README.md").read_text(encoding="utf-8")
     for row in ROW.finditer(text):
         ticked = tuple(pair for pair, cell in zip(PAIRS, row["cells"].split(" | "), strict=False) if cell == "✓")
         for flow in re.findall(r"`(\w+)`", row["flows"]):
@@ -33,9 +35,9 @@ def test_every_tick_is_a_test_and_every_test_a_tick():
 
 
 def test_the_layers_are_those_that_are_checked():
-    project = tomllib.loads((TESTS.parent / "pyproject.toml").read_text())
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     whole = project["tool"]["importlinter"]["contracts"][0]["layers"]
-    text = (TESTS.parent / "README.md").read_text(encoding="utf-8")
+    text = (ROOT / "hub" / "README.md").read_text(encoding="utf-8")
     shown = text.partition("<!-- layers -->\n```\n")[2].partition("```\n<!-- /layers -->")[0]
     assert " > ".join(whole) == " ".join(shown.split())
 
@@ -43,7 +45,7 @@ def test_the_layers_are_those_that_are_checked():
 def test_every_package_has_a_map():
     """A docstring that names each of its modules and packages."""
     for package in ("hub", "upstreams", "cache", "config"):
-        for init in (TESTS.parent / package).rglob("__init__.py"):
+        for init in (ROOT / package).rglob("__init__.py"):
             text = init.read_text()
             there = {path.stem for path in init.parent.glob("*.py")} | {
                 path.parent.name for path in init.parent.glob("*/__init__.py")
@@ -56,7 +58,7 @@ def test_every_package_has_a_map():
     ("heading", "struct"), [("Servers", UpstreamConfig), ("The hub", HubConfig), ("The cache", CacheConfig)]
 )
 def test_the_reference_has_every_setting_and_its_default(heading: str, struct: type[Struct]) -> None:
-    section = (TESTS.parent / "CONFIGURATION.md").read_text(encoding="utf-8")
+    section = (ROOT / "config" / "README.md").read_text(encoding="utf-8")
     section = section.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
     words = {word for code in re.findall(r"`([^`]+)`", section) for word in re.findall(r"\w+", code)}
     names = declarations(struct).keys() - {"cache" if struct is HubConfig else "", "upstreams"}
@@ -71,11 +73,14 @@ def test_the_reference_has_every_setting_and_its_default(heading: str, struct: t
         assert default in [declared.default for declared in found if declared is not None], name
 
 
-@pytest.mark.parametrize("name", ["README.md", "CONFIGURATION.md", "SIZES.md"])
-def test_links_between_the_documents_lead_somewhere(name: str) -> None:
-    """The headings are those of GitHub: lower case, words joined by dashes, everything else gone."""
-    root = TESTS.parent
-    for target, anchor in re.findall(r"\]\(([\w./-]*)(?:#([\w-]+))?\)", (root / name).read_text(encoding="utf-8")):
-        text = (root / (target or name)).read_text(encoding="utf-8")
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_links_between_the_documents_lead_somewhere(document: Path) -> None:
+    """Anchors are those of GitHub: lower case, words joined by dashes, everything else gone."""
+    for target, anchor in re.findall(r"\]\(([\w./-]*)(?:#([\w-]+))?\)", document.read_text(encoding="utf-8")):
+        text = (document.parent / target if target else document).read_text(encoding="utf-8")
         headings = re.findall(r"^#+ (.+)$", text, re.M)
         assert not anchor or anchor in {re.sub(r"[^\w -]", "", each).lower().replace(" ", "-") for each in headings}
+
+
+def test_nothing_but_the_agreed_documents_lies_at_the_root() -> None:
+    assert {path.name for path in ROOT.glob("*.md")} <= {"README.md", "CHANGELOG.md", "SIZES.md"}

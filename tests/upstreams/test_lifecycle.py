@@ -44,7 +44,7 @@ def test_what_has_come_to_rest_starts_as_if_it_were_new():
 
 
 def test_the_diagram_of_the_readme_is_that_of_the_table():
-    text = (Path(__file__).parent.parent.parent / "README.md").read_text(encoding="utf-8")
+    text = (Path(__file__).parent.parent.parent / "upstreams" / "README.md").read_text(encoding="utf-8")
     between = text.partition("<!-- lifecycle -->\n")[2].partition("<!-- /lifecycle -->")[0]
     assert between == f"```mermaid\n{diagram()}\n```\n"
 
