@@ -22,7 +22,7 @@ from hub.bridge.request_state import States
 from hub.bridge.tasks.tasks import Tasks
 from hub.catalog.catalog import Catalog, Rules, merge
 from hub.catalog.uri_claims import Claims
-from hub.catalog.view import split_name
+from hub.catalog.view import home_of
 from hub.downstream.hosts import Downstream
 from hub.downstream.lines.connection import Downstreams
 from hub.link.autosave import keep_saved
@@ -207,17 +207,16 @@ class Hub:
 
     def _view(self, live: Live, previous: Catalog | None) -> Catalog:
         """What hosts at work in a project see."""
-        view = merge(
+        return merge(
             [upstream.snapshot for upstream in self.supervisor.upstreams.values()],
             live.rules(self.rules),
             live.claims,
             sealer=self.sealer,
+            view=live.view,
             settling=live.settling,
             provisional=live.settling,
             previous=previous,
         )
-        view.varies = True
-        return view
 
     def _apply_level(self, level: str | None) -> None:
         self.supervisor.set_log_level(level)
@@ -243,9 +242,9 @@ class Hub:
         before = dict(self.supervisor.upstreams)
         self.supervisor.apply(self._with_projects(self.config))
         for name in before.keys() - self.supervisor.upstreams.keys():
-            _, scope = split_name(name)
+            _, home = home_of(name)
             self.reads.forget(name)
-            self.router.removed(name, rule_of(name, before[name].config).sid, scope or None)
+            self.router.removed(name, rule_of(name, before[name].config).sid, home)
 
     def moved(self, host: Downstream) -> None:
         """As `hub.projects.projects.Running.moved`."""

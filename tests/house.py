@@ -24,6 +24,7 @@ from schemas import Invalid, validate
 from config.saved_state import Memory
 from config.schema import HubConfig, UpstreamConfig
 from hub.app import Hub
+from hub.catalog.view import EVERYTHING
 from hub.daemon.api import Operator
 from hub.downstream.http.durable_sessions import DurableSessions
 from hub.downstream.http.endpoint import Endpoint
@@ -85,10 +86,11 @@ class JudgedHost:
     carrier = ""
     nursery: trio.Nursery
 
-    def __init__(self, version: str, identity: Identity, scope: str | None) -> None:
+    def __init__(self, version: str, identity: Identity, endpoint: str) -> None:
         self.version = version
         self.identity = identity
-        self.scope = scope
+        self.endpoint = endpoint
+        """Last segment of its path; "": /mcp."""
         self.era = era_of(version)
         self.welcome: dict[str, Any] = {}
         """What the handshake, or `server/discover`, was answered with."""
@@ -283,8 +285,8 @@ class LineHost(JudgedHost):
 
     carrier = "lines"
 
-    def __init__(self, house: "House", version: str, identity: Identity, scope: str | None) -> None:
-        super().__init__(version, identity, scope)
+    def __init__(self, house: "House", version: str, identity: Identity, endpoint: str) -> None:
+        super().__init__(version, identity, endpoint)
         self._house = house
         self.nursery = house.nursery
         self._stream, self._theirs = trio.testing.memory_stream_pair()
@@ -305,7 +307,7 @@ class LineHost(JudgedHost):
                 self.identity,
                 hub.router,
                 hub.downstreams,
-                scope=self.scope,
+                view=hub.router.find_view(self.endpoint) or EVERYTHING,
                 workplace=self.workplace,
                 is_bound=self.is_bound,
             )
@@ -372,11 +374,11 @@ class HttpHost(JudgedHost):
 
     carrier = "http"
 
-    def __init__(self, house: "House", version: str, identity: Identity, scope: str | None) -> None:
-        super().__init__(version, identity, scope)
+    def __init__(self, house: "House", version: str, identity: Identity, endpoint: str) -> None:
+        super().__init__(version, identity, endpoint)
         self._house = house
         self.nursery = house.nursery
-        self._host = Host(house.endpoint, identity, "/mcp" if scope is None else f"/mcp/{scope}")
+        self._host = Host(house.endpoint, identity, f"/mcp/{endpoint}" if endpoint else "/mcp")
         self._host.version = version
         self._host.judge = lambda *_: None  # type: ignore[method-assign]  # judged here, message by message
         self.open_answers: dict[int | str, Answered] = {}
@@ -510,7 +512,7 @@ class House:
         version: str = L4,
         *,
         identity: Identity = ALICE,
-        scope: str | None = None,
+        endpoint: str = "",
         capabilities: dict[str, Any] | None = None,
         workplace: Path | None = None,
         is_bound: bool = False,
@@ -520,7 +522,7 @@ class House:
 
         `workplace` is what its shim says, or, `is_bound`, the user; `roots` is the one that it has.
         """
-        host = HOSTS[carrier](self, version, identity, scope)  # type: ignore[call-arg, arg-type]
+        host = HOSTS[carrier](self, version, identity, endpoint)  # type: ignore[call-arg, arg-type]
         host.capabilities = capabilities or {}
         host.workplace = workplace
         host.is_bound = is_bound

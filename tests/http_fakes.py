@@ -14,6 +14,7 @@ from msgspec import Raw
 from schemas import validate
 
 from config.saved_state import Memory
+from hub.catalog.view import View, server_view
 from hub.downstream.hosts import Downstreams
 from hub.downstream.http.durable_sessions import DurableSessions
 from hub.downstream.http.endpoint import Endpoint
@@ -72,14 +73,14 @@ class Scripted:
         """What hosts subscribed to, or unsubscribed from, in order."""
         self.unwatchable: set[str] = set()
 
-    def digests(self, scope: str | None) -> dict[str, str]:
+    def digests(self, view: View) -> dict[str, str]:
         return self.lists
 
-    def mirrors(self, tool: str, scope: str | None) -> tuple[()]:
+    def mirrors(self, tool: str, view: View) -> tuple[()]:
         return ()
 
-    def knows_scope(self, name: str) -> bool:
-        return name == "files"
+    def find_view(self, name: str) -> View | None:
+        return server_view(name) if name == "files" else None
 
     def log_level_changed(self) -> None:
         self.level_changes += 1
@@ -90,7 +91,7 @@ class Scripted:
     def left(self, tenant: Tenant) -> None:
         self.gone.append(tenant)
 
-    def initialize(self, params: dict[str, Raw], scope: str | None) -> tuple[Result, str, dict[str, Raw]]:
+    def initialize(self, params: dict[str, Raw], view: View) -> tuple[Result, str, dict[str, Raw]]:
         version = peek_str(params.get("protocolVersion"))
         if version is None:
             raise RemoteProtocolError(INVALID_PARAMS, "initialize needs a protocolVersion")
@@ -98,7 +99,7 @@ class Scripted:
         result = {"protocolVersion": version, "capabilities": {"tools": {}, "logging": {}}, "serverInfo": HUB_INFO}
         return Result(raw(result)), version, peek_object(params.get("capabilities"))
 
-    def at_once(self, request: Request, caller: Caller, scope: str | None) -> Reply | None:
+    def at_once(self, request: Request, caller: Caller, view: View) -> Reply | None:
         reply = self.at_hand.get(peek_str(request.params.get("uri")) or "")
         if isinstance(reply, Exception):
             raise reply

@@ -17,6 +17,7 @@ from hub.catalog.entries import NAME_KINDS, NOTHING, Offers, Route, UpstreamRule
 from hub.catalog.instructions import joined
 from hub.catalog.rewrite import Change, localise, unchanged, untag_arguments
 from hub.catalog.uri_claims import Claims
+from hub.catalog.view import EVERYTHING, View
 from hub.link.sealing import SealBroken, Sealer, load_keys
 from hub.wire.http.mcp_headers import Mirror
 from hub.wire.hub_loops import EXPERIMENTAL, all_behind, read_behind, told
@@ -63,6 +64,7 @@ def merge(
     claims: Claims,
     *,
     sealer: Sealer | None = None,
+    view: View = EVERYTHING,
     settling: bool = False,
     provisional: bool = False,
     previous: "Catalog | None" = None,
@@ -91,14 +93,13 @@ def merge(
         if offers is None or not offers.still_right(snapshot, rule, rules.budget, listing):
             offers = Offers(snapshot, rule, rules.budget, listing)
         merged.append(offers)
-    return Catalog(merged, rules, claims, sealer or Sealer(load_keys(None)), settling=settling)
+    return Catalog(merged, rules, claims, sealer or Sealer(load_keys(None)), settling=settling, view=view)
 
 
 class Catalog:
     """One state of the merged offers. Never changes, but for what it remembers in order to answer faster.
 
-    `scope` is the upstream of an endpoint that shows one upstream under its own names and URIs; None: all of them.
-    `warnings` are sentences for the operator.
+    `view` is the view it is of. `warnings` are sentences for the operator.
     """
 
     def __init__(
@@ -109,16 +110,14 @@ class Catalog:
         sealer: Sealer,
         *,
         settling: bool = False,
-        scope: str | None = None,
+        view: View = EVERYTHING,
     ) -> None:
         self.offers = tuple(offers)
-        self.scope = scope
+        self.view = view
         self._rules, self._claims, self._sealer, self._settling = rules, claims, sealer, settling
-        self.projects: dict[str, Catalog] = {}
-        """What hosts at work in a project see instead of this, by the name of its endpoint; set before it is shown."""
-        self.varies = False
-        """It is for the hosts at work in a project, who reach it by the way of all; set before it is shown."""
-        self._scoped: dict[str, Catalog] = {}
+        self.projects: dict[View, Catalog] = {}
+        """What hosts at work in a project see instead of this; set before it is shown."""
+        self._servers: dict[View, Catalog] = {}
         self._emitters: dict[str, Change] = {}
         self._instructions: str | None = None
         self._digests: dict[Kind, str] = {}
@@ -165,7 +164,7 @@ class Catalog:
 
     def __repr__(self) -> str:
         counts = ", ".join(f"{sum(len(each.shown[kind]) for each in self.offers)} {kind.value}" for kind in Kind)
-        return f"<Catalog {self.scope or 'of ' + str(len(self.offers))}: {counts}>"
+        return f"<Catalog {self.view.name or 'of ' + str(len(self.offers))}: {counts}>"
 
     # --- the way back ---
 
@@ -184,8 +183,8 @@ class Catalog:
 
     def resolve_uri(self, uri: str) -> list[Route]:
         """Who may be asked to read `uri`, listed or not, best first; empty when nobody has anything to do with it."""
-        if self.scope is not None:
-            return [Route(self.scope, uri)]
+        if self.view.server:
+            return [Route(self.view.server, uri)]
         present = {offers.name for offers in self.offers}
         return [Route(name, original) for name, original in self._claims.resolve(uri) if name in present]
 
@@ -198,7 +197,7 @@ class Catalog:
 
         The URI that a read `asked` for comes back in just that form (naming.md 6, rule 7).
         """
-        if self.scope is not None:
+        if self.view.server:
             return unchanged
         if asked is not None:
             original = self._claims.untag(upstream, asked)
@@ -210,7 +209,7 @@ class Catalog:
 
     def untagger(self, upstream: str) -> Change:
         """The way back for URIs in arguments: for `untag_arguments`."""
-        return unchanged if self.scope is not None else partial(self._claims.untag, upstream)
+        return unchanged if self.view.server else partial(self._claims.untag, upstream)
 
     # --- lists ---
 
@@ -282,7 +281,7 @@ class Catalog:
 
     def _public(self, kind: Kind) -> bool:
         """Whether every upstream that contributes says that its list is the same for everyone, and so does the hub."""
-        if self.projects or self.varies:
+        if self.projects or self.view.is_project:
             return False
         contributors = self._contributors(kind)
         fresh = [each.snapshot.freshness.get(kind) for each in contributors]
@@ -318,14 +317,16 @@ class Catalog:
 
     # --- the rest ---
 
-    def scoped(self, scope: str) -> "Catalog":
-        """That of a project, or of one upstream under its own names and URIs; an empty one, if it is not here."""
-        catalog = self.projects.get(scope) or self._scoped.get(scope)
+    def of(self, view: View) -> "Catalog":
+        """The catalogue of `view`; an empty one, if what it shows is not here."""
+        if view == self.view:
+            return self
+        catalog = self.projects.get(view) or self._servers.get(view)
         if catalog is None:
             known = (each for catalog in (self, *self.projects.values()) for each in catalog.offers)
-            offers = [each.scoped() for each in known if each.name == scope][:1]
-            catalog = Catalog(offers, self._rules, self._claims, self._sealer, settling=self._settling, scope=scope)
-            self._scoped[scope] = catalog
+            offers = [each.scoped() for each in known if each.name == view.server][:1]
+            catalog = Catalog(offers, self._rules, self._claims, self._sealer, settling=self._settling, view=view)
+            self._servers[view] = catalog
         return catalog
 
     @property
@@ -335,7 +336,7 @@ class Catalog:
         if self._instructions is None:
             texts = [(_heading(each), each.snapshot.instructions.strip()) for each in self.offers]
             sections = [(heading, text) for heading, text in texts if text]
-            self._instructions = sections[0][1] if self.scope and sections else joined(sections)
+            self._instructions = sections[0][1] if self.view.server and sections else joined(sections)
         return self._instructions
 
 

@@ -1,31 +1,64 @@
-"""Names of the views of the hub: everything has none, one upstream has its own, a project one that no upstream has."""
+"""Views: which servers an endpoint of the hub shows, and under which names.
+
+    /mcp                  everything: all servers of the user
+    /mcp/files            one server, under its own names and URIs
+    /mcp/@shop-1f3a5c07   a project: everything, and the servers of the project
+
+A server of a project runs under a name that no server of the user can have, such as "db@shop-1f3a5c07". These names
+are made and read here only.
+"""
 
 from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
+from msgspec import Struct
+
 from config.names import suggest_id
 
 _MARK: Final = "@"
-"""Begins the names of the views of projects, and of no upstream."""
+"""First character of a project's name, and of no server's."""
 
 
-def scope_of(root: Path) -> str:
-    """The name of a project's endpoint."""
-    return f"{_MARK}{suggest_id(root.name)}-{sha256(str(root).encode(errors='surrogateescape')).hexdigest()[:8]}"
+class View(Struct, frozen=True):
+    """What one endpoint shows. Hashable. Made by `server_view`, `project_view` and `home_of`."""
+
+    name: str
+    """Last segment of the endpoint's path; "": everything."""
+    server: str = ""
+    """The only server shown, by the name it runs under; "": any number of servers."""
+
+    @property
+    def is_project(self) -> bool:
+        """Whether it is the view of a project."""
+        return self.name.startswith(_MARK)
+
+    @property
+    def path(self) -> str:
+        """Path of the endpoint."""
+        return f"/mcp/{self.name}" if self.name else "/mcp"
+
+    def running_name(self, own: str) -> str:
+        """The name under which a server of this project runs that the project's files call `own`."""
+        return own + self.name
 
 
-def is_project(scope: str) -> bool:
-    """Whether this is the name of a project's endpoint, not that of an upstream."""
-    return scope.startswith(_MARK)
+EVERYTHING: Final = View("")
 
 
-def join_name(own: str, scope: str) -> str:
-    """What a server of a project runs as."""
-    return own + scope
+def server_view(name: str) -> View:
+    """The view of the one server that runs as `name`."""
+    return View(name, name)
 
 
-def split_name(name: str) -> tuple[str, str]:
-    """The opposite of `join_name`; a server that is of no project has "" in place of one."""
-    own, mark, rest = name.partition(_MARK)
-    return own, mark + rest
+def project_view(root: Path) -> View:
+    """The view of the project in the folder `root`."""
+    digest = sha256(str(root).encode(errors="surrogateescape")).hexdigest()
+    return View(f"{_MARK}{suggest_id(root.name)}-{digest[:8]}")
+
+
+def home_of(name: str) -> tuple[str, View]:
+    """Split the name under which a server runs: its name in the configuration, and the project it belongs to, or
+    `EVERYTHING`."""
+    own, mark, project = name.partition(_MARK)
+    return own, View(mark + project)

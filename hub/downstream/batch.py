@@ -88,7 +88,7 @@ async def run_batch(
                 started = start(host, router, message, host.caller)
                 if isinstance(started, trio.CancelScope):
                     token = progress_token(message.params)
-                    exchange = HostExchange(host.caller, notify, progress_token=token, scope=host.view, host=asked)
+                    exchange = HostExchange(host.caller, notify, progress_token=token, view=host.view, host=asked)
                     nursery.start_soon(_run, host, router, message, started, exchange, reply)
                 else:
                     reply(encode_response(message.id, started))

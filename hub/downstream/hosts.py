@@ -18,6 +18,7 @@ import trio
 from msgspec import Raw, structs
 
 from hub.bridge.url_elicitation import Visits
+from hub.catalog.view import View
 from hub.downstream.host_questions import Asking
 from hub.link.budget import Budget
 from hub.link.interface import Caller, HubError, Identity, Overloaded, Question, Stopping, Tenant, new_conversation
@@ -67,9 +68,9 @@ MAX_NAME: Final = 100
 class Router(Protocol):
     """What is needed of `hub.routing.router.Router`."""
 
-    def initialize(self, params: dict[str, Raw], scope: str | None) -> tuple[Result, str, dict[str, Raw]]: ...
+    def initialize(self, params: dict[str, Raw], view: View) -> tuple[Result, str, dict[str, Raw]]: ...
 
-    def at_once(self, request: Request, caller: Caller, scope: str | None) -> Reply | None:
+    def at_once(self, request: Request, caller: Caller, view: View) -> Reply | None:
         """The answer, if nothing need be waited for; None: only `dispatch` can tell."""
         ...
 
@@ -79,14 +80,16 @@ class Router(Protocol):
         """The answer to a request that failed by `error`, as its host may see it."""
         ...
 
-    def knows_scope(self, name: str) -> bool: ...
+    def find_view(self, name: str) -> View | None:
+        """The view of the endpoint /mcp/<name>; None: there is none."""
+        ...
 
     settled: trio.Event
     """Set once lists are answered."""
 
-    def digests(self, scope: str | None) -> dict[str, str]: ...
+    def digests(self, view: View) -> dict[str, str]: ...
 
-    def mirrors(self, tool: str, scope: str | None) -> tuple[Mirror, ...]: ...
+    def mirrors(self, tool: str, view: View) -> tuple[Mirror, ...]: ...
 
     def log_level_changed(self) -> None: ...
 
@@ -193,12 +196,12 @@ class Downstreams:
             self._quiet = trio.Event()
             await self._quiet.wait()
 
-    def list_changed(self, kinds: Iterable[Kind], scope: str | None) -> None:
-        """Tell every initialised host of an endpoint which lists differ from what it may have seen (N-8)."""
+    def list_changed(self, kinds: Iterable[Kind], view: View) -> None:
+        """Tell every initialised host that is shown `view` which lists differ from what it may have seen (N-8)."""
         methods = [method for method, concerned in LIST_CHANGED.items() if set(concerned) & set(kinds)]
         messages = [(method, encode_notification(method, {})) for method in methods]
         for host in list(self._attached.values()):
-            if host.open and host.view == scope:
+            if host.open and host.view == view:
                 for method, message in messages:
                     host.tell(method, message)
 
@@ -224,18 +227,18 @@ class Downstream:
 
     transport = "memory"
 
-    def __init__(self, id: str, identity: Identity, scope: str | None, hosts: Downstreams) -> None:
+    def __init__(self, id: str, identity: Identity, view: View, hosts: Downstreams) -> None:
         self.id = id
         self.identity = identity
         self.conversation = new_conversation()
-        self.scope = scope
-        """The one upstream, or project, its endpoint is bound to, None for all."""
+        self.endpoint = view
+        """View of the endpoint it came in by."""
         self.workplace: Path | None = None
         """A directory it works in, if it is known; it may be that of a project."""
         self.is_bound = False
         """The user has said where it works; nobody else is asked."""
-        self.view = scope
-        """What it is shown: all, one upstream, or what a project makes of it."""
+        self.view = view
+        """View it is shown: that of a project, if it works in one."""
         self.caller: Caller | None = None
         """What the handshake agreed; None before it, and for hosts that speak the modern era only."""
         self.version = ""
@@ -426,7 +429,7 @@ class Downstream:
             "principal": self.identity.principal,
             "transport": self.transport,
             "version": self.version or None,
-            "endpoint": "/mcp" if self.view is None else f"/mcp/{self.view}",
+            "endpoint": self.view.path,
             "attached_s": round(now - self.since, 1),
             "idle_s": 0.0 if self.calls else round(now - self.seen, 1),
             "in_flight": len(self.calls),

@@ -7,6 +7,7 @@ from weakref import WeakSet
 
 import trio
 
+from hub.catalog.view import View
 from hub.downstream.hosts import Downstream, Downstreams, Router
 from hub.link.interface import Caller, Draining, Overloaded
 from hub.routing.host_exchange import HostExchange
@@ -31,13 +32,13 @@ HARMLESS: Final = frozenset((*LIST_METHOD.values(), COMPLETE, PROMPTS_GET, RESOU
 """What may be repeated by whoever does not know whether it was carried out."""
 
 
-def at_once(router: Router, request: Request, caller: Caller, scope: str | None) -> Reply | None:
+def at_once(router: Router, request: Request, caller: Caller, view: View) -> Reply | None:
     """The answer to `request`, if nothing need be waited for: it costs no cancel scope, and nobody need watch over it.
 
     None: `answer` it. A wall, as that.
     """
     try:
-        return router.at_once(request, caller, scope)
+        return router.at_once(request, caller, view)
     except Exception as error:  # noqa: BLE001 - wall: answer one request (M-06)
         return _failed(request, error)
 

@@ -13,6 +13,7 @@ from typing import Final
 import trio
 
 from cache.shared_store import Unreachable
+from hub.catalog.view import View
 from hub.downstream.http.durable_sessions import DurableSessions
 from hub.downstream.http.elsewhere import FORWARDED, Elsewhere
 from hub.downstream.http.refusal import RETRY_AFTER, Refused, no_session, refused
@@ -93,13 +94,13 @@ class FleetGate:
             if runs:
                 raise Elsewhere(runs)
 
-    def away(self, id: str, identity: Identity, scope: str | None) -> None:
+    def away(self, id: str, identity: Identity, view: View) -> None:
         """Look for an unknown session id. Returns if no hub has the session.
 
         Raises:
             Elsewhere: another run made it.
         """
-        origin = self._revival.origin(id, identity, scope)
+        origin = self._revival.origin(id, identity, view)
         if origin is not None:
             raise Elsewhere((origin.run,), session=origin.name, minted=origin.minted, youthful=origin.youthful)
 

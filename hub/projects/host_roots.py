@@ -12,6 +12,7 @@ from urllib.parse import unquote, urlsplit
 
 import trio
 
+from hub.catalog.view import EVERYTHING
 from hub.downstream.hosts import Downstream
 from hub.link.interface import Question
 from hub.projects.project_files import is_name
@@ -69,7 +70,7 @@ class Roots:
         """
         has_roots = host.caller is not None and "roots" in host.caller.capabilities
         can_be_asked = host.open and host.hears and has_roots
-        if not can_be_asked or host.scope is not None or host.is_bound:
+        if not can_be_asked or host.endpoint != EVERYTHING or host.is_bound:
             return
         if host in self._asking:
             self._asking[host].cancel()

@@ -29,7 +29,7 @@ from config.schema import HubConfig, UpstreamConfig
 from config.watch import Watcher
 from hub.catalog.catalog import Catalog, Rules, UpstreamRule
 from hub.catalog.uri_claims import Claims
-from hub.catalog.view import join_name, scope_of, split_name
+from hub.catalog.view import EVERYTHING, View, home_of, project_view
 from hub.downstream.hosts import Downstream
 from hub.link.wakeups import Flag
 from hub.link.wall import keep_going, stand_alone
@@ -71,7 +71,7 @@ class Live:
     """A project that hosts are at work in."""
 
     def __init__(self, project: Project) -> None:
-        self.scope = scope_of(project.root)
+        self.view = project_view(project.root)
         self.project = project
         self.hosts: set[Downstream] = set()
         self.claims = Claims()
@@ -83,12 +83,12 @@ class Live:
         """Of the task that waits for its end, if there is one."""
 
     def __repr__(self) -> str:
-        return f"<Project {self.scope} [{len(self.hosts)} hosts]>"
+        return f"<Project {self.view.name} [{len(self.hosts)} hosts]>"
 
     @property
     def upstreams(self) -> dict[str, UpstreamConfig]:
         """Its own, by the names they run under."""
-        return {join_name(name, self.scope): config for name, config in self.project.upstreams.items()}
+        return {self.view.running_name(name): config for name, config in self.project.upstreams.items()}
 
     def rules(self, common: Rules) -> Rules:
         """How things appear to hosts at work here: the user's servers, but for those it has itself, then its own."""
@@ -103,11 +103,11 @@ class Projects:
 
     def __init__(self, hub: Running, read: Reader, watched: Path | None = None) -> None:
         """`watched`: the file that says what is allowed."""
-        self.live: dict[str, Live] = {}
+        self.live: dict[View, Live] = {}
         self.problems: dict[Path, str] = {}
         """Why the project of a directory is not shown."""
-        self.reporting: dict[str | None, trio.Event] = {}
-        """By endpoint: until it is known what the servers there offer, or they took too long, lists wait (D-12)."""
+        self.reporting: dict[View, trio.Event] = {}
+        """By view: until it is known what the servers there offer, or they took too long, lists wait (D-12)."""
         self.changed = Flag()
         """Files of projects, what is allowed, or what the user has may be others now."""
         self._hub = hub
@@ -156,13 +156,13 @@ class Projects:
     def add_views(self, catalog: Catalog, old: Catalog | None, make: Callable[[Live, Catalog | None], Catalog]) -> None:
         """Give a new common catalogue those of the projects, each made by `make` from that and its last one."""
         known = old.projects if old is not None else {}
-        for scope, live in self.live.items():
-            catalog.projects[scope] = make(live, known.get(scope))
+        for view, live in self.live.items():
+            catalog.projects[view] = make(live, known.get(view))
 
     def status(self) -> list[dict[str, object]]:
         """For `hubd status`."""
         return [
-            {"root": str(live.project.root), "endpoint": f"/mcp/{live.scope}", "hosts": len(live.hosts)}
+            {"root": str(live.project.root), "endpoint": live.view.path, "hosts": len(live.hosts)}
             for live in self.live.values()
         ]
 
@@ -216,7 +216,7 @@ class Projects:
 
     def _admitted(self, hosts: list[Downstream]) -> list[Downstream]:
         """Those that may have a project, and are still there."""
-        there = [host for host in hosts if host.scope is None and self._roots.concerns(host)]
+        there = [host for host in hosts if host.endpoint == EVERYTHING and self._roots.concerns(host)]
         places = {host.workplace for host in self._hosts} | {None}
         for host in there:
             if host.workplace is not None and not is_name(host.workplace):
@@ -278,7 +278,7 @@ class Projects:
         for live in self.live.values():
             if live.is_new and self._nursery is not None:
                 live.is_new = False
-                self._nursery.start_soon(self._await_reports, live, self.reporting[live.scope])
+                self._nursery.start_soon(self._await_reports, live, self.reporting[live.view])
         places = {host.workplace for host in self._hosts}
         self.problems = {place: text for place, text in self.problems.items() if place in places}
         self._found = {place: found for place, found in self._found.items() if place in places}
@@ -303,17 +303,17 @@ class Projects:
         """Have a host see a project, None: what everybody sees."""
         if self._nursery is None:  # the hub stops
             return
-        scope = None if project is None else scope_of(project.root)
-        if scope != host.view:
+        view = EVERYTHING if project is None else project_view(project.root)
+        if view != host.view:
             self._leave(host)
-            host.view = scope
+            host.view = view
             self._moved.add(host)
-        if project is None or scope is None:
+        if project is None:
             return
-        live = self.live.get(scope)
+        live = self.live.get(view)
         if live is None:
-            live = self.live[scope] = Live(project)
-            self.reporting[scope] = trio.Event()
+            live = self.live[view] = Live(project)
+            self.reporting[view] = trio.Event()
             self._stale = True
             log.info("%s: hosts at work there see %s", project.root, ", ".join(project.upstreams) or "nothing more")
         self._stale |= [*live.project.upstreams.items()] != [*project.upstreams.items()]  # in this order
@@ -331,12 +331,12 @@ class Projects:
         except Exception:
             log.exception("cannot show what the servers of %s offer", live.project.root)
         finally:
-            self._no_more_waiting(live.scope, reported)
+            self._no_more_waiting(live.view, reported)
 
-    def _no_more_waiting(self, scope: str, reported: trio.Event) -> None:
+    def _no_more_waiting(self, view: View, reported: trio.Event) -> None:
         reported.set()
-        if self.reporting.get(scope) is reported:
-            del self.reporting[scope]
+        if self.reporting.get(view) is reported:
+            del self.reporting[view]
 
     def _leave(self, host: Downstream) -> None:
         self._moved.discard(host)
@@ -356,13 +356,13 @@ class Projects:
 
     def _drop(self, live: Live) -> None:
         """Run its servers no more, from the next `_apply` on."""
-        del self.live[live.scope]
+        del self.live[live.view]
         self._stale = True
-        if (reported := self.reporting.get(live.scope)) is not None:
-            self._no_more_waiting(live.scope, reported)
+        if (reported := self.reporting.get(live.view)) is not None:
+            self._no_more_waiting(live.view, reported)
 
 
 def rule_of(name: str, config: UpstreamConfig) -> UpstreamRule:
     """How a server appears that runs as `name`, be it of a project or of the user."""
-    prefix = split_name(name)[0] if config.prefix is None else config.prefix
+    prefix = home_of(name)[0] if config.prefix is None else config.prefix
     return UpstreamRule(name=name, prefix=prefix, aliases=config.aliases, apps=config.apps)

@@ -12,6 +12,7 @@ from typing import Final, Protocol
 import trio
 from msgspec import Raw
 
+from hub.catalog.view import EVERYTHING, View
 from hub.link.interface import Caller, Question
 from hub.link.token_bucket import Bucket
 from hub.wire.jsonrpc import Failure, Reply, encode_notification, peek_str, raw
@@ -88,7 +89,7 @@ class HostExchange:
     """One running request of one host. Satisfies `hub.link.interface.Exchange`.
 
     `send` is the stream that answers this request, `host` whom to ask on it; None: a modern one, which is asked by
-    results, or nobody. `scope` is the single upstream an endpoint is bound to, None for all.
+    results, or nobody. `view` is what the host is shown.
     """
 
     __slots__ = (
@@ -101,8 +102,8 @@ class HostExchange:
         "_token",
         "caller",
         "host",
-        "scope",
         "send",
+        "view",
     )
 
     def __init__(
@@ -111,11 +112,11 @@ class HostExchange:
         send: Send,
         *,
         progress_token: Raw | None = None,
-        scope: str | None = None,
+        view: View = EVERYTHING,
         host: Asked | None = None,
     ) -> None:
         self.caller = caller
-        self.scope = scope
+        self.view = view
         self.send = send
         self.host = host
         self._token = progress_token

@@ -11,6 +11,7 @@ import trio
 from msgspec import Raw, Struct
 
 from hub.catalog.catalog import Catalog, Route
+from hub.catalog.view import View
 from hub.link.interface import HubError, Tenant, failure_from
 from hub.routing.host_exchange import HostExchange, Told, keep_untold
 from hub.wire.jsonrpc import (
@@ -115,7 +116,7 @@ class Listener:
         self.host: Tenant = exchange.caller.tenant
         self.exchange = exchange
         """Of the request that asked for something last."""
-        self.scope = exchange.scope
+        self.view = exchange.view
         self.wanted: dict[str, None] = {}
         """The URIs it watches or waits to, as the host writes them."""
         self.held: dict[str, list[Route]] = {}
@@ -134,7 +135,7 @@ class Listener:
 
     def updated(self, upstream: str, uri: str) -> None:
         """As `Holder.updated`: in the host's own spelling, or, of a part of what it watches, in the hub's (N-11)."""
-        for form in self._forms.get((upstream, uri)) or (self._catalog().emitter(upstream)(uri),):
+        for form in self._forms.get((upstream, uri)) or (self._shown.catalog.of(self.view).emitter(upstream)(uri),):
             self.say(f"updated {form}", UPDATED, {"uri": raw(form)})
 
     async def watch(self, uri: str) -> Failure | None:
@@ -196,11 +197,11 @@ class Listener:
                 self.wanted.pop(uri, None)
         self._forms = {key: forms for key, forms in self._forms.items() if key[0] != upstream}
 
-    def moved(self, scope: str | None) -> None:
+    def moved(self, view: View) -> None:
         """Its host is shown what belongs to another endpoint now; what is not there it watches no more."""
-        self.scope = scope
+        self.view = view
         for uri, routes in list(self.held.items()):
-            if not set(routes) & set(self._catalog().resolve_uri(uri)):
+            if not set(routes) & set(self._shown.catalog.of(self.view).resolve_uri(uri)):
                 self.say(f"updated {uri}", UPDATED, {"uri": raw(uri)})
                 self.unwatch(uri)
 
@@ -211,14 +212,11 @@ class Listener:
             self.unwatch(uri)
 
     async def _routes(self, uri: str) -> list[Route]:
-        routes = self._catalog().resolve_uri(uri)
+        routes = self._shown.catalog.of(self.view).resolve_uri(uri)
         if not routes and not self._shown.settled.is_set():
             await self._shown.settled.wait()
-            routes = self._catalog().resolve_uri(uri)
+            routes = self._shown.catalog.of(self.view).resolve_uri(uri)
         return [route for route in routes if route.upstream in self._shown.upstreams]
-
-    def _catalog(self) -> Catalog:
-        return self._shown.catalog if self.scope is None else self._shown.catalog.scoped(self.scope)
 
 
 class Subscriber(Listener):

@@ -13,6 +13,7 @@ from typing import Final, Protocol
 import trio
 
 from hub.catalog.catalog import Catalog
+from hub.catalog.view import View, server_view
 from hub.wire.mcp import LOG_LEVELS, Kind
 
 log = logging.getLogger("hubd.notify")
@@ -28,7 +29,7 @@ class Audience(Protocol):
     `hub.routing.subscriptions.Subscriptions`.
     """
 
-    def list_changed(self, kinds: set[Kind], scope: str | None) -> None: ...
+    def list_changed(self, kinds: set[Kind], view: View) -> None: ...
 
 
 class Shown(Protocol):
@@ -94,17 +95,18 @@ class LiveCatalog:
                 log.warning("%s", warning)
         if not self._shown.settled.is_set():
             return
-        self._announce(old, new, None)
+        self._announce(old, new)
         for name in changed:
-            self._announce(old.scoped(name), new.scoped(name), name)
-        for project in old.projects.keys() & new.projects.keys():
-            self._announce(old.projects[project], new.projects[project], project)
+            view = server_view(name)
+            self._announce(old.of(view), new.of(view))
+        for view in old.projects.keys() & new.projects.keys():
+            self._announce(old.of(view), new.of(view))
 
-    def _announce(self, old: Catalog, new: Catalog, scope: str | None) -> None:
+    def _announce(self, old: Catalog, new: Catalog) -> None:
         kinds = {kind for kind in Kind if new.differs(old, kind)}
         if kinds:
             for audience in self._audiences:
-                audience.list_changed(kinds, scope)
+                audience.list_changed(kinds, new.view)
 
 
 class LogLevels:

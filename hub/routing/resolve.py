@@ -13,6 +13,7 @@ from msgspec import Raw
 
 from hub.catalog.apps import Affinity
 from hub.catalog.catalog import Catalog, Route
+from hub.catalog.view import EVERYTHING, View
 from hub.link.interface import Caller
 from hub.routing.host_exchange import HostExchange
 from hub.routing.listeners import Shown
@@ -33,16 +34,15 @@ class Lookup:
         self._shown = shown
         self._refresh = refresh
         self._affinity = Affinity()
-        self._removed: dict[tuple[str | None, str], str] = {}
-        """Upstreams that were removed lately, by the endpoint of their project, None for all, and the server ids that
-        their names begin with."""
+        self._removed: dict[tuple[View, str], str] = {}
+        """Upstreams that were removed lately, by their view and the server id that begins their names."""
 
     def __repr__(self) -> str:
         return f"<Lookup, {len(self._removed)} upstreams removed>"
 
-    def removed(self, name: str, sid: str, scope: str | None) -> None:
-        """An upstream is not configured any more, whose names began with `sid`; at one endpoint, None: at all."""
-        self._removed[scope, sid] = name
+    def removed(self, name: str, sid: str, view: View) -> None:
+        """An upstream is not configured any more, whose names began with `sid` in `view`."""
+        self._removed[view, sid] = name
         if len(self._removed) > MAX_REMOVED:
             del self._removed[next(iter(self._removed))]
 
@@ -58,26 +58,26 @@ class Lookup:
             UpstreamUnavailable: who would have it is disabled, or not configured any more.
         """
         await self._shown.settled.wait()
-        catalog = self._catalog(exchange)
-        if (route := catalog.route(kind, name)) is None and (owner := self._suspect(name, catalog, exchange.scope)):
+        catalog = self._shown.catalog.of(exchange.view)
+        if (route := catalog.route(kind, name)) is None and (owner := self._suspect(name, catalog, exchange.view)):
             await self._refresh(owner, kind)
-            route = self._catalog(exchange).route(kind, name)
+            route = self._shown.catalog.of(exchange.view).route(kind, name)
         return route
 
-    def _suspect(self, name: str, catalog: Catalog, scope: str | None) -> str | None:
+    def _suspect(self, name: str, catalog: Catalog, view: View) -> str | None:
         """The upstream that an unknown name would belong to, or did: whoever looks for that one will find out."""
         sid = name.partition("__")[0]
-        removed = self._removed.get((scope, sid)) or self._removed.get((None, sid))
-        return catalog.scope or catalog.suspect(name) or removed
+        removed = self._removed.get((view, sid)) or self._removed.get((EVERYTHING, sid))
+        return view.server or catalog.suspect(name) or removed
 
     async def resource(self, uri: str, exchange: HostExchange) -> list[Route]:
         """Who has a resource; several only where local upstreams share files (naming.md 5.4)."""
-        routes = self._catalog(exchange).resolve_uri(uri)
+        routes = self._shown.catalog.of(exchange.view).resolve_uri(uri)
         if not routes and not self._shown.settled.is_set():
             await self._shown.settled.wait()
-            routes = self._catalog(exchange).resolve_uri(uri)
+            routes = self._shown.catalog.of(exchange.view).resolve_uri(uri)
         if not routes and uri.startswith("ui://"):  # a view knows only its own server's URIs (naming.md 6, rule 6)
-            views = self._catalog(exchange).with_views()
+            views = self._shown.catalog.of(exchange.view).with_views()
             owner = self._affinity.choose(exchange.caller.identity.principal, views, trio.current_time())
             routes = [Route(owner, uri)] if owner is not None else []
         return routes
@@ -88,13 +88,9 @@ class Lookup:
         match peek_str(ref.get("type")):
             case "ref/prompt" if name is not None:
                 await self._shown.settled.wait()
-                return self._catalog(exchange).route(Kind.PROMPT, name), "name"
+                return self._shown.catalog.of(exchange.view).route(Kind.PROMPT, name), "name"
             case "ref/resource" if uri is not None:
-                template = self._catalog(exchange).route(Kind.TEMPLATE, uri)
+                template = self._shown.catalog.of(exchange.view).route(Kind.TEMPLATE, uri)
                 routes = [template] if template else await self.resource(uri, exchange)
                 return (routes[0] if routes else None), "uri"
         return None, ""
-
-    def _catalog(self, exchange: HostExchange) -> Catalog:
-        scope = exchange.scope
-        return self._shown.catalog if scope is None else self._shown.catalog.scoped(scope)

@@ -59,7 +59,7 @@ class Reading:
         hit = self._reads.peek(upstream, original, caller)
         if hit is None:
             return None
-        key = caller.version, catalog.scope, asked
+        key = caller.version, catalog.view, asked
         form = hit.kept.forms.get(key)
         if not isinstance(form, _Form) or form.catalog() is not catalog:
             form = self._make(hit, key, caller.version, upstream.name, asked, catalog)

@@ -17,9 +17,10 @@ import trio
 from msgspec import Raw
 
 from hub.bridge.bridge import Carrier
-from hub.bridge.tasks.handles import View
+from hub.bridge.tasks.handles import Viewer
 from hub.catalog.catalog import Catalog, Route, localise, untag_arguments
 from hub.catalog.rewrite import LARGE_BYTES, unchanged
+from hub.catalog.view import EVERYTHING, View, server_view
 from hub.link.interface import Caller, HubError, Interim, Operation, Tenant, UpstreamProtocolError, failure_from
 from hub.routing.host_exchange import HostExchange
 from hub.routing.listeners import Watched
@@ -92,8 +93,8 @@ class Router:
         self.catalog = catalog
         self.upstreams = upstreams
         self.settled = trio.Event()
-        self.reporting: Mapping[str | None, trio.Event] = {}
-        """By endpoint: what its lists wait for, beside `settled`."""
+        self.reporting: Mapping[View, trio.Event] = {}
+        """What the lists of a view wait for, beside `settled`."""
         self._levels = levels
         self._carrier = carrier
         self._reading = reading
@@ -118,18 +119,20 @@ class Router:
         self.subscriptions.tasks = carrier.tasks.handles
         self._handlers |= carrier.tasks.handles.handlers(self._finish)
 
-    def knows_scope(self, name: str) -> bool:
-        """Whether `/mcp/<name>` exists."""
-        return name in self.upstreams or name in self.catalog.projects
+    def find_view(self, name: str) -> View | None:
+        """The view of the endpoint /mcp/<name>; None: there is none."""
+        if name in self.upstreams:
+            return server_view(name)
+        return next((view for view in self.catalog.projects if view.name == name), None)
 
-    def digests(self, scope: str | None) -> dict[str, str]:
+    def digests(self, view: View) -> dict[str, str]:
         """By kind, what tells whether the lists of an endpoint are those of another run of the hub."""
-        catalog = self._catalog(scope)
+        catalog = self.catalog.of(view)
         return {kind.value: catalog.digest(kind) for kind in Kind}
 
-    def mirrors(self, tool: str, scope: str | None) -> tuple[Mirror, ...]:
+    def mirrors(self, tool: str, view: View) -> tuple[Mirror, ...]:
         """The arguments of a tool that modern hosts repeat in headers (H-9)."""
-        return self._catalog(scope).mirrors(tool)
+        return self.catalog.of(view).mirrors(tool)
 
     def log_level_changed(self) -> None:
         """A legacy host set another log level, or one that had set one is gone."""
@@ -140,12 +143,12 @@ class Router:
         for upstream in self.upstreams.values():
             upstream.roots_changed(tenant)
 
-    def removed(self, name: str, sid: str, scope: str | None = None) -> None:
+    def removed(self, name: str, sid: str, view: View = EVERYTHING) -> None:
         """An upstream is not configured any more; hosts that still ask for what it had are told so, of what a project
         had only those at work there."""
         self.subscriptions.removed(name)
         self._carrier.tasks.forget(name)
-        self._lookup.removed(name, sid, scope)
+        self._lookup.removed(name, sid, view)
 
     def left(self, tenant: Tenant) -> None:
         """A conversation of a host is over."""
@@ -154,7 +157,7 @@ class Router:
         for upstream in self.upstreams.values():
             upstream.left(tenant)
 
-    def initialize(self, params: dict[str, Raw], scope: str | None) -> tuple[Result, str, dict[str, Raw]]:
+    def initialize(self, params: dict[str, Raw], view: View) -> tuple[Result, str, dict[str, Raw]]:
         """Answer the legacy handshake: the result, the negotiated revision, the host's capabilities (V-14, V-26).
 
         Raises:
@@ -164,15 +167,15 @@ class Router:
         if requested is None:
             raise RemoteProtocolError(INVALID_PARAMS, "initialize needs a protocolVersion, for instance 2025-11-25")
         version = negotiate(requested)
-        catalog = self._catalog(scope)
+        catalog = self.catalog.of(view)
         result = initialize_result(version, catalog.instructions, catalog.behind)
         return Result(result), version, peek_object(params.get("capabilities"))
 
-    def at_once(self, request: Request, caller: Caller, scope: str | None) -> Result | None:
+    def at_once(self, request: Request, caller: Caller, view: View) -> Result | None:
         """What is kept of what `request` reads, if `caller` may have it; None: only `dispatch` can tell."""
         if request.method != RESOURCES_READ or self._reading is None or not is_plain(request):
             return None
-        uri, catalog = peek_str(request.params["uri"]), self._catalog(scope)
+        uri, catalog = peek_str(request.params["uri"]), self.catalog.of(view)
         if uri is None or not (routes := catalog.resolve_uri(uri)):
             return None
         upstream = self.upstreams.get(routes[0].upstream)
@@ -214,14 +217,14 @@ class Router:
     async def _discover(self, request: Request, exchange: HostExchange) -> Reply:
         if exchange.caller.era is Era.LEGACY:
             return Failure(METHOD_NOT_FOUND, "server/discover is a request of 2026-07-28; this connection is older")
-        catalog = self._catalog(exchange.scope)
+        catalog = self.catalog.of(exchange.view)
         return Result(discover_result(catalog.instructions, catalog.behind, settled=self.settled.is_set()))
 
     def _lister(self, kind: Kind) -> Callable[[Request, HostExchange], Awaitable[Reply]]:
         async def list_(request: Request, exchange: HostExchange) -> Reply:
             await self.settled.wait()
-            if exchange.scope in self.reporting:
-                await self.reporting[exchange.scope].wait()
+            if exchange.view in self.reporting:
+                await self.reporting[exchange.view].wait()
             for upstream in self.upstreams.values():  # one that never connected has nothing that a call could ask for
                 upstream.nudge()
             cursor = request.params.get("cursor")
@@ -229,9 +232,9 @@ class Router:
             if cursor is not None and text is None:
                 return Failure(INVALID_PARAMS, "A cursor is a string")
             if text is None:  # one that goes on with a list goes on with that
-                await self.lists.freshen([each.name for each in self._catalog(exchange.scope).offers], kind)
+                await self.lists.freshen([each.name for each in self.catalog.of(exchange.view).offers], kind)
             caller = exchange.caller
-            page = self._catalog(exchange.scope).page(
+            page = self.catalog.of(exchange.view).page(
                 kind,
                 caller.version,
                 text,
@@ -255,7 +258,7 @@ class Router:
         name = peek_str(request.params.get("name"))
         if name is None:
             return Failure(INVALID_PARAMS, f"{request.method} needs the name of a {noun}")
-        route = self._catalog(exchange.scope).route(kind, name) or await self._lookup.name_again(kind, name, exchange)
+        route = self.catalog.of(exchange.view).route(kind, name) or await self._lookup.name_again(kind, name, exchange)
         if route is None:
             return Failure(INVALID_PARAMS, f"Unknown {noun}: {name}; {kind.value}/list names those there are")
         return await self._forward(request, exchange, route, "name", kind=kind)
@@ -307,7 +310,7 @@ class Router:
         params, meta = split_meta(request.params)
         if named is not None:
             params[named] = raw(route.original)
-        catalog = self._catalog(exchange.scope)
+        catalog = self.catalog.of(exchange.view)
         if (arguments := params.get("arguments")) is not None:
             untag = catalog.untagger(route.upstream)
             if untag is not unchanged and memoryview(arguments).nbytes > LARGE_BYTES:
@@ -338,7 +341,7 @@ class Router:
         method: str,
         upstream: str,
         version: str,
-        exchange: View,
+        exchange: Viewer,
         *,
         asked: str | None = None,
     ) -> Reply:
@@ -359,14 +362,11 @@ class Router:
         try:
             value = result_for_host(method, reply.value, upstream=upstream, upstream_version=version, host_version=host)
             if upstream:
-                value = localise(value, self._catalog(exchange.scope).emitter(upstream, asked))
+                value = localise(value, self.catalog.of(exchange.view).emitter(upstream, asked))
         except (UnknownResultType, Crowd) as error:
             hub_error = UpstreamProtocolError(str(error), upstream=upstream)
             return self._finish(failure_from(hub_error, method), method, "", "", exchange)
         return Result(value)
-
-    def _catalog(self, scope: str | None) -> Catalog:
-        return self.catalog if scope is None else self.catalog.scoped(scope)
 
 
 def _no_resource(uri: str, exchange: HostExchange) -> Failure:

@@ -11,6 +11,7 @@ from typing import Final, Protocol
 import trio
 from msgspec import Raw
 
+from hub.catalog.view import View
 from hub.link.interface import NOTHING, Overloaded, Tenant
 from hub.routing.host_exchange import HostExchange, Told
 from hub.routing.listeners import ACK_TIMEOUT_S, Shown, Stream, Subscriber, read_filter
@@ -172,11 +173,11 @@ class Subscriptions:
         if not self._streams[stream.host]:
             del self._streams[stream.host]
 
-    def list_changed(self, kinds: set[Kind], scope: str | None) -> None:
-        """Tell the streams of an endpoint which lists differ from what their hosts may have seen (N-8)."""
+    def list_changed(self, kinds: set[Kind], view: View) -> None:
+        """Tell the streams that are shown `view` which lists differ from what their hosts may have seen (N-8)."""
         for streams in self._streams.values():
             for stream in streams:
-                if stream.scope == scope:
+                if stream.view == view:
                     stream.list_changed(kinds)
 
     def removed(self, upstream: str) -> None:
@@ -184,13 +185,13 @@ class Subscriptions:
         for listener in (*self._sessions.values(), *(each for streams in self._streams.values() for each in streams)):
             listener.removed(upstream)
 
-    def moved(self, tenant: Tenant, scope: str | None) -> None:
-        """A host is shown what belongs to another endpoint now: other lists, and perhaps not what it watches."""
+    def moved(self, tenant: Tenant, view: View) -> None:
+        """A host is shown another view now: other lists, and perhaps not what it watches."""
         session = self._sessions.get(tenant)
         if session is not None:
-            session.moved(scope)
+            session.moved(view)
         for stream in self._streams.get(tenant, ()):
-            stream.moved(scope)
+            stream.moved(view)
             stream.list_changed(set(Kind))
 
     def end(self) -> None:

@@ -12,6 +12,7 @@ from schemas import validate
 from hub.catalog.catalog import Catalog, Route, Rules, UpstreamRule, merge
 from hub.catalog.entries import quote_some
 from hub.catalog.uri_claims import Claims
+from hub.catalog.view import server_view
 from hub.link.sealing import Sealer
 from hub.wire.jsonrpc import RemoteProtocolError, Result, encode_response, raw
 from hub.wire.mcp import IDENTIFIER, L1, L4, LEGACY_VERSIONS, LIST_METHOD, MODERN, Entry, Freshness, Kind, Snapshot
@@ -362,8 +363,8 @@ def test_the_endpoint_of_one_upstream_shows_it_as_it_is():
     claims = Claims()
     tools = [APP_TOOL, APP_ONLY, "read.file"]
     catalog = merged(snapshot("b", resources=["x:1"]), snapshot("a", tools, resources=["x:1", "ui://w"]), claims=claims)
-    alone = catalog.scoped("a")
-    assert catalog.scoped("a") is alone
+    alone = catalog.of(server_view("a"))
+    assert catalog.of(server_view("a")) is alone
     assert repr(alone) == "<Catalog a: 3 tools, 0 prompts, 2 resources, 0 resourceTemplates>"
     assert ids(alone, Kind.TOOL, ui=True) == ["show", "refresh", "read.file"]
     assert ids(alone, Kind.TOOL) == ["show", "read.file"]
@@ -375,11 +376,11 @@ def test_the_endpoint_of_one_upstream_shows_it_as_it_is():
     assert alone.emitter("a")("ui://w") == alone.emitter("a", "ui://w")("ui://w") == "ui://w"
     assert alone.untagger("a")("hub.a+x:1") == "hub.a+x:1"
     again = merged(snapshot("b"), catalog.offers[1].snapshot, claims=claims, previous=catalog)
-    assert again.scoped("a").offers[0] is alone.offers[0]
+    assert again.of(server_view("a")).offers[0] is alone.offers[0]
 
 
 def test_the_endpoint_of_an_absent_upstream_is_empty():
-    assert ids(merged(snapshot("a", ["t"])).scoped("b"), Kind.TOOL) == []
+    assert ids(merged(snapshot("a", ["t"])).of(server_view("b")), Kind.TOOL) == []
 
 
 # --- pages ---
@@ -414,7 +415,7 @@ def test_only_the_cursors_of_this_list_are_taken():
         (catalog, Kind.TOOL, cursor, "you"),
         (catalog, Kind.PROMPT, cursor, "me"),
         (changed, Kind.TOOL, cursor, "me"),
-        (catalog.scoped("a"), Kind.TOOL, cursor, "me"),
+        (catalog.of(server_view("a")), Kind.TOOL, cursor, "me"),
     ]
     for each, kind, text, principal in refused:
         with pytest.raises(RemoteProtocolError, match="cursor expired, list again") as caught:
@@ -446,7 +447,7 @@ def test_without_a_sealer_cursors_end_with_the_catalogue():
 def test_results_are_what_the_revision_says(version, kind, page_size):
     full = snapshot("a", ["t", "u.v"], ["p", "q"], ["x:1", "ui://w"], ["x:{a}", "y:{a}"])
     for catalog in (merged(full, rule=rules("a", page_size=page_size)), merged(snapshot("a"))):
-        for each in (catalog, catalog.scoped("a")):
+        for each in (catalog, catalog.of(server_view("a"))):
             message = encode_response(1, Result(each.page(kind, version, None)))
             validate(message, version, sender="server", method=LIST_METHOD[kind])
             result = json.loads(message)["result"]
@@ -499,7 +500,7 @@ def test_a_list_that_varies_with_the_host_is_private():
 def test_freshness_runs_out_with_the_age_of_the_list():
     catalog = merged(modern("a", 5000, True))
     assert [fresh(catalog, age_ms=age)[0] for age in (0, 3000, 8000)] == [5000, 2000, 0]
-    assert fresh(catalog.scoped("a"), age_ms=3000)[0] == 2000
+    assert fresh(catalog.of(server_view("a")), age_ms=3000)[0] == 2000
 
 
 @pytest.mark.covers("K-12")
@@ -523,7 +524,7 @@ def test_only_what_hosts_see_makes_a_difference():
     assert [kind for kind in Kind if before.differs(titled, kind)] == [Kind.TOOL]
     moved = merged(snapshot("b", ["t"], ["p"]), claims=claims)
     assert [kind for kind in Kind if before.differs(moved, kind)] == [Kind.TOOL, Kind.PROMPT]
-    assert before.scoped("a").differs(before.scoped("b"), Kind.TOOL)
+    assert before.of(server_view("a")).differs(before.of(server_view("b")), Kind.TOOL)
 
 
 # --- instructions ---
@@ -535,8 +536,8 @@ def test_instructions_stand_under_their_servers():
     catalog = merged(snapshot("b", text="B!"), a, snapshot("c"), rule=rules("a", "b", "c"))
     assert catalog.instructions == "# Files and more (tools: a__*)\n\nUse me.\n\n# b (tools: b__*)\n\nB!"
     assert catalog.instructions is catalog.instructions
-    assert catalog.scoped("a").instructions == "Use me."
-    assert catalog.scoped("c").instructions == merged().instructions == ""
+    assert catalog.of(server_view("a")).instructions == "Use me."
+    assert catalog.of(server_view("c")).instructions == merged().instructions == ""
 
 
 @pytest.mark.covers("G-12")

@@ -13,6 +13,7 @@ from schemas import validate
 from steps import counting
 
 import hub.downstream.batch
+from hub.catalog.view import EVERYTHING, server_view
 from hub.downstream import hosts as registry_module
 from hub.downstream.lines import connection as downstream
 from hub.downstream.lines.connection import EOF_GRACE_S, MAX_MESSAGE_BYTES, TURN, Downstreams, serve_lines
@@ -309,12 +310,12 @@ async def test_a_bug_fails_one_request(host, caplog):
 
 
 async def test_one_upstream_by_itself(router, hosts):
-    async with connected(router, hosts, scope="files") as host:
+    async with connected(router, hosts, view=server_view("files")) as host:
         await host.initialize()
         await host.send(call("echo"))
         await host.receive()
         assert hosts.status()[0]["endpoint"] == "/mcp/files"
-    assert router.seen[0][0].scope == "files"
+    assert router.seen[0][0].view.name == "files"
 
 
 async def test_bytes_that_were_read_before(router, hosts):
@@ -595,7 +596,7 @@ async def test_a_host_that_does_not_read(router, hosts, autojump_clock):
         assert before > 1 << 20
         router.exchanges["wait"].progress({"progress": msgspec.Raw(b"1")})
         for _ in range(3):
-            hosts.list_changed({Kind.TOOL, Kind.PROMPT}, None)
+            hosts.list_changed({Kind.TOOL, Kind.PROMPT}, EVERYTHING)
         assert attached._channel.outbox.queued_bytes == before
         router.release.set()
         await trio.sleep(1)
@@ -630,15 +631,15 @@ async def test_answers_that_do_not_fit(router, hosts):
 
 @pytest.mark.covers("N-8", "V-17")
 async def test_lists_that_change(host, router, hosts):
-    hosts.list_changed(set(Kind), None)
+    hosts.list_changed(set(Kind), EVERYTHING)
     await host.send(modern(TOOLS_CALL, {"name": "echo"}))
     await host.receive(MODERN, TOOLS_CALL)
-    hosts.list_changed(set(Kind), None)  # modern hosts hear of it where they listen
+    hosts.list_changed(set(Kind), EVERYTHING)  # modern hosts hear of it where they listen
     await host.initialize()
     await host.settle()
-    hosts.list_changed({Kind.TEMPLATE}, "files")
-    hosts.list_changed(set(), None)
-    hosts.list_changed({Kind.TEMPLATE}, None)
+    hosts.list_changed({Kind.TEMPLATE}, server_view("files"))
+    hosts.list_changed(set(), EVERYTHING)
+    hosts.list_changed({Kind.TEMPLATE}, EVERYTHING)
     assert (await host.receive())["method"] == "notifications/resources/list_changed"
     await host.settle()
 

@@ -6,6 +6,7 @@ import trio
 import trio.testing
 from http_fakes import ALICE, BOB, Answered, Host, Scripted, call, make_endpoint, read
 
+from hub.catalog.view import EVERYTHING, server_view
 from hub.downstream.hosts import PRINCIPAL_IN_FLIGHT, SESSION_IN_FLIGHT
 from hub.downstream.http.endpoint import Endpoint
 from hub.downstream.http.reply import accepted, is_json
@@ -351,7 +352,7 @@ async def test_one_upstream_by_itself(endpoint, router):
     await host.modern_call("echo")
     await host.initialize()
     await host.call("echo")
-    assert [exchange.scope for exchange, _ in router.seen] == ["files", "files"]
+    assert [exchange.view.name for exchange, _ in router.seen] == ["files", "files"]
     host.path = "/mcp"
     assert (await host.call("echo")).status == 404
 
@@ -850,21 +851,21 @@ async def test_lists_that_change(session, router, nursery, endpoint):
     for stream in streams:
         nursery.start_soon(lambda s=stream: session.get(into=s))
         await trio.testing.wait_all_tasks_blocked()
-    hosts.list_changed({Kind.TOOL, Kind.RESOURCE, Kind.TEMPLATE}, None)
+    hosts.list_changed({Kind.TOOL, Kind.RESOURCE, Kind.TEMPLATE}, EVERYTHING)
     methods = ["notifications/tools/list_changed", "notifications/resources/list_changed"]
     assert [message["method"] for message in streams[1].messages] == methods
     assert streams[0].messages == []
     session.judge(streams[1], L4)
     streams[1].leave()
     await trio.testing.wait_all_tasks_blocked()
-    hosts.list_changed({Kind.PROMPT}, None)
+    hosts.list_changed({Kind.PROMPT}, EVERYTHING)
     assert [message["method"] for message in streams[0].messages] == ["notifications/prompts/list_changed"]
-    hosts.list_changed({Kind.PROMPT}, "files")
+    hosts.list_changed({Kind.PROMPT}, server_view("files"))
     assert len(streams[0].messages) == 1
     streams[0].leave()
     await trio.testing.wait_all_tasks_blocked()
     for _ in range(3):
-        hosts.list_changed({Kind.TOOL}, None)
+        hosts.list_changed({Kind.TOOL}, EVERYTHING)
     late = Answered()
     nursery.start_soon(lambda: session.get(into=late))
     await trio.testing.wait_all_tasks_blocked()
@@ -879,15 +880,15 @@ async def test_a_broken_get_stream_is_resumed(session, nursery, endpoint, autoju
     stream = Answered()
     nursery.start_soon(lambda: session.get(into=stream))
     await trio.sleep(1)
-    hosts.list_changed({Kind.TOOL}, None)
+    hosts.list_changed({Kind.TOOL}, EVERYTHING)
     stream.leave()
     await trio.sleep(1)
-    hosts.list_changed({Kind.PROMPT}, None)
+    hosts.list_changed({Kind.PROMPT}, EVERYTHING)
     resumed = Answered()
     nursery.start_soon(lambda: session.get(last_event_id="n1-0", into=resumed))
     await trio.sleep(1)
     assert [id for id, _ in resumed.events] == ["n1-1", "n1-2"]
-    hosts.list_changed({Kind.TOOL}, None)
+    hosts.list_changed({Kind.TOOL}, EVERYTHING)
     assert resumed.events[-1][0] == "n1-3"
     resumed.leave()
     await trio.sleep(320)
@@ -895,7 +896,7 @@ async def test_a_broken_get_stream_is_resumed(session, nursery, endpoint, autoju
     forgotten = Answered()
     nursery.start_soon(lambda: session.get(last_event_id="n1-3", into=forgotten))
     await trio.sleep(1)
-    hosts.list_changed({Kind.TOOL}, None)
+    hosts.list_changed({Kind.TOOL}, EVERYTHING)
     assert forgotten.events[-1][0] == "n2-1"
     forgotten.leave()
     await trio.sleep(1)
@@ -931,13 +932,13 @@ async def test_a_listener_that_does_not_read_is_told_later(session, nursery, end
     await trio.sleep(1)
     stream.queued_bytes = 1 << 20
     for _ in range(3):
-        endpoint._hosts.list_changed({Kind.TOOL}, None)
+        endpoint._hosts.list_changed({Kind.TOOL}, EVERYTHING)
     await trio.sleep(30)
     assert stream.messages == []
     stream.queued_bytes = 0
     await trio.sleep(30)
     assert len(stream.messages) == 1
-    endpoint._hosts.list_changed({Kind.PROMPT}, None)
+    endpoint._hosts.list_changed({Kind.PROMPT}, EVERYTHING)
     assert len(stream.messages) == 2
     stream.leave()
     await trio.sleep(1)
@@ -1026,10 +1027,10 @@ async def test_hosts_hear_nothing_before_they_are_initialised(host, nursery, end
     stream = Answered()
     nursery.start_soon(lambda: host.get(into=stream))
     await trio.testing.wait_all_tasks_blocked()
-    endpoint._hosts.list_changed({Kind.TOOL}, None)
+    endpoint._hosts.list_changed({Kind.TOOL}, EVERYTHING)
     assert stream.messages == []
     await host.call("echo")  # a host that forgot `initialized`
-    endpoint._hosts.list_changed({Kind.TOOL}, None)
+    endpoint._hosts.list_changed({Kind.TOOL}, EVERYTHING)
     assert len(stream.messages) == 1
     stream.leave()
 

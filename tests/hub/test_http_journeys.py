@@ -6,6 +6,7 @@ import trio.testing
 from http_client import get, post, serving
 from http_fakes import ALICE, Scripted, call, make_endpoint
 
+from hub.catalog.view import EVERYTHING
 from hub.wire.http.sse import SseParser
 from hub.wire.jsonrpc import encode, raw
 from hub.wire.mcp import CLIENT_CAPABILITIES_KEY, L4, MODERN, TOOLS_CALL, VERSION_KEY, Kind
@@ -117,7 +118,7 @@ async def test_a_listener_that_leaves_is_noticed(served, endpoint):
     await client.send(get("Accept: text/event-stream", session))
     assert (await client.head()).status == 200
     await client.chunk()
-    endpoint._hosts.list_changed({Kind.TOOL}, None)
+    endpoint._hosts.list_changed({Kind.TOOL}, EVERYTHING)
     assert b"tools/list_changed" in await client.chunk()
     (attached,) = endpoint._hosts._attached.values()
     assert not attached.idle

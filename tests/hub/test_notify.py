@@ -35,8 +35,8 @@ class World:
     def build(self, previous):
         return merge(self.snapshots.values(), self.rules, self.claims, previous=previous)
 
-    def list_changed(self, kinds, scope):
-        self.told.append((kinds, scope))
+    def list_changed(self, kinds, view):
+        self.told.append((kinds, view.name))
 
     def log_levels(self):
         return []
@@ -78,7 +78,7 @@ async def test_a_rebuild_out_of_turn_loses_no_later_change(autojump_clock, world
     world.change("a", "new")
     await trio.sleep(1)
     assert world.names() == ["a:new", "b:echo"]
-    assert world.told == [({Kind.TOOL}, None), ({Kind.TOOL}, "a")]
+    assert world.told == [({Kind.TOOL}, ""), ({Kind.TOOL}, "a")]
 
 
 async def test_a_rebuild_out_of_turn_makes_the_next_one_needless(autojump_clock, world):
@@ -104,8 +104,8 @@ async def test_changes_at_one_time_are_one_rebuild(autojump_clock, world):
         world.change("b", f"new-{number}")
     await trio.sleep(COALESCE_S * 2)
     assert world.notifier.rebuilds == before + 1
-    assert world.told == [({Kind.TOOL}, None), ({Kind.TOOL}, "a"), ({Kind.TOOL}, "b")] or world.told == [
-        ({Kind.TOOL}, None),
+    assert world.told == [({Kind.TOOL}, ""), ({Kind.TOOL}, "a"), ({Kind.TOOL}, "b")] or world.told == [
+        ({Kind.TOOL}, ""),
         ({Kind.TOOL}, "b"),
         ({Kind.TOOL}, "a"),
     ]

@@ -15,7 +15,7 @@ from config.projects import load_project
 from config.schema import HubConfig
 from config.trust import Trust
 from hub.app import Hub
-from hub.catalog.view import scope_of
+from hub.catalog.view import project_view
 from hub.projects import project_files as workplaces
 from hub.projects import projects
 from hub.projects.host_roots import ROOTS_S, first_directory
@@ -36,7 +36,7 @@ class Shop:
         self.trust = Trust(directory / "trust.json")
         self.trust_file = directory / "trust.json"
         self.home = directory
-        self.scope = scope_of(self.root)
+        self.scope = project_view(self.root).name
 
     def write(self, text: str, *, allowed: bool = True) -> None:
         new = self.root / "new"
@@ -297,11 +297,11 @@ async def test_one_server_of_a_project_has_an_endpoint_too(shop: Shop):
     shop.write(DB)
     async with a_house(shop.fakes("db"), projects=shop.projects) as house:
         endpoint = f"db{shop.scope}"
-        assert not house.hub.router.knows_scope(endpoint)
+        assert house.hub.router.find_view(endpoint) is None
         inside = await house.host("lines", L4, workplace=shop.root)
         assert await inside.names() == ["db__db"]
         for scope, name in ((endpoint, "db"), (shop.scope, "db__db")):
-            modern = await house.host("http", MODERN, scope=scope)
+            modern = await house.host("http", MODERN, endpoint=scope)
             assert await modern.names() == [name]
             assert (await modern.call(name))["content"]
 
@@ -557,7 +557,7 @@ async def test_files_that_come_back_are_seen(shop: Shop):
 async def test_one_server_of_the_endpoint_it_came_to_stays_that(shop: Shop):
     shop.write(DB)
     async with a_house(shop.fakes("db", files=FakeUpstream(tools=["read"])), projects=shop.projects) as house:
-        host = await house.host("lines", L4, scope="files", workplace=shop.root)
+        host = await house.host("lines", L4, endpoint="files", workplace=shop.root)
         assert await host.names() == ["read"]
         assert house.hub.projects.live == {}
 
@@ -568,5 +568,5 @@ def test_only_a_directory_of_this_machine_is_a_workplace():
 
 
 def test_no_upstream_can_have_the_name_of_a_project(tmp_path: Path):
-    assert scope_of(tmp_path / "Mein Projekt").startswith("@mein-projekt-")
-    assert scope_of(tmp_path / "a" / "x") != scope_of(tmp_path / "b" / "x")
+    assert project_view(tmp_path / "Mein Projekt").name.startswith("@mein-projekt-")
+    assert project_view(tmp_path / "a" / "x") != project_view(tmp_path / "b" / "x")

@@ -133,7 +133,7 @@ async def test_what_is_different_is_told(autojump_clock, tmp_path, version):
     slow = Slow(fakes["files"])
     async with a_run(tmp_path, fakes) as house:
         host = await house.host("lines", L4)
-        scoped = await house.host("http", L4, scope="files")
+        scoped = await house.host("http", L4, endpoint="files")
         assert await host.names() == ["files__old", "files__both"]
         assert await scoped.names() == ["old", "both"]
         slow.released.set()

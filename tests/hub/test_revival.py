@@ -12,6 +12,7 @@ from http_fakes import BOB, Answered, Host, Scripted, make_endpoint, make_reviva
 
 from cache.shared_store import MAX_FACT_BYTES
 from config.saved_state import Memory
+from hub.catalog.view import EVERYTHING
 from hub.downstream.http import durable_sessions as module
 from hub.downstream.http import running_time as odometer
 from hub.downstream.http.durable_sessions import LIFE_S, MAX_ID, MAX_URIS, DurableSessions
@@ -171,9 +172,9 @@ async def test_an_id_signed_with_another_key_or_for_something_else(autojump_cloc
     await hubs.start()
     foreign = DurableSessions(Signer(b"o" * 32), Memory(None), lambda: hubs.now)
     forged = Host(hubs.endpoint)
-    forged.session = foreign.mint(host.identity, None, L4, {}, raw({})).id
+    forged.session = foreign.mint(host.identity, EVERYTHING, L4, {}, raw({})).id
     await is_gone(forged)
-    bound = module._bound(host.identity, None)
+    bound = module._bound(host.identity, EVERYTHING)
     for purpose, value in (("cursor", b"0"), ("session", b"0"), ("session", b"\xff"), ("session", b"[]")):
         forged.session = Signer(b"k" * 32).sign(purpose, value, bound)
         await is_gone(forged)
@@ -318,9 +319,9 @@ async def test_a_host_with_too_much_to_say_gets_a_session_that_ends_with_the_hub
 async def test_names_of_hosts_are_kept_short(autojump_clock, hubs):
     host = Host(hubs.endpoint)
     info = {"name": "n" * 5000, "version": "1", "icons": [{"src": "data:" + "x" * 5000}]}
-    past = hubs.revival.mint(host.identity, None, L4, {}, raw(info))
+    past = hubs.revival.mint(host.identity, EVERYTHING, L4, {}, raw(info))
     await hubs.start()
-    assert hubs.revival.find(past.id, host.identity, None).info == {"name": "n" * 100, "version": "1"}
+    assert hubs.revival.find(past.id, host.identity, EVERYTHING).info == {"name": "n" * 100, "version": "1"}
 
 
 # --- streams ----------------------------------------------------------------------------------------------------------
@@ -461,7 +462,7 @@ async def test_what_could_not_be_told_before_the_end_is_told_after_it(autojump_c
     host, listening = await hubs.host(), await hubs.host()
     stream = await hubs.listen(listening)
     hubs.router.lists = {**hubs.router.lists, "tools": "other"}
-    hubs.endpoint._hosts.list_changed({Kind.TOOL}, None)
+    hubs.endpoint._hosts.list_changed({Kind.TOOL}, EVERYTHING)
     assert len(stream.messages) == 1
     await trio.sleep(1)
     stream.leave()
@@ -553,7 +554,7 @@ async def test_the_journal_stays_small(autojump_clock, hubs, monkeypatch, soon):
 
 def test_of_very_many_subscriptions_some_are_kept():
     revival = make_revival()
-    past = revival.mint(Identity("me", "desk"), None, L4, {}, raw({}))
+    past = revival.mint(Identity("me", "desk"), EVERYTHING, L4, {}, raw({}))
     revival.keep(past, None, [f"a://{number}" for number in range(MAX_URIS + 10)], [])
     assert len(revival._kept(past.name).uris) == MAX_URIS
 
@@ -561,7 +562,7 @@ def test_of_very_many_subscriptions_some_are_kept():
 def test_other_hubs_are_told_no_more_than_they_can_find():
     revival, told = make_revival(), []
     revival.tell = lambda name, value: told.append((name, value))
-    past = revival.mint(Identity("me", "desk"), None, L4, {}, raw({}))
+    past = revival.mint(Identity("me", "desk"), EVERYTHING, L4, {}, raw({}))
     uris = [f"a://{number}/" + "x" * (MAX_FACT_BYTES // MAX_URIS) for number in range(MAX_URIS)]
     revival.keep(past, "error", uris, [])
     revival.keep(past, "error", uris[1:9], [])
@@ -573,7 +574,7 @@ def test_other_hubs_are_told_no_more_than_they_can_find():
 def test_of_very_many_sessions_the_latest_are_kept(monkeypatch):
     monkeypatch.setattr(module, "MAX_KEPT", 3)
     revival = make_revival()
-    pasts = [revival.mint(Identity("me", "desk"), None, L4, {}, raw({})) for _ in range(6)]
+    pasts = [revival.mint(Identity("me", "desk"), EVERYTHING, L4, {}, raw({})) for _ in range(6)]
     for past in pasts:
         revival.keep(past, "error", ["a://1"], [])
     assert revival._journal.keys("kept") == [past.name for past in pasts[3:]]

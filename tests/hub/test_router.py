@@ -17,6 +17,7 @@ from hub.bridge.url_elicitation import Visits
 from hub.catalog.catalog import Rules, UpstreamRule, merge
 from hub.catalog.rewrite import LARGE_BYTES
 from hub.catalog.uri_claims import Claims
+from hub.catalog.view import EVERYTHING, server_view
 from hub.link.interface import UpstreamUnavailable
 from hub.link.sealing import Sealer
 from hub.routing.live_catalog import LogLevels
@@ -97,7 +98,7 @@ class Bench:
 @pytest.mark.parametrize(("asked", "agreed"), [(L1, L1), (L3, L3), ("2099-01-01", L4), (MODERN, L4)])
 async def test_a_handshake_agrees_on_a_revision(asked, agreed):
     params = {"protocolVersion": raw(asked), "capabilities": raw({"roots": {}})}
-    result, version, capabilities = Bench().router.initialize(params, None)
+    result, version, capabilities = Bench().router.initialize(params, EVERYTHING)
     assert version == agreed
     assert json.loads(bytes(result.value))["protocolVersion"] == agreed
     assert set(capabilities) == {"roots"}
@@ -105,21 +106,22 @@ async def test_a_handshake_agrees_on_a_revision(asked, agreed):
 
 async def test_a_handshake_on_the_endpoint_of_an_upstream_has_its_instructions():
     params = {"protocolVersion": raw(L4)}
-    result, _, _ = Bench().router.initialize(params, "files")
+    result, _, _ = Bench().router.initialize(params, server_view("files"))
     assert json.loads(bytes(result.value))["instructions"] == "Be brief."
 
 
 @pytest.mark.parametrize("params", [{}, {"protocolVersion": raw(7)}, {"protocolVersion": raw(None)}])
 async def test_a_handshake_without_a_revision_is_refused(params):
     with pytest.raises(RemoteProtocolError) as caught:
-        Bench().router.initialize(params, None)
+        Bench().router.initialize(params, EVERYTHING)
     assert caught.value.failure.code == -32602
 
 
-async def test_scopes_are_the_names_of_upstreams():
+async def test_the_name_of_an_upstream_is_that_of_its_view():
     router = Bench().router
-    assert router.knows_scope("files")
-    assert not router.knows_scope("file")
+    assert router.find_view("files") == server_view("files")
+    assert router.find_view("file") is None
+    assert router.find_view("") is None
 
 
 async def test_a_known_name_is_called_before_all_is_settled(autojump_clock):
@@ -208,14 +210,14 @@ async def test_at_once_is_what_is_kept_of_what_is_asked_for_plainly():
     bench.router.catalog = bench.merged()
     caller = FakeHost().caller
 
-    def at_once(method="resources/read", scope=None, **params):
+    def at_once(method="resources/read", view=EVERYTHING, **params):
         members = {name: raw(value) for name, value in params.items()}
-        return bench.router.at_once(Request(1, method, members), caller, scope)
+        return bench.router.at_once(Request(1, method, members), caller, view)
 
     assert at_once(uri="note:a") is None, "nothing is kept"
     bench.router._reading = Kept()
     assert json.loads(bytes(at_once(uri="note:a").value)) == {"contents": [L4]}
-    assert at_once(uri="note:a", scope="files")
+    assert at_once(uri="note:a", view=server_view("files"))
     assert at_once(uri="note:a", _meta={"traceparent": "x"})
     for params in ({"uri": "note:b"}, {"uri": "note:c"}, {"uri": 7}, {}, {"uri": "note:a", "_meta": {"more": 1}}):
         assert at_once(**params) is None, params

@@ -9,6 +9,7 @@ from fakes import FakeHost
 
 from hub.catalog.catalog import Rules, UpstreamRule, merge
 from hub.catalog.uri_claims import Claims
+from hub.catalog.view import EVERYTHING, server_view
 from hub.link.interface import Overloaded, UpstreamUnavailable
 from hub.routing.listeners import ACK_TIMEOUT_S, RETRY_S, read_filter
 from hub.routing.subscriptions import Subscriptions
@@ -108,8 +109,8 @@ async def test_nothing_is_said_before_the_acknowledgement(autojump_clock, nurser
     await trio.sleep(1)
     for _ in range(5):
         side.watches.updated(A)
-        world.subscriptions.list_changed({Kind.TOOL, Kind.PROMPT}, None)
-        world.subscriptions.list_changed({Kind.TOOL}, "files")
+        world.subscriptions.list_changed({Kind.TOOL, Kind.PROMPT}, EVERYTHING)
+        world.subscriptions.list_changed({Kind.TOOL}, server_view("files"))
     assert host.sent == []
     await trio.sleep(ACK_TIMEOUT_S)
     meta = {"io.modelcontextprotocol/subscriptionId": 5}

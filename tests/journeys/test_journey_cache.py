@@ -105,7 +105,7 @@ async def test_hosts_of_every_kind_see_their_own_form(autojump_clock):
                     assert result["contents"] == [{"uri": A, "text": "0"}]
                     assert result["_meta"]["x.y/z"] == 1
                     assert ("ttlMs" in result) == (version == MODERN)
-                    alone = await house.host(carrier, version, scope="other")
+                    alone = await house.host(carrier, version, endpoint="other")
                     assert await text(alone, B) == "0"
         assert (shelf.reads, other.reads) == (1, 1)
         listed = await host.names("resources")

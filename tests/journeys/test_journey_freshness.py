@@ -295,7 +295,7 @@ async def test_a_walk_that_began_earlier_takes_nothing_back(autojump_clock):
 async def test_one_endpoint_asks_only_its_own_upstream(autojump_clock):
     fakes = {"files": silent(L4), "other": silent(L4)}
     async with a_house(fakes) as house:
-        narrow = await house.host("lines", L4, scope="files")
+        narrow = await house.host("lines", L4, endpoint="files")
         await narrow.names()
         await trio.sleep(2 * SILENT_S)
         await narrow.names()
@@ -324,7 +324,7 @@ async def test_hosts_come_back_soon_while_an_upstream_is_away(autojump_clock):
     fakes = {"legacy": FakeUpstream(version=L4), "modern": FakeUpstream(version=MODERN)}
     fakes["modern"].ttl_ms = 200_000
     async with a_house(fakes) as house:
-        host, narrow = await modern_host(house), await house.host("http", MODERN, scope="modern")
+        host, narrow = await modern_host(house), await house.host("http", MODERN, endpoint="modern")
         assert (await host.result("tools/list"))["ttlMs"] == 60_000
         assert (await host.result("prompts/list"))["ttlMs"] == 300_000
         fakes["legacy"].refuses = True

@@ -162,7 +162,7 @@ async def test_changes_in_plenty_are_one_change(pair, autojump_clock):
 async def test_an_endpoint_of_one_upstream_hears_of_that_one(pair, autojump_clock):
     fakes = {"files": pair.fake(), "other": pair.fake()}
     async with pair.house(fakes) as (house, _):
-        narrow = await pair.host(house, scope="files")
+        narrow = await pair.host(house, endpoint="files")
         assert await narrow.names() == ["echo"]
         for name, heard in (("other", 0), ("files", 1)):
             fakes[name].lists["tools"] = tools("new")
@@ -195,7 +195,7 @@ async def test_an_unknown_name_of_a_known_server_is_looked_up_once_more(pair, au
     fake = pair.fake(prompts=[{"name": "p"}])
     async with pair.house({"files": fake}) as (house, host):
         await host.names()
-        narrow = await pair.host(house, scope="files")
+        narrow = await pair.host(house, endpoint="files")
         fake.lists["tools"] = tools("echo", "silent")  # and says nothing of it
         fake.lists["prompts"] = [{"name": "p"}, {"name": "q"}]
         assert "content" in await host.call("files__silent")

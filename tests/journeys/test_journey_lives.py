@@ -150,7 +150,7 @@ async def test_an_upstream_that_never_listed_is_answered_for_in_its_own_era(pair
 
     fake.on["tools/list"] = hold
     async with pair.house({"files": fake}) as (house, _):
-        host = await pair.host(house, scope="files")
+        host = await pair.host(house, endpoint="files")
         await trio.testing.wait_all_tasks_blocked()
         question = await host.start("resources/read", {"uri": "a://b"})
         result = (await question.wait())["result"]

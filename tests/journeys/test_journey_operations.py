@@ -316,7 +316,7 @@ async def test_what_is_meant_for_the_hub_is_not_passed_on(pair, autojump_clock):
 
 async def test_an_endpoint_of_one_upstream_shows_its_own_names(pair, autojump_clock):
     async with pair.house({"files": full(pair), "other": pair.fake(tools=["more"])}) as (house, _):
-        host = await pair.host(house, scope="files")
+        host = await pair.host(house, endpoint="files")
         assert await host.names() == ["echo"]
         assert await host.names("prompts") == ["greet"]
         assert "content" in await host.call("echo")

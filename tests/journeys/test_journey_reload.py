@@ -401,8 +401,8 @@ async def test_one_that_is_new_is_as_talkative_as_hosts_want(autojump_clock):
 async def test_a_host_of_one_upstream_is_told_that_this_is_gone(carrier, autojump_clock):
     fakes = {"files": FakeUpstream(resources=[NOTE]), "other": FakeUpstream()}
     async with a_house(fakes) as house:
-        host = await house.host("lines", L4, scope="files")
-        other = await house.host("lines", L4, scope="other")
+        host = await house.host("lines", L4, endpoint="files")
+        other = await house.host("lines", L4, endpoint="other")
         assert await host.names() == ["echo"]
         assert await other.names() == ["echo"]
         await change(house, {"files": None})

@@ -135,7 +135,7 @@ async def test_hosts_are_told_in_the_names_of_their_endpoint(pair, autojump_cloc
     fakes = {"one": pair.fake(resources=notes(A)), "two": pair.fake(resources=notes(A))}
     async with pair.house(fakes) as (house, host):
         assert await host.names("resources") == [A, "hub.two+note://a"]
-        narrow = await pair.host(house, scope="two")
+        narrow = await pair.host(house, endpoint="two")
         await listen(host, A, "hub.two+note://a")
         await listen(narrow, A)
         await touch(fakes["two"], A)

@@ -544,7 +544,7 @@ async def test_nobody_learns_of_the_tasks_of_others(place: Any, autojump_clock: 
     async with a_house({"files": fake, "other": FakeUpstream()}) as house:
         alice = await house.host(place[0], MODERN, capabilities=EXTENSION, identity=ALICE)
         bob = await house.host(place[0], MODERN, capabilities=EXTENSION, identity=BOB)
-        elsewhere = await house.host(place[0], MODERN, capabilities=EXTENSION, identity=ALICE, scope="other")
+        elsewhere = await house.host(place[0], MODERN, capabilities=EXTENSION, identity=ALICE, endpoint="other")
         id = await begin(alice)
         for method, more in (("tasks/get", {}), ("tasks/update", {"inputResponses": {}}), ("tasks/cancel", {})):
             errors = [await host.error(method, {"taskId": id, **more}) for host in (bob, elsewhere)]

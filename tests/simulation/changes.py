@@ -10,7 +10,7 @@ from shifting import BAD
 
 from config.diff import difference
 from config.schema import Restart, Secret, Timeouts, UpstreamConfig
-from hub.catalog.view import scope_of
+from hub.catalog.view import project_view
 from hub.link.interface import HubError
 from upstreams.lifecycle import State
 
@@ -160,7 +160,7 @@ class Changes(Crowd):
             self.atlas.roots.pop(place, None)
         else:
             root = self.atlas.roots[place] = self.dice.choice(ROOTS)
-            self.worked[person].add(scope_of(root))
+            self.worked[person].add(project_view(root).name)
             person.told.clear()
             self.spoiled.update(each for each in self.errands if each.person is person)
         self.house.hub.projects.changed.set()

@@ -18,7 +18,7 @@ from successors import Street
 from world import World
 
 from config.schema import HubConfig, Timeouts, UpstreamConfig
-from hub.catalog.view import scope_of
+from hub.catalog.view import EVERYTHING, View, project_view
 from hub.link.interface import Identity
 from hub.wire.mcp import L4, MODERN, Era, Kind
 
@@ -63,7 +63,7 @@ class Crowd(World):
         """What each was shown last, and how often it had been told by then that it is something else."""
         self.allowance: dict[Person, int] = {}
         """How often each may have been told."""
-        self.shown: dict[str | None, bytes] = {}
+        self.shown: dict[View, bytes] = {}
         self.calm = self.dice.choice((0, 0.1, 0.5))
         """How often nothing happens for a while."""
         self.listens: dict[Person, list[dict[str, Any]]] = {}
@@ -109,7 +109,7 @@ class Crowd(World):
     def note_shown(self) -> None:
         hub = self.house.hub
         catalog = hub.router.catalog
-        now = {None: self.page(catalog), **{name: self.page(each) for name, each in catalog.projects.items()}}
+        now = {each.view: self.page(each) for each in (catalog, *catalog.projects.values())}
         changed = {view for view, page in now.items() if self.shown.get(view, page) != page}
         self.shown |= now
         for person in self.present():
@@ -119,9 +119,9 @@ class Crowd(World):
     def page(self, catalog: Any) -> bytes:
         return bytes(catalog.page(Kind.TOOL, L4, None, ui=False, principal=""))
 
-    def view(self, person: Person) -> str | None:
+    def view(self, person: Person) -> View:
         attached = [each for each in self.house.hub.downstreams if each.identity == person.host.identity]
-        return attached[0].view if attached else None
+        return attached[0].view if attached else EVERYTHING
 
     async def succeed(self) -> None:
         """Another hub."""
@@ -190,7 +190,7 @@ class Crowd(World):
         self.worked[person], self.listens[person], self.allowance[person] = set(), [], 2
         self.people.append(person)
         if place in self.atlas.roots:
-            self.worked[person].add(scope_of(self.atlas.roots[place]))
+            self.worked[person].add(project_view(self.atlas.roots[place]).name)
         await host.set_level("error")
         if host.era is Era.MODERN:
             wanted = {"toolsListChanged": True, "resourcesListChanged": True}

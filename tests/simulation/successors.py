@@ -103,8 +103,8 @@ class ShimmedHost(LineHost):
 
     _house: "Street"
 
-    def __init__(self, house: "Street", version: str, identity: Identity, scope: str | None) -> None:
-        super().__init__(house, version, identity, scope)
+    def __init__(self, house: "Street", version: str, identity: Identity, endpoint: str) -> None:
+        super().__init__(house, version, identity, endpoint)
         self.recall = Recall()
         self.gone = False
         self.connected = self._parted = self._retrying = False
@@ -218,8 +218,8 @@ class ReturningHost(HttpHost):
 
     _house: "Street"
 
-    def __init__(self, house: "Street", version: str, identity: Identity, scope: str | None) -> None:
-        super().__init__(house, version, identity, scope)
+    def __init__(self, house: "Street", version: str, identity: Identity, endpoint: str) -> None:
+        super().__init__(house, version, identity, endpoint)
         self._hearing = trio.CancelScope()
         self.gone = False
         self.hasty = True  # whoever waits for the hub to have time for it would go on beside the next move
@@ -338,7 +338,7 @@ class Street(House):
 
     async def host(self, carrier: str = "lines", version: str = "", **more: Any) -> Any:
         """As `House.host`."""
-        host = KINDS[carrier](self, version, more.pop("identity"), None)
+        host = KINDS[carrier](self, version, more.pop("identity"), "")
         host.capabilities = more.pop("capabilities", {})
         for name, value in more.items():
             setattr(host, name, value)

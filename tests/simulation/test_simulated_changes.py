@@ -25,7 +25,7 @@ from world import SEEDS, run_seeded
 
 from config.diff import compare
 from config.schema import UpstreamConfig
-from hub.catalog.view import scope_of
+from hub.catalog.view import project_view
 from hub.routing.host_exchange import _holding, _running
 from hub.wire.mcp import L4, MODERN, Era
 from upstreams.lifecycle import State
@@ -139,7 +139,7 @@ class ChangingWorld(Changes):
 
     def scope(self, person: Person) -> str | None:
         root = self.atlas.roots.get(Path(f"/{person.label}"))
-        return scope_of(root) if root in self.atlas.projects and self.may_work(person) else None
+        return project_view(root).name if root in self.atlas.projects and self.may_work(person) else None
 
     def may_work(self, person: Person) -> bool:
         """Whether the hub can know where it works."""
@@ -147,7 +147,12 @@ class ChangingWorld(Changes):
 
     def running(self, scope: str | None) -> list[str]:
         """What those at an endpoint are to see, in order."""
-        own = [name for root, each in self.atlas.projects.items() if scope_of(root) == scope for name in each.upstreams]
+        own = [
+            name
+            for root, each in self.atlas.projects.items()
+            if project_view(root).name == scope
+            for name in each.upstreams
+        ]
         common = [name for name, config in self.config.upstreams.items() if not config.disabled and name not in own]
         return [*common, *(f"{name}{scope}" for name in own)]
 
@@ -156,7 +161,9 @@ class ChangingWorld(Changes):
         if not at:
             return self.config.upstreams[name]
         return next(
-            each.upstreams[short] for root, each in self.atlas.projects.items() if scope_of(root) == f"@{scope}"
+            each.upstreams[short]
+            for root, each in self.atlas.projects.items()
+            if project_view(root).name == f"@{scope}"
         )
 
     async def check_lists(self) -> None:
@@ -224,7 +231,7 @@ async def live(dice: Random) -> None:
     players = {name: Shifter(name, version, both=name == "both") for name, version in versions.items()}
     for root in ROOTS:
         for name in IN_PROJECTS:
-            full = f"{name}{scope_of(root)}"
+            full = f"{name}{project_view(root).name}"
             players[full] = Shifter(full, dice.choice((L4, MODERN)))
             players[full].configured(UpstreamConfig(command=name))
     atlas = Atlas()

@@ -85,5 +85,5 @@ async def test_hosts_of_a_hub_before_a_hub_are_told_who_is_behind(autojump_clock
             host = await house.host("lines", version)
             listed = await host.result("tools/list")
             assert listed["_meta"][HUBS] == {"ids": [THIS_HUB, "b"], "hops": 2}
-            scoped = await house.host("lines", version, scope="other")
+            scoped = await house.host("lines", version, endpoint="other")
             assert HUBS not in json.dumps(await scoped.result("tools/list"))

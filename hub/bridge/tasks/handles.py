@@ -41,7 +41,7 @@ from hub.bridge.tasks.model import (
     write_ticket,
 )
 from hub.bridge.tasks.task_questions import Gathering
-from hub.catalog.view import is_project
+from hub.catalog.view import View
 from hub.link.interface import Caller, HubError, Interim
 from hub.link.sealing import SealBroken, Sealer
 from hub.wire.capabilities import TASKS_NEEDED
@@ -73,17 +73,17 @@ ELSEWHERE: Final = Failure(INTERNAL_ERROR, "This task is at another hub, which h
 UNKNOWN: Final = Failure(INVALID_PARAMS, "There is no such task: it has expired, or there never was one of this id")
 
 
-class View(Protocol):
+class Viewer(Protocol):
     """Who looks, and by which endpoint."""
 
     @property
     def caller(self) -> Caller: ...
 
     @property
-    def scope(self) -> str | None: ...
+    def view(self) -> View: ...
 
 
-class Listener(View, Protocol):
+class Listener(Viewer, Protocol):
     """A stream that hears of tasks; `hub.routing.listeners.Stream` is one."""
 
     def say(self, subject: str, method: str, params: dict[str, Raw]) -> None:
@@ -91,7 +91,7 @@ class Listener(View, Protocol):
         ...
 
 
-Show = Callable[[Reply, str, str, str, View], Reply]
+Show = Callable[[Reply, str, str, str, Viewer], Reply]
 """A reply as a host may see it; further arguments: the method, the upstream, its revision, whose host."""
 
 
@@ -134,14 +134,14 @@ class Handles:
 
     # --- requests of hosts --------------------------------------------------------------------------------------------
 
-    def handlers(self, show: Show) -> dict[str, Callable[[Request, View], Awaitable[Reply]]]:
+    def handlers(self, show: Show) -> dict[str, Callable[[Request, Viewer], Awaitable[Reply]]]:
         """Who answers which method. `show` makes what upstreams said fit for hosts, from now on."""
         self._show = show
         doers = {TASKS_GET: self._get, TASKS_UPDATE: self._update, TASKS_CANCEL: self._cancel}
         return {method: partial(self._answer, do) for method, do in doers.items()}
 
     async def _answer(
-        self, do: Callable[[str, Ticket, Request, View], Awaitable[Reply]], request: Request, exchange: View
+        self, do: Callable[[str, Ticket, Request, Viewer], Awaitable[Reply]], request: Request, exchange: Viewer
     ) -> Reply:
         """Answer a request about a task, if there is such a task for this host (E-6).
 
@@ -163,17 +163,17 @@ class Handles:
             return UNKNOWN
         return ELSEWHERE if self.is_elsewhere(ticket.r) else await do(id, ticket, request, exchange)
 
-    async def _get(self, id: str, ticket: Ticket, request: Request, view: View) -> Reply:
-        found = await self._look(id, ticket, view)
+    async def _get(self, id: str, ticket: Ticket, request: Request, viewer: Viewer) -> Reply:
+        found = await self._look(id, ticket, viewer)
         return found if isinstance(found, Failure) else Result(whole(found))
 
-    async def _update(self, id: str, ticket: Ticket, request: Request, view: View) -> Reply:
+    async def _update(self, id: str, ticket: Ticket, request: Request, viewer: Viewer) -> Reply:
         answers = answers_of(request, needed=True)
         for answer in answers.values():
             open_object(answer)
         if era_of(ticket.v) is Era.MODERN:
             return self._acknowledge(
-                await self._remote(ticket, view.caller).update(answers), TASKS_UPDATE, ticket, view
+                await self._remote(ticket, viewer.caller).update(answers), TASKS_UPDATE, ticket, viewer
             )
         if self._is_lost(ticket):
             return UNKNOWN
@@ -182,23 +182,23 @@ class Handles:
             gathering.update(answers)
         return Result(whole({}))
 
-    async def _cancel(self, id: str, ticket: Ticket, request: Request, view: View) -> Reply:
+    async def _cancel(self, id: str, ticket: Ticket, request: Request, viewer: Viewer) -> Reply:
         if self._is_lost(ticket):
             return UNKNOWN
-        remote = self._remote(ticket, view.caller)
+        remote = self._remote(ticket, viewer.caller)
         reply = await remote.cancel()
         if isinstance(reply, Failure) and remote.era is Era.LEGACY and is_unknown(reply):
             found = await remote.look()  # one that is over cannot be cancelled there, which is no error here
             if isinstance(found, Task):
                 return Result(whole({}))
-        return self._acknowledge(reply, TASKS_CANCEL, ticket, view)
+        return self._acknowledge(reply, TASKS_CANCEL, ticket, viewer)
 
-    def _acknowledge(self, reply: Reply, method: str, ticket: Ticket, view: View) -> Reply:
+    def _acknowledge(self, reply: Reply, method: str, ticket: Ticket, viewer: Viewer) -> Reply:
         if isinstance(reply, Failure):
-            return UNKNOWN if is_unknown(reply) else self._show(reply, method, ticket.u, ticket.v, view)
+            return UNKNOWN if is_unknown(reply) else self._show(reply, method, ticket.u, ticket.v, viewer)
         return Result(whole({}))
 
-    def _open(self, id: str, view: View) -> Ticket | None:
+    def _open(self, id: str, viewer: Viewer) -> Ticket | None:
         """The ticket behind `id`; None: there is none that is good for this host."""
         try:
             ticket = read_ticket(self._sealer.open(PURPOSE, id))
@@ -207,9 +207,9 @@ class Handles:
         upstream = self._upstreams.get(ticket.u)
         if upstream is None or upstream.config.tasks == "off":
             return None
-        if view.scope is not None and view.scope != ticket.u and not is_project(view.scope):
+        if viewer.view.server not in ("", ticket.u):
             return None
-        return ticket if ticket.p == view.caller.identity.principal else None
+        return ticket if ticket.p == viewer.caller.identity.principal else None
 
     def run_of(self, id: str) -> str:
         """The run that alone knows the task `id`; "": any does, or there is none."""
@@ -227,19 +227,19 @@ class Handles:
 
     # --- how a task is ------------------------------------------------------------------------------------------------
 
-    async def _look(self, id: str, ticket: Ticket, view: View) -> dict[str, Any] | Failure:
+    async def _look(self, id: str, ticket: Ticket, viewer: Viewer) -> dict[str, Any] | Failure:
         """How the task is, in the words of the extension."""
         if self._is_lost(ticket):
             return lost(id, ticket)
-        remote = self._remote(ticket, view.caller)
+        remote = self._remote(ticket, viewer.caller)
         task = await remote.look()
         if isinstance(task, Failure):
-            return UNKNOWN if is_unknown(task) else _failure(self._show(task, TASKS_GET, ticket.u, ticket.v, view))
+            return UNKNOWN if is_unknown(task) else _failure(self._show(task, TASKS_GET, ticket.u, ticket.v, viewer))
         if task.status == NEEDS_INPUT:
-            return detailed(task, id, {"inputRequests": await self._requests(task, remote, ticket, view.caller)})
+            return detailed(task, id, {"inputRequests": await self._requests(task, remote, ticket, viewer.caller)})
         if task.status not in TERMINAL or task.status == CANCELLED:
             return detailed(task, id, {})
-        reply = self._show(await _outcome(task, remote), TOOLS_CALL, ticket.u, ticket.v, view)
+        reply = self._show(await _outcome(task, remote), TOOLS_CALL, ticket.u, ticket.v, viewer)
         status, more = shown(reply)
         return detailed(task, id, more, status=status)
 

@@ -27,6 +27,7 @@ from msgspec import Raw, Struct, field, structs
 
 from cache.shared_store import MAX_FACT_BYTES
 from config.saved_state import Memory
+from hub.catalog.view import View
 from hub.downstream.http.running_time import Odometer
 from hub.link.autosave import Haste, keep_saved
 from hub.link.interface import Identity
@@ -137,7 +138,7 @@ class DurableSessions:
     # --- ids
 
     def mint(
-        self, identity: Identity, scope: str | None, version: str, capabilities: dict[str, Raw], client_info: Raw
+        self, identity: Identity, view: View, version: str, capabilities: dict[str, Raw], client_info: Raw
     ) -> Past:
         """A new session, after its handshake."""
         shown = peek_object(client_info)
@@ -147,19 +148,19 @@ class DurableSessions:
         minted = max(int(self._wall()), self._floor() + 1)  # sooner, and it could not be revived
         handshake = _Handshake(self.run_id, name, minted, version, capabilities, info)
         front = self._replica and f"{self._replica}~"
-        id = front + self._signer.sign(_PURPOSE, msgspec.json.encode(handshake), _bound(identity, scope, self._replica))
+        id = front + self._signer.sign(_PURPOSE, msgspec.json.encode(handshake), _bound(identity, view, self._replica))
         if len(id) > MAX_ID:
             return Past(front + secrets.token_urlsafe(32), "")
         return Past(id, name, minted)
 
-    def _open(self, id: str, identity: Identity, scope: str | None) -> _Handshake | None:
+    def _open(self, id: str, identity: Identity, view: View) -> _Handshake | None:
         """What an id says that a hub of this key made for `identity`; None: it is none, or that session is over."""
         if len(id) > MAX_ID:
             return None
         replica, _, signed = id.rpartition("~")
         try:
             found = msgspec.json.decode(
-                self._signer.open(_PURPOSE, signed, _bound(identity, scope, replica)), type=_Handshake
+                self._signer.open(_PURPOSE, signed, _bound(identity, view, replica)), type=_Handshake
             )
         except (SealBroken, msgspec.DecodeError):
             return None
@@ -170,19 +171,19 @@ class DurableSessions:
     def _is_youthful(self, found: _Handshake) -> bool:
         return self._is_young(found.minted) and found.minted > self._floor()
 
-    def origin(self, id: str, identity: Identity, scope: str | None) -> Minted | None:
+    def origin(self, id: str, identity: Identity, view: View) -> Minted | None:
         """Where a session began that is not here; None: there is no such session."""
-        found = self._open(id, identity, scope)
+        found = self._open(id, identity, view)
         return None if found is None else Minted(found.name, found.run, found.minted, self._is_youthful(found))
 
     def find(
-        self, id: str, identity: Identity, scope: str | None, *, claimed: bool = False, kept: bytes | None = None
+        self, id: str, identity: Identity, view: View, *, claimed: bool = False, kept: bytes | None = None
     ) -> Past | None:
         """A session of another run that is to go on; None: there is none that could.
 
         `claimed`: other hubs know that it is this one's, wherever it began; `kept` is what they have told of it last.
         """
-        found = self._open(id, identity, scope)
+        found = self._open(id, identity, view)
         if found is None or not self._is_youthful(found) or (found.run == self.run_id and not claimed):
             return None
         known = _decoded(kept) or self._kept(found.name) or _Kept(found.minted, found.run)
@@ -195,7 +196,7 @@ class DurableSessions:
             found.info,
             known.level,
             tuple(known.uris),
-            self._lists(known.run).get(scope or "", {}),
+            self._lists(known.run).get(view.name, {}),
             tuple(known.missed),
         )
 
@@ -266,11 +267,11 @@ class DurableSessions:
         if past.name:
             self._drop(past.name)
 
-    def note_lists(self, scope: str | None, digests: dict[str, str]) -> None:
+    def note_lists(self, view: View, digests: dict[str, str]) -> None:
         """Remember what the hosts of an endpoint are shown, or have been told of."""
         mine = self._lists(self.run_id)
-        if mine.get(scope or "") != digests:
-            self._journal.put("lists", self.run_id, {**mine, scope or "": digests})
+        if mine.get(view.name) != digests:
+            self._journal.put("lists", self.run_id, {**mine, view.name: digests})
 
     def _lists(self, run: str) -> dict[str, dict[str, str]]:
         return _read(self._journal.get("lists", run), dict[str, dict[str, str]]) or {}
@@ -318,9 +319,9 @@ class DurableSessions:
         self._journal.save()
 
 
-def _bound(identity: Identity, scope: str | None, replica: str = "") -> bytes:
+def _bound(identity: Identity, view: View, replica: str = "") -> bytes:
     """What an id is good for. The name at its front belongs to it, so that a session has one id only."""
-    whose = (identity.principal, identity.host, scope)
+    whose = (identity.principal, identity.host, view.name or None)
     return msgspec.json.encode((*whose, replica) if replica else whose)
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Collection
 from typing import Final, Protocol
 
+from hub.catalog.view import View
 from hub.downstream.http.session import HttpSessions
 from hub.link.interface import Identity
 from hub.net.http_message import HttpRequest, HttpResponse
@@ -41,7 +42,7 @@ class Fleet(Protocol):
         """Raise `Elsewhere` if a modern request belongs to another hub."""
         ...
 
-    def away(self, id: str, identity: Identity, scope: str | None) -> None:
+    def away(self, id: str, identity: Identity, view: View) -> None:
         """Raise `Elsewhere` if another hub made the session of this id, which is not here."""
         ...
 

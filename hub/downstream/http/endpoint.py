@@ -17,6 +17,7 @@ from typing import Final, Protocol
 
 import trio
 
+from hub.catalog.view import EVERYTHING, View
 from hub.downstream.batch import read_batch, run_batch, wants_answer
 from hub.downstream.hosts import Downstreams, Router
 from hub.downstream.http.durable_sessions import DurableSessions
@@ -156,33 +157,32 @@ class Endpoint:
         Cancellation: cancels what it asked for.
         """
         path = request.path
-        scope = None
+        view = EVERYTHING
         if path != "/mcp":
-            scope = path.removeprefix("/mcp/")
-            if scope == path or not self._router.knows_scope(scope):
+            found = self._router.find_view(path.removeprefix("/mcp/")) if path.startswith("/mcp/") else None
+            if found is None:
                 response.reply(404, b'{"error":"There is nothing at this path; MCP is at /mcp and /mcp/<upstream>"}')
                 return
+            view = found
         identity = request.identity or self._access.check(request)
         if isinstance(identity, Denied):
             response.reply(identity.status, identity.body, identity.headers)
             return
         try:
             try:
-                await self._answer(request, response, identity, scope)
+                await self._answer(request, response, identity, view)
             except Elsewhere as away:
-                await self._settle(away, request, response, identity, scope)
+                await self._settle(away, request, response, identity, view)
         except Refused as error:
             response.reply(error.status, encode_response(error.id, error.failure), error.headers)
 
-    async def _answer(
-        self, request: HttpRequest, response: HttpResponse, identity: Identity, scope: str | None
-    ) -> None:
+    async def _answer(self, request: HttpRequest, response: HttpResponse, identity: Identity, view: View) -> None:
         if request.method == "POST":
-            await self._post(request, response, identity, scope)
+            await self._post(request, response, identity, view)
         elif request.method == "GET":
-            await self._get(request, response, identity, scope)
+            await self._get(request, response, identity, view)
         elif request.method == "DELETE":
-            await self._delete(request, response, identity, scope)
+            await self._delete(request, response, identity, view)
         else:
             raise not_allowed()
 
@@ -192,7 +192,7 @@ class Endpoint:
         request: HttpRequest,
         response: HttpResponse,
         identity: Identity,
-        scope: str | None,
+        view: View,
     ) -> None:
         """Have another hub answer; or do it here, if what the request belongs to is here now."""
         assert self._switch is not None, "it says what is elsewhere"
@@ -200,14 +200,14 @@ class Endpoint:
             return
         if away.session:
             kept = await self._switch.kept(away.session)
-            self.sessions.revive(request.headers["mcp-session-id"], identity, scope, claimed=True, kept=kept)
+            self.sessions.revive(request.headers["mcp-session-id"], identity, view, claimed=True, kept=kept)
         request.headers[FORWARDED] = "1"  # not to be sent anywhere any more
         try:
-            await self._answer(request, response, identity, scope)
+            await self._answer(request, response, identity, view)
         except Elsewhere:
             raise no_session() from None
 
-    async def _post(self, request: HttpRequest, response: HttpResponse, identity: Identity, scope: str | None) -> None:
+    async def _post(self, request: HttpRequest, response: HttpResponse, identity: Identity, view: View) -> None:
         """Sort a POSTed message; the tests in this order, as bridging.md 1.1 numbers them."""
         headers = request.headers
         if len(request.body) > LARGE_BYTES:
@@ -216,27 +216,27 @@ class Endpoint:
             post = self._posts.read(headers, request.body)  # 1
         except RemoteProtocolError as error:
             if is_batch(request.body):  # 2
-                await self._batch(request, response, identity, scope)
+                await self._batch(request, response, identity, view)
                 return
             raise Refused(400, error.failure, id=error.id) from None
         message = post.message
         if isinstance(message, Request):
             if message.method == INITIALIZE and "protocolVersion" in message.params:  # 3
-                self._initialize(message, response, identity, scope)
+                self._initialize(message, response, identity, view)
                 return
             if post.metadata is not None:  # 4
-                check_arguments(message, headers, self._router, scope)
+                check_arguments(message, headers, self._router, view)
                 if self._switch is not None:
                     self._switch.check(message, request)
-                await self._modern(message, post.metadata, response, post.accept, identity, scope)
+                await self._modern(message, post.metadata, response, post.accept, identity, view)
                 return
             if message.method == INITIALIZE:  # neither era's: the handshake says what it lacks
-                self._initialize(message, response, identity, scope)
+                self._initialize(message, response, identity, view)
                 return
         elif is_modern_notification(message, headers):
             response.reply(202)  # of a cancellation, too: an id means nothing outside its POST (bridging.md 9.4)
             return
-        session = self._session(request, identity, scope, message)  # 5 to 7
+        session = self._session(request, identity, view, message)  # 5 to 7
         session.seen = trio.current_time()
         if isinstance(message, Request):
             await self._legacy(message, session, response, post.accept)
@@ -256,13 +256,13 @@ class Endpoint:
         response: HttpResponse,
         accept: Accepted,
         identity: Identity,
-        scope: str | None,
+        view: View,
     ) -> None:
         caller = Caller(identity, metadata.version, metadata.capabilities, metadata.log_level)
         reply_to = ModernAnswer(response, accept)
-        reply = at_once(self._router, request, caller, scope)
+        reply = at_once(self._router, request, caller, view)
         if reply is None:
-            reply = await self._take_on(request, caller, response, reply_to, accept, scope)
+            reply = await self._take_on(request, caller, response, reply_to, accept, view)
         if reply is None:
             reply_to.abandon()
         else:
@@ -275,10 +275,10 @@ class Endpoint:
         response: HttpResponse,
         reply_to: ModernAnswer,
         accept: Accepted,
-        scope: str | None,
+        view: View,
     ) -> Reply | None:
         """The answer to what has to be waited for; None: the host left."""
-        exchange = HostExchange(caller, reply_to.send, progress_token=progress_token(request.params), scope=scope)
+        exchange = HostExchange(caller, reply_to.send, progress_token=progress_token(request.params), view=view)
         listens = request.method == LISTEN
         if listens:
             if not accept.events:
@@ -309,8 +309,8 @@ class Endpoint:
 
     # --- legacy -------------------------------------------------------------------------------------------------------
 
-    def _initialize(self, request: Request, response: HttpResponse, identity: Identity, scope: str | None) -> None:
-        session = self.sessions.mint(identity, scope)
+    def _initialize(self, request: Request, response: HttpResponse, identity: Identity, view: View) -> None:
+        session = self.sessions.mint(identity, view)
         if session is None:
             failure = overloaded(Overloaded("There are too many sessions; end one with DELETE, or try again later"))
             raise Refused(503, failure, id=request.id, headers=RETRY_AFTER)
@@ -321,9 +321,7 @@ class Endpoint:
         self.sessions.add(session)
         response.reply(200, encode_response(request.id, result), ((SESSION_HEADER, session.id),))
 
-    def _session(
-        self, request: HttpRequest, identity: Identity, scope: str | None, message: Message | None
-    ) -> HttpSession:
+    def _session(self, request: HttpRequest, identity: Identity, view: View, message: Message | None) -> HttpSession:
         """The legacy session a request belongs to.
 
         Raises:
@@ -341,7 +339,7 @@ class Endpoint:
                     400, f"A request of {version} says so in params._meta, as {VERSION_KEY}", id=id, code=INVALID_PARAMS
                 )
             raise refused(400, NEITHER, id=id)
-        session = self.sessions.find(session_id, identity, scope, self._away)
+        session = self.sessions.find(session_id, identity, view, self._away)
         if session is None:
             raise no_session()
         if version is not None and version not in LEGACY_VERSIONS:
@@ -362,7 +360,7 @@ class Endpoint:
         if reply is None:
             cancel = begin(session, request.id)
             token = progress_token(request.params)
-            exchange = HostExchange(caller, reply_to.send, progress_token=token, scope=session.view, host=reply_to)
+            exchange = HostExchange(caller, reply_to.send, progress_token=token, view=session.view, host=reply_to)
             self._soon[reply_to] = session.seen + SSE_AFTER_S
             try:
                 reply = await answer(self._router, request, exchange, cancel)
@@ -376,11 +374,11 @@ class Endpoint:
         request: HttpRequest,
         response: HttpResponse,
         identity: Identity,
-        scope: str | None,
+        view: View,
     ) -> None:
         if "mcp-session-id" not in request.headers:
             raise refused(400, "An array is not a message here; send each message by itself")
-        session = self._session(request, identity, scope, None)
+        session = self._session(request, identity, view, None)
         try:
             messages = await read_batch(request.body, session.version, session.pace)
         except RemoteProtocolError as error:
@@ -397,8 +395,8 @@ class Endpoint:
         else:
             response.reply(202)
 
-    async def _get(self, request: HttpRequest, response: HttpResponse, identity: Identity, scope: str | None) -> None:
-        session = self._session(request, identity, scope, None)
+    async def _get(self, request: HttpRequest, response: HttpResponse, identity: Identity, view: View) -> None:
+        session = self._session(request, identity, view, None)
         if not accepted(request.headers.get("accept")).events:
             raise refused(406, "Accept must allow text/event-stream")
         session.seen = trio.current_time()
@@ -412,10 +410,8 @@ class Endpoint:
         stream, after = found
         await session.carry(stream, after, response)
 
-    async def _delete(
-        self, request: HttpRequest, response: HttpResponse, identity: Identity, scope: str | None
-    ) -> None:
-        session = self._session(request, identity, scope, None)
+    async def _delete(self, request: HttpRequest, response: HttpResponse, identity: Identity, view: View) -> None:
+        session = self._session(request, identity, view, None)
         self.sessions.close(session)
         await self._revival.saved()  # or it would be back, if the hub is killed now
         response.reply(200)

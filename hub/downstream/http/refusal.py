@@ -4,6 +4,7 @@ from typing import Final
 
 import trio
 
+from hub.catalog.view import View
 from hub.downstream.hosts import Router
 from hub.downstream.http.session import HttpSession
 from hub.downstream.request_pipeline import overloaded
@@ -39,7 +40,7 @@ class Refused(Exception):
         self.headers = headers
 
 
-def check_arguments(request: Request, headers: dict[str, str], router: Router, scope: str | None) -> None:
+def check_arguments(request: Request, headers: dict[str, str], router: Router, view: View) -> None:
     """Hold the headers that repeat arguments of a tool against the arguments (H-11).
 
     Raises:
@@ -47,7 +48,7 @@ def check_arguments(request: Request, headers: dict[str, str], router: Router, s
     """
     if request.method != TOOLS_CALL:
         return
-    wanted = router.mirrors(peek_str(request.params.get("name")) or "", scope)
+    wanted = router.mirrors(peek_str(request.params.get("name")) or "", view)
     try:
         if wanted:
             check_mirrors(wanted, headers, request.params.get("arguments", EMPTY))

@@ -13,6 +13,7 @@ from typing import Final
 import trio
 from msgspec import Raw
 
+from hub.catalog.view import View
 from hub.downstream.hosts import Downstream, Downstreams, Router
 from hub.downstream.http.durable_sessions import DurableSessions, Past
 from hub.downstream.http.event_stream import LISTEN_RETRY_MS, RETRY_MS, Archive, EventStream
@@ -36,7 +37,7 @@ MAX_LISTENERS: Final = 8
 RESUBSCRIBE_S: Final = (1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0, 120.0)
 """How long to wait, again and again, before a lost subscription is asked for once more."""
 
-Away = Callable[[str, Identity, str | None], None]
+Away = Callable[[str, Identity, View], None]
 """Asked of a session that is not here, by its id and who asks where; raises `Elsewhere` if another hub may have it."""
 
 _ANSWERS, _NOTICES = "a", "n"
@@ -49,9 +50,9 @@ class HttpSession(Downstream):
     transport = "http"
 
     def __init__(
-        self, identity: Identity, scope: str | None, hosts: Downstreams, archive: Archive, revival: DurableSessions
+        self, identity: Identity, view: View, hosts: Downstreams, archive: Archive, revival: DurableSessions
     ) -> None:
-        super().__init__("", identity, scope, hosts)
+        super().__init__("", identity, view, hosts)
         self.streams: dict[str, EventStream] = {}
         self._account = hosts.budget.account(identity.principal)
         """Of what is kept of its streams."""
@@ -94,7 +95,7 @@ class HttpSession(Downstream):
         """Give it its id, after the handshake."""
         assert self.caller is not None
         self._known = self._revival.mint(
-            self.identity, self.scope, self.version, self.caller.capabilities, self.client_info
+            self.identity, self.endpoint, self.version, self.caller.capabilities, self.client_info
         )
         self.id = self._known.id
 
@@ -114,7 +115,7 @@ class HttpSession(Downstream):
         """Subscribe again to what it was subscribed to. Tell it what may have changed meanwhile (N-8, N-17)."""
         with self._restoring:
             await router.settled.wait()
-            shown = router.digests(self.scope)
+            shown = router.digests(self.endpoint)
             for method, kinds in LIST_CHANGED.items():
                 differs = any(self._known.lists.get(kind.value) != shown[kind.value] for kind in kinds)
                 if differs or method in self._known.missed:
@@ -128,7 +129,7 @@ class HttpSession(Downstream):
         assert self.caller is not None
         params = {"uri": raw(uri)}
         for pause_s in RESUBSCRIBE_S:
-            exchange = HostExchange(self.caller, lambda message, *, vital=False: None, scope=self.view, host=self)
+            exchange = HostExchange(self.caller, lambda message, *, vital=False: None, view=self.view, host=self)
             reply = await answer(router, Request(0, SUBSCRIBE, params), exchange, trio.CancelScope())
             if isinstance(reply, Result):
                 self.tell(f"updated {uri}", encode_notification(UPDATED, params))
@@ -284,7 +285,7 @@ class HttpSessions:
         self._hosts = hosts
         self._revival = revival
         self._sessions: dict[str, HttpSession] = {}
-        self._scopes: set[str | None] = set()
+        self._views: set[View] = set()
         """The endpoints there were sessions of."""
         self._unrestored: list[HttpSession] = []
         self._revived = Flag()
@@ -295,11 +296,11 @@ class HttpSessions:
     def __len__(self) -> int:
         return len(self._sessions)
 
-    def mint(self, identity: Identity, scope: str | None) -> HttpSession | None:
+    def mint(self, identity: Identity, view: View) -> HttpSession | None:
         """A session that has still to `initialize`, and is then to be `add`ed; None: there are too many."""
         if not self._has_room(identity.principal) and not self._make_room(identity.principal):
             return None
-        return HttpSession(identity, scope, self._hosts, self.archive, self._revival)
+        return HttpSession(identity, view, self._hosts, self.archive, self._revival)
 
     def add(self, session: HttpSession) -> None:
         """Take a session in, after its handshake."""
@@ -309,8 +310,8 @@ class HttpSessions:
     def _take_in(self, session: HttpSession) -> None:
         self._sessions[session.id] = session
         self._hosts.add(session)
-        if session.scope not in self._scopes:
-            self._scopes.add(session.scope)
+        if session.endpoint not in self._views:
+            self._views.add(session.endpoint)
             self.note_lists()
 
     async def run(self) -> None:
@@ -353,7 +354,7 @@ class HttpSessions:
             if session.known_as[0] == name:
                 self.close(session, moved=True)
 
-    def find(self, id: str, identity: Identity, scope: str | None, away: Away | None = None) -> HttpSession | None:
+    def find(self, id: str, identity: Identity, view: View, away: Away | None = None) -> HttpSession | None:
         """The session, if it is one of this identity at this endpoint; a foreign one is like one that never was.
 
         `away` is asked first about one that is not here.
@@ -364,20 +365,20 @@ class HttpSessions:
         session = self._sessions.get(id)
         if session is None:
             if away is not None:
-                away(id, identity, scope)
-            return self.revive(id, identity, scope)
-        if session.identity != identity or session.scope != scope:
+                away(id, identity, view)
+            return self.revive(id, identity, view)
+        if session.identity != identity or session.endpoint != view:
             return None
         return session
 
     def revive(
-        self, id: str, identity: Identity, scope: str | None, *, claimed: bool = False, kept: bytes | None = None
+        self, id: str, identity: Identity, view: View, *, claimed: bool = False, kept: bytes | None = None
     ) -> HttpSession | None:
         """Take up a session of another run, if there was one; `claimed` and `kept` as for `DurableSessions.find`."""
         if id in self._sessions:
             return None
-        past = self._revival.find(id, identity, scope, claimed=claimed, kept=kept)
-        session = None if past is None else self.mint(identity, scope)
+        past = self._revival.find(id, identity, view, claimed=claimed, kept=kept)
+        session = None if past is None else self.mint(identity, view)
         if past is None or session is None:
             return None
         session.revive(past)
@@ -392,8 +393,8 @@ class HttpSessions:
     def note_lists(self) -> None:
         """Keep what hosts are shown now: it tells the next run what they may have missed."""
         if self._router.settled.is_set():
-            for scope in self._scopes:
-                self._revival.note_lists(scope, self._router.digests(scope))
+            for view in self._views:
+                self._revival.note_lists(view, self._router.digests(view))
 
     def close(self, session: HttpSession, *, moved: bool = False) -> None:
         """End a session, and say so; or, `moved`, let another hub have it."""

@@ -14,6 +14,7 @@ from typing import Final
 import trio
 from trio.lowlevel import checkpoint
 
+from hub.catalog.view import EVERYTHING, View
 from hub.downstream.batch import read_batch, run_batch, wants_answer
 from hub.downstream.hosts import Downstream, Downstreams, Router
 from hub.downstream.lines.preamble import GOODBYE, UNDERSTOOD
@@ -88,7 +89,7 @@ async def serve_lines(
     router: Router,
     hosts: Downstreams,
     *,
-    scope: str | None = None,
+    view: View = EVERYTHING,
     transport: str = "unix",
     received: bytes = b"",
     workplace: Path | None = None,
@@ -115,14 +116,14 @@ async def serve_lines(
         outbox = Outbox(writing, nursery, cancel, limit_bytes=MAX_UNREAD_BYTES, account=account)
         reader = LineReader(reading, limit_bytes=MAX_MESSAGE_BYTES, received=received, account=account)
         channel = LineChannel(reader, outbox)
-        host = LineHost(channel, identity, router, hosts, nursery, scope=scope, transport=transport)
+        host = LineHost(channel, identity, router, hosts, nursery, view=view, transport=transport)
         host.account = account
         host.workplace = workplace
         host.is_bound = is_bound
         host.parted = trio.Event() if goodbyes else None
         hosts.add(host)
         try:
-            if hosts.workplaces is not None and workplace is not None and scope is None:
+            if hosts.workplaces is not None and workplace is not None and view == EVERYTHING:
                 await hosts.workplaces.arrived(host)
             if await host.read():
                 await host.finish(lambda: _is_read(writing))
@@ -160,10 +161,10 @@ class LineHost(Downstream):
         hosts: Downstreams,
         nursery: trio.Nursery,
         *,
-        scope: str | None,
+        view: View,
         transport: str,
     ) -> None:
-        super().__init__(f"{transport}-{next(self._numbers)}", identity, scope, hosts)
+        super().__init__(f"{transport}-{next(self._numbers)}", identity, view, hosts)
         self.transport = transport
         self._channel = channel
         self._router = router
@@ -339,7 +340,7 @@ class LineHost(Downstream):
             return False
         token = progress_token(request.params)
         host = self if caller is self.caller else None  # a modern request is never asked by another
-        exchange = HostExchange(caller, self._say, progress_token=token, scope=self.view, host=host)
+        exchange = HostExchange(caller, self._say, progress_token=token, view=self.view, host=host)
         self._nursery.start_soon(self._serve, request, exchange, started, held)
         return True
 

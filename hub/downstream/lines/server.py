@@ -12,6 +12,7 @@ from typing import Final
 
 import trio
 
+from hub.catalog.view import EVERYTHING, View
 from hub.downstream.hosts import Downstreams, Router
 from hub.downstream.lines.connection import LAST_WORDS_S, LineHost, serve_lines
 from hub.downstream.lines.preamble import Preamble, read_preamble
@@ -93,10 +94,11 @@ class LineServer:
             return
         if self._leaving:
             return  # it comes back when there is a hub again
-        if complaint := self._complaint(preamble):
-            log.info("refused a host: %s", complaint)
+        view = self._view(preamble)
+        if isinstance(view, str):
+            log.info("refused a host: %s", view)
             with suppress(trio.BrokenResourceError), trio.move_on_after(PREAMBLE_S):
-                await stream.send_all(encode_response(None, Failure(INVALID_PARAMS, complaint)) + b"\n")
+                await stream.send_all(encode_response(None, Failure(INVALID_PARAMS, view)) + b"\n")
             return
         identity = Identity(OWNER, preamble.host or "stdio")
         await serve_lines(
@@ -104,20 +106,21 @@ class LineServer:
             identity,
             self._router,
             self._hosts,
-            scope=preamble.upstream,
+            view=view,
             received=rest,
             goodbyes=preamble.bye,
             workplace=_workplace(preamble),
             is_bound=bool(preamble.project),
         )
 
-    def _complaint(self, preamble: Preamble) -> str | None:
-        """Why a host cannot have what its shim asks for."""
-        if preamble.upstream is not None and not self._router.knows_scope(preamble.upstream):
+    def _view(self, preamble: Preamble) -> View | str:
+        """The view that a shim asks for, or why there is none."""
+        view = EVERYTHING if preamble.upstream is None else self._router.find_view(preamble.upstream)
+        if view is None:
             return f"There is no server {preamble.upstream!r} in this hub; `hubd status` lists them"
         if preamble.profile not in (None, ONLY_PROFILE):
             return f"There is no profile {preamble.profile!r} in this hub; leave --profile out to have everything"
-        return None
+        return view
 
 
 def _workplace(preamble: Preamble) -> Path | None:
