@@ -14,9 +14,11 @@ from msgspec import UNSET, Raw, to_builtins
 
 from cache.entry import Cause
 from hub.app import OPEN_DOOR, Hub
+from hub.downstream.hosts import StatelessHost
+from hub.downstream.request_pipeline import serve
 from hub.link.interface import OWNER, Caller, Identity, UpstreamUnavailable
 from hub.routing.host_exchange import HostExchange
-from hub.wire.jsonrpc import Failure, Request, own_items, peek_object, peek_str, raw
+from hub.wire.jsonrpc import Failure, Reply, Request, Result, own_items, peek_object, peek_str, raw
 from hub.wire.mcp import HUBD_VERSION, INVALID_PARAMS, L4, TOOLS_CALL, Kind
 from upstreams.journal.journal import Journal
 from upstreams.lifecycle import State
@@ -89,10 +91,8 @@ class Operator:
         return list(await self._listed())
 
     async def _listed(self) -> list[Raw]:
-        reply = await self._hub.router.dispatch(Request(0, "tools/list", {}), self._exchange())
-        if isinstance(reply, Failure):
-            return []
-        return own_items(reply.value, "tools")
+        reply = await self._serve(Request(0, "tools/list", {}), counts=False)
+        return own_items(reply.value, "tools") if isinstance(reply, Result) else []
 
     async def call(self, name: str, arguments: Raw) -> Raw:
         """Call a tool by its visible name; the whole result, or an object with the member `error`.
@@ -101,11 +101,7 @@ class Operator:
             Overloaded: too many calls of this kind are running.
         """
         request = Request(0, TOOLS_CALL, {"name": raw(name), "arguments": arguments})
-        self._hub.downstreams.admit(OPERATOR.principal)
-        try:
-            reply = await self._hub.router.dispatch(request, self._exchange())
-        finally:
-            self._hub.downstreams.release(OPERATOR.principal)
+        reply = await self._serve(request)
         if isinstance(reply, Failure):
             if reply.code == INVALID_PARAMS and self._hub.router.catalog.route(Kind.TOOL, name) is None:
                 known = [peek_str(peek_object(tool).get("name")) or "" for tool in await self._listed()]
@@ -180,8 +176,12 @@ class Operator:
         meant = f"; did you mean {meant}?" if meant else ";"
         return f"there is no tool {name}{meant} `hubd tools` lists all"
 
-    def _exchange(self) -> HostExchange:
-        return HostExchange(Caller(OPERATOR, L4, {}), lambda message, *, vital=False: None)
+    async def _serve(self, request: Request, *, counts: bool = True) -> Reply:
+        host = StatelessHost(self._hub.downstreams, OPERATOR.principal, counts=counts)
+        exchange = HostExchange(Caller(OPERATOR, L4, {}), lambda message, *, vital=False: None)
+        reply = await serve(host, self._hub.router, request, exchange)
+        assert reply is not None, "only the hub itself cancels it, and then answers"
+        return reply
 
 
 def _nearest(name: str, known: Mapping[str, str]) -> str:

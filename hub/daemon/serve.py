@@ -46,7 +46,6 @@ from hub.daemon.setup import keys_for, last_known, projects_of, store_for, wall
 from hub.daemon.signals import obey, received
 from hub.downstream.http.durable_sessions import DurableSessions
 from hub.downstream.lines.server import LineServer
-from hub.downstream.request_pipeline import cut_off
 from hub.link.boot_clock import boot_clock
 from hub.link.sealing import Sealer, Signer
 from hub.link.wall import keep_going
@@ -270,7 +269,7 @@ class _Daemon:
 
     def _cut_off(self) -> None:
         """Answer what is still running by saying that the hub stops; wait no longer than it takes to send that."""
-        cut_off(self._hub.downstreams)
+        self._hub.downstreams.cut_off()
         self._patience.deadline = min(self._patience.deadline, trio.current_time() + LAST_ANSWERS_S)
 
     async def _drain_within(self, drain_s: float) -> None:

@@ -6,13 +6,15 @@ from typing import Final
 import trio
 
 from hub.downstream.hosts import Downstream, Router
-from hub.downstream.request_pipeline import answer, start
+from hub.downstream.request_pipeline import answer, overloaded, take_on
+from hub.link.interface import Caller, Overloaded
 from hub.link.pace import Pace
 from hub.routing.host_exchange import Asked, HostExchange, Send
 from hub.wire.jsonrpc import (
     Message,
     Notification,
     RemoteProtocolError,
+    Reply,
     Request,
     Response,
     decode,
@@ -85,13 +87,22 @@ async def run_batch(
                 host.answered(message)
             else:
                 assert host.caller is not None, "batches belong to sessions"
-                started = start(host, router, message, host.caller)
+                started = _take_on(host, router, message, host.caller)
                 if isinstance(started, trio.CancelScope):
                     token = progress_token(message.params)
                     exchange = HostExchange(host.caller, notify, progress_token=token, view=host.view, host=asked)
                     nursery.start_soon(_run, host, router, message, started, exchange, reply)
                 else:
                     reply(encode_response(message.id, started))
+
+
+def _take_on(host: Downstream, router: Router, request: Request, caller: Caller) -> Reply | trio.CancelScope:
+    try:
+        return take_on(host, router, request, caller)
+    except RemoteProtocolError as error:
+        return error.failure
+    except Overloaded as error:
+        return overloaded(error)
 
 
 async def _run(
@@ -102,10 +113,6 @@ async def _run(
     exchange: HostExchange,
     reply: Callable[[bytes], None],
 ) -> None:
-    try:
-        await host.pace.next()
-        result = await answer(router, request, exchange, scope)
-    finally:
-        host.end(request.id)
+    result = await answer(host, router, request, exchange, scope, host.pace)
     if result is not None:
         reply(encode_response(request.id, result))

@@ -12,13 +12,13 @@ each needs the other: what a host begins counts for its principal as well, and w
 import secrets
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, ClassVar, Final, Protocol
 
 import trio
-from msgspec import Raw, structs
+from msgspec import Raw, Struct, structs
 
 from hub.bridge.url_elicitation import Visits
-from hub.catalog.view import View
+from hub.catalog.view import EVERYTHING, View
 from hub.downstream.host_questions import Asking
 from hub.link.budget import Budget
 from hub.link.interface import Caller, HubError, Identity, Overloaded, Question, Stopping, Tenant, new_conversation
@@ -132,8 +132,10 @@ class Downstreams:
         self.visits = Visits()
         self.workplaces: Workplaces | None = None
         self._attached: dict[str, Downstream] = {}
-        self.alone: dict[trio.CancelScope, None] = {}
-        """What ends each running request that belongs to no attached host: those of modern hosts over HTTP."""
+        self.unattached: dict[trio.CancelScope, None] = {}
+        """The scope of each running request that belongs to no attached host (`StatelessHost`)."""
+        self.stopped: set[trio.CancelScope] = set()
+        """Scopes of requests that `cut_off` has cancelled: these are answered all the same."""
         self._in_flight: dict[str, int] = {}
         self._most = PRINCIPAL_IN_FLIGHT
         self._quiet = trio.Event()
@@ -165,7 +167,7 @@ class Downstreams:
         """Count one more request of `principal`; `release` takes it back.
 
         Raises:
-            Overloaded: too many are running already; or this is `close`d.
+            Overloaded: too many are running already; or all were `cut_off`.
         """
         running = self._in_flight.get(principal, 0)
         if running >= self._most:
@@ -184,11 +186,16 @@ class Downstreams:
             if not self._in_flight:
                 self._quiet.set()
 
-    def close(self) -> list[trio.CancelScope]:
-        """Let no more requests begin; what ends each one that is running. Subscriptions, which are ended by another
-        answer, are not among them."""
+    def cut_off(self) -> None:
+        """Let no more requests begin, and cancel those that are running: each is answered that the hub is stopping.
+
+        Requests that their hosts have cancelled stay unanswered. Subscriptions go on: they end with their connections.
+        """
         self._most = 0
-        return [*self.alone, *(scope for host in self._attached.values() for scope in host.calls.values())]
+        for scope in (*self.unattached, *(scope for host in self._attached.values() for scope in host.calls.values())):
+            if not scope.cancel_called:
+                self.stopped.add(scope)
+                scope.cancel()
 
     async def quiet(self) -> None:
         """Wait until no request of any host is running."""
@@ -253,7 +260,7 @@ class Downstream:
         self.asking = Asking(hosts.park_ttl_s, hosts.asks_as)
         self.since = self.seen = trio.current_time()
         self.pace = Pace()
-        self._hosts = hosts
+        self.hosts = hosts
 
     def __repr__(self) -> str:
         state = self.version or "new"
@@ -320,7 +327,7 @@ class Downstream:
     def left(self, router: Router) -> None:
         """The conversation is over; to be called once. The router hears of it when the last request has ended: until
         then upstreams may still be at work for it."""
-        self._hosts.remove(self)
+        self.hosts.remove(self)
         self.asking.left()
         if self.log_level is not None:
             router.log_level_changed()
@@ -362,7 +369,7 @@ class Downstream:
             return scope
         if len(self.calls) >= SESSION_IN_FLIGHT:
             raise Overloaded(f"{SESSION_IN_FLIGHT} requests of this session are running already; wait for one to end")
-        self._hosts.admit(self.identity.principal)
+        self.hosts.admit(self.identity.principal)
         scope = self.calls[id] = trio.CancelScope()
         return scope
 
@@ -371,7 +378,7 @@ class Downstream:
         if self.listens.pop(id, None) is not None:
             return
         del self.calls[id]
-        self._hosts.release(self.identity.principal)
+        self.hosts.release(self.identity.principal)
         self._part()
 
     def notified(self, router: Router, message: Notification) -> None:
@@ -394,8 +401,8 @@ class Downstream:
 
     def at_work(self) -> None:
         """It may be at work in a project now."""
-        if self._hosts.workplaces is not None:
-            self._hosts.workplaces.opened(self)
+        if self.hosts.workplaces is not None:
+            self.hosts.workplaces.opened(self)
 
     def answered(self, message: Response) -> None:
         """Take a host's answer. One to nothing it was asked is dropped, and nobody can tell (F-H-19)."""
@@ -407,7 +414,7 @@ class Downstream:
         Cancellation: withdraws it.
         """
         assert self.caller is not None, "nobody is asked before the handshake"
-        self._hosts.visits.asked(question, self.caller)
+        self.hosts.visits.asked(question, self.caller)
         return await self.asking.ask(question, self.caller, send)
 
     def withdraw(self, send: Send) -> None:
@@ -435,6 +442,43 @@ class Downstream:
             "in_flight": len(self.calls),
             "asked": len(self.asking),
         }
+
+
+class StatelessHost(Struct, eq=False):
+    """The host of a single request that belongs to no session: a modern one over HTTP, or `hubd call`.
+
+    `counts`: the request takes one of the places of its principal, and can be `cut_off`.
+    """
+
+    hosts: Downstreams
+    principal: str
+    view: View = EVERYTHING
+    counts: bool = True
+    _scope: trio.CancelScope | None = None
+
+    calls: ClassVar[Mapping[RequestId, trio.CancelScope]] = {}
+    listens: ClassVar[Mapping[RequestId, trio.CancelScope]] = {}
+    """None are running: an id means nothing beyond its request."""
+
+    def begin(self, id: RequestId, method: str = "") -> trio.CancelScope:
+        """The scope of the request; `end` must follow. Subscriptions are not counted, since they have no end.
+
+        Raises:
+            Overloaded: too many requests of the principal are running.
+        """
+        scope = trio.CancelScope()
+        if self.counts and method != LISTEN:
+            self.hosts.admit(self.principal)
+            self.hosts.unattached[scope] = None
+            self._scope = scope
+        return scope
+
+    def end(self, id: RequestId) -> None:
+        """The request is over."""
+        if self._scope is not None:
+            del self.hosts.unattached[self._scope]
+            self._scope = None
+            self.hosts.release(self.principal)
 
 
 def request_id(value: Raw | None) -> RequestId | None:

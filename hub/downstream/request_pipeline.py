@@ -1,17 +1,30 @@
-"""One request of an attached host, from taking it on to its answer."""
+"""The one way in for the requests of hosts: `take_on` decides, `answer` carries out.
+
+    brought by                      taken on as
+    a POST of a modern host         `StatelessHost`
+    a POST of a legacy session      the session
+    a message of a batch            the session or the connection
+    a line of a connection          the connection
+    `hubd call`, `hubd tools`       `StatelessHost`
+    a revived session that          `StatelessHost`
+      subscribes again
+
+No other module calls `Router.at_once` or `Router.dispatch`, so that whatever is to see every request (admission, a
+policy, metrics, an audit) has its place here, reads that are answered from the cache included. Handshakes have none:
+they are agreed between a host and its carrier.
+"""
 
 import logging
 from secrets import token_hex
 from typing import Final
-from weakref import WeakSet
 
 import trio
 
-from hub.catalog.view import View
-from hub.downstream.hosts import Downstream, Downstreams, Router
+from hub.downstream.hosts import Downstream, Router, StatelessHost
 from hub.link.interface import Caller, Draining, Overloaded
+from hub.link.pace import Pace
 from hub.routing.host_exchange import HostExchange
-from hub.wire.jsonrpc import Failure, RemoteProtocolError, Reply, Request, raw
+from hub.wire.jsonrpc import Failure, Reply, Request, raw
 from hub.wire.mcp import (
     COMPLETE,
     INTERNAL_ERROR,
@@ -29,49 +42,67 @@ STOPPED: Final = (
     "find out before you repeat it, unless it changes nothing"
 )
 HARMLESS: Final = frozenset((*LIST_METHOD.values(), COMPLETE, PROMPTS_GET, RESOURCES_READ, SUBSCRIBE, UNSUBSCRIBE))
-"""What may be repeated by whoever does not know whether it was carried out."""
+"""Methods that can be repeated by a host that does not know whether its request was carried out."""
 
 
-def at_once(router: Router, request: Request, caller: Caller, view: View) -> Reply | None:
-    """The answer to `request`, if nothing need be waited for: it costs no cancel scope, and nobody need watch over it.
+def take_on(
+    host: Downstream | StatelessHost, router: Router, request: Request, caller: Caller, *, congested: bool = False
+) -> Reply | trio.CancelScope:
+    """Take a request on: its reply, if nothing need be waited for, or else the scope for `answer`, which must follow.
 
-    None: `answer` it. A wall, as that.
+    A reply costs no cancel scope and no task. A `congested` host, which does not read its answers, has to wait for
+    each, so that the limits of running requests apply. Errors of the hub become replies, as in `answer`.
+
+    Raises:
+        RemoteProtocolError: a request of `host` with this id is running.
+        Overloaded: too many are.
     """
-    try:
-        return router.at_once(request, caller, view)
-    except Exception as error:  # noqa: BLE001 - wall: answer one request (M-06)
-        return _failed(request, error)
+    if request.method == SET_LEVEL and isinstance(host, Downstream) and caller is host.caller:
+        return host.set_level(router, request.params)
+    if not (congested or request.id in host.calls or request.id in host.listens):
+        try:
+            reply = router.at_once(request, caller, host.view)
+        except Exception as error:  # noqa: BLE001 - the hub's error fails this request and nothing else
+            return _failed(request, error)
+        if reply is not None:
+            return reply
+    return host.begin(request.id, request.method)
 
 
-async def answer(router: Router, request: Request, exchange: HostExchange, scope: trio.CancelScope) -> Reply | None:
-    """Have `request` answered within `scope`; None: it was cancelled, and gets no answer (P-10), unless it was the hub
-    that cancelled it, by `cut_off`.
+async def answer(
+    host: Downstream | StatelessHost,
+    router: Router,
+    request: Request,
+    exchange: HostExchange,
+    scope: trio.CancelScope,
+    pace: Pace | None = None,
+) -> Reply | None:
+    """Carry out a request that `take_on` gave `scope`, when it is its turn by `pace`, and end it.
 
-    A wall: what goes wrong in here fails this request and nothing else. The answer carries a `ref`, under which the log
-    says all (F-D-13).
+    None: it was cancelled, and gets no answer, unless it was cancelled by `Downstreams.cut_off`.
+
+    Errors of the hub fail this request and nothing else: the answer carries a `ref`, under which the log has the rest.
     """
     exchange.begin()
     try:
         with scope:
+            if pace is not None:
+                await pace.next()
             return await router.dispatch(request, exchange)
-    except Exception as error:  # noqa: BLE001 - wall: answer one request (M-06)
+    except Exception as error:  # noqa: BLE001 - the hub's error fails this request and nothing else
         return _failed(request, error)
     finally:
         exchange.end()
-    return _stopped(router, request, exchange) if scope in _cut_off else None
+        host.end(request.id)
+    return _stopped(router, request, exchange) if scope in host.hosts.stopped else None
 
 
-_cut_off: Final[WeakSet[trio.CancelScope]] = WeakSet()
-"""Of requests that are to be answered though they were cancelled."""
-
-
-def cut_off(hosts: Downstreams) -> None:
-    """End all running requests of `hosts`, each with the answer that the hub is stopping; take on no more. What their
-    hosts have cancelled stays unanswered."""
-    for scope in hosts.close():
-        if not scope.cancel_called:
-            _cut_off.add(scope)
-            scope.cancel()
+async def serve(
+    host: Downstream | StatelessHost, router: Router, request: Request, exchange: HostExchange
+) -> Reply | None:
+    """`take_on` and `answer`, where there is nothing to do in between."""
+    taken = take_on(host, router, request, exchange.caller)
+    return await answer(host, router, request, exchange, taken) if isinstance(taken, trio.CancelScope) else taken
 
 
 def _stopped(router: Router, request: Request, exchange: HostExchange) -> Reply:
@@ -85,18 +116,6 @@ def _failed(request: Request, error: Exception) -> Failure:
     log.error("cannot answer %s (ref %s)", request.method, ref, exc_info=error)
     data = raw({"ref": ref, "executed": "unknown", "retryable": False})
     return Failure(INTERNAL_ERROR, f"The hub failed to answer this request; its log says why at {ref}", data)
-
-
-def start(host: Downstream, router: Router, request: Request, caller: Caller) -> trio.CancelScope | Reply:
-    """Take a request on, or answer it at once."""
-    if request.method == SET_LEVEL and caller is host.caller:
-        return host.set_level(router, request.params)
-    try:
-        return host.begin(request.id, request.method)
-    except RemoteProtocolError as error:
-        return error.failure
-    except Overloaded as error:
-        return overloaded(error)
 
 
 def overloaded(error: Overloaded) -> Failure:

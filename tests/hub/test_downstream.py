@@ -17,7 +17,6 @@ from hub.catalog.view import EVERYTHING, server_view
 from hub.downstream import hosts as registry_module
 from hub.downstream.lines import connection as downstream
 from hub.downstream.lines.connection import EOF_GRACE_S, MAX_MESSAGE_BYTES, TURN, Downstreams, serve_lines
-from hub.downstream.request_pipeline import cut_off
 from hub.link import pace
 from hub.link.interface import Question
 from hub.wire.jsonrpc import Failure, Result, encode, raw
@@ -690,7 +689,8 @@ async def test_the_requests_of_a_batch_begin_one_after_another(host, router, mon
         def before_io_wait(self, timeout):
             rounds.append(timeout)
 
-    async def answer(router, request, exchange, scope):
+    async def answer(host, router, request, exchange, scope, pace):
+        await pace.next()
         began.append((len(rounds), request.id))
         return Result(raw({}))
 
@@ -771,7 +771,7 @@ async def test_what_runs_too_long_for_a_stop_is_answered(router, hosts):
         await lines.send(modern(TOOLS_CALL, {"name": "wait", "arguments": {}}, 2))
         await lines.send([call("wait", 3)])
         await lines.settle()
-        cut_off(hosts)
+        hosts.cut_off()
         answers = [msgspec.json.decode(await lines.line()) for _ in range(3)]
         flat = [message for each in answers for message in (each if isinstance(each, list) else [each])]
         assert {message["id"] for message in flat} == {1, 2, 3}

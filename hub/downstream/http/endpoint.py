@@ -17,16 +17,16 @@ from typing import Final, Protocol
 
 import trio
 
-from hub.catalog.view import EVERYTHING, View
+from hub.catalog.view import EVERYTHING
 from hub.downstream.batch import read_batch, run_batch, wants_answer
-from hub.downstream.hosts import Downstreams, Router
+from hub.downstream.hosts import Downstreams, Router, StatelessHost
 from hub.downstream.http.durable_sessions import DurableSessions
 from hub.downstream.http.elsewhere import FORWARDED, Elsewhere, Fleet
 from hub.downstream.http.refusal import (
     NEITHER,
     RETRY_AFTER,
     Refused,
-    begin,
+    admit,
     check_arguments,
     is_modern_notification,
     no_session,
@@ -34,9 +34,9 @@ from hub.downstream.http.refusal import (
     refused,
 )
 from hub.downstream.http.reply import SSE_AFTER_S, Accepted, Answer, BatchAnswer, LegacyAnswer, ModernAnswer, accepted
-from hub.downstream.http.request import Posts
+from hub.downstream.http.request import Inbound, Posts
 from hub.downstream.http.session import HttpSession, HttpSessions
-from hub.downstream.request_pipeline import answer, at_once, overloaded
+from hub.downstream.request_pipeline import answer, overloaded
 from hub.link.interface import Caller, Identity, Overloaded
 from hub.link.wall import keep_going
 from hub.net.http_message import Denied
@@ -58,7 +58,6 @@ from hub.wire.mcp import (
     LISTEN,
     MODERN_VERSIONS,
     PING,
-    SET_LEVEL,
     VERSION_KEY,
 )
 from hub.wire.progress import progress_token
@@ -169,74 +168,70 @@ class Endpoint:
             response.reply(identity.status, identity.body, identity.headers)
             return
         try:
+            inbound = Inbound(request, response, identity, view)
             try:
-                await self._answer(request, response, identity, view)
+                await self._answer(inbound)
             except Elsewhere as away:
-                await self._settle(away, request, response, identity, view)
+                await self._settle(away, inbound)
         except Refused as error:
             response.reply(error.status, encode_response(error.id, error.failure), error.headers)
 
-    async def _answer(self, request: HttpRequest, response: HttpResponse, identity: Identity, view: View) -> None:
-        if request.method == "POST":
-            await self._post(request, response, identity, view)
-        elif request.method == "GET":
-            await self._get(request, response, identity, view)
-        elif request.method == "DELETE":
-            await self._delete(request, response, identity, view)
+    async def _answer(self, inbound: Inbound) -> None:
+        method = inbound.request.method
+        if method == "POST":
+            await self._post(inbound)
+        elif method == "GET":
+            await self._get(inbound)
+        elif method == "DELETE":
+            await self._delete(inbound)
         else:
             raise not_allowed()
 
-    async def _settle(
-        self,
-        away: Elsewhere,
-        request: HttpRequest,
-        response: HttpResponse,
-        identity: Identity,
-        view: View,
-    ) -> None:
+    async def _settle(self, away: Elsewhere, inbound: Inbound) -> None:
         """Have another hub answer; or do it here, if what the request belongs to is here now."""
         assert self._switch is not None, "it says what is elsewhere"
-        if await self._switch.settle(away, request, response):
+        if await self._switch.settle(away, inbound.request, inbound.response):
             return
+        headers = inbound.request.headers
         if away.session:
             kept = await self._switch.kept(away.session)
-            self.sessions.revive(request.headers["mcp-session-id"], identity, view, claimed=True, kept=kept)
-        request.headers[FORWARDED] = "1"  # not to be sent anywhere any more
+            self.sessions.revive(headers["mcp-session-id"], inbound.identity, inbound.view, claimed=True, kept=kept)
+        headers[FORWARDED] = "1"  # not to be sent anywhere any more
         try:
-            await self._answer(request, response, identity, view)
+            await self._answer(inbound)
         except Elsewhere:
             raise no_session() from None
 
-    async def _post(self, request: HttpRequest, response: HttpResponse, identity: Identity, view: View) -> None:
+    async def _post(self, inbound: Inbound) -> None:
         """Sort a POSTed message; the tests in this order, as bridging.md 1.1 numbers them."""
-        headers = request.headers
+        request, response = inbound.request, inbound.response
         if len(request.body) > LARGE_BYTES:
             await trio.lowlevel.cancel_shielded_checkpoint()  # to put it together took long enough for one step
         try:
-            post = self._posts.read(headers, request.body)  # 1
+            post = self._posts.read(request.headers, request.body)  # 1
         except RemoteProtocolError as error:
             if is_batch(request.body):  # 2
-                await self._batch(request, response, identity, view)
+                await self._batch(inbound)
                 return
             raise Refused(400, error.failure, id=error.id) from None
         message = post.message
         if isinstance(message, Request):
             if message.method == INITIALIZE and "protocolVersion" in message.params:  # 3
-                self._initialize(message, response, identity, view)
+                self._initialize(inbound, message)
                 return
             if post.metadata is not None:  # 4
-                check_arguments(message, headers, self._router, view)
+                check_arguments(message, request.headers, self._router, inbound.view)
                 if self._switch is not None:
                     self._switch.check(message, request)
-                await self._modern(message, post.metadata, response, post.accept, identity, view)
+                await self._modern(inbound, message, post.metadata, post.accept)
                 return
             if message.method == INITIALIZE:  # neither era's: the handshake says what it lacks
-                self._initialize(message, response, identity, view)
+                self._initialize(inbound, message)
                 return
-        elif is_modern_notification(message, headers):
+        elif is_modern_notification(message, request.headers):
             response.reply(202)  # of a cancellation, too: an id means nothing outside its POST (bridging.md 9.4)
             return
-        session = self._session(request, identity, view, message)  # 5 to 7
+        session = self._session(inbound, message)  # 5 to 7
         session.seen = trio.current_time()
         if isinstance(message, Request):
             await self._legacy(message, session, response, post.accept)
@@ -249,68 +244,48 @@ class Endpoint:
 
     # --- modern -------------------------------------------------------------------------------------------------------
 
-    async def _modern(
-        self,
-        request: Request,
-        metadata: Metadata,
-        response: HttpResponse,
-        accept: Accepted,
-        identity: Identity,
-        view: View,
-    ) -> None:
-        caller = Caller(identity, metadata.version, metadata.capabilities, metadata.log_level)
-        reply_to = ModernAnswer(response, accept)
-        reply = at_once(self._router, request, caller, view)
-        if reply is None:
-            reply = await self._take_on(request, caller, response, reply_to, accept, view)
+    async def _modern(self, inbound: Inbound, request: Request, metadata: Metadata, accept: Accepted) -> None:
+        caller = Caller(inbound.identity, metadata.version, metadata.capabilities, metadata.log_level)
+        if request.method == LISTEN and not accept.events:
+            text = "A subscription is answered with events; Accept must allow text/event-stream"
+            raise refused(406, text, id=request.id)
+        host = StatelessHost(self._hosts, inbound.identity.principal, inbound.view)
+        reply_to = ModernAnswer(inbound.response, accept)
+        reply: Reply | trio.CancelScope | None = admit(host, self._router, request, caller)
+        if isinstance(reply, trio.CancelScope):
+            reply = await self._wait(inbound, host, request, caller, reply_to, reply)
         if reply is None:
             reply_to.abandon()
         else:
             reply_to.finish(encode_response(request.id, reply), reply)
 
-    async def _take_on(
+    async def _wait(
         self,
+        inbound: Inbound,
+        host: StatelessHost,
         request: Request,
         caller: Caller,
-        response: HttpResponse,
         reply_to: ModernAnswer,
-        accept: Accepted,
-        view: View,
+        cancel: trio.CancelScope,
     ) -> Reply | None:
-        """The answer to what has to be waited for; None: the host left."""
-        exchange = HostExchange(caller, reply_to.send, progress_token=progress_token(request.params), view=view)
-        listens = request.method == LISTEN
-        if listens:
-            if not accept.events:
-                text = "A subscription is answered with events; Accept must allow text/event-stream"
-                raise refused(406, text, id=request.id)
+        """The answer to a request that has to be waited for; None: the host left."""
+        token = progress_token(request.params)
+        exchange = HostExchange(caller, reply_to.send, progress_token=token, view=inbound.view)
+        if request.method == LISTEN:
             self._soon = {reply_to: 0.0, **self._soon}
         else:
-            self._admit(caller.identity, request)
             self._soon[reply_to] = trio.current_time() + SSE_AFTER_S
-        cancel = trio.CancelScope()
-        response.on_gone = cancel.cancel
-        if not listens:
-            self._hosts.alone[cancel] = None
+        inbound.response.on_gone = cancel.cancel
         try:
-            return await answer(self._router, request, exchange, cancel)
+            return await answer(host, self._router, request, exchange, cancel)
         finally:
-            response.on_gone = None
+            inbound.response.on_gone = None
             self._soon.pop(reply_to, None)
-            if not listens:
-                del self._hosts.alone[cancel]
-                self._hosts.release(caller.identity.principal)
-
-    def _admit(self, identity: Identity, request: Request) -> None:
-        try:
-            self._hosts.admit(identity.principal)
-        except Overloaded as error:
-            raise Refused(429, overloaded(error), id=request.id, headers=RETRY_AFTER) from None
 
     # --- legacy -------------------------------------------------------------------------------------------------------
 
-    def _initialize(self, request: Request, response: HttpResponse, identity: Identity, view: View) -> None:
-        session = self.sessions.mint(identity, view)
+    def _initialize(self, inbound: Inbound, request: Request) -> None:
+        session = self.sessions.mint(inbound.identity, inbound.view)
         if session is None:
             failure = overloaded(Overloaded("There are too many sessions; end one with DELETE, or try again later"))
             raise Refused(503, failure, id=request.id, headers=RETRY_AFTER)
@@ -319,15 +294,16 @@ class Endpoint:
         except RemoteProtocolError as error:
             raise Refused(400, error.failure, id=request.id) from None
         self.sessions.add(session)
-        response.reply(200, encode_response(request.id, result), ((SESSION_HEADER, session.id),))
+        inbound.response.reply(200, encode_response(request.id, result), ((SESSION_HEADER, session.id),))
 
-    def _session(self, request: HttpRequest, identity: Identity, view: View, message: Message | None) -> HttpSession:
+    def _session(self, inbound: Inbound, message: Message | None = None) -> HttpSession:
         """The legacy session a request belongs to.
 
         Raises:
             Refused: 400, 404 or 405 (tests 5 to 7).
             Elsewhere: another hub may have it.
         """
+        request = inbound.request
         id = message.id if isinstance(message, Request) else None
         version = request.headers.get("mcp-protocol-version")
         session_id = request.headers.get("mcp-session-id")
@@ -339,7 +315,7 @@ class Endpoint:
                     400, f"A request of {version} says so in params._meta, as {VERSION_KEY}", id=id, code=INVALID_PARAMS
                 )
             raise refused(400, NEITHER, id=id)
-        session = self.sessions.find(session_id, identity, view, self._away)
+        session = self.sessions.find(session_id, inbound.identity, inbound.view, self._away)
         if session is None:
             raise no_session()
         if version is not None and version not in LEGACY_VERSIONS:
@@ -352,33 +328,22 @@ class Endpoint:
         if request.method != PING:
             session.open = True
         reply_to = LegacyAnswer(session, response, accept)
-        reply: Reply | None = None
-        if request.method == SET_LEVEL:
-            reply = session.set_level(self._router, request.params)
-        elif not session.is_running(request.id):
-            reply = at_once(self._router, request, caller, session.view)
-        if reply is None:
-            cancel = begin(session, request.id)
+        reply: Reply | trio.CancelScope | None = admit(session, self._router, request, caller)
+        if isinstance(reply, trio.CancelScope):
             token = progress_token(request.params)
             exchange = HostExchange(caller, reply_to.send, progress_token=token, view=session.view, host=reply_to)
             self._soon[reply_to] = session.seen + SSE_AFTER_S
             try:
-                reply = await answer(self._router, request, exchange, cancel)
+                reply = await answer(session, self._router, request, exchange, reply)
             finally:
                 self._soon.pop(reply_to, None)
-                session.end(request.id)
         reply_to.finish(None if reply is None else encode_response(request.id, reply))
 
-    async def _batch(
-        self,
-        request: HttpRequest,
-        response: HttpResponse,
-        identity: Identity,
-        view: View,
-    ) -> None:
+    async def _batch(self, inbound: Inbound) -> None:
+        request, response = inbound.request, inbound.response
         if "mcp-session-id" not in request.headers:
             raise refused(400, "An array is not a message here; send each message by itself")
-        session = self._session(request, identity, view, None)
+        session = self._session(inbound)
         try:
             messages = await read_batch(request.body, session.version, session.pace)
         except RemoteProtocolError as error:
@@ -395,8 +360,9 @@ class Endpoint:
         else:
             response.reply(202)
 
-    async def _get(self, request: HttpRequest, response: HttpResponse, identity: Identity, view: View) -> None:
-        session = self._session(request, identity, view, None)
+    async def _get(self, inbound: Inbound) -> None:
+        request, response = inbound.request, inbound.response
+        session = self._session(inbound)
         if not accepted(request.headers.get("accept")).events:
             raise refused(406, "Accept must allow text/event-stream")
         session.seen = trio.current_time()
@@ -410,8 +376,8 @@ class Endpoint:
         stream, after = found
         await session.carry(stream, after, response)
 
-    async def _delete(self, request: HttpRequest, response: HttpResponse, identity: Identity, view: View) -> None:
-        session = self._session(request, identity, view, None)
+    async def _delete(self, inbound: Inbound) -> None:
+        session = self._session(inbound)
         self.sessions.close(session)
         await self._revival.saved()  # or it would be back, if the hub is killed now
-        response.reply(200)
+        inbound.response.reply(200)

@@ -5,10 +5,10 @@ from typing import Final
 import trio
 
 from hub.catalog.view import View
-from hub.downstream.hosts import Router
+from hub.downstream.hosts import Router, StatelessHost
 from hub.downstream.http.session import HttpSession
-from hub.downstream.request_pipeline import overloaded
-from hub.link.interface import Overloaded
+from hub.downstream.request_pipeline import overloaded, take_on
+from hub.link.interface import Caller, Overloaded
 from hub.wire.http.mcp_headers import InvalidHeader, check_mirrors
 from hub.wire.jsonrpc import (
     EMPTY,
@@ -16,6 +16,7 @@ from hub.wire.jsonrpc import (
     Message,
     Notification,
     RemoteProtocolError,
+    Reply,
     Request,
     RequestId,
     peek_object,
@@ -67,18 +68,20 @@ def is_modern_notification(message: Message, headers: dict[str, str]) -> bool:
     return "mcp-session-id" not in headers and headers.get("mcp-protocol-version") in MODERN_VERSIONS
 
 
-def begin(session: HttpSession, id: RequestId) -> trio.CancelScope:
-    """The scope of a request that begins in `session`.
+def admit(
+    host: HttpSession | StatelessHost, router: Router, request: Request, caller: Caller
+) -> Reply | trio.CancelScope:
+    """`take_on` for a request that came by HTTP.
 
     Raises:
         Refused: its id is in use (400), or too many are running (429).
     """
     try:
-        return session.begin(id)
+        return take_on(host, router, request, caller)
     except RemoteProtocolError as error:
-        raise Refused(400, error.failure, id=id) from None
+        raise Refused(400, error.failure, id=request.id) from None
     except Overloaded as error:
-        raise Refused(429, overloaded(error), id=id, headers=RETRY_AFTER) from None
+        raise Refused(429, overloaded(error), id=request.id, headers=RETRY_AFTER) from None
 
 
 def refused(status: int, text: str, *, id: RequestId | None = None, code: int = INVALID_REQUEST) -> Refused:

@@ -1,7 +1,7 @@
-"""What a POST says, from its head and body alone, before anything is known of who sent it.
+"""An HTTP request of a host as it comes in, and what a POST says.
 
-It is a function of a few header fields and the body. A resource is read again and again, by many hosts in the same
-words, and to read those takes as long as to find what is kept of it; so a read that was read before is recognised.
+What a POST says is a function of a few header fields and the body. Many hosts read the same resource in the same words,
+and to decode these takes as long as to find the resource in the cache; so a read that was decoded before is recognised.
 """
 
 import re
@@ -10,8 +10,11 @@ from typing import Final
 
 from msgspec import Struct
 
+from hub.catalog.view import View
 from hub.downstream.http.refusal import Refused, refused
 from hub.downstream.http.reply import Accepted, accepted, is_json
+from hub.link.interface import Identity
+from hub.net.http_server import HttpRequest, HttpResponse
 from hub.wire.jsonrpc import Message, Request, decode
 from hub.wire.mcp import INITIALIZE
 from hub.wire.request_meta import Metadata, Refusal, check_headers, read_metadata
@@ -25,6 +28,16 @@ _READ: Final = re.compile(
     re.DOTALL,
 )
 """A read with its id where it can be nothing else, in the ways that SDKs write it."""
+
+
+class Inbound(Struct, frozen=True):
+    """One HTTP request of a host that was let in."""
+
+    request: HttpRequest
+    response: HttpResponse
+    identity: Identity
+    view: View
+    """The part of the catalogue that its path names."""
 
 
 class Post(Struct, frozen=True):

@@ -14,10 +14,10 @@ import trio
 from msgspec import Raw
 
 from hub.catalog.view import View
-from hub.downstream.hosts import Downstream, Downstreams, Router
+from hub.downstream.hosts import Downstream, Downstreams, Router, StatelessHost
 from hub.downstream.http.durable_sessions import DurableSessions, Past
 from hub.downstream.http.event_stream import LISTEN_RETRY_MS, RETRY_MS, Archive, EventStream
-from hub.downstream.request_pipeline import answer
+from hub.downstream.request_pipeline import serve
 from hub.link.interface import Caller, Identity
 from hub.link.wakeups import Flag
 from hub.link.wall import stand_alone
@@ -130,7 +130,8 @@ class HttpSession(Downstream):
         params = {"uri": raw(uri)}
         for pause_s in RESUBSCRIBE_S:
             exchange = HostExchange(self.caller, lambda message, *, vital=False: None, view=self.view, host=self)
-            reply = await answer(router, Request(0, SUBSCRIBE, params), exchange, trio.CancelScope())
+            host = StatelessHost(self.hosts, self.identity.principal, self.view, counts=False)
+            reply = await serve(host, router, Request(0, SUBSCRIBE, params), exchange)
             if isinstance(reply, Result):
                 self.tell(f"updated {uri}", encode_notification(UPDATED, params))
                 return

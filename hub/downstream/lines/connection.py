@@ -18,7 +18,7 @@ from hub.catalog.view import EVERYTHING, View
 from hub.downstream.batch import read_batch, run_batch, wants_answer
 from hub.downstream.hosts import Downstream, Downstreams, Router
 from hub.downstream.lines.preamble import GOODBYE, UNDERSTOOD
-from hub.downstream.request_pipeline import answer, at_once, overloaded, start
+from hub.downstream.request_pipeline import answer, overloaded, take_on
 from hub.link.budget import FREE_BYTES, NO_ROOM, Account
 from hub.link.channel import (
     ChannelClosed,
@@ -57,6 +57,7 @@ from hub.wire.mcp import (
     LISTEN,
     MODERN_VERSIONS,
     PING,
+    SET_LEVEL,
     VERSION_KEY,
 )
 from hub.wire.progress import progress_token
@@ -324,24 +325,25 @@ class LineHost(Downstream):
             return False
         if caller is self.caller:
             self.open = True
-        if self._channel.outbox.queued_bytes < CONGESTED_BYTES and not self.is_running(request.id):
-            reply = at_once(self._router, request, caller, self.view)
-            if reply is not None:
-                self._reply(request.id, reply)
-                return True
         held = size if size > FREE_BYTES and self.account is not None else 0
         if held and self.account is not None and not self.account.take(held, trio.current_time()):
             self._reply(request.id, overloaded(Overloaded(NO_ROOM, retry_after_ms=1000)))
             return False
-        started = start(self, self._router, request, caller)
-        if not isinstance(started, trio.CancelScope):
+        congested = self._channel.outbox.queued_bytes >= CONGESTED_BYTES
+        try:
+            taken = take_on(self, self._router, request, caller, congested=congested)
+        except (RemoteProtocolError, Overloaded) as error:
             self._give(held)
-            self._reply(request.id, started)
+            self._reply(request.id, overloaded(error) if isinstance(error, Overloaded) else error.failure)
             return False
+        if not isinstance(taken, trio.CancelScope):
+            self._give(held)
+            self._reply(request.id, taken)
+            return request.method != SET_LEVEL  # which takes no more than a look
         token = progress_token(request.params)
         host = self if caller is self.caller else None  # a modern request is never asked by another
         exchange = HostExchange(caller, self._say, progress_token=token, view=self.view, host=host)
-        self._nursery.start_soon(self._serve, request, exchange, started, held)
+        self._nursery.start_soon(self._serve, request, exchange, taken, held)
         return True
 
     def _caller(self, request: Request) -> Caller | None:
@@ -363,11 +365,10 @@ class LineHost(Downstream):
 
     async def _serve(self, request: Request, exchange: HostExchange, scope: trio.CancelScope, held: int) -> None:
         try:
-            reply = await answer(self._router, request, exchange, scope)
+            reply = await answer(self, self._router, request, exchange, scope)
         finally:
             if held:
                 self._give(held)
-            self.end(request.id)
         if reply is not None:
             self._reply(request.id, reply)
             if request.method == LISTEN and isinstance(reply, Result):  # N-16
