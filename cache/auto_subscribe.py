@@ -67,7 +67,9 @@ class Observing:
         if seen is not None:
             return seen.not_before <= now
         slow = [known for known, each in found.items() if each.slow and each.not_before > now]
-        return len(slow) < MAX_UNANSWERED or sum(map(place.watches.is_observed, slow)) > len(slow) - MAX_UNANSWERED
+        return (
+            len(slow) < MAX_UNANSWERED or sum(map(place.subscriptions.is_observed, slow)) > len(slow) - MAX_UNANSWERED
+        )
 
     def _seen(self, name: str, place: Place) -> OrderedDict[str, _Seen]:
         return self._places.setdefault(name, WeakKeyDictionary()).setdefault(place, OrderedDict())
@@ -85,7 +87,7 @@ class Observing:
         seen.not_before = self._clock() + AGAIN_S
         self._make_room(place, found)
         with trio.move_on_after(PATIENCE_S):
-            if await place.watches.observe(uri, reader):
+            if await place.subscriptions.observe(uri, reader):
                 seen.not_before, seen.slow = float("-inf"), False
                 return
         seen.slow = True
@@ -93,7 +95,7 @@ class Observing:
     def _make_room(self, place: Place, found: OrderedDict[str, _Seen]) -> None:
         while len(found) > MAX_OBSERVED:
             uri, _ = found.popitem(last=False)
-            place.watches.neglect(uri)
+            place.subscriptions.neglect(uri)
 
     def changed(self, name: str, uri: str) -> None:
         """The upstream says that it changed."""
@@ -104,10 +106,10 @@ class Observing:
             seen.changes += 1
             if seen.changes >= MAX_CHANGES and seen.not_before <= self._clock():
                 seen.not_before = self._clock() + AGAIN_S
-                place.watches.neglect(uri)
+                place.subscriptions.neglect(uri)
 
     def forget(self, name: str) -> None:
         """Nothing of this upstream is of interest any more."""
         for place, found in list(self._places.pop(name, {}).items()):
             for uri in found:
-                place.watches.neglect(uri)
+                place.subscriptions.neglect(uri)

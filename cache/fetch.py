@@ -91,7 +91,7 @@ class Fetches:
             return None
         flight.is_reading, flight.is_disturbed = True, False
         place, uri = flight.place, flight.subject.uri
-        flight.is_observed = place is not None and place.watches.is_observed(uri)
+        flight.is_observed = place is not None and place.subscriptions.is_observed(uri)
         reply = await flight.server.call(flight.operation, flight)
         if not is_complete(reply, flight.server.snapshot.version):
             flight.claim()
@@ -104,7 +104,7 @@ class Fetches:
     def _land(self, flight: Flight, outcome: Reply | Exception) -> None:
         """Only the one who began it gets what was read over a session that is, or may be, that host's own."""
         self._keeping.end(flight)
-        place = flight.server.place_of(flight.caller) or flight.place
+        place = flight.server.session_for(flight.caller) or flight.place
         is_known = isinstance(outcome, Exception) if place is None else place.tenant == flight.subject.tenant
         if not is_known:
             flight.claim()
@@ -119,7 +119,7 @@ class Fetches:
             return None
         watched = (
             place.session.era is Era.LEGACY
-            and not place.watches.is_observed(subject.uri)
+            and not place.subscriptions.is_observed(subject.uri)
             and self._observing.is_worth_trying(flight.server, place, subject.uri)
         )
         if not self._keeping.is_common(flight.server, subject):
@@ -135,7 +135,7 @@ class Fetches:
             entry = await self._ask_store(flight)
         if entry is None or flight.is_disturbed or self._clock() >= entry.fresh_until:
             return None
-        return None if entry.observed and not place.watches.is_observed(subject.uri) else entry
+        return None if entry.observed and not place.subscriptions.is_observed(subject.uri) else entry
 
     async def _ask_store(self, flight: Flight) -> Entry | None:
         """What the store has. A wall: what goes wrong there is no reason not to read."""
@@ -150,12 +150,12 @@ class Fetches:
     def _kept(self, flight: Flight, reply: Result) -> Entry | None:
         """Keep what was read, if it may be; what is kept."""
         server, subject = flight.server, flight.subject
-        place = server.place_of(flight.caller)
+        place = server.session_for(flight.caller)
         if place is None or (flight.place is not None and place is not flight.place):
             return None
         if self._keeping.source_of(server) != subject.source or not server.config.cache:
             return None
-        observed = flight.is_observed and place.watches.is_observed(subject.uri)
+        observed = flight.is_observed and place.subscriptions.is_observed(subject.uri)
         now, stale_s = self._clock(), self._keeping.config.stale_if_error_s
         if place.session.era is Era.MODERN and not observed and not has_ttl(reply.value):
             self._observe_later(server, place, subject.uri, flight.caller.conversation)

@@ -100,7 +100,7 @@ class ResourceCache:
             if kept is None or now >= kept.entry.fresh_until:
                 continue
             if kept.entry.observed:
-                if place is None or not place.watches.is_observed(subject.uri):
+                if place is None or not place.subscriptions.is_observed(subject.uri):
                     continue
                 self._observing.read(subject.upstream, place, subject.uri)
             self._keeping.tally.of(subject.upstream).hits += 1
@@ -112,7 +112,7 @@ class ResourceCache:
         source = self._keeping.source_of(server)
         if source is None or not self._keeping.config.enabled or not server.config.cache:
             return None, None
-        place = server.place_of(caller)
+        place = server.session_for(caller)
         tenant = None if place is None else place.tenant
         is_legacy = place is not None and place.session.era is Era.LEGACY
         abilities = "" if is_legacy else abilities_of(caller, server.config)

@@ -9,7 +9,7 @@ from hub.wire.mcp import Era, Snapshot
 
 
 class Watches(Protocol):
-    """What is watched over one session; `upstreams.subscriptions.session_subscriptions.Watches` is one."""
+    """What is watched over one session; `upstreams.subscriptions.session_subscriptions.SessionSubscriptions` is one."""
 
     async def observe(self, uri: str, reader: int) -> bool:
         """Have the hub itself told of changes, since the conversation `reader` reads it; True once that is so, False:
@@ -36,7 +36,7 @@ class Session(Protocol):
 
 
 class Place(Protocol):
-    """One session, and whose it is; `upstreams.sessions.pooled_session.Place` is one. Hashable by identity."""
+    """One session, and whose it is; `upstreams.sessions.pooled_session.PooledSession` is one. Hashable by identity."""
 
     @property
     def tenant(self) -> Tenant | None:
@@ -47,7 +47,7 @@ class Place(Protocol):
     def session(self) -> Session: ...
 
     @property
-    def watches(self) -> Watches: ...
+    def subscriptions(self) -> Watches: ...
 
 
 class Server(Protocol):
@@ -62,7 +62,7 @@ class Server(Protocol):
     @property
     def snapshot(self) -> Snapshot: ...
 
-    def place_of(self, caller: Caller) -> Place | None:
+    def session_for(self, caller: Caller) -> Place | None:
         """The open session that serves `caller` now; None: that is not known. Raises nothing."""
         ...
 

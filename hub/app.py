@@ -38,7 +38,7 @@ from hub.routing.resource_reads import Reading
 from hub.routing.router import Router
 from hub.wire.mcp import Kind
 from upstreams.inventory.last_known import LastKnown
-from upstreams.sessions.connector import Opener
+from upstreams.sessions.connector import SessionFactory
 from upstreams.supervisor import Supervisor
 from upstreams.transports import open as transports
 from upstreams.upstream import Upstream
@@ -59,7 +59,7 @@ class Hub:
         memory: Memory,
         sealer: Sealer,
         *,
-        open_session: Opener | None = None,
+        open_session: SessionFactory | None = None,
         last_known: LastKnown | None = None,
         projects: Callable[["Hub"], Projects] | None = None,
         run: str = "",
@@ -96,7 +96,7 @@ class Hub:
             self.router.reporting = self.projects.reporting
         self.started_at = 0.0
 
-    def _make_supervisor(self, open_session: Opener) -> Supervisor:
+    def _make_supervisor(self, open_session: SessionFactory) -> Supervisor:
         supervisor = Supervisor(
             self.memory,
             self._upstream_changed,

@@ -35,7 +35,7 @@ from hub.link.peer import BadPeer
 from hub.routing.host_exchange import HostExchange
 from hub.wire.jsonrpc import Failure, Raw, raw
 from hub.wire.mcp import L4, MODERN, SUBSCRIPTION_KEY, Era, era_of
-from upstreams.session import COMMON, Terms
+from upstreams.session import COMMON, SessionTerms
 from upstreams.transports.negotiation import about, expected_era, remember, shake_hands
 from upstreams.transports.peer_session import PeerSession
 
@@ -278,7 +278,7 @@ class FakeUpstream:
         more = {"nextCursor": str(end)} if end < len(entries) else {}
         return {key: entries[start:end], **more}
 
-    def open(self, config: Any, name: str, events: Any, memory: Any, terms: Terms = COMMON) -> "FakeSession":
+    def open(self, config: Any, name: str, events: Any, memory: Any, terms: SessionTerms = COMMON) -> "FakeSession":
         """As `upstreams.session.open_session`."""
         return FakeSession(self, config, name, events, memory, terms)
 
@@ -300,7 +300,9 @@ class FakeSession(PeerSession):
 
     transport = "stdio"
 
-    def __init__(self, fake: FakeUpstream, config: Any, name: str, events: Any, memory: Any, terms: Terms) -> None:
+    def __init__(
+        self, fake: FakeUpstream, config: Any, name: str, events: Any, memory: Any, terms: SessionTerms
+    ) -> None:
         super().__init__(name, events, terms)
         self._fake = fake
         self._config = config
@@ -344,7 +346,7 @@ class FakeSession(PeerSession):
 def opener(fakes: dict[str, FakeUpstream]) -> Callable[..., FakeSession]:
     """An `open_session` that finds fakes by the name of the upstream."""
 
-    def open_session(config: Any, name: str, events: Any, memory: Any, terms: Terms = COMMON) -> FakeSession:
+    def open_session(config: Any, name: str, events: Any, memory: Any, terms: SessionTerms = COMMON) -> FakeSession:
         return fakes[name].open(config, name, events, memory, terms)
 
     return open_session

@@ -544,22 +544,22 @@ class House:
         for upstream in self.hub.supervisor.upstreams.values():
             assert upstream.in_flight == 0, upstream
             for pool in upstream.pools:
-                assert all(place.is_open for place in pool._opening.values()), pool
+                assert all(pooled.is_open for pooled in pool._opening.values()), pool
                 attached = {host.tenant for host in self.hub.downstreams._attached.values()}
-                assert {tenant for tenant in pool._served if tenant.conversation} <= attached, pool
-                for place in pool.open_places():
-                    assert place.holders == 0, place
-                    if place.tenant is not None:
-                        assert place in (pool._served.get(place.tenant), pool._opening.get(place.tenant)), place
-                    assert place.session._running == {}, place  # type: ignore[attr-defined]
-                    waiting = place.session.peer._waiting.keys()  # type: ignore[attr-defined]
-                    assert waiting == place.session._listens.keys(), place  # type: ignore[attr-defined]
+                assert {tenant for tenant in pool._by_host if tenant.conversation} <= attached, pool
+                for pooled in pool.open_sessions():
+                    assert pooled.users == 0, pooled
+                    if pooled.tenant is not None:
+                        assert pooled in (pool._by_host.get(pooled.tenant), pool._opening.get(pooled.tenant)), pooled
+                    assert pooled.session._running == {}, pooled  # type: ignore[attr-defined]
+                    waiting = pooled.session.peer._waiting.keys()  # type: ignore[attr-defined]
+                    assert waiting == pooled.session._listens.keys(), pooled  # type: ignore[attr-defined]
 
     def watched(self, name: str) -> list[str]:
         """What the hub watches at an upstream, those included that nobody does any more, session by session."""
         upstream = self.hub.supervisor.upstreams[name]
-        places = [place for pool in upstream.pools for place in pool.open_places()]
-        return [watch.uri for place in places for watch in place.watches]
+        sessions = [pooled for pool in upstream.pools for pooled in pool.open_sessions()]
+        return [subscription.uri for pooled in sessions for subscription in pooled.subscriptions]
 
     def assert_watched_by_who_is_there(self) -> None:
         """No host that is gone watches anything; whoever does is told by the session that serves it."""
@@ -567,17 +567,17 @@ class House:
         listening = self.hub.router.subscriptions._streams.keys()
         for upstream in self.hub.supervisor.upstreams.values():
             found = {}
-            for place in [place for pool in upstream.pools for place in pool.open_places()]:
-                for watch in place.watches:
-                    found |= {(watch.uri, holder): place for holder in watch.holders}
-            households = upstream.holdings._households
-            assert households.keys() <= {*attached, *listening}, households.keys()
-            held = {each: household.place for household in households.values() for each in household.held}
-            assert found == {each: place for each, place in held.items() if place is not None}
-            for household in households.values():
-                assert household.held, upstream.holdings
-                if household.place is not None:
-                    assert household.place is upstream.finder.serving(household.exchange.caller), household.place
+            for pooled in [pooled for pool in upstream.pools for pooled in pool.open_sessions()]:
+                for subscription in pooled.subscriptions:
+                    found |= {(subscription.uri, subscriber): pooled for subscriber in subscription.subscribers}
+            entries = upstream.host_subscriptions._hosts
+            assert entries.keys() <= {*attached, *listening}, entries.keys()
+            held = {each: entry.pooled for entry in entries.values() for each in entry.held}
+            assert found == {each: pooled for each, pooled in held.items() if pooled is not None}
+            for entry in entries.values():
+                assert entry.held, upstream.host_subscriptions
+                if entry.pooled is not None:
+                    assert entry.pooled is upstream.selector.for_subscriptions(entry.exchange.caller), entry.pooled
 
     def assert_judged(self) -> None:
         """Nobody got a message that its revision does not allow."""

@@ -16,7 +16,7 @@ from config.schema import Secret, UpstreamConfig
 from hub.link.interface import Caller, HubError, Identity, Operation, Question, kept
 from hub.wire.jsonrpc import Failure, Reply, Result, raw
 from hub.wire.mcp import MODERN, Kind
-from upstreams.session import COMMON, CallTimeouts, Terms
+from upstreams.session import COMMON, CallTimeouts, SessionTerms
 from upstreams.transports.http.detect import WebSession, open_http
 
 TIMEOUTS = CallTimeouts(300.0, 3600.0)
@@ -145,7 +145,7 @@ def config_for(peer: HttpPeer, **more: Any) -> UpstreamConfig:
 
 @asynccontextmanager
 async def running(
-    handler: Handler, *, memory: Memory | None = None, terms: Terms = COMMON, **more: Any
+    handler: Handler, *, memory: Memory | None = None, terms: SessionTerms = COMMON, **more: Any
 ) -> AsyncIterator[Fixture]:
     memory, ear = memory or Memory(None), Ear()
     async with http_peer(handler) as peer, trio.open_nursery() as nursery:

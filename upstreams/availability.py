@@ -1,6 +1,6 @@
 """Whether one upstream is there; if not, why not, and when it is tried again (D-10).
 
-Its state goes by the table of `lifecycle`; everything that happens goes into its `chronicle` here. Changed by sync
+Its state goes by the table of `lifecycle`; everything that happens goes into its `history` here. Changed by sync
 methods only, which the keeper's task of this upstream calls; everybody else reads, waits for news, or asks for an
 attempt by setting `wanted`.
 """
@@ -20,7 +20,7 @@ from upstreams.lifecycle import TRANSITIONS, Backoff, Event, State
 log = logging.getLogger(__name__)
 
 
-class Standing:
+class Availability:
     """How it stands with one upstream."""
 
     def __init__(self, name: str, config: UpstreamConfig, journal: Journal) -> None:
@@ -32,14 +32,14 @@ class Standing:
         self.wanted = trio.Event()
         """Set by whoever needs it and finds that it is not trying, or idle."""
         self.backoff = Backoff(jitter, attempts=config.restart.attempts)
-        self.chronicle = History(config, journal, trio.current_time())
+        self.history = History(config, journal, trio.current_time())
         self._name = name
         self._failure: type[UpstreamUnavailable] = UpstreamUnavailable
         """What calls fail with while it is away."""
         self._news = trio.Event()
 
     def __repr__(self) -> str:
-        return f"<Standing of {self._name}: {self.state.value}, {self.backoff!r}>"
+        return f"<Availability of {self._name}: {self.state.value}, {self.backoff!r}>"
 
     # --- for those who need it ----------------------------------------------------------------------------------------
 
@@ -52,7 +52,7 @@ class Standing:
         news, self._news = self._news, trio.Event()
         news.set()
 
-    def nudge(self) -> None:
+    def retry_if_due(self) -> None:
         """A host needs it, or looks at lists it belongs in: have the attempt made that is due, if any."""
         if self.state in (State.FAILED, State.UNAUTHORIZED) and self.backoff.retry_in_s(trio.current_time()) <= 0:
             self.wanted.set()
@@ -73,7 +73,7 @@ class Standing:
             wait_s = self.backoff.retry_in_s(trio.current_time())
             if wait_s > 0:
                 raise self.unavailable(f"{self._name} is not available", retry_after_s=wait_s)
-            self.nudge()
+            self.retry_if_due()
 
     def refuse_if_disabled(self) -> None:
         """Return if it can be there.
@@ -89,7 +89,7 @@ class Standing:
     def unavailable(self, text: str, *, retry_after_s: float = 0.0) -> HubError:
         """What a call fails with: `text` says what happened; this adds why, and what to do."""
         kind = UpstreamUnauthorized if self.state is State.UNAUTHORIZED else self._failure
-        reason = (self.chronicle.last_error or "").partition("\n")[0] or self.waits_for or "It has not said why"
+        reason = (self.history.last_error or "").partition("\n")[0] or self.waits_for or "It has not said why"
         text += f" (state: {self.state.value}). {reason}."
         if retry_after_s:
             text += f" Try again in {ceil(retry_after_s)} seconds, or let the user look at `hubd status`"
@@ -104,9 +104,9 @@ class Standing:
         """Change state by the table."""
         before, self.state = self.state, TRANSITIONS[self.state][event]
         if event is Event.START:
-            self.chronicle.attempted()
+            self.history.attempted()
         if self.state is not before:
-            self.chronicle.moved(trio.current_time())
+            self.history.moved(trio.current_time())
             log.debug("%s: %s to %s", self._name, before.value, self.state.value)
         self.tell()
 
@@ -114,13 +114,13 @@ class Standing:
         """A session is ready."""
         self.backoff.opened(trio.current_time())
         self.move(Event.OPENED)
-        self.chronicle.opened(how, pid)
+        self.history.opened(how, pid)
         log.info("%s is connected: %s", self._name, how)
 
     def failed(self, error: HubError | None) -> float | None:
         """A session ended, or could not be opened: seconds until the next attempt, None for when it is `wanted`."""
         now = trio.current_time()
-        self.chronicle.failed(error, now)
+        self.history.failed(error, now)
         self._failure = UpstreamLoop if isinstance(error, UpstreamLoop) else UpstreamUnavailable
         pause_s = self.backoff.failed(now)
         event = Event.LOST
@@ -131,9 +131,9 @@ class Standing:
         if event is not Event.LOST or pause_s is None:
             self.wanted = trio.Event()
             self.move(event)
-            self.chronicle.gave_up(self.state)
+            self.history.gave_up(self.state)
             return None
-        self.chronicle.pauses(pause_s, now)
+        self.history.pauses(pause_s, now)
         self.move(event)
         return pause_s
 
@@ -141,11 +141,11 @@ class Standing:
         """Nobody has needed it for so long: it is to be stopped, until it is `wanted`."""
         log.info("%s is stopped: nobody has needed it for %g s", self._name, idle_s)
         self.wanted = trio.Event()
-        self.chronicle.rests(idle_s)
+        self.history.rests(idle_s)
         self.move(Event.UNUSED)
 
     def restarted(self) -> None:
         """It starts over by command."""
         self.backoff.reset()
-        self.chronicle.restarted()
+        self.history.restarted()
         self.move(Event.RESTART)

@@ -1,7 +1,7 @@
 """What hosts watch at one upstream, and over which of its sessions (bridging.md 8).
 
 A watch belongs in the session that the calls of its host go to: what changes in there is what that host may hear of.
-Each session keeps its own `Watches`; here it is known who holds what, so that it can be moved:
+Each session keeps its own `SessionSubscriptions`; here it is known who holds what, so that it can be moved:
 
     the host asks        into the session of its calls, opened if it would get one of its own; held once the upstream
                          agreed
@@ -9,12 +9,11 @@ Each session keeps its own `Watches`; here it is known who holds what, so that i
     it has none          kept for the next; if no call has to open that, it is opened for what was watched: at once, and
                          at longer and longer intervals if it does not last
 
-So a host that only watches has a process of its own where one that calls has. `Pool.lodging` is the exception.
+So a host that only watches has a process of its own where one that calls has. `Pool.borrowed_main` is the exception.
 """
 
 import logging
 from collections.abc import Hashable
-from typing import Protocol
 
 import trio
 
@@ -22,159 +21,134 @@ from hub.link.backoff import Pauses
 from hub.link.interface import Caller, Exchange, HubError, UpstreamUnavailable
 from hub.link.wakeups import Flag
 from hub.wire.jsonrpc import Failure
-from upstreams.sessions.pooled_session import Place
+from upstreams.sessions.pooled_session import PooledSession
+from upstreams.sessions.selector import SessionSelector
 from upstreams.subscriptions.session_subscriptions import ANSWER_S
-from upstreams.subscriptions.subscription import Holder
+from upstreams.subscriptions.subscription import ResourceSubscriber
 
 log = logging.getLogger(__name__)
 
 
-class Places(Protocol):
-    """Who knows the sessions; `upstreams.sessions.selector.SessionSelector` is one."""
-
-    def serving(self, caller: Caller) -> Place | None:
-        """The open session that watches of `caller`'s host belong in; None: there is none now.
-
-        Raises:
-            UpstreamUnavailable: there never will be.
-        """
-        ...
-
-    async def place_for(self, exchange: Exchange) -> Place:
-        """That session, waited for or opened.
-
-        Raises:
-            HubError: it cannot be had.
-        """
-        ...
-
-    async def reopen_for(self, exchange: Exchange) -> None:
-        """Open that session, if it is missing and opening it is all that it takes.
-
-        Raises:
-            HubError: it cannot be had.
-        """
-        ...
-
-
-class Household:
+class HostEntry:
     """What one host holds, and where."""
 
     def __init__(self, exchange: Exchange) -> None:
         self.exchange = exchange
-        self.place: Place | None = None
-        self.held: dict[tuple[str, Holder], None] = {}
+        self.pooled: PooledSession | None = None
+        self.held: dict[tuple[str, ResourceSubscriber], None] = {}
         self.is_sought = False
         """A task sees to it that there is a session."""
         self.pauses: Pauses | None = None
         """Between the sessions that were opened for it; None: there were none."""
 
-    def move(self, place: Place | None) -> None:
-        """Have all of it watched in `place` from now on."""
-        old, self.place = self.place, place
-        for uri, holder in self.held:
+    def move(self, pooled: PooledSession | None) -> None:
+        """Have all of it watched in `pooled` from now on."""
+        old, self.pooled = self.pooled, pooled
+        for uri, subscriber in self.held:
             if old is not None:
-                old.watches.unwatch(uri, holder)
-            if place is not None:
-                place.watches.adopt(uri, holder)
+                old.subscriptions.unsubscribe(uri, subscriber)
+            if pooled is not None:
+                pooled.subscriptions.adopt(uri, subscriber)
 
 
 class HostSubscriptions:
-    """All households. `settle` is to be called whenever a host may have another session than before."""
+    """All hosts. `settle` is to be called whenever a host may have another session than before."""
 
-    def __init__(self, name: str, places: Places) -> None:
+    def __init__(self, name: str, selector: SessionSelector) -> None:
         self._name = name
-        self._places = places
-        self._households: dict[Hashable, Household] = {}
+        self._selector = selector
+        self._hosts: dict[Hashable, HostEntry] = {}
         self._missing = Flag()
 
     def __repr__(self) -> str:
-        held = sum(len(household.held) for household in self._households.values())
-        return f"<HostSubscriptions at {self._name}: {held} of {len(self._households)} hosts>"
+        held = sum(len(entry.held) for entry in self._hosts.values())
+        return f"<HostSubscriptions at {self._name}: {held} of {len(self._hosts)} hosts>"
 
     def __bool__(self) -> bool:
         """Whether anything is held."""
-        return bool(self._households)
+        return bool(self._hosts)
 
-    async def watch(self, uri: str, holder: Holder) -> Failure | None:
-        """Watch `uri` for `holder`; None once the upstream agreed, else why it did not.
+    async def subscribe(self, uri: str, subscriber: ResourceSubscriber) -> Failure | None:
+        """Watch `uri` for `subscriber`; None once the upstream agreed, else why it did not.
 
         Raises:
             HubError: it could not be asked.
         Cancellation: the holder does not hold it.
         """
-        caller = holder.exchange.caller
+        caller = subscriber.exchange.caller
         while True:
-            place = self._places.serving(caller) or await self._places.place_for(holder.exchange)
+            pooled = self._selector.for_subscriptions(caller) or await self._selector.wait_for_subscriptions(
+                subscriber.exchange
+            )
             try:
-                refusal = await self._watch_at(place, uri, holder)
-                if refusal is None and self._is_right(place, caller) and place.watches.is_held(uri, holder):
-                    self._keep_for(holder, uri, place)
+                refusal = await self._subscribe_at(pooled, uri, subscriber)
+                if refusal is None and self._is_right(pooled, caller) and pooled.subscriptions.is_held(uri, subscriber):
+                    self._keep_for(subscriber, uri, pooled)
                     return None
                 if refusal is not None:
                     return refusal
             except HubError:
-                if self._is_right(place, caller):
+                if self._is_right(pooled, caller):
                     raise
             finally:
-                if not self.is_held(uri, holder):
-                    place.watches.unwatch(uri, holder)
+                if not self.is_held(uri, subscriber):
+                    pooled.subscriptions.unsubscribe(uri, subscriber)
 
-    async def _watch_at(self, place: Place, uri: str, holder: Holder) -> Failure | None:
+    async def _subscribe_at(self, pooled: PooledSession, uri: str, subscriber: ResourceSubscriber) -> Failure | None:
         with trio.move_on_after(ANSWER_S):
-            return await place.watches.watch(uri, holder)
+            return await pooled.subscriptions.subscribe(uri, subscriber)
         text = f"{self._name} did not take a subscription in time. Try again, or let the user look at `hubd status`."
         raise UpstreamUnavailable(text, upstream=self._name)
 
-    def _is_right(self, place: Place, caller: Caller) -> bool:
-        return self._places.serving(caller) is place
+    def _is_right(self, pooled: PooledSession, caller: Caller) -> bool:
+        return self._selector.for_subscriptions(caller) is pooled
 
-    def _keep_for(self, holder: Holder, uri: str, place: Place) -> None:
-        household = self._households.get(holder.host)
-        if household is None:
-            household = self._households[holder.host] = Household(holder.exchange)
-        household.exchange = holder.exchange
-        if household.place is not place:
-            household.move(place)
-        household.held[uri, holder] = None
+    def _keep_for(self, subscriber: ResourceSubscriber, uri: str, pooled: PooledSession) -> None:
+        entry = self._hosts.get(subscriber.host)
+        if entry is None:
+            entry = self._hosts[subscriber.host] = HostEntry(subscriber.exchange)
+        entry.exchange = subscriber.exchange
+        if entry.pooled is not pooled:
+            entry.move(pooled)
+        entry.held[uri, subscriber] = None
 
-    def is_held(self, uri: str, holder: Holder) -> bool:
-        """Whether `holder` watches it, and the upstream agreed to that at first."""
-        household = self._households.get(holder.host)
-        return household is not None and (uri, holder) in household.held
+    def is_held(self, uri: str, subscriber: ResourceSubscriber) -> bool:
+        """Whether `subscriber` watches it, and the upstream agreed to that at first."""
+        entry = self._hosts.get(subscriber.host)
+        return entry is not None and (uri, subscriber) in entry.held
 
-    def unwatch(self, uri: str, holder: Holder) -> None:
-        """`holder` watches it no longer."""
-        household = self._households.get(holder.host)
-        if household is None or (uri, holder) not in household.held:
+    def unsubscribe(self, uri: str, subscriber: ResourceSubscriber) -> None:
+        """`subscriber` watches it no longer."""
+        entry = self._hosts.get(subscriber.host)
+        if entry is None or (uri, subscriber) not in entry.held:
             return
-        del household.held[uri, holder]
-        if household.place is not None:
-            household.place.watches.unwatch(uri, holder)
-            household.place.idle_since = trio.current_time()
-        if not household.held:
-            del self._households[holder.host]
+        del entry.held[uri, subscriber]
+        if entry.pooled is not None:
+            entry.pooled.subscriptions.unsubscribe(uri, subscriber)
+            entry.pooled.idle_since = trio.current_time()
+        if not entry.held:
+            del self._hosts[subscriber.host]
 
     def take_over(self, other: "HostSubscriptions") -> None:
         """Have all that is held at `other` watched here from now on; hosts are told that it may have changed."""
-        old, other._households = other._households, {}
-        for host, household in old.items():
-            household.move(None)
-            fresh = self._households.setdefault(host, Household(household.exchange))
-            fresh.held |= household.held
-            household.held = {}
+        old, other._hosts = other._hosts, {}
+        for host, entry in old.items():
+            entry.move(None)
+            fresh = self._hosts.setdefault(host, HostEntry(entry.exchange))
+            fresh.held |= entry.held
+            entry.held = {}
         self.settle()
 
     def settle(self) -> None:
         """Have everything watched where it belongs now."""
-        for household in list(self._households.values()):
+        for entry in list(self._hosts.values()):
             try:
-                place = self._places.serving(household.exchange.caller)
+                pooled = self._selector.for_subscriptions(entry.exchange.caller)
             except UpstreamUnavailable:
-                place = None
-            if place is not household.place:
-                household.move(place)
-            if place is None:
+                pooled = None
+            if pooled is not entry.pooled:
+                entry.move(pooled)
+            if pooled is None:
                 self._missing.set()
 
     async def run(self) -> None:
@@ -183,22 +157,22 @@ class HostSubscriptions:
         async with trio.open_nursery() as nursery:
             while True:
                 await self._missing.take()
-                for household in self._households.values():
-                    if household.place is None and not household.is_sought:
-                        household.is_sought = True
-                        nursery.start_soon(self._seek, household)
+                for entry in self._hosts.values():
+                    if entry.pooled is None and not entry.is_sought:
+                        entry.is_sought = True
+                        nursery.start_soon(self._seek, entry)
 
-    async def _seek(self, household: Household) -> None:
+    async def _seek(self, entry: HostEntry) -> None:
         try:
-            if household.pauses is None:
-                household.pauses = Pauses()
+            if entry.pauses is None:
+                entry.pauses = Pauses()
             else:
-                await trio.sleep(household.pauses.next_s(trio.current_time()))
-            household.pauses.opened(trio.current_time())
-            if household.held and household.place is None:
-                await self._places.reopen_for(household.exchange)
+                await trio.sleep(entry.pauses.next_s(trio.current_time()))
+            entry.pauses.opened(trio.current_time())
+            if entry.held and entry.pooled is None:
+                await self._selector.reopen_for_subscriptions(entry.exchange)
         except HubError as error:
-            log.debug("%s is not watched for %r: %s", self._name, household.exchange.caller.identity, error)
+            log.debug("%s is not watched for %r: %s", self._name, entry.exchange.caller.identity, error)
             self._missing.set()
         finally:
-            household.is_sought = False
+            entry.is_sought = False

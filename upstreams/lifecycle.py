@@ -126,14 +126,14 @@ class Backoff:
         return max(0.0, self._failed_at + FAILED_PAUSE_S - now)
 
 
-class Ends:
+class CrashCounter:
     """When it ended by itself lately, or could not be started; what a command or the hub ended is not counted."""
 
     def __init__(self) -> None:
         self._at: deque[float] = deque(maxlen=100)
 
     def __repr__(self) -> str:
-        return f"<Ends {list(self._at)}>"
+        return f"<CrashCounter {list(self._at)}>"
 
     def note(self, now: float) -> None:
         """It ended."""

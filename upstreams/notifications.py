@@ -34,7 +34,7 @@ class NotificationSink:
     def __init__(
         self,
         name: str,
-        chronicle: History,
+        history: History,
         offered: Offered,
         *,
         on_asked: Callable[[], None],
@@ -45,14 +45,14 @@ class NotificationSink:
         """What was begun at URLs and is done."""
         self.refused = 0
         """Questions of which nobody can tell whose they are."""
-        self.note = chronicle.note
-        self.said = chronicle.said
+        self.note = history.note
+        self.said = history.said
         self.asked = on_asked
         self.ended = on_ended
         self._name = name
         self._offered = offered
         self._onlooker = onlooker
-        self._chronicle = chronicle
+        self._history = history
         self._logs_left = LOGS_PER_S
         self._second = 0
         self._told_refused = float("-inf")
@@ -79,12 +79,12 @@ class NotificationSink:
             return
         self._logs_left -= 1
         level = peek_str(params.get("level")) or ""
-        text = self._chronicle.logged(level, bytes(params.get("data", b"")).decode(errors="replace")[:LOG_CHARS])
+        text = self._history.logged(level, bytes(params.get("data", b"")).decode(errors="replace")[:LOG_CHARS])
         log.log(SEVERITY.get(level, logging.ERROR), "%s: %s", peek_str(params.get("logger")), text)
 
     def exited(self, exit: Exit) -> None:
         """As `UpstreamEvents.exited`."""
-        self._chronicle.exited(exit, trio.current_time())
+        self._history.exited(exit, trio.current_time())
 
     def unattributed(self, method: str) -> None:
         """As `UpstreamEvents.unattributed`: counted, and said now and then (bridging.md 16.3)."""

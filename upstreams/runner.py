@@ -5,7 +5,7 @@
 
 While the main session is open its upkeep reads the lists, again whenever the upstream says that they changed, or a host
 wants to see one that may have (K-7: nothing is read only because time passes). A flood of changes costs one walk at a
-time and one that follows (F-P-15). Sessions that some hosts have for themselves are opened by `openings` when they
+time and one that follows (F-P-15). Sessions that some hosts have for themselves are opened by `connector` when they
 are needed; a restart closes them, too.
 """
 
@@ -35,7 +35,7 @@ RETRY_LIST_S: Final = 30.0
 UNKNOWN_RETRY_S: Final = 300.0
 
 
-class Keeper:
+class UpstreamRunner:
     """The task of one upstream. `on_settled` is called whenever it has listed what it offers, or failed."""
 
     def __init__(self, upstream: Upstream, slots: trio.Semaphore, on_settled: Callable[[], None]) -> None:
@@ -45,7 +45,7 @@ class Keeper:
         self._scope = trio.CancelScope()
 
     def __repr__(self) -> str:
-        return f"<Keeper of {self.upstream!r}>"
+        return f"<UpstreamRunner of {self.upstream!r}>"
 
     async def run(self) -> None:
         """Keep the upstream running. Cancellation: its sessions are closed in order."""
@@ -53,9 +53,9 @@ class Keeper:
         while True:
             with trio.CancelScope() as self._scope, self._not_lost():
                 async with trio.open_nursery() as nursery:
-                    for openings in (upstream.openings, upstream.elders.openings):
-                        await nursery.start(openings.run)
-                    nursery.start_soon(upstream.holdings.run)
+                    for connector in (upstream.connector, upstream.legacy_sessions.connector):
+                        await nursery.start(connector.run)
+                    nursery.start_soon(upstream.host_subscriptions.run)
                     await self._keep_running()
             upstream.restarted()
 
@@ -78,12 +78,12 @@ class Keeper:
         if upstream.is_dormant:
             log.info("%s is lazy, and what it offers is known: the first call starts it", upstream.name)
             self._on_settled()
-            await upstream.standing.wanted.wait()
+            await upstream.availability.wanted.wait()
         while True:
-            upstream.standing.move(Event.START)
+            upstream.availability.move(Event.START)
             error = await MainSession(upstream, self._on_settled).run(self._slots)
             if upstream.state is State.IDLE:
-                await upstream.standing.wanted.wait()
+                await upstream.availability.wanted.wait()
                 continue
             pause_s = upstream.failed(error)
             self._report(pause_s)
@@ -92,13 +92,13 @@ class Keeper:
                 await self._wait_until_wanted(error)
             elif await self._is_unused_during(pause_s):
                 upstream.rest()
-                await upstream.standing.wanted.wait()
+                await upstream.availability.wanted.wait()
 
     async def _wait_until_wanted(self, error: HubError | None) -> None:
         """Wait until a host needs it. As long as nobody knows what it offers, no call can: it is tried now and then."""
         for_good = isinstance(error, UpstreamVersionError | UpstreamLoop | UpstreamUnauthorized)
         with trio.move_on_after(inf if for_good or self.upstream.offered.known else UNKNOWN_RETRY_S):
-            await self.upstream.standing.wanted.wait()
+            await self.upstream.availability.wanted.wait()
 
     async def _is_unused_during(self, pause_s: float) -> bool:
         """Wait so long before the next attempt; whether there need not be one, since nobody has needed it for long."""
@@ -119,38 +119,38 @@ class MainSession:
 
     def __init__(self, upstream: Upstream, on_listed: Callable[[], None]) -> None:
         self._upstream = upstream
-        self._place = upstream.openings.make_main()
+        self._pooled = upstream.connector.make_main()
         self._on_listed = on_listed
         self._degraded: dict[Kind, str] = {}
         self._unread: set[Kind] = set()
-        self._pace = Pace()
+        self._pace = ReadPacing()
 
     async def run(self, slots: trio.Semaphore) -> HubError | None:
-        """Open the session and keep it until it ends; why it ended. As `Place.run`."""
-        return await self._place.run(slots, self._opened, self._upstream.lost)
+        """Open the session and keep it until it ends; why it ended. As `PooledSession.run`."""
+        return await self._pooled.run(slots, self._opened, self._upstream.lost)
 
     def _opened(self, nursery: trio.Nursery) -> None:
-        if self._is_loop(read_behind(self._place.session.facts.capabilities.get(EXPERIMENTAL))):
+        if self._is_loop(read_behind(self._pooled.session.facts.capabilities.get(EXPERIMENTAL))):
             return
-        self._upstream.opened(self._place)
+        self._upstream.opened(self._pooled)
         nursery.start_soon(self._keep_lists)
         nursery.start_soon(self._keep_fresh)
         nursery.start_soon(self._stop_when_unused)
-        nursery.start_soon(keep_watching, self._place, self._upstream.heard)
+        nursery.start_soon(keep_watching, self._pooled, self._upstream.notifications)
 
     def _is_loop(self, behind: Behind) -> bool:
         """Whether the upstream leads back to this hub; then the session ends for that reason (F-D-17)."""
         if behind.is_loop:
             name = self._upstream.name
             text = f"{name} leads back to this hub: remove one of the hubs on that way from the other's configuration"
-            self._place.error = UpstreamLoop(text, upstream=name)
-            self._place.scope.cancel()
+            self._pooled.error = UpstreamLoop(text, upstream=name)
+            self._pooled.scope.cancel()
         return behind.is_loop
 
     async def _stop_when_unused(self) -> None:
         await unused(self._upstream)
         self._upstream.rest()
-        self._place.scope.cancel()
+        self._pooled.scope.cancel()
 
     # --- lists --------------------------------------------------------------------------------------------------------
 
@@ -181,7 +181,7 @@ class MainSession:
         if self._is_loop(all_behind(listing.behind for listing in found.values())):
             return None
         degraded = (self._degraded[kind] for kind in Kind if kind in self._degraded)
-        return self._upstream.offered.take(self._place.session.facts, found, degraded)
+        return self._upstream.offered.take(self._pooled.session.facts, found, degraded)
 
     async def _keep_fresh(self) -> None:
         """Read again what somebody asks for, one reading of each list at a time."""
@@ -218,10 +218,10 @@ class MainSession:
         problem = f"{kind.value} could not be read in time"
         with trio.move_on_after(self._upstream.config.timeouts.list):
             try:
-                found[kind] = await walk(self._place.session, kind)
+                found[kind] = await walk(self._pooled.session, kind)
                 problem = found[kind].degraded
             except HubError as error:
-                problem = self._upstream.standing.chronicle.mask(f"{kind.value} could not be read: {error}")
+                problem = self._upstream.availability.history.mask(f"{kind.value} could not be read: {error}")
         self._degraded[kind] = problem
         if not problem:
             del self._degraded[kind]
@@ -239,7 +239,7 @@ async def unused(upstream: Upstream) -> None:
             await upstream.adjusted.take()
 
 
-class Pace:
+class ReadPacing:
     """When the lists may be read next: at once, unless reading them has been in vain several times (F-P-15)."""
 
     def __init__(self) -> None:

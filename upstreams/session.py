@@ -34,7 +34,7 @@ class CallTimeouts(Struct, frozen=True):
     """Whatever it reports."""
 
 
-class Terms(Struct, frozen=True):
+class SessionTerms(Struct, frozen=True):
     """On what terms a session is held (bridging.md 5.2, 6)."""
 
     capabilities: dict[str, Raw] = OWN_CAPABILITIES
@@ -52,7 +52,7 @@ class Terms(Struct, frozen=True):
     """How long nothing may be heard in a session of the handshake era until it is pinged; 0: never."""
 
 
-COMMON: Final = Terms()
+COMMON: Final = SessionTerms()
 """The terms of a session that is nobody's in particular."""
 
 
@@ -224,7 +224,7 @@ class Session(Protocol):
 # --- what is written into requests ------------------------------------------------------------------------------------
 
 
-class Offer:
+class DeclaredCapabilities:
     """What a modern upstream may ask of hosts through the hub, on certain terms (bridging.md 5.1).
 
     Hosts seldom differ from the one before, so the latest is remembered.
@@ -232,7 +232,7 @@ class Offer:
 
     __slots__ = ("_known", "_terms", "_told")
 
-    def __init__(self, terms: Terms) -> None:
+    def __init__(self, terms: SessionTerms) -> None:
         self._terms = terms
         self._known: dict[str, Raw] | None = None
         self._told: dict[str, Raw] = {}
@@ -255,7 +255,7 @@ class Offer:
 
 
 def stamp_call(
-    era: Era, version: str, operation: Operation, exchange: Exchange, token: int, offer: Offer
+    era: Era, version: str, operation: Operation, exchange: Exchange, token: int, offer: DeclaredCapabilities
 ) -> dict[str, Raw]:
     """The params of `operation` for an upstream of `era`: foreign `_meta` passes, this hop's own is added.
 

@@ -1,4 +1,4 @@
-"""All upstreams of a hub by name, each kept by a task of its own (`keeper`); and what a configuration makes of them.
+"""All upstreams of a hub by name, each kept by a task of its own (`runner`); and what a configuration makes of them.
 
     added      starts
     removed    takes no more calls; those it has may end in peace for `drain_s`, then it is stopped
@@ -26,8 +26,8 @@ from hub.link.wall import keep_going, stand_alone
 from upstreams.inventory.last_known import LastKnown
 from upstreams.journal.journal import Journals
 from upstreams.lifecycle import State
-from upstreams.runner import Keeper
-from upstreams.sessions.connector import Opener
+from upstreams.runner import UpstreamRunner
+from upstreams.sessions.connector import SessionFactory
 from upstreams.sessions.pool import Memory
 from upstreams.transports.open import open_session
 from upstreams.upstream import Upstream
@@ -47,21 +47,21 @@ class Upstreams(dict[str, Upstream]):
         raise UpstreamUnavailable(text, upstream=name)
 
 
-class Life:
+class Generation:
     """An upstream, the task that keeps it, and who must be gone before it starts. A disabled one has none."""
 
-    def __init__(self, upstream: Upstream, keeper: Keeper | None) -> None:
+    def __init__(self, upstream: Upstream, runner: UpstreamRunner | None) -> None:
         self.upstream = upstream
-        self.keeper = keeper
+        self.runner = runner
         self.scope = trio.CancelScope()
         self.over = trio.Event()
-        self.has_failed = False
+        self.start_failed = False
         """It could not take the place of another when it should."""
         self.decided = trio.Event()
         """It is no candidate any more."""
 
     def __repr__(self) -> str:
-        return f"<Life of {self.upstream!r}>"
+        return f"<Generation of {self.upstream!r}>"
 
     async def run(self, *after: trio.Event) -> None:
         """Keep it, once all of `after` has happened, until `scope` is cancelled."""
@@ -69,8 +69,8 @@ class Life:
             with self.scope:
                 for event in after:
                     await event.wait()
-                if self.keeper is not None:
-                    await keep_going(f"Keeping {self.upstream.name}", self.keeper.run)
+                if self.runner is not None:
+                    await keep_going(f"Keeping {self.upstream.name}", self.runner.run)
         finally:
             self.over.set()
 
@@ -87,7 +87,7 @@ class Supervisor:
         memory: Memory,
         on_change: Callable[[Upstream], None],
         *,
-        open_session: Opener = open_session,
+        open_session: SessionFactory = open_session,
         last_known: LastKnown | None = None,
         on_new: Callable[[Upstream], None] = lambda upstream: None,
         wall: Callable[[], float] = lambda: 0.0,
@@ -105,11 +105,11 @@ class Supervisor:
         self._open_session = open_session
         self._slots = trio.Semaphore(STARTS_AT_ONCE)
         self._unsettled: set[str] = set()
-        self._lives: dict[str, Life] = {}
+        self._generations: dict[str, Generation] = {}
         """Of those in `upstreams`."""
-        self._candidates: dict[str, Life] = {}
+        self._candidates: dict[str, Generation] = {}
         """Those that are to take a place as soon as they can."""
-        self._leaving: dict[str, list[Life]] = {}
+        self._leaving: dict[str, list[Generation]] = {}
         self._nursery: trio.Nursery
         self._news = trio.Event()
 
@@ -142,16 +142,16 @@ class Supervisor:
         Raises:
             KeyError: there is no such upstream, or it is disabled.
         """
-        for life in (self._lives[name], self._candidates.get(name)):
-            if life is None:
+        for generation in (self._generations[name], self._candidates.get(name)):
+            if generation is None:
                 continue
-            if life.keeper is None:
+            if generation.runner is None:
                 raise KeyError(name)
-            upstream = life.upstream
+            upstream = generation.upstream
             self._memory.remember_era(config_key(upstream.config), None)
             upstream.pool.forget_interactive()
-            upstream.elders.forget()
-            life.keeper.restart()
+            upstream.legacy_sessions.forget()
+            generation.runner.restart()
 
     async def reported(self, names: Iterable[str]) -> None:
         """Wait until it is known of each what it offers, or that it cannot be had."""
@@ -161,13 +161,13 @@ class Supervisor:
 
     def set_log_level(self, level: str | None) -> None:
         """As `Upstream.set_log_level`, of all there are."""
-        for life in (*self._lives.values(), *self._candidates.values()):
-            life.upstream.set_log_level(level)
+        for generation in (*self._generations.values(), *self._candidates.values()):
+            generation.upstream.set_log_level(level)
 
     def stale(self, name: str) -> Upstream | None:
         """What is to take the place of an upstream and cannot yet; None: it is as its configuration says."""
-        life = self._candidates.get(name)
-        return None if life is None else life.upstream
+        generation = self._candidates.get(name)
+        return None if generation is None else generation.upstream
 
     # --- another configuration ----------------------------------------------------------------------------------------
 
@@ -192,7 +192,7 @@ class Supervisor:
         upstream = self.upstreams.pop(name)
         upstream.retire()
         self.journals.forget(name)
-        self._see_off(self._lives.pop(name))
+        self._see_off(self._generations.pop(name))
         self._settle(name)
 
     def _is_settled_by_candidate(self, name: str, config: UpstreamConfig) -> bool:
@@ -218,49 +218,49 @@ class Supervisor:
             old.adjust(config)
             return
         starts_first = config.replace == "start-first" or (config.replace == "auto" and config.url is not None)
-        life = self._make(name, config)
-        life.upstream.standing.chronicle.note(f"its settings are others now: {', '.join(change.settings)}")
+        generation = self._make(name, config)
+        generation.upstream.availability.history.note(f"its settings are others now: {', '.join(change.settings)}")
         if starts_first and old.state is State.CONNECTED and not change.withdraws:
-            life.upstream.offered.known = False  # it has to run before it can take the place
-            self._candidates[name] = life
-            self._nursery.start_soon(life.run)
-            self._nursery.start_soon(stand_alone, f"Urging {name}", partial(self._urge, life))
+            generation.upstream.offered.known = False  # it has to run before it can take the place
+            self._candidates[name] = generation
+            self._nursery.start_soon(generation.run)
+            self._nursery.start_soon(stand_alone, f"Urging {name}", partial(self._urge, generation))
         else:
-            self._replace(life, at_once=starts_first)
+            self._replace(generation, at_once=starts_first)
 
-    def _make(self, name: str, config: UpstreamConfig) -> Life:
+    def _make(self, name: str, config: UpstreamConfig) -> Generation:
         known = self._last_known.find(name, config)
         journal = self.journals.of(name)
         upstream = Upstream(name, config, self._changed, self._memory, self._open_session, self._slots, known, journal)
         self._on_new(upstream)
         if config.disabled:
-            return Life(upstream, None)
-        return Life(upstream, Keeper(upstream, self._slots, partial(self._report, upstream)))
+            return Generation(upstream, None)
+        return Generation(upstream, UpstreamRunner(upstream, self._slots, partial(self._report, upstream)))
 
-    def _take_in(self, life: Life, *, at_once: bool = False) -> None:
+    def _take_in(self, generation: Generation, *, at_once: bool = False) -> None:
         """Let calls find it, and let it start: `at_once`, or when all before it of this name are gone."""
-        name = life.upstream.name
-        self.upstreams[name] = life.upstream
-        self._lives[name] = life
+        name = generation.upstream.name
+        self.upstreams[name] = generation.upstream
+        self._generations[name] = generation
         before = [] if at_once else [each.over for each in self._leaving.get(name, ())]
-        self._nursery.start_soon(life.run, *before)
+        self._nursery.start_soon(generation.run, *before)
 
-    def _replace(self, life: Life, *, at_once: bool) -> None:
+    def _replace(self, generation: Generation, *, at_once: bool) -> None:
         """Let it take the place of the one before, which is seen off. One that runs already goes on running."""
-        name = life.upstream.name
-        old = self._lives[name]
-        life.upstream.follow(old.upstream)
+        name = generation.upstream.name
+        old = self._generations[name]
+        generation.upstream.follow(old.upstream)
         self._see_off(old)
-        if self._candidates.get(name) is life:
+        if self._candidates.get(name) is generation:
             del self._candidates[name]
-            life.decided.set()
-            self.upstreams[name] = life.upstream
-            self._lives[name] = life
+            generation.decided.set()
+            self.upstreams[name] = generation.upstream
+            self._generations[name] = generation
         else:
-            self._take_in(life, at_once=at_once)
-        if life.upstream.has_reported:
+            self._take_in(generation, at_once=at_once)
+        if generation.upstream.has_reported:
             self._settle(name)
-        self._on_change(life.upstream)
+        self._on_change(generation.upstream)
 
     def _report(self, upstream: Upstream) -> None:
         """An upstream has listed what it offers, or failed."""
@@ -271,46 +271,46 @@ class Supervisor:
         elif upstream.state is State.CONNECTED and upstream.offered.listed:
             log.info("%s is replaced: the new one is ready", name)
             self._replace(candidate, at_once=True)
-        elif not candidate.has_failed:
-            candidate.has_failed = True
+        elif not candidate.start_failed:
+            candidate.start_failed = True
             log.warning("%s goes on as it was configured before: with its new settings it is not ready yet", name)
 
-    async def _urge(self, life: Life) -> None:
+    async def _urge(self, generation: Generation) -> None:
         """Have a candidate tried for as long as it is one, though no call needs it."""
-        while not life.decided.is_set():
-            life.upstream.standing.wanted.set()
+        while not generation.decided.is_set():
+            generation.upstream.availability.wanted.set()
             with trio.move_on_after(URGE_S):
-                await life.decided.wait()
+                await generation.decided.wait()
 
     def _drop_candidate(self, name: str) -> None:
-        life = self._candidates.pop(name, None)
-        if life is not None:
-            life.decided.set()
-            life.upstream.retire()
-            self._see_off(life)
+        generation = self._candidates.pop(name, None)
+        if generation is not None:
+            generation.decided.set()
+            generation.upstream.retire()
+            self._see_off(generation)
 
     def _changed(self, upstream: Upstream) -> None:
         if self.upstreams.get(upstream.name) is upstream:
             self._on_change(upstream)
 
-    def _see_off(self, life: Life) -> None:
-        self._leaving.setdefault(life.upstream.name, []).append(life)
-        end = partial(self._end, life, self.drain_s)
-        self._nursery.start_soon(stand_alone, f"Ending {life.upstream.name}", end)
+    def _see_off(self, generation: Generation) -> None:
+        self._leaving.setdefault(generation.upstream.name, []).append(generation)
+        end = partial(self._end, generation, self.drain_s)
+        self._nursery.start_soon(stand_alone, f"Ending {generation.upstream.name}", end)
 
-    async def _end(self, life: Life, patience_s: float) -> None:
+    async def _end(self, generation: Generation, patience_s: float) -> None:
         """Wait for the calls of one that takes no more, for so long; stop it."""
-        upstream = life.upstream
+        upstream = generation.upstream
         with trio.move_on_after(patience_s) as scope:
             await upstream.drained()
         if scope.cancelled_caught:
             log.warning("%s is stopped although %d calls are with it", upstream.name, upstream.in_flight)
         upstream.calls.stopped = True
-        life.scope.cancel()
-        await life.over.wait()
+        generation.scope.cancel()
+        await generation.over.wait()
         upstream.gone()
         leaving = self._leaving[upstream.name]
-        leaving.remove(life)
+        leaving.remove(generation)
         if not leaving:
             del self._leaving[upstream.name]
 

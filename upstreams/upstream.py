@@ -26,7 +26,7 @@ from hub.link.interface import Caller, Exchange, HubError, Operation, Tenant, Up
 from hub.link.wakeups import Flag
 from hub.wire.jsonrpc import Failure, Reply
 from hub.wire.mcp import Era, Kind, Snapshot, era_of
-from upstreams.availability import Standing
+from upstreams.availability import Availability
 from upstreams.host_subscriptions import HostSubscriptions
 from upstreams.invalidation import Onlooker, Onlooking
 from upstreams.inventory.freshness import declares_changes
@@ -37,13 +37,13 @@ from upstreams.lifecycle import Event, State
 from upstreams.notifications import NotificationSink
 from upstreams.questions.completed_elicitations import Elicitations
 from upstreams.sessions.calls import Calls
-from upstreams.sessions.connector import Opener, SessionConnector
+from upstreams.sessions.connector import SessionConnector, SessionFactory
 from upstreams.sessions.legacy_sessions import LegacySessions
 from upstreams.sessions.pool import Memory, Pool
-from upstreams.sessions.pooled_session import Place
+from upstreams.sessions.pooled_session import PooledSession
 from upstreams.sessions.selector import SessionSelector
 from upstreams.status import Counts, UpstreamStatus, configured_transport, health, is_local
-from upstreams.subscriptions.subscription import Holder
+from upstreams.subscriptions.subscription import ResourceSubscriber
 
 
 class Upstream:
@@ -55,36 +55,40 @@ class Upstream:
         config: UpstreamConfig,
         on_change: Callable[["Upstream"], None],
         memory: Memory,
-        open_session: Opener,
+        open_session: SessionFactory,
         slots: trio.Semaphore,
         last_known: Snapshot | None = None,
         journal: Journal | None = None,
     ) -> None:
         self.name = name
         self.config = config
-        self.standing = Standing(name, config, journal or Journal(lambda: 0.0))
-        self._onlooking = looks = Onlooking()
+        self.availability = Availability(name, config, journal or Journal(lambda: 0.0))
+        self._listener = looks = Onlooking()
         self.offered = Offered(name, last_known, lambda: on_change(self), local=is_local(config), onlooker=looks)
-        chronicle = self.standing.chronicle
-        self._mask = chronicle.mask
-        self.heard = NotificationSink(
-            name, chronicle, self.offered, on_asked=self._asked, on_ended=self.lost, onlooker=looks
+        history = self.availability.history
+        self._mask = history.mask
+        self.notifications = NotificationSink(
+            name, history, self.offered, on_asked=self._asked, on_ended=self.lost, onlooker=looks
         )
 
         def make(of: UpstreamConfig, severity: int) -> SessionConnector:
             pool = Pool(name, of, memory)
-            return SessionConnector(pool, self.heard, memory, open_session, slots, onlooker=looks, severity=severity)
+            return SessionConnector(
+                pool, self.notifications, memory, open_session, slots, onlooker=looks, severity=severity
+            )
 
-        self.openings = make(config, logging.WARNING)
-        self.pool = self.openings.pool
-        self.elders = LegacySessions(name, config, memory, make)
-        self.pools = self.pool, self.elders.pool
+        self.connector = make(config, logging.WARNING)
+        self.pool = self.connector.pool
+        self.legacy_sessions = LegacySessions(name, config, memory, make)
+        self.pools = self.pool, self.legacy_sessions.pool
         """Where all sessions are."""
-        self.finder = SessionSelector(name, self.standing, self.openings, self.elders, config.timeouts.start)
-        self.holdings = HostSubscriptions(name, self.finder)
+        self.selector = SessionSelector(
+            name, self.availability, self.connector, self.legacy_sessions, config.timeouts.start
+        )
+        self.host_subscriptions = HostSubscriptions(name, self.selector)
         for pool in self.pools:
-            pool.moved = self.holdings.settle
-        self.calls = Calls(name, config, self.standing)
+            pool.moved = self.host_subscriptions.settle
+        self.calls = Calls(name, config, self.availability)
         self.adjusted = Flag()
         """It may have to be stopped earlier or later than it seemed: settings changed, or what it offers is known."""
         self.successor: Upstream | None = None
@@ -99,7 +103,7 @@ class Upstream:
     @property
     def state(self) -> State:
         """What it is doing."""
-        return self.standing.state
+        return self.availability.state
 
     @property
     def in_flight(self) -> int:
@@ -114,16 +118,16 @@ class Upstream:
     @property
     def elicitations(self) -> Elicitations:
         """What was begun at URLs and is done."""
-        return self.heard.elicitations
+        return self.notifications.elicitations
 
     @property
     def onlooker(self) -> Onlooker:
         """Who hears first of what becomes of its resources."""
-        return self._onlooking.onlooker
+        return self._listener.onlooker
 
     @onlooker.setter
     def onlooker(self, onlooker: Onlooker) -> None:
-        self._onlooking.onlooker = onlooker
+        self._listener.onlooker = onlooker
 
     # --- the seam -----------------------------------------------------------------------------------------------------
 
@@ -136,9 +140,9 @@ class Upstream:
         Cancellation: passes to the upstream, which is told.
         """
         if operation.session and (named := self._named(operation.session)):
-            holder, place = named
+            subscriber, pooled = named
             with suppress(UpstreamUnavailable):  # nothing was sent; if that session is over, the next one may have it
-                return await holder.calls.carry(place, operation, exchange)
+                return await subscriber.calls.carry(pooled, operation, exchange)
         try:
             return await self._call_here(operation, exchange)
         except UpstreamUnavailable as error:  # nothing was sent
@@ -154,29 +158,29 @@ class Upstream:
 
     async def _call_here(self, operation: Operation, exchange: Exchange) -> Reply:
         caller = exchange.caller
-        place = self.elders.serve(caller) and await self.elders.find(exchange)
-        place = place or self.pool.find(caller) or await self.finder.wait(exchange)
+        pooled = self.legacy_sessions.serve(caller) and await self.legacy_sessions.find(exchange)
+        pooled = pooled or self.pool.find(caller) or await self.selector.wait(exchange)
         try:
-            return await self.calls.carry(place, operation, exchange)
+            return await self.calls.carry(pooled, operation, exchange)
         except UpstreamUnavailable:  # if that session is over, the next one may have it
-            if place in (self.pool.find(caller), self.elders.pool.find(caller)):
+            if pooled in (self.pool.find(caller), self.legacy_sessions.pool.find(caller)):
                 raise
-        return await self.calls.carry(await self.finder.wait(exchange), operation, exchange)
+        return await self.calls.carry(await self.selector.wait(exchange), operation, exchange)
 
-    def place_of(self, caller: Caller) -> Place | None:
+    def session_for(self, caller: Caller) -> PooledSession | None:
         """The open session that a call of `caller` would go to now; None: there is none yet, or never will be."""
-        place = self.finder.having(caller)
-        if place is None and self.standing.retired and self.successor is not None:
-            return self.successor.place_of(caller)
-        return place
+        pooled = self.selector.peek(caller)
+        if pooled is None and self.availability.retired and self.successor is not None:
+            return self.successor.session_for(caller)
+        return pooled
 
     def version_for(self, caller: Caller) -> str:
         """The revision that calls of `caller` are likely made in; "" while nothing is known."""
-        return self.elders.version() if self.elders.serve(caller) else self.snapshot.version
+        return self.legacy_sessions.version() if self.legacy_sessions.serve(caller) else self.snapshot.version
 
-    def nudge(self) -> None:
-        """As `Standing.nudge`."""
-        self.standing.nudge()
+    def retry_if_due(self) -> None:
+        """As `Availability.retry_if_due`."""
+        self.availability.retry_if_due()
 
     # --- what it offers -----------------------------------------------------------------------------------------------
 
@@ -199,8 +203,8 @@ class Upstream:
         if main is None:
             return inf
         if main.session.era is Era.MODERN:
-            return main.hearing.lists_since.get(kind, inf)
-        return main.hearing.since if declares_changes(self.snapshot, kind) else inf
+            return main.coverage.lists_since.get(kind, inf)
+        return main.coverage.since if declares_changes(self.snapshot, kind) else inf
 
     def changed(self, kinds: tuple[Kind, ...]) -> None:
         """Have these lists read again: there is reason to believe that they changed."""
@@ -212,7 +216,7 @@ class Upstream:
         Raises:
             UpstreamUnavailable: it is disabled.
         """
-        self.standing.refuse_if_disabled()
+        self.availability.refuse_if_disabled()
         if self.state is State.CONNECTED and self.offered.listed:
             if reading := self.offered.rereading.ask(kind, anew=True):
                 await reading.wait()
@@ -221,15 +225,15 @@ class Upstream:
 
     # --- what hosts watch ---------------------------------------------------------------------------------------------
 
-    async def watch(self, uri: str, holder: Holder) -> Failure | None:
-        """Watch a resource for `holder`; None once the upstream agreed, else why it did not.
+    async def subscribe(self, uri: str, subscriber: ResourceSubscriber) -> Failure | None:
+        """Watch a resource for `subscriber`; None once the upstream agreed, else why it did not.
 
         Raises:
             HubError: it is not there in time, or could not be asked.
         Cancellation: the holder does not hold it.
         """
         try:
-            refusal = await self.holdings.watch(uri, holder)
+            refusal = await self.host_subscriptions.subscribe(uri, subscriber)
             return None if refusal is None else self._mask.failure(refusal)
         except UpstreamUnavailable as error:
             if self.successor is None:
@@ -238,15 +242,15 @@ class Upstream:
         except HubError as error:
             self._mask.error(error)
             raise
-        return await self.successor.watch(uri, holder)
+        return await self.successor.subscribe(uri, subscriber)
 
-    def is_watched(self, uri: str, holder: Holder) -> bool:
-        """Whether `watch` succeeded, and `unwatch` did not follow."""
-        return self._last.holdings.is_held(uri, holder)
+    def is_subscribed(self, uri: str, subscriber: ResourceSubscriber) -> bool:
+        """Whether `subscription` succeeded, and `unsubscribe` did not follow."""
+        return self._last.host_subscriptions.is_held(uri, subscriber)
 
-    def unwatch(self, uri: str, holder: Holder) -> None:
-        """`holder` watches it no longer."""
-        self._last.holdings.unwatch(uri, holder)
+    def unsubscribe(self, uri: str, subscriber: ResourceSubscriber) -> None:
+        """`subscriber` watches it no longer."""
+        self._last.host_subscriptions.unsubscribe(uri, subscriber)
 
     # --- what hosts do ------------------------------------------------------------------------------------------------
 
@@ -271,72 +275,78 @@ class Upstream:
     def expect(self, session: str, caller: Caller, for_s: float) -> None:
         """Keep `session` for so long though no call may use it, since a task lives in it; "": that of `caller`."""
         named = self._named(session)
-        place = self.pool.find(caller) if not session else named and named[1]
-        if place:
-            place.needed_until = max(place.needed_until, trio.current_time() + for_s)
+        pooled = self.pool.find(caller) if not session else named and named[1]
+        if pooled:
+            pooled.needed_until = max(pooled.needed_until, trio.current_time() + for_s)
 
     def has_lost(self, session: str) -> bool:
         """Whether `session` is over, and with it everything that was begun in it: it was a process."""
         return self.config.command is not None and self._named(session) is None
 
-    def _named(self, session: str) -> "tuple[Upstream, Place] | None":
+    def _named(self, session: str) -> "tuple[Upstream, PooledSession] | None":
         """The open session of this name, and who has it: this one, or one that is being stopped. "" names none."""
         if not session:
             return None
         for pool in self.pools:
-            if place := pool.named(session):
-                return self, place
+            if pooled := pool.named(session):
+                return self, pooled
         return self.predecessor._named(session) if self.predecessor is not None else None
 
     # --- what the keeper's task does to it ----------------------------------------------------------------------------
 
-    def opened(self, main: Place) -> None:
+    def opened(self, main: PooledSession) -> None:
         """The main session is ready."""
         session = main.session
         self.pool.main_opened(main)
-        self.elders.begin(session.era, session.transport)
+        self.legacy_sessions.begin(session.era, session.transport)
         self.offered.connected(session.facts)
-        self.standing.opened(f"{session.facts.version} over {session.transport}", session.pid)
+        self.availability.opened(f"{session.facts.version} over {session.transport}", session.pid)
 
     def lost(self) -> None:
         """The main session carries no more calls."""
         if self.pool.main is not None:
             self._needed_at = max(self._needed_at, self.pool.main.idle_since)
             self.pool.main_lost()
-            self.standing.move(Event.LOST)
+            self.availability.move(Event.LOST)
 
     def failed(self, error: HubError | None) -> float | None:
-        """As `Standing.failed`, of the main session."""
+        """As `Availability.failed`, of the main session."""
         self.lost()
         if isinstance(error, UpstreamLoop):
             self.offered.withdraw()  # all of it is our own, under longer names
-        return self.standing.failed(error)
+        return self.availability.failed(error)
 
     def restarted(self) -> None:
         """It starts over by command."""
         self.lost()
-        self.standing.restarted()
+        self.availability.restarted()
 
     def rest(self) -> None:
         """Nobody needs it: its main session is to be closed, and the next call has it started."""
         if self.pool.main is not None:
             self.pool.main_lost()
-        self.elders.rest()
-        self.standing.rests(self.config.idle_stop_s)
+        self.legacy_sessions.rest()
+        self.availability.rests(self.config.idle_stop_s)
 
     def _asked(self) -> None:
         """As `UpstreamEvents.asked`."""
-        (self.elders.pool if era_of(self.snapshot.version) is Era.MODERN else self.pool).asked()
+        (self.legacy_sessions.pool if era_of(self.snapshot.version) is Era.MODERN else self.pool).asked()
 
     @property
     def needed_until(self) -> float:
         """When it was last needed, or will be for certain: now, while a call, a subscription or a host's own session is
         with it. That it is read what it offers, and that it is pinged, does not count."""
         now, main = trio.current_time(), self.pool.main
-        held = main is not None and main.holders
-        if self.in_flight or self.finder.waiting or held or self.holdings or any(pool.places for pool in self.pools):
+        held = main is not None and main.users
+        if (
+            self.in_flight
+            or self.selector.waiting
+            or held
+            or self.host_subscriptions
+            or any(pool.extra_sessions for pool in self.pools)
+        ):
             return now
-        needed_at = max(self._needed_at, self.finder.needed_at)
+        needed_at = max(self._needed_at, self.selector.needed_at)
         return needed_at if main is None else max(needed_at, main.idle_since, main.needed_until)
 
     @property
@@ -350,13 +360,13 @@ class Upstream:
         """Take over settings that need no other session (`config.diff.SHOWN`, `LIMITS`)."""
         self.config = config
         self.calls.adjust(config)
-        self.finder.start_s = config.timeouts.start
-        self.standing.backoff.attempts = config.restart.attempts
+        self.selector.start_s = config.timeouts.start
+        self.availability.backoff.attempts = config.restart.attempts
         self.adjusted.set()
         if config.start == "eager" and not config.idle_stop_s:
-            self.standing.wanted.set()
+            self.availability.wanted.set()
         self.pool.adjust(config)
-        self.elders.adjust(config)
+        self.legacy_sessions.adjust(config)
         self.offered.relocate(local=is_local(config))
 
     def follow(self, old: "Upstream") -> None:
@@ -364,36 +374,36 @@ class Upstream:
         offered stays listed until this one has said what it offers; what is watched there is watched here."""
         if not (self.offered.listed or self.offered.remembered or self.state is State.DISABLED):
             self.offered.follow(old.offered, local=is_local(self.config))
-        self.heard.follow(old.heard)
+        self.notifications.follow(old.notifications)
         self.predecessor = old
-        self.standing.waits_for = "Its configuration has changed, and the one before still has calls to end"
-        self.holdings.take_over(old.holdings)
+        self.availability.waits_for = "Its configuration has changed, and the one before still has calls to end"
+        self.host_subscriptions.take_over(old.host_subscriptions)
         old.successor = self
         old.retire()
 
     def retire(self) -> None:
         """Take no more calls. Those that are running go on, until `drained`, or until the keeper is stopped."""
-        self.standing.retired = True
-        self.elders.retire()
+        self.availability.retired = True
+        self.legacy_sessions.retire()
         for pool in self.pools:
             pool.retire()
-        self.standing.tell()
+        self.availability.tell()
 
     async def drained(self) -> None:
         """Wait until no call is with it, and no task that was begun in one of its sessions can be asked for."""
         while True:
-            places = [place for pool in self.pools for place in pool.open_places()]
-            needed_until = max((place.needed_until for place in places), default=-inf)
+            pooled_sessions = [pooled for pool in self.pools for pooled in pool.open_sessions()]
+            needed_until = max((pooled.needed_until for pooled in pooled_sessions), default=-inf)
             if not self.in_flight and needed_until <= trio.current_time():
                 return
             with trio.move_on_at(max(needed_until, trio.current_time()) if not self.in_flight else inf):
-                await self.standing.news()
+                await self.availability.news()
 
     def gone(self) -> None:
         """It is stopped: nothing of it is in the way of its successor any more."""
         if self.successor is not None:
             self.successor.predecessor = None
-            self.successor.standing.waits_for = ""
+            self.successor.availability.waits_for = ""
 
     @property
     def _last(self) -> "Upstream":
@@ -405,7 +415,7 @@ class Upstream:
     @property
     def last_error(self) -> str | None:
         """Why it is away, or was, with the last words of its process."""
-        return self.standing.chronicle.last_error
+        return self.availability.history.last_error
 
     @property
     def has_reported(self) -> bool:
@@ -427,7 +437,7 @@ class Upstream:
         session = self.pool.main.session if self.pool.main else None
         lists = self.snapshot.lists
         silent_s = session.silent_s if session else None
-        trouble = self.standing.chronicle.trouble(self.state, trio.current_time())
+        trouble = self.availability.history.trouble(self.state, trio.current_time())
         return UpstreamStatus(
             name=self.name,
             state=self.state.value,
@@ -437,12 +447,12 @@ class Upstream:
             pid=session.pid if session else None,
             counts=Counts(*(len(lists.get(kind, ())) for kind in Kind)),
             **structs.asdict(trouble),
-            failures=self.standing.backoff.failures,
+            failures=self.availability.backoff.failures,
             health=health(session, silent_s),
             silent_s=silent_s,
             in_flight=self.in_flight,
             degraded=self.snapshot.degraded,
             sessions=sum(map(len, self.pools)),
             mode=self.pool.sharing.value if self.pool.sharing else None,
-            unattributed=self.heard.refused,
+            unattributed=self.notifications.refused,
         )

@@ -167,7 +167,7 @@ class Operator:
             return f"{sid} is not started: {reason}"
         upstream = upstreams.get(catalog.suspect(name) or sid)
         if upstream is not None and upstream.state is not State.CONNECTED:
-            why = (upstream.standing.chronicle.last_error or "").partition("\n")[0]
+            why = (upstream.availability.history.last_error or "").partition("\n")[0]
             text = f"{upstream.name} is {upstream.state.value}{why and f': {why}'}; see `hubd status`"
             return f"there is no tool {name} now, since {text}"
         head = f"{sid}__"

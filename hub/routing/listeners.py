@@ -43,7 +43,7 @@ from hub.wire.mcp import (
 )
 from hub.wire.request_meta import split_meta
 from hub.wire.value_limits import MAX_ITEMS, is_crowd, read_strings
-from upstreams.subscriptions.subscription import Holder
+from upstreams.subscriptions.subscription import ResourceSubscriber
 
 ACK_TIMEOUT_S: Final = 3.0
 """How long owners of resources may take until a host is answered without theirs."""
@@ -55,11 +55,11 @@ _LEFT: Final = Failure(INTERNAL_ERROR, "The host has left")
 class Watched(Protocol):
     """What is needed of an upstream; `upstreams.upstream.Upstream` is one."""
 
-    async def watch(self, uri: str, holder: Holder) -> Failure | None: ...
+    async def subscribe(self, uri: str, subscriber: ResourceSubscriber) -> Failure | None: ...
 
-    def is_watched(self, uri: str, holder: Holder) -> bool: ...
+    def is_subscribed(self, uri: str, subscriber: ResourceSubscriber) -> bool: ...
 
-    def unwatch(self, uri: str, holder: Holder) -> None: ...
+    def unsubscribe(self, uri: str, subscriber: ResourceSubscriber) -> None: ...
 
 
 class Shown(Protocol):
@@ -108,7 +108,7 @@ def _strings(wanted: Mapping[str, Raw], name: str) -> list[str] | None:
 
 
 class Listener:
-    """Who is told. Satisfies `upstreams.subscriptions.session_subscriptions.Holder`; subclasses say how to `say`
+    """Who is told. Satisfies `upstreams.subscriptions.subscription.ResourceSubscriber`; subclasses say how to `say`
     something.
     """
 
@@ -134,7 +134,7 @@ class Listener:
         raise NotImplementedError
 
     def updated(self, upstream: str, uri: str) -> None:
-        """As `Holder.updated`: in the host's own spelling, or, of a part of what it watches, in the hub's (N-11)."""
+        """As `ResourceSubscriber.updated`: in the host's spelling, or, of a part of what it watches, in the hub's."""
         for form in self._forms.get((upstream, uri)) or (self._shown.catalog.of(self.view).emitter(upstream)(uri),):
             self.say(f"updated {form}", UPDATED, {"uri": raw(form)})
 
@@ -158,16 +158,16 @@ class Listener:
         key = (route.upstream, route.original)
         upstream = self._shown.upstreams[route.upstream]
         refusal: Reply | None = None
-        while refusal is None and key not in self._forms and not upstream.is_watched(route.original, self):
+        while refusal is None and key not in self._forms and not upstream.is_subscribed(route.original, self):
             try:
-                refusal = await upstream.watch(route.original, self)
+                refusal = await upstream.subscribe(route.original, self)
             except HubError as error:
                 refusal = failure_from(error, SUBSCRIBE)
         if isinstance(refusal, Failure):
             refusals[route.upstream] = refusal
         elif self.closed:
             refusals[route.upstream] = _LEFT
-            upstream.unwatch(route.original, self)
+            upstream.unsubscribe(route.original, self)
         else:
             self._forms.setdefault(key, {})[uri] = None
             held = self.held.setdefault(uri, [])
@@ -184,7 +184,7 @@ class Listener:
             if not self._forms[key]:
                 del self._forms[key]
                 if route.upstream in self._shown.upstreams:
-                    self._shown.upstreams[route.upstream].unwatch(route.original, self)
+                    self._shown.upstreams[route.upstream].unsubscribe(route.original, self)
 
     def removed(self, upstream: str) -> None:
         """An upstream is gone for good: what was watched there is not watched any more, and has changed."""

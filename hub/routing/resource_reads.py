@@ -40,7 +40,7 @@ class _Form(Struct, frozen=True):
 class Readable(Callee, Protocol):
     """What the cache needs of an upstream beside what the bridge does."""
 
-    def place_of(self, caller: Caller) -> Place | None:
+    def session_for(self, caller: Caller) -> Place | None:
         """The open session that a call of `caller` would go to now; None: there is none yet, or never will be."""
         ...
 

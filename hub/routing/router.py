@@ -65,7 +65,7 @@ class UpstreamSide(Readable, Watched, Listed, Protocol):
 
     def changed(self, kinds: tuple[Kind, ...]) -> None: ...
 
-    def nudge(self) -> None: ...
+    def retry_if_due(self) -> None: ...
 
     def left(self, tenant: Tenant) -> None: ...
 
@@ -226,7 +226,7 @@ class Router:
             if exchange.view in self.reporting:
                 await self.reporting[exchange.view].wait()
             for upstream in self.upstreams.values():  # one that never connected has nothing that a call could ask for
-                upstream.nudge()
+                upstream.retry_if_due()
             cursor = request.params.get("cursor")
             text = None if cursor is None else peek_str(cursor)
             if cursor is not None and text is None:

@@ -45,7 +45,7 @@ class Place:
     def __init__(self, server: "Served", tenant: Tenant | None = None) -> None:
         self.tenant = tenant
         self.session = Session(era_of(server.version))
-        self.watches = Watches(server)
+        self.subscriptions = Watches(server)
 
 
 class Host:
@@ -100,7 +100,7 @@ class Served:
     def snapshot(self) -> Snapshot:
         return Snapshot(self.name, self.version, self.capabilities, {}, "", {}, {}, local=False)
 
-    def place_of(self, caller: Caller) -> Place | None:
+    def session_for(self, caller: Caller) -> Place | None:
         return self.places.get(caller.tenant, self.place)
 
     def result(self, uri: str, text: object) -> Result:

@@ -47,7 +47,7 @@ async def test_a_session_that_nobody_has_seen_may_have_been_one_hosts_own(nurser
 @pytest.mark.covers("SEC-21", "SEC-23")
 async def test_hosts_that_have_their_own_sessions_meanwhile_read_for_themselves(nursery, autojump_clock):
     server = Served()
-    server.place.watches.slow_s = 0.05
+    server.place.subscriptions.slow_s = 0.05
     reads = await reads_of(nursery, server)
     asked = Asked(nursery, reads, server)
     await trio.testing.wait_all_tasks_blocked()

@@ -49,7 +49,7 @@ async def test_a_modern_upstream_says_how_long(nursery, autojump_clock):
     assert await read(reads, server) == ("1", {"ttlMs": 3000, "cacheScope": "private"})
     await trio.sleep(3)
     assert (await read(reads, server))[0] == "2", "not fresh at the very end of its time"
-    assert server.place.watches.asked == []
+    assert server.place.subscriptions.asked == []
 
 
 async def test_nothing_is_believed_for_longer_than_an_hour(nursery, autojump_clock):
@@ -70,7 +70,7 @@ async def test_without_a_time_nothing_is_kept_that_cannot_be_watched(nursery, au
     server.more, server.capabilities = ttl, {"resources": raw({})}
     reads = await reads_of(nursery, server)
     assert [(await read(reads, server))[0] for _ in range(3)] == ["1", "2", "3"]
-    assert server.place.watches.asked == []
+    assert server.place.subscriptions.asked == []
 
 
 async def test_a_legacy_upstream_cannot_say_how_long(nursery, autojump_clock):
@@ -89,29 +89,29 @@ async def test_what_is_watched_is_kept_until_it_changes(nursery, autojump_clock)
         await trio.sleep(10_000)
     server.says.updated(A)
     assert [(await read(reads, server))[0] for _ in range(2)] == ["2", "2"]
-    assert server.place.watches.asked == [A]
+    assert server.place.subscriptions.asked == [A]
 
 
 async def test_an_upstream_that_is_slow_to_agree_is_not_waited_for_twice(nursery, autojump_clock):
     server = Served(L4)
-    server.place.watches.slow_s = 1
+    server.place.subscriptions.slow_s = 1
     reads = await reads_of(nursery, server)
     began = trio.current_time()
     assert [(await read(reads, server))[0] for _ in range(3)] == ["1", "2", "3"]
     assert trio.current_time() - began == pytest.approx(0.1)
-    assert server.place.watches.asked == [A]
+    assert server.place.subscriptions.asked == [A]
 
 
 async def test_one_that_refuses_is_asked_again_after_a_while(nursery, autojump_clock):
     server = Served(L4)
-    server.place.watches.agrees = False
+    server.place.subscriptions.agrees = False
     reads = await reads_of(nursery, server)
     assert [(await read(reads, server))[0] for _ in range(2)] == ["1", "2"]
-    server.place.watches.agrees = True
+    server.place.subscriptions.agrees = True
     assert (await read(reads, server))[0] == "3"
     await trio.sleep(30)
     assert [(await read(reads, server))[0] for _ in range(2)] == ["4", "4"]
-    assert server.place.watches.asked == [A, A]
+    assert server.place.subscriptions.asked == [A, A]
 
 
 async def test_a_modern_one_without_a_time_is_watched_from_the_second_read_on(nursery, autojump_clock):
@@ -120,7 +120,7 @@ async def test_a_modern_one_without_a_time_is_watched_from_the_second_read_on(nu
     reads = await reads_of(nursery, server)
     await read(reads, server)
     await trio.testing.wait_all_tasks_blocked()
-    assert server.place.watches.asked == [A]
+    assert server.place.subscriptions.asked == [A]
     assert [(await read(reads, server))[0] for _ in range(2)] == ["2", "2"]
 
 
@@ -130,7 +130,7 @@ async def test_what_changes_faster_than_it_is_read_is_let_go(nursery, autojump_c
     await read(reads, server)
     for _ in range(2):
         server.says.updated(A)
-    assert server.place.watches.live == set()
+    assert server.place.subscriptions.live == set()
     assert [(await read(reads, server))[0] for _ in range(2)] == ["2", "3"]
     await trio.sleep(30)
     assert [(await read(reads, server))[0] for _ in range(2)] == ["4", "4"]
@@ -143,9 +143,9 @@ async def test_so_many_are_watched_and_those_read_last(nursery, autojump_clock):
         await read(reads, server, uri=f"note:{number}")
     await read(reads, server, uri="note:0")
     await read(reads, server, uri="note:256")
-    assert len(server.place.watches.live) == 256
-    assert "note:1" not in server.place.watches.live
-    assert "note:0" in server.place.watches.live
+    assert len(server.place.subscriptions.live) == 256
+    assert "note:1" not in server.place.subscriptions.live
+    assert "note:0" in server.place.subscriptions.live
 
 
 @pytest.mark.covers("K-3", "K-13", "SEC-23")
@@ -258,7 +258,7 @@ async def test_it_can_be_turned_off(nursery, autojump_clock, off):
     server = Served(L4, cache=off != "upstream")
     reads = await reads_of(nursery, server, enabled=off != "hub")
     assert [(await read(reads, server))[0] for _ in range(2)] == ["1", "2"]
-    assert server.place.watches.asked == []
+    assert server.place.subscriptions.asked == []
 
 
 # --- what makes it doubtful -------------------------------------------------------------------------------------------

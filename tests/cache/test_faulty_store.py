@@ -59,7 +59,7 @@ async def test_what_nobody_waits_for_ends_nothing(nursery, autojump_clock):
         asked.append(uri)
         raise KeyError(uri)
 
-    server.place.watches.observe = observe
+    server.place.subscriptions.observe = observe
     reads = await reads_of(nursery, server)
     for number in range(2):
         assert isinstance(await reads.call(server, read_of(f"note://{number}"), Host()), Result)

@@ -9,12 +9,12 @@ from cache.auto_subscribe import AGAIN_S, MAX_UNANSWERED
 async def test_one_that_answers_no_subscription_is_asked_for_few(nursery, autojump_clock):
     """Each waits for its answer long after the read that asked for it."""
     server = Served()
-    server.place.watches.slow_s = 1_000
+    server.place.subscriptions.slow_s = 1_000
     reads = await reads_of(nursery, server)
     for round_ in range(1, 4):
         for number in range(300):
             await reads.call(server, read_of(f"note://{round_}/{number}"), Host())
-        assert len(server.place.watches.asked) == round_ * MAX_UNANSWERED
+        assert len(server.place.subscriptions.asked) == round_ * MAX_UNANSWERED
         await trio.sleep(AGAIN_S)
     nursery.cancel_scope.cancel()
 
@@ -37,7 +37,7 @@ class Late(Watches):
 
 async def test_one_that_is_far_away_is_asked_for_all(nursery, autojump_clock):
     server = Served()
-    server.place.watches = Late(server, nursery)
+    server.place.subscriptions = Late(server, nursery)
     reads = await reads_of(nursery, server)
     for _ in range(3):
         for number in range(100):
@@ -49,7 +49,7 @@ async def test_one_that_is_far_away_is_asked_for_all(nursery, autojump_clock):
 
 async def test_many_at_once_are_all_asked_for_where_that_is_quick(nursery, autojump_clock):
     server = Served()
-    server.place.watches.slow_s = 0.05
+    server.place.subscriptions.slow_s = 0.05
     reads = await reads_of(nursery, server)
     for _ in range(2):
         async with trio.open_nursery() as hosts:

@@ -52,7 +52,7 @@ async def test_altered_and_foreign_values_are_misses(store, server):
 
 @pytest.mark.real
 @pytest.mark.covers("F-X-04", "SEC-23")
-async def test_values_in_the_place_of_others_are_misses(store, server):
+async def test_values_in_the_session_for_others_are_misses(store, server):
     await store.keep("ann's", owner="ann")
     (hers,) = server.keys("*:e:*")
     await store.keep("ben's", owner="ben")

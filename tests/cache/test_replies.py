@@ -113,7 +113,7 @@ def test_what_is_too_much_is_refused_when_it_is_announced(announced):
         decoded(Replies(), announced)
 
 
-def test_it_takes_the_place_of_the_other_one():
+def test_it_takes_the_session_for_the_other_one():
     wanted = {name for name in ("feed", "parse", "on_disconnect") if hasattr(Parser, name)}
     assert wanted == {"feed", "parse", "on_disconnect"} <= set(dir(Replies))
     parser = Replies()

@@ -59,7 +59,7 @@ class Files:
     def reread(self, kind):
         return None
 
-    def nudge(self):
+    def retry_if_due(self):
         pass
 
     def changed(self, kinds):

@@ -16,7 +16,7 @@ from hub.routing.subscriptions import Subscriptions
 from hub.wire.jsonrpc import Failure, RemoteProtocolError, Request, Result, raw
 from hub.wire.mcp import L4, MODERN, TASKS_EXTENSION, Entry, Freshness, Kind, Snapshot
 from hub.wire.value_limits import MAX_ITEMS, MAX_STRINGS
-from upstreams.subscriptions.session_subscriptions import Watches
+from upstreams.subscriptions.session_subscriptions import SessionSubscriptions
 
 A, B = "note://a", "note://b"
 
@@ -28,17 +28,17 @@ class Side:
         lists = dict.fromkeys(Kind, ()) | {Kind.RESOURCE: tuple(Entry(uri, {"uri": raw(uri)}) for uri in uris)}
         capabilities = {"resources": raw({"subscribe": True})}
         self.snapshot = Snapshot(name, L4, capabilities, {}, "", lists, dict.fromkeys(Kind, Freshness()), True)
-        self.watches = Watches(name)
+        self.watches = SessionSubscriptions(name)
         self.verdicts = {}
         self.slow = {}
 
-    def is_watched(self, uri, holder):
+    def is_subscribed(self, uri, holder):
         return self.watches.is_held(uri, holder)
 
-    def unwatch(self, uri, holder):
-        self.watches.unwatch(uri, holder)
+    def unsubscribe(self, uri, holder):
+        self.watches.unsubscribe(uri, holder)
 
-    async def watch(self, uri, holder):
+    async def subscribe(self, uri, holder):
         if uri in self.slow:
             await trio.sleep(self.slow[uri])
         verdict = self.verdicts.get(uri)
@@ -46,7 +46,7 @@ class Side:
             raise verdict
         if verdict is None:
             async with trio.open_nursery() as nursery:
-                nursery.start_soon(self.watches.watch, uri, holder)
+                nursery.start_soon(self.watches.subscribe, uri, holder)
                 await trio.testing.wait_all_tasks_blocked()
                 for watch in self.watches:
                     if watch.uri == uri:
@@ -171,7 +171,7 @@ async def test_the_end_says_what_was_left_to_say(autojump_clock, nursery):
     assert len(host.sent) == 2
     assert isinstance(replies[0], Result)
     assert json.loads(bytes(replies[0].value))["_meta"]["io.modelcontextprotocol/subscriptionId"] == 5
-    assert next(iter(side.watches)).holders == {}
+    assert next(iter(side.watches)).subscribers == {}
     with pytest.raises(Overloaded):
         await world.subscriptions.listen(listening(), host)
 
@@ -202,7 +202,7 @@ async def test_a_subscription_that_comes_too_late_for_its_session_is_taken_back(
     await trio.sleep(10)
     side.watches.updated(A)
     assert host.host.told_of == []
-    assert next(iter(side.watches)).holders == {}
+    assert next(iter(side.watches)).subscribers == {}
 
 
 @pytest.mark.parametrize(

@@ -117,7 +117,7 @@ class Changes(Crowd):
                 assert supervisor.upstreams[name] is upstream, name
                 assert upstream.pool.main is main, name
                 assert upstream.state is state, name
-                assert not upstream.standing.retired, name
+                assert not upstream.availability.retired, name
         assert [name for name in supervisor.upstreams if "@" not in name] == list(new.upstreams)
 
     def note_configs(self) -> None:

@@ -293,8 +293,8 @@ class Readers:
 
 def observing(hub: Any) -> int:
     """How many tasks of a hub are there only to be told of changes of what it has kept."""
-    places = [
-        place for each in hub.supervisor.upstreams.values() for pool in each.pools for place in pool.open_places()
+    sessions = [
+        pooled for each in hub.supervisor.upstreams.values() for pool in each.pools for pooled in pool.open_sessions()
     ]
-    modern = [place for place in places if place.session.era is Era.MODERN]
-    return sum(any(watch.observed for watch in place.watches) for place in modern)
+    modern = [pooled for pooled in sessions if pooled.session.era is Era.MODERN]
+    return sum(any(each.observed for each in pooled.subscriptions) for pooled in modern)

@@ -33,7 +33,7 @@ from hub.shim.pump import AGAIN_S
 from hub.shim.replay import UNDERSTOOD, Recall
 from hub.wire.mcp import Era
 from upstreams.inventory.last_known import Draft, LastKnown
-from upstreams.session import COMMON, Terms
+from upstreams.session import COMMON, SessionTerms
 
 KEY = b"k" * 32
 PARTING_S = 1.0
@@ -275,7 +275,9 @@ class Street(House):
         self._reader = reader
         self._over = trio.Event()
 
-    def _open_session(self, config: UpstreamConfig, name: str, events: Any, memory: Any, terms: Terms = COMMON) -> Any:
+    def _open_session(
+        self, config: UpstreamConfig, name: str, events: Any, memory: Any, terms: SessionTerms = COMMON
+    ) -> Any:
         return self.fakes[name].open(config, name, events, memory, terms)
 
     async def start(self, config: HubConfig) -> None:

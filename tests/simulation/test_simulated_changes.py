@@ -180,11 +180,11 @@ class ChangingWorld(Changes):
         supervisor = self.house.hub.supervisor
         assert supervisor._leaving == {}
         assert supervisor._candidates == {}
-        assert supervisor._lives.keys() == supervisor.upstreams.keys()
+        assert supervisor._generations.keys() == supervisor.upstreams.keys()
         assert supervisor.journals._journals.keys() <= supervisor.upstreams.keys()
         for upstream in supervisor.upstreams.values():
             assert upstream.predecessor is None
-            assert not upstream.finder.waiting
+            assert not upstream.selector.waiting
 
     def check_sessions(self) -> None:
         """What is not configured does not run, nor as it was before; what does is known."""
@@ -193,7 +193,7 @@ class ChangingWorld(Changes):
             if name not in upstreams or upstreams[name].config.disabled:
                 assert player.going_on == [], name
                 continue
-            found = [each for pool in upstreams[name].pools for each in pool.open_places()]
+            found = [each for pool in upstreams[name].pools for each in pool.open_sessions()]
             assert len(player.going_on) == len(found), (name, player.going_on, found)
             for conversation in player.going_on:
                 change = compare(
@@ -290,9 +290,9 @@ def at_rest(house: Street, tasks: Counter[str]) -> None:
     assert not any((roots._said, roots._asking, roots._unasked)), roots
     assert (_holding, _running) == (set(), set())
     assert len(house.endpoint.sessions) == 0
-    assert all(not upstream.holdings for upstream in hub.supervisor.upstreams.values())
+    assert all(not upstream.host_subscriptions for upstream in hub.supervisor.upstreams.values())
     assert list(hub.supervisor.upstreams) == list(PLAIN)
-    observed = Counter({"upstreams.subscriptions.modern.Listening._follow": observing(hub)})
+    observed = Counter({"upstreams.subscriptions.modern.ModernSubscriptions._follow": observing(hub)})
     left = names_of_tasks(house.hub_nursery) - tasks - observed
     assert not left, f"left: {left}"
 

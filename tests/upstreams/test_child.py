@@ -26,7 +26,7 @@ from upstreams.transports.stdio.process import (
     Child,
     child_environment,
 )
-from upstreams.transports.stdio.stderr import TURN, Said
+from upstreams.transports.stdio.stderr import TURN, StderrLog
 
 SCRIPTED = Path(__file__).parent.parent / "scripted.py"
 
@@ -401,7 +401,7 @@ async def test_short_lines_are_read_in_turns_and_the_child_is_not_held_up(caplog
     caplog.set_level("INFO")
     steps = []
     records = 0
-    feed, tell = Said.feed, Said.tell
+    feed, tell = StderrLog.feed, StderrLog.tell
 
     def fed(said, data):
         steps.append(len(data))
@@ -414,8 +414,8 @@ async def test_short_lines_are_read_in_turns_and_the_child_is_not_held_up(caplog
         records = max(records, len(caplog.records) - before)
         return more
 
-    monkeypatch.setattr(Said, "feed", fed)
-    monkeypatch.setattr(Said, "tell", told)
+    monkeypatch.setattr(StderrLog, "feed", fed)
+    monkeypatch.setattr(StderrLog, "tell", told)
     child = Child(python(SHORT_LINES), "c", os.environ)
     turns = 0
 

@@ -3,7 +3,7 @@
 import pytest
 
 from upstreams.subscriptions.fanout import MAX_LET_GO, MAX_STRAYS, Fanout
-from upstreams.subscriptions.subscription import LINGER_S, Watch
+from upstreams.subscriptions.subscription import LINGER_S, Subscription
 
 WHOLE, PART, OTHER = "a://x/y", "a://x/y/part", "b://z"
 
@@ -12,13 +12,13 @@ class Reader:
     """A holder, of whom nothing is asked."""
 
 
-def watches(*uris, holder=None, observed=False):
+def subscriptions(*uris, subscriber=None, observed=False):
     found = {}
     for uri in uris:
-        watch = found[uri] = Watch(uri)
-        watch.observed = observed
-        if holder is not None:
-            watch.holders[holder] = True
+        subscription = found[uri] = Subscription(uri)
+        subscription.observed = observed
+        if subscriber is not None:
+            subscription.subscribers[subscriber] = True
     return found
 
 
@@ -30,7 +30,7 @@ def whose(concern, uri, found, alone=True, now=0.0):
 @pytest.mark.parametrize("alone", [True, False])
 def test_it_concerns_those_who_watch_it_else_those_who_watch_what_it_is_a_part_of(alone):
     of_whole, of_part = Reader(), Reader()
-    found = watches(WHOLE, holder=of_whole) | watches(PART, holder=of_part)
+    found = subscriptions(WHOLE, subscriber=of_whole) | subscriptions(PART, subscriber=of_part)
     assert whose(Fanout(), PART, found, alone) == [of_part]
     del found[PART]
     assert whose(Fanout(), PART, found, alone) == [of_whole]
@@ -39,7 +39,7 @@ def test_it_concerns_those_who_watch_it_else_those_who_watch_what_it_is_a_part_o
 @pytest.mark.covers("N-11")
 def test_what_nobody_asked_for_by_that_name_concerns_the_only_host_there_is():
     reader = Reader()
-    found = watches(WHOLE, "a://x/z", holder=reader)
+    found = subscriptions(WHOLE, "a://x/z", subscriber=reader)
     assert whose(Fanout(), OTHER, found, alone=True) == [reader]
     assert whose(Fanout(), OTHER, found, alone=False) == []
     assert whose(Fanout(), OTHER, {}, alone=False) == []
@@ -47,8 +47,8 @@ def test_what_nobody_asked_for_by_that_name_concerns_the_only_host_there_is():
 
 def test_what_is_only_observed_concerns_nobody_unless_the_host_has_heard_of_it_before():
     reader, concern = Reader(), Fanout()
-    held = watches(WHOLE, holder=reader)
-    both = held | watches(OTHER, observed=True)
+    held = subscriptions(WHOLE, subscriber=reader)
+    both = held | subscriptions(OTHER, observed=True)
     assert whose(concern, OTHER, both) == []
     assert whose(concern, OTHER, held) == [reader]
     assert whose(concern, OTHER, both) == [reader]
@@ -59,7 +59,7 @@ def test_what_is_only_observed_concerns_nobody_unless_the_host_has_heard_of_it_b
 
 def test_what_was_observed_till_lately_concerns_nobody_for_a_while():
     reader, concern = Reader(), Fanout()
-    held = watches(WHOLE, holder=reader)
+    held = subscriptions(WHOLE, subscriber=reader)
     concern.let_go(OTHER, 100.0)
     assert whose(concern, OTHER, held, now=100.0 + LINGER_S - 1) == []
     assert whose(concern, OTHER, held, now=100.0 + LINGER_S) == [reader]
@@ -67,7 +67,7 @@ def test_what_was_observed_till_lately_concerns_nobody_for_a_while():
 
 def test_of_what_was_let_go_only_so_much_is_remembered():
     reader, concern = Reader(), Fanout()
-    held = watches(WHOLE, holder=reader)
+    held = subscriptions(WHOLE, subscriber=reader)
     for number in range(MAX_LET_GO + 1):
         concern.let_go(f"c://{number}", 0.0)
     assert repr(concern) == f"<Fanout [0 strays, {MAX_LET_GO} let go]>"
@@ -78,9 +78,9 @@ def test_of_what_was_let_go_only_so_much_is_remembered():
 @pytest.mark.parametrize("observed", [False, True])
 def test_what_a_host_has_just_left_concerns_nobody_else(observed):
     reader, concern = Reader(), Fanout()
-    found = watches(WHOLE, holder=reader) | watches(OTHER, observed=observed)
+    found = subscriptions(WHOLE, subscriber=reader) | subscriptions(OTHER, observed=observed)
     found[OTHER].until = LINGER_S
     assert whose(concern, OTHER, found) == []
-    whose(concern, OTHER, watches(WHOLE, holder=reader))  # a stray from now on
+    whose(concern, OTHER, subscriptions(WHOLE, subscriber=reader))  # a stray from now on
     assert whose(concern, OTHER, found) == []
     assert whose(concern, OTHER, found, now=LINGER_S) == ([reader] if observed else [])

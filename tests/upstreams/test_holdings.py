@@ -53,14 +53,14 @@ def watched(fake):
 async def test_what_runs_once_is_not_watched_by_two_accounts(autojump_clock, nursery):
     fake, upstream, supervisor = await an_upstream(nursery, session_mode="singleton")
     one, other = Reader(), Reader(principal="other")
-    assert await upstream.watch(A, one) is None
+    assert await upstream.subscribe(A, one) is None
     with pytest.raises(UpstreamUnavailable, match="session_mode"):
-        await upstream.watch(A, other)
+        await upstream.subscribe(A, other)
     supervisor.restart("files")
     await trio.sleep(5)
     assert watched(fake) == [[A]]
     assert (one.heard, other.heard) == ([A], [])
-    assert repr(upstream.holdings) == "<HostSubscriptions at files: 1 of 1 hosts>"
+    assert repr(upstream.host_subscriptions) == "<HostSubscriptions at files: 1 of 1 hosts>"
 
 
 async def test_a_session_may_be_replaced_while_it_is_asked(autojump_clock, nursery):
@@ -69,10 +69,10 @@ async def test_a_session_may_be_replaced_while_it_is_asked(autojump_clock, nurse
     fake.on["resources/subscribe"] = lambda *_: None
     results = []
 
-    async def watch():
-        results.append(await upstream.watch(A, one))
+    async def subscribe():
+        results.append(await upstream.subscribe(A, one))
 
-    nursery.start_soon(watch)
+    nursery.start_soon(subscribe)
     await trio.sleep(1)
     del fake.on["resources/subscribe"]
     await fake.conversation.close()
@@ -93,35 +93,35 @@ async def test_who_gives_up_leaves_it_to_the_others(autojump_clock, nursery):
     fake.on["resources/subscribe"] = slow
     results = []
 
-    async def watch():
-        results.append(await upstream.watch(A, one))
+    async def subscribe():
+        results.append(await upstream.subscribe(A, one))
 
     for _ in range(2):
-        nursery.start_soon(watch)
+        nursery.start_soon(subscribe)
     with trio.move_on_after(1):
-        await watch()
+        await subscribe()
     gate.set()
     await trio.sleep(1)
     assert results == [None, None]
-    assert upstream.is_watched(A, one)
+    assert upstream.is_subscribed(A, one)
     await fake.touch(A)
     await settle()
     assert one.heard == [A]
-    upstream.unwatch(A, one)
+    upstream.unsubscribe(A, one)
     await trio.sleep(LINGER_S + 1)
     assert watched(fake) == [[]]
-    assert repr(upstream.holdings) == "<HostSubscriptions at files: 0 of 0 hosts>"
+    assert repr(upstream.host_subscriptions) == "<HostSubscriptions at files: 0 of 0 hosts>"
 
 
 async def test_sessions_in_which_something_is_watched_do_not_give_way(autojump_clock, nursery):
     fake, upstream, _ = await an_upstream(nursery, session_mode="per_host")
     readers = [Reader(str(number)) for number in range(MAX_SESSIONS)]
     for reader in readers:
-        assert await upstream.watch(A, reader) is None
+        assert await upstream.subscribe(A, reader) is None
     late = Reader("late")
     with pytest.raises(Overloaded):
         await upstream.call(ECHO, late.exchange)
-    upstream.unwatch(A, readers[7])
+    upstream.unsubscribe(A, readers[7])
     assert await upstream.call(ECHO, late.exchange)
     assert sum(uris == [A] for uris in watched(fake)) == MAX_SESSIONS - 1
 
@@ -129,7 +129,7 @@ async def test_sessions_in_which_something_is_watched_do_not_give_way(autojump_c
 async def test_a_session_that_cannot_be_opened_again_is_tried_later_and_later(autojump_clock, nursery):
     fake, upstream, _ = await an_upstream(nursery, session_mode="per_host")
     one = Reader()
-    assert await upstream.watch(A, one) is None
+    assert await upstream.subscribe(A, one) is None
     fake.refuses = True
     await fake.conversation.close()
     await trio.sleep(300)
@@ -142,12 +142,12 @@ async def test_a_session_that_cannot_be_opened_again_is_tried_later_and_later(au
 async def test_what_the_next_session_refuses_is_asked_for_again(autojump_clock, nursery):
     fake, upstream, _ = await an_upstream(nursery, session_mode="per_host")
     one = Reader()
-    assert await upstream.watch(A, one) is None
+    assert await upstream.subscribe(A, one) is None
     fake.unwatchable = {A}
     await fake.conversation.close()
     await trio.sleep(10)
     assert watched(fake) == [[], []]
-    assert isinstance(await upstream.watch(A, Reader("other")), Failure)
+    assert isinstance(await upstream.subscribe(A, Reader("other")), Failure)
     fake.unwatchable = set()
     await trio.sleep(60)
     assert one.heard == [A]
@@ -159,9 +159,9 @@ async def test_what_the_next_session_refuses_is_asked_for_again(autojump_clock, 
 async def test_a_part_of_what_was_watched_by_who_has_left_is_nobodys(autojump_clock, nursery, version):
     fake, upstream, _ = await an_upstream(nursery, version)
     one, gone = Reader("one"), Reader("gone")
-    assert await upstream.watch(B, one) is None
-    assert await upstream.watch(A, gone) is None
-    upstream.unwatch(A, gone)
+    assert await upstream.subscribe(B, one) is None
+    assert await upstream.subscribe(A, gone) is None
+    upstream.unsubscribe(A, gone)
     await fake.touch(PART, of=A)
     await settle()
     assert (one.heard, gone.heard) == ([], [])
@@ -171,10 +171,10 @@ async def test_a_session_of_ones_own_is_used_as_soon_as_it_is_there(autojump_clo
     """And what nobody could hear meanwhile is told."""
     fake, upstream, _ = await an_upstream(nursery)
     one, other = Reader("one"), Reader("other")
-    assert await upstream.watch(A, one) is None
-    assert await upstream.watch(A, other) is None
+    assert await upstream.subscribe(A, one) is None
+    assert await upstream.subscribe(A, other) is None
     assert await upstream.call(ECHO, other.exchange)
-    upstream.heard.asked()
+    upstream.notifications.asked()
     assert [len(each) for each in watched(fake)] == [1]
     await trio.sleep(1)
     assert (one.heard, other.heard) == ([A], [])
@@ -197,8 +197,8 @@ async def test_the_other_side_of_a_server_of_both_eras_is_watched_when_it_is_use
     fake.on["resources/subscribe"] = fake._subscribe
     one, plain = Reader("one"), Reader("plain")
     one.exchange.caller = msgspec.structs.replace(one.exchange.caller, capabilities={"elicitation": raw({})})
-    assert await upstream.watch(A, one) is None
-    assert await upstream.watch(A, plain) is None
+    assert await upstream.subscribe(A, one) is None
+    assert await upstream.subscribe(A, plain) is None
     await trio.sleep(1)
     assert watched(fake) == [[A]]
     assert await upstream.call(ECHO, one.exchange)
@@ -224,13 +224,13 @@ async def test_what_is_watched_keeps_its_upstream_and_a_watch_starts_one_that_is
     await trio.sleep(101)
     assert upstream.state is State.IDLE
     one = Reader()
-    assert await upstream.watch(A, one) is None
+    assert await upstream.subscribe(A, one) is None
     await trio.sleep(1000)
     assert upstream.state is State.CONNECTED
     await fake.touch(A)
     await settle()
     assert one.heard == [A]
-    upstream.unwatch(A, one)
+    upstream.unsubscribe(A, one)
     await trio.sleep(300)
     assert upstream.state is State.IDLE
     assert len(fake.conversations) == 2

@@ -22,7 +22,7 @@ from hub.link.pace import MESSAGES_PER_S, TURN, TURN_BYTES
 from hub.wire.http.sse import SseParser
 from hub.wire.jsonrpc import Notification, Request, raw
 from hub.wire.mcp import Kind
-from upstreams.session import CallTimeouts, Terms
+from upstreams.session import CallTimeouts, SessionTerms
 from upstreams.transports.http import poster as http_post
 from upstreams.transports.http import standing_stream as http_listen
 from upstreams.transports.http.legacy import MAX_QUESTIONS, LegacyHttp
@@ -541,7 +541,7 @@ async def test_a_server_that_answers_neither_pings_nor_calls_is_given_up(autojum
 
 async def test_without_ping_s_nothing_is_pinged(autojump_clock: trio.abc.Clock) -> None:
     script = Script()
-    async with running(script, terms=Terms(ping_s=0)) as it:
+    async with running(script, terms=SessionTerms(ping_s=0)) as it:
         await trio.sleep(1000)
         assert not it.session.is_pinged
         assert it.peer.methods().count("ping") == 0

@@ -74,12 +74,12 @@ async def test_a_modern_server_is_listened_to_on_one_stream_at_a_time(nursery: t
         supervisor = Supervisor(Memory(None), lambda upstream: None)
         await nursery.start(supervisor.run, {"far": config_for(peer)})
         upstream, reader = supervisor.upstreams["far"], Reader()
-        assert await upstream.watch(A, reader) is None
+        assert await upstream.subscribe(A, reader) is None
         await until(lambda: len(script.open) == 1)
         news = reader.news
         await script.tell(A)
         await news.wait()
-        assert await upstream.watch("note://b", reader) is None
+        assert await upstream.subscribe("note://b", reader) is None
         await until(lambda: len(script.open) == 1 and len(script.ended) == 1)
         news = reader.news
         await script.tell("note://b")
@@ -99,10 +99,10 @@ async def test_what_is_on_its_way_over_the_old_stream_is_not_lost(nursery: trio.
         supervisor = Supervisor(Memory(None), lambda upstream: None)
         await nursery.start(supervisor.run, {"far": config_for(peer)})
         upstream, reader = supervisor.upstreams["far"], Reader()
-        assert await upstream.watch(A, reader) is None
+        assert await upstream.subscribe(A, reader) is None
         await until(lambda: len(script.open) == 1)
         [old] = script.open.values()
-        assert await upstream.watch("note://b", reader) is None
+        assert await upstream.subscribe("note://b", reader) is None
         news = reader.news
         if breaks:
             await old.cut()
@@ -145,7 +145,7 @@ async def test_a_legacy_server_that_forgot_the_session_is_subscribed_to_again(nu
         supervisor = Supervisor(Memory(None), lambda upstream: None)
         await nursery.start(supervisor.run, {"far": config_for(peer, era="legacy", session_mode="shared")})
         upstream, reader = supervisor.upstreams["far"], Reader()
-        assert await upstream.watch(A, reader) is None
+        assert await upstream.subscribe(A, reader) is None
         script.forget()
         news = reader.news
         assert await upstream.call(Operation("tools/call", {"name": raw("echo")}), reader.exchange)

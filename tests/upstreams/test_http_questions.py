@@ -10,10 +10,10 @@ from http_peer import PeerRequest, Script, Talk
 from hub.link.interface import DeadlineExceeded, Operation
 from hub.wire.capabilities import superset
 from hub.wire.jsonrpc import Failure, raw
-from upstreams.session import CallTimeouts, Terms
+from upstreams.session import CallTimeouts, SessionTerms
 
-SHARED = Terms(superset())
-ALONE = Terms({**superset(), "roots": raw({"listChanged": True})}, exclusive=True)
+SHARED = SessionTerms(superset())
+ALONE = SessionTerms({**superset(), "roots": raw({"listChanged": True})}, exclusive=True)
 COMPLETION = {"ref": raw({"type": "ref/prompt", "name": "p"}), "argument": raw({"name": "a", "value": ""})}
 ACCEPTED = {"action": "accept", "content": {}}
 

@@ -197,4 +197,4 @@ def test_how_it_stands(story):
     )
     assert not story.trouble(State.FAILED, 112).crash_loop
     assert story.trouble(State.RECONNECTING, 115).next_attempt_s == 0
-    assert repr(story) == "<History of 0 restarts, <Ends [110, 110, 110]>>"
+    assert repr(story) == "<History of 0 restarts, <CrashCounter [110, 110, 110]>>"

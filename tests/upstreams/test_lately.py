@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from upstreams.questions.recent_calls import MAX_TASK_CHARS, MAX_TASKS, NOBODY, SUSPECT_S, Lately
+from upstreams.questions.recent_calls import MAX_TASK_CHARS, MAX_TASKS, NOBODY, SUSPECT_S, RecentCalls
 
 ENDS = st.lists(st.tuples(st.integers(0, 4), st.floats(0, 2 * SUSPECT_S)), max_size=30)
 
@@ -12,7 +12,7 @@ ENDS = st.lists(st.tuples(st.integers(0, 4), st.floats(0, 2 * SUSPECT_S)), max_s
 @pytest.mark.covers("F-I-02", "F-I-03", "I-2")
 @given(ENDS, st.floats(0, 2 * SUSPECT_S))
 def test_it_is_as_exact_as_a_table_of_all(ends, later_s):
-    lately, now, table = Lately(), 0.0, []
+    lately, now, table = RecentCalls(), 0.0, []
     for conversation, pause_s in ends:
         now += pause_s
         lately.ended(conversation, now)
@@ -24,11 +24,11 @@ def test_it_is_as_exact_as_a_table_of_all(ends, later_s):
 
 
 def test_nobody_is_meant_at_first():
-    assert not Lately().others(1, 0.0)
+    assert not RecentCalls().others(1, 0.0)
 
 
 def test_words_on_behalf_of_several_may_be_anybodys():
-    lately = Lately()
+    lately = RecentCalls()
     lately.ended(NOBODY, 0.0)
     assert [lately.others(conversation, SUSPECT_S - 1) for conversation in (1, 2)] == [True, True]
     assert not lately.others(1, SUSPECT_S)
@@ -36,7 +36,7 @@ def test_words_on_behalf_of_several_may_be_anybodys():
 
 @pytest.mark.covers("F-I-03")
 def test_a_task_is_spoken_of_for_as_long_as_it_lives_and_a_while():
-    lately = Lately()
+    lately = RecentCalls()
     lately.begun("t1", 1, 1000.0, 0.0)
     assert lately.others(2, 999.0 + SUSPECT_S)
     assert not lately.others(1, 999.0 + SUSPECT_S)
@@ -53,23 +53,23 @@ def test_a_task_is_spoken_of_for_as_long_as_it_lives_and_a_while():
 
 @pytest.mark.covers("I-5")
 def test_tasks_beyond_all_measure_are_anybodys_and_cost_nothing():
-    lately = Lately()
+    lately = RecentCalls()
     for number in range(3 * MAX_TASKS):
         lately.begun(f"t{number}", 1, 100.0, 0.0)
-    assert repr(lately) == f"<Lately 0, {MAX_TASKS + 1} tasks>"
+    assert repr(lately) == f"<RecentCalls 0, {MAX_TASKS + 1} tasks>"
     assert lately.others(1, 99.0)
     assert not lately.others(1, 100.0 + SUSPECT_S)
     lately.begun("x" * (MAX_TASK_CHARS + 1), 1, 300.0, 200.0)
-    assert repr(lately) == "<Lately 0, 1 tasks>"
+    assert repr(lately) == "<RecentCalls 0, 1 tasks>"
     assert lately.others(1, 299.0)
     lately.begun("x" * (MAX_TASK_CHARS + 2), 1, 250.0, 200.0)
     assert lately.others(1, 299.0)
 
 
 def test_tasks_that_are_long_over_make_room():
-    lately = Lately()
+    lately = RecentCalls()
     for number in range(MAX_TASKS):
         lately.begun(f"t{number}", 1, 100.0, 0.0)
     lately.begun("late", 1, 1000.0, 500.0)
-    assert repr(lately) == "<Lately 0, 1 tasks>"
+    assert repr(lately) == "<RecentCalls 0, 1 tasks>"
     assert not lately.others(1, 999.0)

@@ -16,7 +16,7 @@ from upstreams.lifecycle import (
     LOOP_WINDOW_S,
     TRANSITIONS,
     Backoff,
-    Ends,
+    CrashCounter,
     Event,
     State,
     diagram,
@@ -134,7 +134,7 @@ def test_a_half_open_attempt_that_fails_leads_back_at_once():
 
 @pytest.mark.covers("F-P-27")
 def test_what_ended_often_within_minutes_is_a_crash_loop():
-    ends = Ends()
+    ends = CrashCounter()
     for at in range(LOOP_ENDS):
         ends.note(at * 10)
     assert ends.lately(LOOP_ENDS * 10) == LOOP_ENDS
@@ -143,7 +143,7 @@ def test_what_ended_often_within_minutes_is_a_crash_loop():
     for at in range(1000):
         ends.note(at / 10)
     assert ends.lately(100) == 100
-    assert repr(Ends()) == "<Ends []>"
+    assert repr(CrashCounter()) == "<CrashCounter []>"
 
 
 @given(st.lists(st.tuples(st.booleans(), st.floats(0, 200), st.floats(-1, 1)), max_size=30))

@@ -34,8 +34,8 @@ class World:
         return self.supervisor.upstreams["files"]
 
     @property
-    def watches(self):
-        return self.upstream.pool.main.watches
+    def subscriptions(self):
+        return self.upstream.pool.main.subscriptions
 
     async def touch(self, uri, **more):
         await self.fake.touch(uri, **more)
@@ -44,15 +44,15 @@ class World:
 
     async def observe(self, *uris):
         for uri in uris:
-            assert await self.watches.observe(uri)
+            assert await self.subscriptions.observe(uri)
         await trio.sleep(2 * OVERLAP_S)  # then one stream is left that says it
         self.ears.take()
 
     async def hold(self, uri, host="host"):
-        holder = Ears(host, into=self.ears.said)
-        assert await self.upstream.watch(uri, holder) is None
+        subscriber = Ears(host, into=self.ears.said)
+        assert await self.upstream.subscribe(uri, subscriber) is None
         await trio.sleep(0.01)
-        return holder
+        return subscriber
 
     async def call(self, exchange):
         await self.upstream.call(Operation("tools/call", {"name": raw("echo")}), exchange)
@@ -84,32 +84,32 @@ async def modern(nursery):
 
 @pytest.mark.covers("N-15")
 async def test_what_the_hub_observes_is_watched_for_no_host(autojump_clock, world):
-    watches = world.watches
-    assert await watches.observe(A)
+    subscriptions = world.subscriptions
+    assert await subscriptions.observe(A)
     assert world.ears.take() == [("confirmed", A)]
-    assert (watches.is_observed(A), watches.is_observed(B), watches.held) == (True, False, False)
+    assert (subscriptions.is_observed(A), subscriptions.is_observed(B), subscriptions.held) == (True, False, False)
     assert world.fake.watched() == [A]
     await trio.sleep(10 * LINGER_S)
     assert await world.touch(A) == [("updated", A)]
     assert await world.touch(PART, of=A) == [("updated", PART)]
-    watches.neglect(A)
-    watches.neglect(B)
-    assert not watches.is_observed(A)
+    subscriptions.neglect(A)
+    subscriptions.neglect(B)
+    assert not subscriptions.is_observed(A)
     await trio.sleep(1)
-    assert (world.fake.watched(), list(watches)) == ([], [])
+    assert (world.fake.watched(), list(subscriptions)) == ([], [])
 
 
 async def test_an_observed_resource_is_watched_once_whoever_came_first(autojump_clock, world):
     await world.observe(A)
     one = await world.hold(A)
     assert await world.touch(A) == [("updated", A), ("told", A)]
-    world.upstream.unwatch(A, one)
+    world.upstream.unsubscribe(A, one)
     await trio.sleep(2 * LINGER_S)
     assert await world.touch(A) == [("updated", A)]
     await world.hold(B)
-    assert await world.watches.observe(B)
+    assert await world.subscriptions.observe(B)
     assert world.ears.take() == [("confirmed", B)], "what is kept before this was not vouched for"
-    world.watches.neglect(B)
+    world.subscriptions.neglect(B)
     await trio.sleep(2 * LINGER_S)
     assert world.fake.watched() == [A, B]
     asked = world.fake.conversation.of("resources/subscribe")
@@ -130,7 +130,7 @@ async def test_the_only_host_is_not_told_of_what_only_the_hub_asked_for(autojump
     await world.observe(A, STRANGE)
     assert await world.touch(A) == [("updated", A)]
     assert await world.touch(PART, of=A) == [("updated", PART)]
-    world.watches.neglect(STRANGE)
+    world.subscriptions.neglect(STRANGE)
     assert await world.touch(STRANGE) in ([], [("updated", STRANGE)])
     await trio.sleep(1)
     assert await world.touch(STRANGE, of=B) == [("updated", STRANGE)], "a late one"
@@ -151,19 +151,19 @@ async def test_what_a_host_has_just_left_is_not_for_another_though_it_is_observe
     assert await world.touch(A, of=B) == [("updated", A), ("told", A)]
     other = await world.hold(A, "other")
     await world.observe(A)
-    world.upstream.unwatch(A, other)
+    world.upstream.unsubscribe(A, other)
     assert await world.touch(A) == [("updated", A)]
 
 
 async def test_what_cannot_be_observed_is_given_up(autojump_clock, world):
     world.fake.unwatchable = {A}
-    assert not await world.watches.observe(A)
-    assert not await world.watches.observe("a://" + "x" * 5000)
-    assert list(world.watches) == []
+    assert not await world.subscriptions.observe(A)
+    assert not await world.subscriptions.observe("a://" + "x" * 5000)
+    assert list(world.subscriptions) == []
     world.fake.unwatchable = set()
     await trio.sleep(600)
     assert (world.fake.watched(), world.ears.take()) == ([], [])
-    assert await world.watches.observe(A)
+    assert await world.subscriptions.observe(A)
 
 
 async def test_a_refusal_to_the_hub_leaves_hosts_what_they_hope_for(autojump_clock, nursery):
@@ -173,12 +173,12 @@ async def test_a_refusal_to_the_hub_leaves_hosts_what_they_hope_for(autojump_clo
     world.fake.unwatchable = {A}
     world.upstream.pool.main.forgotten()
     await trio.sleep(1)
-    assert not world.watches.is_observed(A)
+    assert not world.subscriptions.is_observed(A)
     world.fake.unwatchable = set()
     world.ears.take()
     await trio.sleep(100)
     assert world.ears.take() == [("told", A)]
-    assert not world.watches.is_observed(A)
+    assert not world.subscriptions.is_observed(A)
 
 
 @pytest.mark.parametrize("version", [L4, MODERN])
@@ -187,7 +187,7 @@ async def test_an_upstream_without_subscriptions_is_never_observed(autojump_cloc
     world.fake.capabilities["resources"] = {}
     world.supervisor.restart("files")
     await trio.sleep(2)
-    assert not await world.watches.observe(A)
+    assert not await world.subscriptions.observe(A)
     assert world.fake.watched() == []
 
 
@@ -200,41 +200,41 @@ async def test_who_does_not_wait_for_the_answer_has_asked(autojump_clock, world)
 
     world.fake.on |= {"resources/subscribe": slow, "subscriptions/listen": slow}
     with trio.move_on_after(0.1):
-        await world.watches.observe(A)
-    assert not world.watches.is_observed(A)
+        await world.subscriptions.observe(A)
+    assert not world.subscriptions.is_observed(A)
     assert world.ears.take() == []
     release.set()
     await trio.sleep(0.1)
-    assert world.watches.is_observed(A)
+    assert world.subscriptions.is_observed(A)
     assert world.ears.take() == [("confirmed", A)]
 
 
 async def test_nobody_waits_for_what_is_neglected_or_over(autojump_clock, world, nursery):
     world.fake.on = {"resources/subscribe": lambda *_: None, "subscriptions/listen": lambda *_: None}
-    watches, answers = world.watches, []
+    subscriptions, answers = world.subscriptions, []
 
     async def observe(uri):
-        answers.append(await watches.observe(uri))
+        answers.append(await subscriptions.observe(uri))
 
     nursery.start_soon(observe, A)
     nursery.start_soon(observe, B)
     await trio.testing.wait_all_tasks_blocked()
-    watches.neglect(A)
+    subscriptions.neglect(A)
     world.supervisor.restart("files")
     await trio.sleep(2)
     assert answers == [False, False]
-    assert not await watches.observe(A), "the session is over"
-    assert not watches.is_observed(A)
-    watches.neglect(A)
+    assert not await subscriptions.observe(A), "the session is over"
+    assert not subscriptions.is_observed(A)
+    subscriptions.neglect(A)
 
 
 async def test_what_is_wanted_again_while_it_ends_is_asked_for_again(autojump_clock, world):
     await world.observe(A)
-    world.watches.neglect(A)
+    world.subscriptions.neglect(A)
     await trio.testing.wait_all_tasks_blocked()
-    assert await world.watches.observe(A)
+    assert await world.subscriptions.observe(A)
     await trio.sleep(5)
-    assert world.watches.is_observed(A)
+    assert world.subscriptions.is_observed(A)
     assert world.fake.watched() == [A]
 
 
@@ -254,13 +254,13 @@ async def test_observing_keeps_nothing_running(autojump_clock, nursery, version)
 async def test_a_session_that_ends_is_told_before_any_host_hears_of_it(autojump_clock, world):
     await world.hold(A)
     await world.observe(A)
-    before = world.watches
+    before = world.subscriptions
     await world.fake.conversation.close()
     await trio.sleep(5)
     assert not before.is_observed(A)
     said = world.ears.take()
     assert said.index(("lost", None)) < said.index(("told", A))
-    assert not world.watches.is_observed(A), "it is for who reads it again to ask"
+    assert not world.subscriptions.is_observed(A), "it is for who reads it again to ask"
     assert world.fake.watched() == [A]
 
 
@@ -271,9 +271,9 @@ async def test_what_is_observed_is_asked_for_again_when_the_session_is_renewed(a
     await world.observe(A)
     world.upstream.pool.main.forgotten()
     assert world.ears.take() == [("lost", None)]
-    assert not world.watches.is_observed(A)
+    assert not world.subscriptions.is_observed(A)
     await trio.sleep(1)
-    assert world.watches.is_observed(A)
+    assert world.subscriptions.is_observed(A)
     assert sorted(world.ears.take()) == [("confirmed", A), ("told", B)]
     assert set(world.fake.watched()) == {A, B}
 
@@ -289,15 +289,15 @@ async def test_an_agreement_from_before_the_renewal_is_none(autojump_clock, nurs
 
     world.fake.on["resources/subscribe"] = slow
     with trio.move_on_after(1):
-        await world.watches.observe(A)
+        await world.subscriptions.observe(A)
     world.upstream.pool.main.forgotten()
     await trio.sleep(1)
     answers[0].set()
     await trio.sleep(1)
-    assert not world.watches.is_observed(A)
+    assert not world.subscriptions.is_observed(A)
     answers[1].set()
     await trio.sleep(1)
-    assert world.watches.is_observed(A)
+    assert world.subscriptions.is_observed(A)
     assert world.ears.take() == [("lost", None), ("confirmed", A)]
 
 
@@ -307,9 +307,9 @@ async def test_streams_that_break_may_have_missed_something(autojump_clock, mode
     await modern.fake.end_listens()
     await trio.testing.wait_all_tasks_blocked()
     assert modern.ears.take() == [("lost", None)] * 2
-    assert not modern.watches.is_observed(A)
+    assert not modern.subscriptions.is_observed(A)
     await trio.sleep(5)
-    assert modern.watches.is_observed(A)
+    assert modern.subscriptions.is_observed(A)
     said = modern.ears.take()
     assert said.count(("confirmed", A)) == 1
     assert ("relisted",) in said
@@ -334,13 +334,13 @@ async def test_other_lists_are_told_when_they_are_announced_and_when_they_are_fo
 async def test_the_session_of_one_host_is_lost_for_that_host(autojump_clock, nursery):
     world = await a_world(nursery, L4, session_mode="per_host")
     one, two = Ears("one").exchange, Ears("two").exchange
-    assert world.upstream.place_of(one.caller) is None
+    assert world.upstream.session_for(one.caller) is None
     await world.call(one)
-    mine = world.upstream.place_of(one.caller)
+    mine = world.upstream.session_for(one.caller)
     assert mine.tenant == one.caller.tenant
-    assert world.upstream.place_of(two.caller) is None
+    assert world.upstream.session_for(two.caller) is None
     await world.call(two)
-    assert await mine.watches.observe(A)
+    assert await mine.subscriptions.observe(A)
     assert world.fake.watched(world.fake.conversations[1]) == [A]
     world.ears.take()
     await world.fake.touch(A, over=world.fake.conversations[1])
@@ -349,8 +349,8 @@ async def test_the_session_of_one_host_is_lost_for_that_host(autojump_clock, nur
     said = world.ears.take()
     assert said[0] == ("updated", A)
     assert set(said[1:]) == {("lost", one.caller.tenant)}
-    assert world.upstream.place_of(one.caller) is None
-    assert world.upstream.place_of(two.caller) is not None
+    assert world.upstream.session_for(one.caller) is None
+    assert world.upstream.session_for(two.caller) is not None
     world.upstream.left(two.caller.tenant)
     assert set(world.ears.take()) == {("lost", two.caller.tenant)}
 
@@ -358,37 +358,37 @@ async def test_the_session_of_one_host_is_lost_for_that_host(autojump_clock, nur
 # --- the session that serves a host -----------------------------------------------------------------------------------
 
 
-async def test_the_place_of_a_host_is_where_its_calls_go(autojump_clock, world):
+async def test_the_session_of_a_host_is_where_its_calls_go(autojump_clock, world):
     me, other = Ears().exchange.caller, Ears(principal="other").exchange.caller
     main = world.upstream.pool.main
-    assert world.upstream.place_of(other) is main
+    assert world.upstream.session_for(other) is main
     assert main.principal is None, "who looks takes nothing"
     await world.call(Ears().exchange)
-    assert (world.upstream.place_of(me), main.tenant) == (main, None)
-    assert world.upstream.place_of(other) is None
+    assert (world.upstream.session_for(me), main.tenant) == (main, None)
+    assert world.upstream.session_for(other) is None
     world.fake.refuses = True
     await world.fake.conversation.close()
     await trio.testing.wait_all_tasks_blocked()
-    assert world.upstream.place_of(me) is None
+    assert world.upstream.session_for(me) is None
 
 
 async def test_a_singleton_is_nobodys_place_but_its_accounts(autojump_clock, nursery):
     world = await a_world(nursery, L4, session_mode="singleton")
     await world.call(Ears().exchange)
-    assert world.upstream.place_of(Ears(principal="other").exchange.caller) is None
+    assert world.upstream.session_for(Ears(principal="other").exchange.caller) is None
 
 
-async def test_the_place_of_a_host_is_with_the_successor_of_its_upstream(autojump_clock, world):
+async def test_the_session_of_a_host_is_with_the_successor_of_its_upstream(autojump_clock, world):
     old, me = world.upstream, Ears().exchange.caller
     new = UpstreamConfig(command="files", args=("other",))
     await world.supervisor.prepare({"files": new})
     world.supervisor.apply({"files": new})
     assert ("lost", None) in world.ears.take()
-    assert old.place_of(me) is None
+    assert old.session_for(me) is None
     await trio.sleep(5)
-    assert old.place_of(me) is world.upstream.pool.main is not None
+    assert old.session_for(me) is world.upstream.pool.main is not None
     world.supervisor.apply({})
-    assert old.place_of(me) is None
+    assert old.session_for(me) is None
 
 
 async def test_a_session_that_one_host_goes_on_with_is_that_hosts(autojump_clock, nursery):
@@ -396,14 +396,14 @@ async def test_a_session_that_one_host_goes_on_with_is_that_hosts(autojump_clock
     one, two = Ears("one").exchange, Ears("two").exchange
     await world.call(two)
     await world.call(one)
-    main = world.upstream.place_of(two.caller)
+    main = world.upstream.session_for(two.caller)
     assert main.tenant is None
     world.ears.take()
     world.upstream.pool.asked()
     assert world.ears.take() == [("lost", None)]
-    assert world.upstream.place_of(one.caller) is main
+    assert world.upstream.session_for(one.caller) is main
     assert main.tenant == one.caller.tenant
-    assert world.upstream.place_of(two.caller) is None
+    assert world.upstream.session_for(two.caller) is None
     world.upstream.pool.forget_interactive()
     assert world.ears.take() == [("lost", one.caller.tenant)]
     assert main.tenant is None
@@ -446,18 +446,18 @@ async def test_a_legacy_server_vouches_for_nothing_while_its_stream_is_broken(nu
         upstream, ears = supervisor.upstreams["far"], Waiting()
         upstream.onlooker = ears
         await supervisor.settled.wait()
-        watches = upstream.pool.main.watches
-        assert await watches.observe(A)
+        subscriptions = upstream.pool.main.subscriptions
+        assert await subscriptions.observe(A)
         assert ears.take()[-1] == ("confirmed", A)
         news = trio.Event()
         broken.set()
         with trio.fail_after(5):
             await news.wait()
-        assert (ears.take(), watches.is_observed(A)) == ([("lost", None)], False)
+        assert (ears.take(), subscriptions.is_observed(A)) == ([("lost", None)], False)
         news = trio.Event()
         with trio.fail_after(5):
             await news.wait()
-        assert (ears.take(), watches.is_observed(A)) == ([("lost", None), ("confirmed", A)], True)
+        assert (ears.take(), subscriptions.is_observed(A)) == ([("lost", None), ("confirmed", A)], True)
         nursery.cancel_scope.cancel()
 
 
@@ -472,8 +472,8 @@ async def test_a_legacy_server_without_a_stream_vouches_for_nothing(nursery):
         supervisor = Supervisor(Memory(None), lambda upstream: None)
         await nursery.start(supervisor.run, {"far": config_for(peer, era="legacy", session_mode="shared")})
         upstream = supervisor.upstreams["far"]
-        assert await upstream.watch(A, Ears()) is None
-        watches = upstream.pool.main.watches
-        assert not await watches.observe(A)
-        assert isinstance(await upstream.watch("a://" + "x" * 5000, Ears()), Failure)
+        assert await upstream.subscribe(A, Ears()) is None
+        subscriptions = upstream.pool.main.subscriptions
+        assert not await subscriptions.observe(A)
+        assert isinstance(await upstream.subscribe("a://" + "x" * 5000, Ears()), Failure)
         nursery.cancel_scope.cancel()

@@ -44,8 +44,8 @@ class World:
         listens = self.fake.conversation.listens
         return [id for id, wanted in listens.items() if "resourceSubscriptions" in wanted]
 
-    async def watch(self, uri):
-        assert await self.upstream.watch(uri, self.ears) is None
+    async def subscribe(self, uri):
+        assert await self.upstream.subscribe(uri, self.ears) is None
 
     async def say(self, stream, uri):
         await self.fake.conversation.tell(UPDATED, {"uri": uri, "_meta": {SUBSCRIPTION_KEY: stream}})
@@ -54,9 +54,9 @@ class World:
 
     async def replace(self):
         """Both streams, just when the new one has taken the place of the old one."""
-        await self.watch(A)
+        await self.subscribe(A)
         await trio.sleep(1)
-        await self.watch(B)
+        await self.subscribe(B)
         self.ears.take()
         return self.streams
 
@@ -103,7 +103,7 @@ async def test_the_onlooker_hears_of_every_change_however_they_arrive(autojump_c
 
 
 async def test_what_was_said_before_the_agreement_does_not_hide_what_comes_after_it(autojump_clock, nursery, world):
-    await world.watch(A)
+    await world.subscribe(A)
     [old] = world.streams
     said = trio.Event()
 
@@ -112,7 +112,7 @@ async def test_what_was_said_before_the_agreement_does_not_hide_what_comes_after
         return await world.fake._subscribe(message, conversation)
 
     world.fake.on["subscriptions/listen"] = slow
-    nursery.start_soon(world.watch, B)
+    nursery.start_soon(world.subscribe, B)
     await trio.sleep(1)
     assert await world.say(old, A) == [("updated", A), ("told", A)], "as long as there is no other"
     said.set()
@@ -124,12 +124,12 @@ async def test_what_was_said_before_the_agreement_does_not_hide_what_comes_after
 
 
 async def test_a_stream_that_is_not_agreed_to_leaves_the_old_one_as_it_was(autojump_clock, world):
-    await world.watch(A)
+    await world.subscribe(A)
     world.fake.on["subscriptions/listen"] = lambda *_: Failure(-32603, "no more")
-    assert isinstance(await world.upstream.watch(B, world.ears), Failure)
+    assert isinstance(await world.upstream.subscribe(B, world.ears), Failure)
     assert await world.say(world.streams[0], A) == [("updated", A), ("told", A)]
     del world.fake.on["subscriptions/listen"]
-    await world.watch(C)
+    await world.subscribe(C)
     old, new = world.streams
     assert await world.say(old, A) == [("updated", A)]
     assert await world.say(new, A) == [("updated", A), ("told", A)]
@@ -176,7 +176,7 @@ async def test_the_new_stream_may_end_while_the_old_one_goes_on(autojump_clock, 
 async def test_many_changes_in_quick_succession_are_few_streams_at_a_time(autojump_clock, world):
     most = 0
     for number in range(30):
-        await world.watch(f"a://{number}")
+        await world.subscribe(f"a://{number}")
         await trio.sleep(0.01 * (number % 7))
         most = max(most, len(world.streams))
         uri = f"a://{number // 2}"

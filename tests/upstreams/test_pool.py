@@ -72,7 +72,7 @@ class House:
     def assert_empty(self):
         """Nothing is left of any host (I-12)."""
         pool = self.pool
-        assert (pool._served, pool._shared, pool._opening, pool.places) == ({}, {}, {}, {})
+        assert (pool._by_host, pool._by_account, pool._opening, pool.extra_sessions) == ({}, {}, {}, {})
 
 
 class Refusal:
@@ -226,7 +226,7 @@ async def test_what_can_run_only_once_is_refused_to_other_accounts(nursery, auto
     assert isinstance(error, UpstreamUnavailable)
     assert "across_principals" in str(error)
     assert "singleton" in str(error)
-    house.upstream.heard.asked()
+    house.upstream.notifications.asked()
     assert await do(house, Host("three")) == [3]
     assert house.upstream.status().mode == "singleton"
     await house.fake.conversation.close()
@@ -296,10 +296,10 @@ async def test_one_that_asks_is_no_longer_shared(nursery, autojump_clock):
     house = await a_house(nursery)
     one, two, other = Host("one"), Host("two"), Host("one", "you")
     assert await do(house, two, one, other) == [2, 1]
-    house.upstream.heard.asked()
+    house.upstream.notifications.asked()
     assert house.upstream.status().mode == "interactive"
     assert await do(house, one, two, other, two) == [3, 2, 2]  # who used it last goes on with it
-    house.upstream.heard.asked()
+    house.upstream.notifications.asked()
     for host in (one, other):
         house.upstream.left(host.caller.tenant)
     assert await do(house, Host("three"), two) == [3, 2, 3, 1]
@@ -319,7 +319,7 @@ async def test_a_host_that_begins_each_request_anew_does_not_go_on_with_the_main
     house = await a_house(nursery)
     host = again(Host(), lasting=False)
     await do(house, host)
-    house.upstream.heard.asked()
+    house.upstream.notifications.asked()
     assert await do(house, host) == [1, 1]  # where its own parked calls do not look like another's
 
 
@@ -328,7 +328,7 @@ async def test_a_session_of_its_own_stays_with_a_host_that_is_gone_from_it(nurse
     one = Host()
     await do(house, one)
     house.upstream.left(one.caller.tenant)
-    house.upstream.heard.asked()
+    house.upstream.notifications.asked()
     assert await do(house, Host("two")) == [1, 1]
 
 
@@ -340,7 +340,7 @@ async def test_accounts_are_told_apart_when_a_session_opens_while_the_first_ques
     async with trio.open_nursery() as calls:
         calls.start_soon(do, house, Host("two", "you"))
         await settle()
-        house.upstream.heard.asked()
+        house.upstream.notifications.asked()
         gate.set()
     assert house.calls() == [1, 1]
     await settle()
@@ -352,7 +352,7 @@ async def test_accounts_are_told_apart_when_a_session_opens_while_the_first_ques
 async def test_what_is_configured_stays_when_it_asks(nursery, autojump_clock, mode):
     house = await a_house(nursery, session_mode=mode)
     before = house.upstream.status().mode
-    house.upstream.heard.asked()
+    house.upstream.notifications.asked()
     assert house.upstream.status().mode == before
 
 
@@ -419,14 +419,14 @@ async def test_calls_that_are_late_open_nothing_for_a_host_that_is_gone(nursery,
     house.assert_empty()
     for _ in range(MAX_GONE):
         house.upstream.left(Host().caller.tenant)
-    assert len(house.pool._gone) == MAX_GONE
+    assert len(house.pool._departed) == MAX_GONE
 
     shared = await a_house(nursery)
     shared.upstream.left(host.caller.tenant)
     await do(shared, host)
-    shared.upstream.heard.asked()
+    shared.upstream.notifications.asked()
     assert await do(shared, Host("two")) == [1, 1]
-    assert host.caller.tenant not in shared.pool._served
+    assert host.caller.tenant not in shared.pool._by_host
 
 
 @pytest.mark.covers("F-H-20")
@@ -570,7 +570,7 @@ async def test_who_leaves_while_a_session_may_not_be_opened_yet_takes_it_along(n
     async with trio.open_nursery() as calls:
         calls.start_soon(attempt, house, again(host))
         await trio.testing.wait_all_tasks_blocked()
-        assert len(house.pool.places) == 1
+        assert len(house.pool.extra_sessions) == 1
         house.upstream.left(host.caller.tenant)
         calls.cancel_scope.cancel()
     await settle()
@@ -610,8 +610,8 @@ async def test_the_longest_idle_gives_way(nursery, autojump_clock):
     await do(house, hosts[0])
     await do(house, Host("one more"))
     assert len(house.pool) == MAX_SESSIONS + 1
-    assert hosts[1].caller.tenant not in house.pool._served
-    assert hosts[0].caller.tenant in house.pool._served
+    assert hosts[1].caller.tenant not in house.pool._by_host
+    assert hosts[0].caller.tenant in house.pool._by_host
     async with trio.open_nursery() as calls:
         for host in (*hosts[2:], hosts[0], hosts[1]):
             calls.start_soon(attempt, house, again(host), HANG)
@@ -648,18 +648,18 @@ async def test_changes_that_any_tells_of_are_read_from_the_main_one(nursery, aut
 async def test_questions_that_are_nobodys_are_counted_and_now_and_then_logged(nursery, autojump_clock, caplog):
     house = await a_house(nursery)
     for _ in range(5):
-        house.upstream.heard.unattributed("sampling/createMessage")
+        house.upstream.notifications.unattributed("sampling/createMessage")
     assert house.upstream.status().unattributed == 5
     assert caplog.text.count("nobody can tell") == 1
     await trio.sleep(61)
-    house.upstream.heard.unattributed("sampling/createMessage")
+    house.upstream.notifications.unattributed("sampling/createMessage")
     assert caplog.text.count("nobody can tell") == 2
     assert "6 so far" in caplog.text
 
 
 async def test_visits_that_are_done_are_remembered(nursery, autojump_clock):
     house = await a_house(nursery)
-    house.upstream.heard.elicited("e1")
+    house.upstream.notifications.elicited("e1")
     await house.upstream.elicitations.wait(["e1"])
 
 
@@ -690,7 +690,7 @@ async def test_a_host_with_roots_is_welcomed_before_its_calls(nursery, autojump_
         await settle()
         calls.start_soon(do, house, second)
         await settle()
-        [place] = house.pool.places
+        [place] = house.pool.extra_sessions
         assert house.calls() == [0, 0]
         assert place.session.guests == [first]
         place.session.done.set()
@@ -699,7 +699,7 @@ async def test_a_host_with_roots_is_welcomed_before_its_calls(nursery, autojump_
 
     await do(house, Host("two", capabilities=FORMS))
     house.upstream.roots_changed(host.caller.tenant)
-    assert [place.session.changes for place in house.pool.open_places()] == [0, 1, 0]
+    assert [place.session.changes for place in house.pool.open_sessions()] == [0, 1, 0]
 
 
 async def test_a_host_that_goes_while_it_is_welcomed_leaves_the_session_to_its_other_calls(nursery, autojump_clock):
@@ -726,7 +726,7 @@ async def test_roots_of_the_configuration_need_no_welcome(nursery, autojump_cloc
     host = Host(capabilities=ROOTS)
     assert await do(house, host) == [0, 1]
     house.upstream.roots_changed(host.caller.tenant)
-    assert [place.session.changes for place in house.pool.open_places()] == [0, 0]
+    assert [place.session.changes for place in house.pool.open_sessions()] == [0, 0]
     assert house.declared(0)["roots"] == house.declared(1)["roots"] == {}
 
 

@@ -10,7 +10,7 @@ from upstreams.transports.stdio.stderr import (
     STDERR_LINES,
     STDERR_RATE,
     TURN,
-    Said,
+    StderrLog,
 )
 
 BURST_LINES = STDERR_BURST // (RECORD_PRICE + 1)
@@ -43,7 +43,7 @@ class Counted:
 
 
 def test_the_last_lines_are_kept():
-    said = Said("c")
+    said = StderrLog("c")
     take(said, b"".join(b"line %d\n" % number for number in range(1000)) + b"unfinished")
     assert said.tail(3) == "line 998\nline 999\nunfinished"
     assert len(said.tail(1000).split("\n")) == STDERR_LINES + 1
@@ -53,7 +53,7 @@ def test_the_last_lines_are_kept():
 @pytest.mark.covers("F-P-23", "SEC-54")
 def test_binary_lines_and_escapes_are_made_visible(caplog):
     caplog.set_level("INFO")
-    said = Said("c")
+    said = StderrLog("c")
     take(said, b"\x1b[31mred\x1b[0m \xff\0\r\n\r\n")
     assert said.tail() == "\\x1b[31mred\\x1b[0m \N{REPLACEMENT CHARACTER}\\x00"
     assert "\x1b" not in caplog.text
@@ -61,7 +61,7 @@ def test_binary_lines_and_escapes_are_made_visible(caplog):
 
 @pytest.mark.covers("F-P-23")
 def test_a_line_without_end_is_cut():
-    said = Said("c")
+    said = StderrLog("c")
     for _ in range(100):
         take(said, b"x" * CHUNK)
     assert len(said.tail()) == STDERR_LINE_CHARS
@@ -72,7 +72,7 @@ def test_a_line_without_end_is_cut():
 @pytest.mark.covers("F-P-23")
 def test_lines_are_whole_however_they_are_read(caplog):
     caplog.set_level("INFO")
-    said = Said("c")
+    said = StderrLog("c")
     for byte in b"\r\none\r\n\n\ntwo\nthr":
         take(said, bytes([byte]))
     assert texts(caplog) == ["one", "two"]
@@ -83,7 +83,7 @@ def test_lines_are_whole_however_they_are_read(caplog):
 @pytest.mark.parametrize("line", [b"a\n", b"ab\r\n", b"x" * 999 + b"\n", b"\x1b" * 100 + b"\n"])
 def test_a_flood_is_kept_out_of_the_log(caplog, line):
     caplog.set_level("INFO")
-    said = Said("c")
+    said = StderrLog("c")
     chunk = line * (CHUNK // len(line))
     fed = 0
     while fed < 8 * STDERR_BURST:
@@ -104,7 +104,7 @@ def test_a_flood_is_kept_out_of_the_log(caplog, line):
 def test_a_flood_that_lasts_is_logged_at_a_rate_and_its_dropped_lines_are_said_now_and_then(caplog):
     caplog.set_level("INFO")
     heard = []
-    said = Said("c", hear=heard.append)
+    said = StderrLog("c", hear=heard.append)
     seconds = 60
     for step in range(seconds * 100):
         take(said, b"a\n" * 1000, step / 100)
@@ -120,7 +120,7 @@ def test_a_flood_that_lasts_is_logged_at_a_rate_and_its_dropped_lines_are_said_n
 @pytest.mark.covers("F-P-23", "F-P-14", "I-3")
 def test_what_is_dropped_is_neither_masked_nor_made_printable():
     mask = Counted()
-    said = Said("c", mask)
+    said = StderrLog("c", mask)
     for _ in range(100):
         take(said, b"a\n" * (CHUNK // 2))
     assert mask.calls == BURST_LINES
@@ -132,7 +132,7 @@ def test_what_is_dropped_is_neither_masked_nor_made_printable():
 @pytest.mark.covers("F-P-23", "F-P-14", "I-3")
 def test_a_chunk_of_short_lines_is_logged_in_turns(caplog):
     caplog.set_level("INFO")
-    said = Said("c")
+    said = StderrLog("c")
     said.feed(b"a\n" * (CHUNK // 2))
     more, turns = True, 0
     while more:
@@ -147,7 +147,7 @@ def test_a_chunk_of_short_lines_is_logged_in_turns(caplog):
 @pytest.mark.covers("F-P-23", "I-3")
 def test_empty_lines_are_no_lines(caplog):
     caplog.set_level("INFO")
-    said = Said("c")
+    said = StderrLog("c")
     take(said, b"last words\n")
     for _ in range(100):
         assert take(said, b"\n" * CHUNK) == 1
@@ -160,7 +160,7 @@ def test_empty_lines_are_no_lines(caplog):
 @pytest.mark.covers("F-P-23")
 def test_what_was_not_logged_in_time_comes_next_and_in_order(caplog):
     caplog.set_level("INFO")
-    said = Said("c")
+    said = StderrLog("c")
     said.feed(b"".join(b"%d\n" % number for number in range(2 * TURN)))
     assert said.tell(0)  # whoever reads is cancelled here
     take(said, b"last\n")

@@ -13,8 +13,8 @@ from hub.wire.handshake import ServerFacts
 from hub.wire.jsonrpc import encode_request, raw
 from hub.wire.mcp import L1, L4, MODERN, Era
 from upstreams.session import (
-    Offer,
-    Terms,
+    DeclaredCapabilities,
+    SessionTerms,
     capability,
     named_log,
     split_progress,
@@ -23,7 +23,7 @@ from upstreams.session import (
 )
 from upstreams.transports.open import open_session
 
-ANYTHING = Offer(Terms())
+ANYTHING = DeclaredCapabilities(SessionTerms())
 CALL = Operation("tools/call", {"name": raw("t"), "arguments": raw({})})
 TRACED = Operation("tools/call", {"name": raw("t")}, {"traceparent": raw("00-1-2-01")})
 
@@ -85,21 +85,21 @@ def test_own_requests_are_bare_in_legacy_and_promise_nothing_in_modern():
 @pytest.mark.parametrize(
     ("terms", "told"),
     [
-        (Terms(), {"roots", "sampling", "elicitation", "extensions"}),
-        (Terms(absorbs_tasks=False), {"roots", "sampling", "elicitation"}),
-        (Terms(tells_roots=False, absorbs_tasks=False), {"sampling", "elicitation"}),
-        (Terms(client_features="none", absorbs_tasks=False), set()),
+        (SessionTerms(), {"roots", "sampling", "elicitation", "extensions"}),
+        (SessionTerms(absorbs_tasks=False), {"roots", "sampling", "elicitation"}),
+        (SessionTerms(tells_roots=False, absorbs_tasks=False), {"sampling", "elicitation"}),
+        (SessionTerms(client_features="none", absorbs_tasks=False), set()),
     ],
 )
 def test_a_modern_upstream_hears_what_its_configuration_allows(terms, told):
     host = FakeHost(version=L4, capabilities={"roots": {"listChanged": True}, "sampling": {}, "elicitation": {}})
-    meta = meta_of(stamp_call(Era.MODERN, MODERN, CALL, host, 7, Offer(terms)))
+    meta = meta_of(stamp_call(Era.MODERN, MODERN, CALL, host, 7, DeclaredCapabilities(terms)))
     assert set(meta["io.modelcontextprotocol/clientCapabilities"]) == told
 
 
 @pytest.mark.covers("R-5", "I-2")
 def test_hosts_that_come_after_each_other_are_not_confused():
-    offer = Offer(Terms(absorbs_tasks=False))
+    offer = DeclaredCapabilities(SessionTerms(absorbs_tasks=False))
     for capabilities in ({"sampling": {}}, {}, {"sampling": {}}, {"sampling": {"tools": {}}}):
         assert offer.of(FakeHost(capabilities=capabilities).caller) == {k: raw(v) for k, v in capabilities.items()}
 

@@ -356,7 +356,7 @@ async def test_a_call_that_was_surely_not_sent_goes_to_the_next_session(nursery,
     real = upstream.pool.main
 
     def stand_in(session):
-        place = upstream.openings.make_main()
+        place = upstream.connector.make_main()
         place.session, place.is_open = session, True
         upstream.pool.main_lost()
         upstream.pool.main = place

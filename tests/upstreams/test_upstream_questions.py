@@ -14,11 +14,11 @@ from hub.wire.jsonrpc import Failure, Result, raw
 from hub.wire.mcp import L3, L4, MODERN
 from hub.wire.questions.question import PER_MINUTE
 from upstreams.questions.questions import EARLY_S, KEEPALIVE_S, MAX_OPEN, MAX_OPEN_EACH, ROOTS_S, STARTUP_QUIET_S
-from upstreams.session import CallTimeouts, Terms
+from upstreams.session import CallTimeouts, SessionTerms
 
 TIMEOUTS = CallTimeouts(idle_s=10, total_s=60)
-SHARED = Terms(superset())
-ALONE = Terms({**superset(), "roots": raw({"listChanged": True})}, exclusive=True)
+SHARED = SessionTerms(superset())
+ALONE = SessionTerms({**superset(), "roots": raw({"listChanged": True})}, exclusive=True)
 ROOTS = {"roots": [{"uri": "file:///home"}]}
 ROOM = {"messages": [], "maxTokens": 1}
 FORM = {"message": "Name?", "requestedSchema": {"type": "object", "properties": {}}}
@@ -220,9 +220,9 @@ async def _curious(up):
 @pytest.mark.parametrize(
     ("method", "params", "terms", "code"),
     [
-        ("sampling/createMessage", ROOM, Terms({"elicitation": raw({})}), -32601),
-        ("sampling/createMessage", {**ROOM, "tools": []}, Terms({"sampling": raw({})}), -32602),
-        ("elicitation/create", {**FORM, "mode": "url"}, Terms({"elicitation": raw({})}), -32602),
+        ("sampling/createMessage", ROOM, SessionTerms({"elicitation": raw({})}), -32601),
+        ("sampling/createMessage", {**ROOM, "tools": []}, SessionTerms({"sampling": raw({})}), -32602),
+        ("elicitation/create", {**FORM, "mode": "url"}, SessionTerms({"elicitation": raw({})}), -32602),
         ("roots/list", {}, SHARED, -32601),
         ("nonsense/ask", {}, SHARED, -32601),
     ],
@@ -239,7 +239,7 @@ async def test_what_was_not_offered_reaches_no_host(nursery, autojump_clock, met
 
 
 async def test_where_hosts_may_not_be_asked_no_question_makes_a_difference(nursery, autojump_clock):
-    up = await opened(nursery, Terms(client_features="none"))
+    up = await opened(nursery, SessionTerms(client_features="none"))
     up.start(nursery)
     await settle()
     assert await up.refused() == -32601
@@ -249,7 +249,7 @@ async def test_where_hosts_may_not_be_asked_no_question_makes_a_difference(nurse
 
 @pytest.mark.covers("G-11")
 async def test_configured_roots_are_told_to_whoever_asks(nursery, autojump_clock):
-    up = await opened(nursery, Terms({"roots": raw({})}, roots=("file:///srv", "file:///tmp")))
+    up = await opened(nursery, SessionTerms({"roots": raw({})}, roots=("file:///srv", "file:///tmp")))
     assert await up.ask("roots/list", {}) == {"roots": [{"uri": "file:///srv"}, {"uri": "file:///tmp"}]}
     up.session.roots_changed()
     await settle()
@@ -646,7 +646,7 @@ async def test_later_on_only_roots_are_asked_for_outside_of_calls(nursery, autoj
 @pytest.mark.covers("C-8")
 @pytest.mark.parametrize(
     ("terms", "version", "told"),
-    [(ALONE, L4, 1), (SHARED, L4, 0), (Terms({"roots": raw({})}, exclusive=True), L4, 0), (ALONE, MODERN, 0)],
+    [(ALONE, L4, 1), (SHARED, L4, 0), (SessionTerms({"roots": raw({})}, exclusive=True), L4, 0), (ALONE, MODERN, 0)],
 )
 async def test_that_roots_changed_is_told_where_that_was_promised(nursery, autojump_clock, terms, version, told):
     up = await opened(nursery, terms, version=version)

@@ -11,7 +11,7 @@ from hub.link.interface import UpstreamUnavailable
 from hub.wire.jsonrpc import Failure
 from hub.wire.mcp import L4, MODERN
 from hub.wire.uri_parents import wholes
-from upstreams.subscriptions.subscription import LINGER_S, Stand
+from upstreams.subscriptions.subscription import LINGER_S, SubscriptionState
 from upstreams.supervisor import Supervisor
 
 A, B, PART = "a://x/y", "a://x/z", "a://x/y/part"
@@ -39,16 +39,16 @@ class World:
         self.upstream = supervisor.upstreams["files"]
 
     @property
-    def watches(self):
+    def subscriptions(self):
         """Those over the main session."""
-        return self.upstream.pool.main.watches
+        return self.upstream.pool.main.subscriptions
 
-    async def watch(self, *uris, holder=None):
-        holder = holder or Reader()
+    async def subscribe(self, *uris, subscriber=None):
+        subscriber = subscriber or Reader()
         for uri in uris:
-            assert await self.upstream.watch(uri, holder) is None
+            assert await self.upstream.subscribe(uri, subscriber) is None
         await trio.sleep(0.01)
-        return holder
+        return subscriber
 
     async def touch(self, uri, **more):
         await self.fake.touch(uri, **more)
@@ -80,29 +80,29 @@ async def modern(nursery):
 
 
 async def test_the_first_holder_starts_a_watch_and_the_last_one_ends_it(autojump_clock, world):
-    one = await world.watch(A)
-    two = await world.watch(A, holder=Reader("other"))
+    one = await world.subscribe(A)
+    two = await world.subscribe(A, subscriber=Reader("other"))
     assert world.fake.watched() == [A]
     await world.touch(A)
     assert (one.heard, two.heard) == ([A], [A])
-    world.upstream.unwatch(A, one)
+    world.upstream.unsubscribe(A, one)
     await world.touch(A)
     await trio.sleep(2 * LINGER_S)
     assert (one.heard, two.heard, world.fake.watched()) == ([A], [A, A], [A])
-    world.upstream.unwatch(A, two)
+    world.upstream.unsubscribe(A, two)
     await trio.sleep(LINGER_S - 1)
     assert world.fake.watched() == [A], "the holder may be coming back"
     await trio.sleep(2)
     assert world.fake.watched() == []
-    assert list(world.watches) == []
+    assert list(world.subscriptions) == []
 
 
 async def test_a_holder_that_comes_back_finds_its_watch(autojump_clock, world):
-    one = await world.watch(A)
+    one = await world.subscribe(A)
     for _ in range(5):
-        world.upstream.unwatch(A, one)
+        world.upstream.unsubscribe(A, one)
         await trio.sleep(LINGER_S - 1)
-        await world.watch(A, holder=one)
+        await world.subscribe(A, subscriber=one)
     await world.touch(A)
     assert one.heard == [A]
     assert len(world.asked("resources/subscribe")) <= 1
@@ -110,8 +110,8 @@ async def test_a_holder_that_comes_back_finds_its_watch(autojump_clock, world):
 
 
 async def test_whoever_comes_back_while_a_watch_ends_has_it(autojump_clock, world):
-    one = await world.watch(A)
-    world.upstream.unwatch(A, one)
+    one = await world.subscribe(A)
+    world.upstream.unsubscribe(A, one)
     release = trio.Event()
 
     async def slow(message, conversation):
@@ -121,7 +121,7 @@ async def test_whoever_comes_back_while_a_watch_ends_has_it(autojump_clock, worl
     world.fake.on["resources/unsubscribe"] = slow
     await trio.sleep(LINGER_S + 0.01)
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(lambda: world.watch(A, holder=one))
+        nursery.start_soon(lambda: world.subscribe(A, subscriber=one))
         await trio.sleep(0.1)
         release.set()
     assert world.fake.watched() == [A]
@@ -130,9 +130,9 @@ async def test_whoever_comes_back_while_a_watch_ends_has_it(autojump_clock, worl
 @pytest.mark.covers("N-11", "N-15")
 async def test_a_part_is_the_business_of_who_watches_the_whole(autojump_clock, world):
     whole, wider, other = Reader("1"), Reader("2"), Reader("3")
-    await world.watch(A, holder=whole)
-    await world.watch("a://x/", holder=wider)
-    await world.watch(B, holder=other)
+    await world.subscribe(A, subscriber=whole)
+    await world.subscribe("a://x/", subscriber=wider)
+    await world.subscribe(B, subscriber=other)
     await world.touch(PART, of=A)
     await world.touch("a://x/new", of="a://x/")
     await world.touch("a://x/yy", of=A)
@@ -142,32 +142,32 @@ async def test_a_part_is_the_business_of_who_watches_the_whole(autojump_clock, w
 @pytest.mark.covers("N-15", "F-I-12")
 async def test_a_change_of_nobody_knows_what_goes_to_the_only_host_or_nobody(autojump_clock, world):
     one, same, other = Reader("1"), Reader("1"), Reader("2")
-    await world.watch(A, holder=one)
-    await world.watch(B, holder=same)
+    await world.subscribe(A, subscriber=one)
+    await world.subscribe(B, subscriber=same)
     await world.touch("b://else", of=A)
     assert (one.heard, same.heard) == (["b://else"], ["b://else"])
-    await world.watch(B, holder=other)
+    await world.subscribe(B, subscriber=other)
     await world.touch("b://else", of=A)
     assert (one.heard, same.heard, other.heard) == (["b://else"], ["b://else"], [])
-    world.upstream.unwatch(B, other)
-    world.upstream.unwatch(B, same)
+    world.upstream.unsubscribe(B, other)
+    world.upstream.unsubscribe(B, same)
     await world.touch(B)
     assert one.heard == ["b://else"], "what was watched by somebody else is not for who is left"
 
 
 async def test_what_cannot_be_watched_is_refused(autojump_clock, world):
     world.fake.unwatchable = {A}
-    one = await world.watch(B)
-    refusal = await world.upstream.watch(A, one)
+    one = await world.subscribe(B)
+    refusal = await world.upstream.subscribe(A, one)
     assert isinstance(refusal, Failure)
     assert refusal.code in (-32002, -32602)
-    assert isinstance(await world.upstream.watch("a://" + "x" * 5000, one), Failure)
-    assert [watch.uri for watch in world.watches] == [B]
+    assert isinstance(await world.upstream.subscribe("a://" + "x" * 5000, one), Failure)
+    assert [subscription.uri for subscription in world.subscriptions] == [B]
     await trio.sleep(0.1)
     await world.touch(B)
     assert one.heard == [B]
     world.fake.unwatchable = set()
-    await world.watch(A, holder=one)
+    await world.subscribe(A, subscriber=one)
     await trio.sleep(1)
     assert world.fake.watched() == [A, B]
 
@@ -177,7 +177,7 @@ async def test_an_upstream_without_subscriptions_is_not_asked(autojump_clock, nu
     fake = FakeUpstream(version=version)
     supervisor = Supervisor(Memory(None), lambda upstream: None, open_session=opener({"files": fake}))
     await nursery.start(supervisor.run, {"files": UpstreamConfig(command="files")})
-    refusal = await supervisor.upstreams["files"].watch(A, Reader())
+    refusal = await supervisor.upstreams["files"].subscribe(A, Reader())
     assert isinstance(refusal, Failure)
     assert (refusal.code, "not subscribable" in refusal.message) == (-32602, True)
     assert fake.watched() == []
@@ -186,11 +186,11 @@ async def test_an_upstream_without_subscriptions_is_not_asked(autojump_clock, nu
 async def test_a_holder_that_gives_up_holds_nothing(autojump_clock, world):
     world.fake.on = {"resources/subscribe": lambda *_: None, "subscriptions/listen": lambda *_: None}
     with trio.move_on_after(3):
-        await world.watch(A)
+        await world.subscribe(A)
     with pytest.raises(UpstreamUnavailable):
-        await world.watch(B)
+        await world.subscribe(B)
     await trio.sleep(100)
-    assert list(world.watches) == []
+    assert list(world.subscriptions) == []
 
 
 # --- restarts ---------------------------------------------------------------------------------------------------------
@@ -199,22 +199,22 @@ async def test_a_holder_that_gives_up_holds_nothing(autojump_clock, world):
 @pytest.mark.covers("N-17")
 async def test_after_a_restart_all_is_watched_again_and_may_have_changed(autojump_clock, world):
     one, two = Reader("1"), Reader("2")
-    await world.watch(A, B, holder=one)
-    await world.watch(B, holder=two)
+    await world.subscribe(A, B, subscriber=one)
+    await world.subscribe(B, subscriber=two)
     await world.restart()
     assert world.fake.watched() == [A, B]
     assert (sorted(one.heard), two.heard) == ([A, B], [B])
-    assert {watch.stand for watch in world.watches} == {Stand.LIVE}
+    assert {subscription.state for subscription in world.subscriptions} == {SubscriptionState.LIVE}
     await world.touch(B)
     assert (one.heard[2:], two.heard) == ([B], [B, B])
 
 
 async def test_a_holder_may_come_while_the_upstream_is_away(autojump_clock, world, nursery):
-    one = await world.watch(A)
+    one = await world.subscribe(A)
     world.fake.refuses = True
     await world.fake.conversation.close()
     await trio.testing.wait_all_tasks_blocked()
-    nursery.start_soon(lambda: world.watch(B, holder=one))
+    nursery.start_soon(lambda: world.subscribe(B, subscriber=one))
     await trio.testing.wait_all_tasks_blocked()
     world.fake.refuses = False
     await trio.sleep(5)
@@ -223,7 +223,7 @@ async def test_a_holder_may_come_while_the_upstream_is_away(autojump_clock, worl
 
 
 async def test_one_that_is_refused_after_a_restart_is_asked_for_again(autojump_clock, world):
-    one = await world.watch(A, B)
+    one = await world.subscribe(A, B)
     world.fake.unwatchable = {A}
     await world.restart()
     assert world.fake.watched() == [B]
@@ -235,16 +235,16 @@ async def test_one_that_is_refused_after_a_restart_is_asked_for_again(autojump_c
 
 
 async def test_a_watch_that_ran_out_while_the_upstream_was_away_is_gone(autojump_clock, world):
-    one = await world.watch(A)
+    one = await world.subscribe(A)
     world.fake.refuses = True
     await world.fake.conversation.close()
     await trio.sleep(1)
-    world.upstream.unwatch(A, one)
+    world.upstream.unsubscribe(A, one)
     await trio.sleep(LINGER_S + 1)
     world.fake.refuses = False
     await world.restart()
     assert world.fake.watched() == []
-    assert list(world.watches) == []
+    assert list(world.subscriptions) == []
 
 
 # --- modern upstreams -------------------------------------------------------------------------------------------------
@@ -259,11 +259,11 @@ async def test_what_is_watched_at_one_time_is_one_stream_that_replaces_another(a
     flags = {"toolsListChanged": True, "resourcesListChanged": True}
     async with trio.open_nursery() as nursery:
         for number in range(20):
-            nursery.start_soon(modern.watch, f"a://{number}")
+            nursery.start_soon(modern.subscribe, f"a://{number}")
     await trio.sleep(1)
     assert listens(modern)[0] == flags
     assert len(listens(modern)) == 2
-    await modern.watch(A)
+    await modern.subscribe(A)
     assert len(modern.fake.conversation.listens) == 3, "the old one is read for a while yet"
     await trio.sleep(1)
     assert len(listens(modern)) == 3
@@ -273,7 +273,7 @@ async def test_what_is_watched_at_one_time_is_one_stream_that_replaces_another(a
 
 
 async def test_a_new_stream_is_there_before_the_old_one_ends(autojump_clock, modern, nursery):
-    one = await modern.watch(A)
+    one = await modern.subscribe(A)
     release = trio.Event()
 
     async def slow(message, conversation):
@@ -281,7 +281,7 @@ async def test_a_new_stream_is_there_before_the_old_one_ends(autojump_clock, mod
         return await modern.fake._subscribe(message, conversation)
 
     modern.fake.on["subscriptions/listen"] = slow
-    nursery.start_soon(lambda: modern.watch(B, holder=one))
+    nursery.start_soon(lambda: modern.subscribe(B, subscriber=one))
     await trio.sleep(5)
     await modern.touch(A)
     assert one.heard == [A]
@@ -294,20 +294,20 @@ async def test_a_new_stream_is_there_before_the_old_one_ends(autojump_clock, mod
 
 
 async def test_a_stream_that_cannot_be_replaced_goes_on(autojump_clock, modern):
-    one = await modern.watch(A)
+    one = await modern.subscribe(A)
     modern.fake.on["subscriptions/listen"] = lambda *_: Failure(-32603, "no more")
-    refusal = await modern.upstream.watch(B, one)
+    refusal = await modern.upstream.subscribe(B, one)
     assert isinstance(refusal, Failure)
     assert refusal.message == "no more"
     await modern.touch(A)
     assert one.heard == [A]
-    assert [watch.uri for watch in modern.watches] == [A]
+    assert [subscription.uri for subscription in modern.subscriptions] == [A]
 
 
 @pytest.mark.covers("N-6", "N-16", "N-17")
 @pytest.mark.parametrize("how", ["result", "cancelled"])
 async def test_streams_that_the_upstream_ends_are_opened_again(autojump_clock, modern, how):
-    one = await modern.watch(A)
+    one = await modern.subscribe(A)
     if how == "result":
         await modern.fake.end_listens()
     else:
@@ -330,7 +330,7 @@ async def test_an_upstream_that_ends_every_stream_is_not_asked_without_end(autoj
         await modern.fake.end_listens()
 
     modern.fake.on["subscriptions/listen"] = brief
-    await modern.watch(A)
+    await modern.subscribe(A)
     await trio.sleep(600)
     assert len(listens(modern)) < 50
 

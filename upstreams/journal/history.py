@@ -12,7 +12,7 @@ from config.schema import UpstreamConfig
 from hub.wire.printable import printable
 from upstreams.journal.journal import Journal
 from upstreams.journal.redact import Mask
-from upstreams.lifecycle import LOOP_ENDS, Ends, State
+from upstreams.lifecycle import LOOP_ENDS, CrashCounter, State
 from upstreams.session import Exit
 
 log = logging.getLogger(__name__)
@@ -64,12 +64,12 @@ class History:
         self._since = now
         self._next_at: float | None = None
         self._last_exit: tuple[Exit, float] | None = None
-        self._was_open = self._fell = False
+        self._was_open = self._crashed = False
         """Since it was last told to start: it was connected once; it ended by itself and has not come back."""
-        self._ends = Ends()
+        self._crashes = CrashCounter()
 
     def __repr__(self) -> str:
-        return f"<History of {self.restarts} restarts, {self._ends!r}>"
+        return f"<History of {self.restarts} restarts, {self._crashes!r}>"
 
     # --- what is told -------------------------------------------------------------------------------------------------
 
@@ -106,14 +106,14 @@ class History:
 
     def opened(self, how: str, pid: int | None) -> None:
         """It is connected."""
-        self.restarts += self._fell
-        self._fell, self._was_open = False, True
+        self.restarts += self._crashed
+        self._crashed, self._was_open = False, True
         self.note(f"connected: {how}", pid)
 
     def failed(self, error: Exception | None, now: float) -> None:
         """It ended by itself, or could not be started."""
-        self._ends.note(now)
-        self._fell = self._fell or self._was_open
+        self._crashes.note(now)
+        self._crashed = self._crashed or self._was_open
         if error is not None:
             whole = "\n".join([str(error), *getattr(error, "__notes__", ())])
             self.last_error = self.mask(whole)[:LAST_ERROR_CHARS]
@@ -131,21 +131,21 @@ class History:
 
     def rests(self, idle_s: float) -> None:
         """It is stopped until a call needs it."""
-        self._next_at, self._was_open, self._fell = None, False, False
+        self._next_at, self._was_open, self._crashed = None, False, False
         self.note(f"idle: nobody has needed it for {idle_s:g} s; the next call starts it")
 
     def restarted(self) -> None:
         """It starts over by command: what was before is no trouble any more."""
         self.note("restarted by command")
         self.last_error = self._last_exit = self._next_at = None
-        self._ends = Ends()
-        self._was_open = self._fell = False
+        self._crashes = CrashCounter()
+        self._was_open = self._crashed = False
 
     # --- for status ---------------------------------------------------------------------------------------------------
 
     def trouble(self, state: State, now: float) -> Trouble:
         """How it stands."""
-        ends = self._ends.lately(now)
+        ends = self._crashes.lately(now)
         last = None
         if self._last_exit is not None:
             exit, at = self._last_exit

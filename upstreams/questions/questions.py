@@ -36,9 +36,9 @@ from hub.wire.mcp import (
 from hub.wire.progress import hardly_above, number
 from hub.wire.questions.question import PER_MINUTE, Question, Refused, check, too_many
 from upstreams.questions.attribution import may_ask, owner
-from upstreams.questions.recent_calls import Lately
+from upstreams.questions.recent_calls import RecentCalls
 from upstreams.questions.running import Running
-from upstreams.session import SessionEvents, Terms
+from upstreams.session import SessionEvents, SessionTerms
 
 MAX_OPEN: Final = 32
 """Questions of one session that wait for an answer."""
@@ -80,7 +80,7 @@ class Questions:
         self,
         name: str,
         events: SessionEvents,
-        terms: Terms,
+        terms: SessionTerms,
         tell: Tell,
         version: Callable[[], str],
         *,
@@ -92,7 +92,7 @@ class Questions:
         """All operations of the session, by the ids of their requests and in the order of sending."""
         self.principal: str | None = None
         """Whose operation was sent last; None: there was none."""
-        self.lately = Lately()
+        self.recent_calls = RecentCalls()
         """Of whom the upstream may still be speaking; nobody's business where one host is alone."""
         self._alone = one_stream
         self._events = events
@@ -129,7 +129,7 @@ class Questions:
         return self._alone and not self._others(conversation)
 
     def _others(self, conversation: int) -> bool:
-        return self.lately.others(conversation, trio.current_time())
+        return self.recent_calls.others(conversation, trio.current_time())
 
     # --- a question arrives -------------------------------------------------------------------------------------------
 

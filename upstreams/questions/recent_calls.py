@@ -22,7 +22,7 @@ _MORE: Final = ""
 """Stands for all tasks beyond those, which are no conversation's in particular."""
 
 
-class Lately:
+class RecentCalls:
     """Of one session that hosts share."""
 
     __slots__ = ("_latest", "_others_until", "_tasks", "_until")
@@ -38,7 +38,7 @@ class Lately:
         """By the upstream's id of each that lives: whose it is, and until when."""
 
     def __repr__(self) -> str:
-        return f"<Lately {self._latest}, {len(self._tasks)} tasks>"
+        return f"<RecentCalls {self._latest}, {len(self._tasks)} tasks>"
 
     def ended(self, conversation: int, now: float) -> None:
         """An operation of `conversation` is over, or the upstream was told something on its behalf."""

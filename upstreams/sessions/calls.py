@@ -4,20 +4,20 @@ from config.schema import UpstreamConfig
 from hub.link.interface import Draining, Exchange, Operation, UpstreamLost, UpstreamUnavailable
 from hub.wire.jsonrpc import Failure, Reply, peek_str
 from hub.wire.mcp import TOOLS_CALL
-from upstreams.availability import Standing
+from upstreams.availability import Availability
 from upstreams.session import CallTimeouts
-from upstreams.sessions.pooled_session import Place
+from upstreams.sessions.pooled_session import PooledSession
 
 
 class Calls:
     """Those of one upstream, over whichever of its sessions."""
 
-    def __init__(self, name: str, config: UpstreamConfig, standing: Standing) -> None:
+    def __init__(self, name: str, config: UpstreamConfig, availability: Availability) -> None:
         self.in_flight = 0
         self.stopped = False
         """The upstream is `retired`, and the calls that it still has end now."""
         self._name = name
-        self._standing = standing
+        self._availability = availability
         self.adjust(config)
 
     def __repr__(self) -> str:
@@ -28,8 +28,8 @@ class Calls:
         self._timeouts = CallTimeouts(config.timeouts.call, config.timeouts.call_total)
         self._tool_timeouts = config.tool_timeouts
 
-    async def carry(self, place: Place, operation: Operation, exchange: Exchange) -> Reply:
-        """Carry out an operation in the session of `place`.
+    async def carry(self, pooled: PooledSession, operation: Operation, exchange: Exchange) -> Reply:
+        """Carry out an operation in the session of `pooled`.
 
         Raises:
             UpstreamUnavailable: nothing was sent.
@@ -38,14 +38,14 @@ class Calls:
         Cancellation: passes to the upstream, which is told.
         """
         self.in_flight += 1
-        place.hold(exchange.caller)
+        pooled.acquire(exchange.caller)
         try:
-            if exchange.caller.log_level is not None and not place.level.told.is_set():
-                await self._wait_for_level(place)
-            reply = await place.session.call(operation, exchange, self._timeouts_of(operation))
+            if exchange.caller.log_level is not None and not pooled.level.told.is_set():
+                await self._wait_for_level(pooled)
+            reply = await pooled.session.call(operation, exchange, self._timeouts_of(operation))
             if isinstance(reply, Failure):
-                return self._standing.chronicle.mask.failure(reply)
-            return reply if "task" not in operation.params else place.sign(reply)
+                return self._availability.history.mask.failure(reply)
+            return reply if "task" not in operation.params else pooled.sign(reply)
         except UpstreamLost:
             if self.stopped:
                 text = f"{self._name} was stopped by a change of the hub's configuration while the call was with it;"
@@ -53,19 +53,19 @@ class Calls:
             raise
         finally:
             self.in_flight -= 1
-            place.release()
-            if self._standing.retired:
-                self._standing.tell()
+            pooled.release()
+            if self._availability.retired:
+                self._availability.tell()
 
-    async def _wait_for_level(self, place: Place) -> None:
+    async def _wait_for_level(self, pooled: PooledSession) -> None:
         """Wait until the upstream knows how much its hosts want to hear.
 
         Raises:
             UpstreamUnavailable: it has been `retired` meanwhile.
         """
-        retired = self._standing.retired
-        await place.level.told.wait()
-        if self._standing.retired and not retired:
+        retired = self._availability.retired
+        await pooled.level.told.wait()
+        if self._availability.retired and not retired:
             text = f"The configuration of {self._name} has changed, and the call was not sent; try it again"
             raise UpstreamUnavailable(text, upstream=self._name)
 

@@ -18,36 +18,36 @@ from config.schema import UpstreamConfig
 from hub.link.interface import Caller, Exchange, HubError, Tenant, UpstreamUnauthorized, UpstreamUnavailable
 from upstreams.invalidation import NOBODY, Onlooker
 from upstreams.journal.redact import Mask
-from upstreams.session import EraMemory, Session, SessionEvents, Terms, UpstreamEvents
+from upstreams.session import EraMemory, Session, SessionEvents, SessionTerms, UpstreamEvents
 from upstreams.sessions.pacing import Pacing
 from upstreams.sessions.pool import Pool
-from upstreams.sessions.pooled_session import GUARD_S, Place
+from upstreams.sessions.pooled_session import GUARD_S, PooledSession
 from upstreams.sessions.sharing import is_welcoming, terms_of
 from upstreams.subscriptions.modern import keep_watching
 
 log = logging.getLogger(__name__)
 
 
-class Opener(Protocol):
+class SessionFactory(Protocol):
     """How a session is made; `upstreams.session.open_session`, or a test's own."""
 
     def __call__(
-        self, config: UpstreamConfig, name: str, events: SessionEvents, memory: EraMemory, terms: Terms, /
+        self, config: UpstreamConfig, name: str, events: SessionEvents, memory: EraMemory, terms: SessionTerms, /
     ) -> Session: ...
 
 
 class _Events:
     """What a session says. Its end, and what it was told to watch, concern only those whose it is."""
 
-    def __init__(self, upstream: UpstreamEvents, place: Place, ended: Callable[[], None]) -> None:
+    def __init__(self, upstream: UpstreamEvents, pooled: PooledSession, ended: Callable[[], None]) -> None:
         self.changed = upstream.changed
         self.log = upstream.log
         self.said = upstream.said
         self.exited = upstream.exited
         self.note = upstream.note
-        self.updated = place.watches.updated
-        self.forgotten = place.forgotten
-        self.hears = place.hears
+        self.updated = pooled.subscriptions.updated
+        self.forgotten = pooled.forgotten
+        self.hears = pooled.hears
         self.asked = upstream.asked
         self.unattributed = upstream.unattributed
         self.elicited = upstream.elicited
@@ -62,7 +62,7 @@ class SessionConnector:
         pool: Pool,
         events: UpstreamEvents,
         memory: EraMemory,
-        open_session: Opener,
+        open_session: SessionFactory,
         slots: trio.Semaphore,
         *,
         onlooker: Onlooker = NOBODY,
@@ -94,15 +94,15 @@ class SessionConnector:
             finally:
                 self._nursery = None
 
-    def make_main(self) -> Place:
+    def make_main(self) -> PooledSession:
         """The main session, unopened."""
         config = self.pool.config
         make = partial(self._session, ended=self._events.ended)
-        return Place(self._name, config.timeouts, make, terms_of(config), onlooker=self._onlooker)
+        return PooledSession(self._name, config.timeouts, make, terms_of(config), onlooker=self._onlooker)
 
     # --- opening ------------------------------------------------------------------------------------------------------
 
-    async def open(self, exchange: Exchange) -> Place:
+    async def open(self, exchange: Exchange) -> PooledSession:
         """The session for a host that `Pool.find` has none for, when it is open and the host has been welcomed on it.
 
         Several calls of one host that need one open one.
@@ -115,46 +115,46 @@ class SessionConnector:
         await trio.lowlevel.checkpoint_if_cancelled()
         caller = exchange.caller
         owner = self.pool.owner(caller)
-        place = self.pool.expected(owner) or self._start(owner, caller)
-        place.holders += 1
+        pooled = self.pool.expected(owner) or self._start(owner, caller)
+        pooled.users += 1
         try:
             with trio.move_on_after(self.pool.config.timeouts.start + 2 * GUARD_S):
-                await place.opened.wait()
-            if not place.is_open:
-                raise self._failure(place.error)
-            await self._welcome(place, exchange)
+                await pooled.opened.wait()
+            if not pooled.is_open:
+                raise self._failure(pooled.error)
+            await self._welcome(pooled, exchange)
             if self.pool.retired:  # meanwhile: the call goes to whoever is in its place
                 raise self._failure(None)
         except BaseException:
-            place.release()
+            pooled.release()
             raise
-        place.holders -= 1  # the call takes it over
-        return place
+        pooled.users -= 1  # the call takes it over
+        return pooled
 
-    def _start(self, owner: Tenant | str, caller: Caller) -> Place:
+    def _start(self, owner: Tenant | str, caller: Caller) -> PooledSession:
         config, nursery = self.pool.config, self._nursery
         if nursery is None:
             raise self._pacing.too_soon(1, "it is being stopped")
         not_before = self._pacing.not_before(owner, config.timeouts.start)
         self.pool.make_room()
-        make = partial(Place, self._name, config.timeouts, self._make, onlooker=self._onlooker)
+        make = partial(PooledSession, self._name, config.timeouts, self._make, onlooker=self._onlooker)
         if isinstance(owner, str):
-            place = make(terms_of(config), principal=owner)
+            pooled = make(terms_of(config), principal=owner)
         else:
-            known = self.pool.known(owner, caller)
-            place = make(terms_of(config, known), tenant=owner)
-            place.known = place.suits = known
-        place.not_before = not_before
-        self.pool.expect(owner, place)
-        nursery.start_soon(self._keep, place)
-        return place
+            known = self.pool.host_capabilities(owner, caller)
+            pooled = make(terms_of(config, known), tenant=owner)
+            pooled.host_capabilities = pooled.covered = known
+        pooled.not_before = not_before
+        self.pool.expect(owner, pooled)
+        nursery.start_soon(self._keep, pooled)
+        return pooled
 
-    def _make(self, place: Place) -> Session:
-        return self._session(place, partial(self.pool.ended, place))
+    def _make(self, pooled: PooledSession) -> Session:
+        return self._session(pooled, partial(self.pool.ended, pooled))
 
-    def _session(self, place: Place, ended: Callable[[], None]) -> Session:
-        events = _Events(self._events, place, ended)
-        return self._open_session(self.pool.config, self._name, events, self._memory, place.terms)
+    def _session(self, pooled: PooledSession, ended: Callable[[], None]) -> Session:
+        events = _Events(self._events, pooled, ended)
+        return self._open_session(self.pool.config, self._name, events, self._memory, pooled.terms)
 
     def _failure(self, error: HubError | None) -> HubError:
         """What a call is told whose session could not be opened: an error of its own."""
@@ -167,56 +167,56 @@ class SessionConnector:
         kind = UpstreamUnauthorized if isinstance(error, UpstreamUnauthorized) else UpstreamUnavailable
         return kind(text, upstream=self._name)
 
-    async def _welcome(self, place: Place, exchange: Exchange) -> None:
+    async def _welcome(self, pooled: PooledSession, exchange: Exchange) -> None:
         """Answer, on behalf of the first call, what a server asks as soon as it is connected (7.1)."""
-        if not is_welcoming(place.terms):
+        if not is_welcoming(pooled.terms):
             return
-        if place.greeting is None:
-            place.greeting = trio.Event()
+        if pooled.greeting is None:
+            pooled.greeting = trio.Event()
             try:
-                await place.session.welcome(exchange)
+                await pooled.session.welcome(exchange)
             finally:
-                place.greeting.set()
-                self.pool.ready(place)
+                pooled.greeting.set()
+                self.pool.ready(pooled)
         else:
             with trio.move_on_after(self.pool.config.timeouts.start):
-                await place.greeting.wait()
+                await pooled.greeting.wait()
 
     # --- the life of a session ----------------------------------------------------------------------------------------
 
-    async def _keep(self, place: Place) -> None:
+    async def _keep(self, pooled: PooledSession) -> None:
         try:
-            error = await place.run(self._slots, partial(self._opened, place), partial(self.pool.ended, place))
+            error = await pooled.run(self._slots, partial(self._opened, pooled), partial(self.pool.ended, pooled))
         finally:
-            self.pool.closed(place)
+            self.pool.closed(pooled)
         if error is not None:
             Mask(self.pool.config).error(error)
-        if error is not None and not place.is_open:
+        if error is not None and not pooled.is_open:
             self._pacing.failed(str(error))
             self.refused_with = error
             log.log(self._severity, "%s: no further session could be opened: %s", self._name, error)
             self._events.note(f"no further session could be opened: {error}")
         elif error is not None:
-            self._pacing.fell(place.tenant if place.terms.exclusive else place.principal, str(error))
+            self._pacing.crashed(pooled.tenant if pooled.terms.exclusive else pooled.principal, str(error))
             log.info("%s: the session of one host ended: %s", self._name, error)
             self._events.note(f"the session of one host ended: {error}")
 
-    def _opened(self, place: Place, nursery: trio.Nursery) -> None:
+    def _opened(self, pooled: PooledSession, nursery: trio.Nursery) -> None:
         self._pacing.opened()
-        self.pool.opened(place)
-        nursery.start_soon(self._expire, place)
-        nursery.start_soon(keep_watching, place, self._events)
-        if not is_welcoming(place.terms):
-            self.pool.ready(place)
+        self.pool.opened(pooled)
+        nursery.start_soon(self._expire, pooled)
+        nursery.start_soon(keep_watching, pooled, self._events)
+        if not is_welcoming(pooled.terms):
+            self.pool.ready(pooled)
         log.info("%s: one more session is open, %d in all", self._name, len(self.pool))
         self._events.note(f"one more session is open, {len(self.pool)} in all")
 
-    async def _expire(self, place: Place) -> None:
+    async def _expire(self, pooled: PooledSession) -> None:
         """Close the session when no call has used it for `timeouts.session_idle`, and nothing is watched over it."""
         idle_s = self.pool.config.timeouts.session_idle
         due = trio.current_time() + idle_s
         while trio.current_time() < due:
             await trio.sleep_until(due)
-            used = trio.current_time() if place.holders or place.watches.held else place.idle_since
-            due = max(used + idle_s, place.needed_until)
-        self.pool.let_go(place)
+            used = trio.current_time() if pooled.users or pooled.subscriptions.held else pooled.idle_since
+            due = max(used + idle_s, pooled.needed_until)
+        self.pool.let_go(pooled)

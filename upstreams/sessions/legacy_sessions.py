@@ -20,7 +20,7 @@ from hub.wire.capabilities import can_be_asked
 from hub.wire.mcp import L4, Era
 from upstreams.sessions.connector import SessionConnector
 from upstreams.sessions.pool import Memory
-from upstreams.sessions.pooled_session import Place
+from upstreams.sessions.pooled_session import PooledSession
 from upstreams.sessions.sharing import sharing_of
 from upstreams.transports.http.poster import StatusError
 
@@ -43,8 +43,8 @@ class LegacySessions:
         self._key = config_key(config)
         self._memory = memory
         self._active = False
-        self.openings = make(structs.replace(config, era="legacy"), logging.INFO)  # there is always the modern side
-        self.pool = self.openings.pool
+        self.connector = make(structs.replace(config, era="legacy"), logging.INFO)  # there is always the modern side
+        self.pool = self.connector.pool
 
     def __repr__(self) -> str:
         return f"<LegacySessions of {self._name}, {self.pool!r}>"
@@ -63,18 +63,18 @@ class LegacySessions:
         """Whether `caller` is to have a session of the handshake era."""
         return self._active and caller.era is Era.LEGACY and can_be_asked(caller.capabilities)
 
-    async def find(self, exchange: Exchange) -> Place | None:
+    async def find(self, exchange: Exchange) -> PooledSession | None:
         """The session for the host of `exchange`, opened if need be; None: the modern one has to do.
 
         Raises:
             UpstreamUnavailable, Overloaded: as `SessionConnector.open`, if the server is known to have this era.
         """
-        place = self.pool.find(exchange.caller)
-        if place is not None:
-            return place
+        pooled = self.pool.find(exchange.caller)
+        if pooled is not None:
+            return pooled
         try:
             with trio.move_on_after(PATIENCE_S):
-                return await self.openings.open(exchange)
+                return await self.connector.open(exchange)
         except UpstreamUnavailable:
             if not self._is_refusal():
                 return None
@@ -84,7 +84,7 @@ class LegacySessions:
 
     def _is_refusal(self) -> bool:
         """Whether the last session could not be opened because the server knows no handshake."""
-        error = self.openings.refused_with
+        error = self.connector.refused_with
         if isinstance(error, StatusError):
             return 400 <= error.status < 500 and error.status not in (408, 429)
         return isinstance(error, UpstreamVersionError | UpstreamProtocolError)
@@ -106,5 +106,5 @@ class LegacySessions:
 
     def version(self) -> str:
         """The revision that is spoken here, as far as it is known."""
-        places = self.pool.open_places()
-        return places[0].session.facts.version if places else L4
+        pooled_sessions = self.pool.open_sessions()
+        return pooled_sessions[0].session.facts.version if pooled_sessions else L4

@@ -14,7 +14,7 @@ from hub.link.backoff import HEALTHY_S, Pauses, jitter
 from hub.link.interface import UpstreamUnavailable
 
 
-class Fall:
+class Crash:
     """That a session ended by itself, and when the next one in its place may be opened."""
 
     def __init__(self) -> None:
@@ -22,7 +22,7 @@ class Fall:
         self.why = ""
         self._pauses = Pauses(jitter)
 
-    def again(self, why: str) -> None:
+    def repeat(self, why: str) -> None:
         """So did the next."""
         self.at, self.why = trio.current_time(), why
         self.not_before = self.at + self._pauses.next_s(self.at)
@@ -33,17 +33,17 @@ class Pacing:
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._falls: dict[Hashable, Fall] = {}
+        self._crashes: dict[Hashable, Crash] = {}
         """Within the last `HEALTHY_S`."""
         self.reset()
 
     def __repr__(self) -> str:
-        return f"<Pacing of {self._name} [{len(self._falls)} fell lately], {self._pauses!r}>"
+        return f"<Pacing of {self._name} [{len(self._crashes)} crashed lately], {self._pauses!r}>"
 
     def reset(self) -> None:
         """Forget everything."""
         self.opened()
-        self._falls.clear()
+        self._crashes.clear()
 
     def opened(self) -> None:
         """One could be opened."""
@@ -56,14 +56,14 @@ class Pacing:
         now = trio.current_time()
         self._not_before, self._why_not = now + self._pauses.next_s(now), why
 
-    def fell(self, whose: Hashable, why: str) -> None:
+    def crashed(self, whose: Hashable, why: str) -> None:
         """One ended by itself."""
         lately = trio.current_time() - HEALTHY_S
-        self._falls = {each: fall for each, fall in self._falls.items() if fall.at > lately}
-        if whose in self._falls:
-            self._falls[whose].again(why)
+        self._crashes = {each: crash for each, crash in self._crashes.items() if crash.at > lately}
+        if whose in self._crashes:
+            self._crashes[whose].repeat(why)
         else:
-            self._falls[whose] = Fall()
+            self._crashes[whose] = Crash()
 
     def not_before(self, whose: Hashable, patience_s: float) -> float:
         """When the next one may be opened.
@@ -71,14 +71,14 @@ class Pacing:
         Raises:
             UpstreamUnavailable: too late for one whose patience ends then.
         """
-        now, fall = trio.current_time(), self._falls.get(whose)
+        now, crash = trio.current_time(), self._crashes.get(whose)
         if self._not_before > now:
             raise self.too_soon(self._not_before - now, self._why_not)
-        if fall is None:
+        if crash is None:
             return now
-        if fall.not_before > now + patience_s:
-            raise self.too_soon(fall.not_before - now, fall.why)
-        return fall.not_before
+        if crash.not_before > now + patience_s:
+            raise self.too_soon(crash.not_before - now, crash.why)
+        return crash.not_before
 
     def too_soon(self, wait_s: float, why: str) -> UpstreamUnavailable:
         """What a call is told that would have to wait for so long."""

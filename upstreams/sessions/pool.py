@@ -28,7 +28,7 @@ from hub.wire.capabilities import covers
 from hub.wire.handshake import detached
 from hub.wire.mcp import Era
 from upstreams.session import EraMemory
-from upstreams.sessions.pooled_session import Place
+from upstreams.sessions.pooled_session import PooledSession
 from upstreams.sessions.sharing import EXCLUSIVE, Sharing, is_welcoming, sharing_of, terms_of, union
 
 log = logging.getLogger(__name__)
@@ -62,23 +62,23 @@ class Pool:
         self.config = config
         self.retired = False
         """No call may have a session here any more."""
-        self.main: Place | None = None
+        self.main: PooledSession | None = None
         self.sharing: Sharing | None = None
         """None: nothing is known of it yet."""
-        self.places: dict[Place, None] = {}
+        self.extra_sessions: dict[PooledSession, None] = {}
         """All but the main one, those that are being opened or closed included."""
         self.moved: Callable[[], None] = _nothing
         """Called whenever a host may have another session than before."""
         self._memory = memory
         self._everybody = False
         """Whether accounts do not matter."""
-        self._served: dict[Tenant, Place] = {}
+        self._by_host: dict[Tenant, PooledSession] = {}
         """What one host has for itself."""
-        self._shared: dict[str, Place] = {}
+        self._by_account: dict[str, PooledSession] = {}
         """What the hosts of an account share, beside the main session."""
-        self._opening: dict[Tenant | str, Place] = {}
+        self._opening: dict[Tenant | str, PooledSession] = {}
         """Whose those will be that no call finds yet."""
-        self._gone: dict[Tenant, None] = {}
+        self._departed: dict[Tenant, None] = {}
         self._level: str | None = None
 
     def __repr__(self) -> str:
@@ -87,16 +87,16 @@ class Pool:
 
     def __len__(self) -> int:
         """How many sessions are open."""
-        return len(self.open_places())
+        return len(self.open_sessions())
 
-    def open_places(self) -> list[Place]:
+    def open_sessions(self) -> list[PooledSession]:
         """Those of all open sessions, the main one first."""
-        every = [*([self.main] if self.main else []), *self.places]
-        return [place for place in every if place.is_open and not place.over and not place.scope.cancel_called]
+        every = [*([self.main] if self.main else []), *self.extra_sessions]
+        return [pooled for pooled in every if pooled.is_open and not pooled.over and not pooled.scope.cancel_called]
 
     # --- the main session ---------------------------------------------------------------------------------------------
 
-    def main_opened(self, main: Place) -> None:
+    def main_opened(self, main: PooledSession) -> None:
         """There is a main session, which nobody has used."""
         era, transport = main.session.era, main.session.transport
         self.main = main
@@ -122,17 +122,17 @@ class Pool:
         """Let no call find a session any more; each is closed when those that have it are over. What is being opened is
         given up."""
         self.retired = True
-        for place in list(self.places):
-            self.let_go(place)
-            if not place.is_open:
-                place.scope.cancel()
+        for pooled in list(self.extra_sessions):
+            self.let_go(pooled)
+            if not pooled.is_open:
+                pooled.scope.cancel()
         if self.main is not None:
-            self.places[self.main] = None  # tasks that live in it find it there
+            self.extra_sessions[self.main] = None  # tasks that live in it find it there
         self.main_lost()
 
     # --- whose session is it? -----------------------------------------------------------------------------------------
 
-    def find(self, caller: Caller, *, claims: bool = True) -> Place | None:
+    def find(self, caller: Caller, *, claims: bool = True) -> PooledSession | None:
         """The open session that serves `caller`; None: there is none yet, or it is not good enough.
 
         `claims`: the account of `caller` has it from now on, if none had. Else `caller` only looks: it takes nothing
@@ -141,53 +141,53 @@ class Pool:
         Raises:
             UpstreamUnavailable: there never will be, as the upstream is configured.
         """
-        if self._served:
-            place = self._served.get(caller.tenant)
-            if place is not None:
-                return place if not place.terms.exclusive or self._suits(place, caller) else None
-        return self._share(caller, claims=claims)
+        if self._by_host:
+            pooled = self._by_host.get(caller.tenant)
+            if pooled is not None:
+                return pooled if not pooled.terms.exclusive or self._covers(pooled, caller) else None
+        return self._shared_with(caller, claims=claims)
 
-    def serving(self, caller: Caller) -> Place | None:
+    def for_subscriptions(self, caller: Caller) -> PooledSession | None:
         """As `find`, but good enough is any: for what the upstream asks nobody about, as it does during calls."""
-        return self._served.get(caller.tenant) or self._share(caller)
+        return self._by_host.get(caller.tenant) or self._shared_with(caller)
 
-    def lodging(self, caller: Caller) -> Place | None:
-        """The main session, if nobody has it, for the watches of a host that `is_shy`: until its first call."""
-        if self.main is None or self.main in self._served.values() or not self.is_shy(caller):
+    def borrowed_main(self, caller: Caller) -> PooledSession | None:
+        """The main session, if nobody owns it, lent to the subscriptions of a host that `needs_call_first`."""
+        if self.main is None or self.main in self._by_host.values() or not self.needs_call_first(caller):
             return None
-        return self._common(caller.identity.principal)
+        return self._shared_session(caller.identity.principal)
 
-    def is_shy(self, caller: Caller) -> bool:
+    def needs_call_first(self, caller: Caller) -> bool:
         """Whether only a call can open the session of `caller`'s host: it tells its roots in no other way."""
         if caller.era is Era.LEGACY or self.sharing not in EXCLUSIVE:
             return False
         return is_welcoming(terms_of(self.config, caller.capabilities))
 
-    def _share(self, caller: Caller, *, claims: bool = True) -> Place | None:
+    def _shared_with(self, caller: Caller, *, claims: bool = True) -> PooledSession | None:
         """The shared session that is open and that `caller` may use."""
         if self.sharing is None or self.sharing in EXCLUSIVE:
             return None
-        return self._common(caller.identity.principal, claims=claims)
+        return self._shared_session(caller.identity.principal, claims=claims)
 
-    def _common(self, principal: str, *, claims: bool = True) -> Place | None:
+    def _shared_session(self, principal: str, *, claims: bool = True) -> PooledSession | None:
         """What the hosts of an account have together."""
-        place = self._shared.get(principal) or self.main
-        if place is None or self._everybody:
-            return place
-        if place.principal is None:
-            place.principal = principal if claims else None
-        elif place.principal != principal:
+        pooled = self._by_account.get(principal) or self.main
+        if pooled is None or self._everybody:
+            return pooled
+        if pooled.principal is None:
+            pooled.principal = principal if claims else None
+        elif pooled.principal != principal:
             if claims and self.sharing is Sharing.SINGLETON:
                 raise self._not_for_others()
             return None
-        return place
+        return pooled
 
-    def _suits(self, place: Place, caller: Caller) -> bool:
-        if caller.capabilities is place.suits or caller.capabilities == place.suits:
+    def _covers(self, pooled: PooledSession, caller: Caller) -> bool:
+        if caller.capabilities is pooled.covered or caller.capabilities == pooled.covered:
             return True
-        if not covers(place.terms.capabilities, terms_of(self.config, caller.capabilities).capabilities):
+        if not covers(pooled.terms.capabilities, terms_of(self.config, caller.capabilities).capabilities):
             return False
-        place.suits = caller.capabilities if caller.lasting else detached(caller.capabilities)
+        pooled.covered = caller.capabilities if caller.lasting else detached(caller.capabilities)
         return True
 
     def _not_for_others(self) -> HubError:
@@ -195,9 +195,9 @@ class Pool:
         text += " Set across_principals = true in its configuration if accounts may share it, or"
         return UpstreamUnavailable(f'{text} session_mode = "shared" for one session each.', upstream=self.name)
 
-    def named(self, id: str) -> Place | None:
+    def named(self, id: str) -> PooledSession | None:
         """The open session of this name, for those who know it; None: it is over."""
-        return next((place for place in self.open_places() if place.id == id), None)
+        return next((pooled for pooled in self.open_sessions() if pooled.id == id), None)
 
     # --- opened, and over ---------------------------------------------------------------------------------------------
 
@@ -207,14 +207,14 @@ class Pool:
         Raises:
             UpstreamUnavailable: that host has left.
         """
-        if caller.tenant in self._gone:
+        if caller.tenant in self._departed:
             raise UpstreamUnavailable(f"The host of this call has left; {self.name} was not asked")
         return caller.tenant if self.sharing in EXCLUSIVE else caller.identity.principal
 
-    def known(self, tenant: Tenant, caller: Caller) -> dict[str, Raw]:
+    def host_capabilities(self, tenant: Tenant, caller: Caller) -> dict[str, Raw]:
         """What a host can do: what `caller` declares, and what it declared when a session was opened for it."""
-        smaller = self._served.get(tenant)
-        return union(smaller.known if smaller else {}, detached(caller.capabilities))
+        smaller = self._by_host.get(tenant)
+        return union(smaller.host_capabilities if smaller else {}, detached(caller.capabilities))
 
     def make_room(self) -> None:
         """Let the session that was idle longest give way, if there are too many.
@@ -222,97 +222,97 @@ class Pool:
         Raises:
             Overloaded: all are in use.
         """
-        staying = [place for place in self.places if not place.scope.cancel_called]
+        staying = [pooled for pooled in self.extra_sessions if not pooled.scope.cancel_called]
         most = MAX_SESSIONS if self.config.url is None else MAX_WEB_SESSIONS
         if len(staying) < most:
             return
         now = trio.current_time()
-        idle = [each for each in staying if not each.holders and not each.watches.held and each.needed_until <= now]
+        idle = [each for each in staying if not each.users and not each.subscriptions.held and each.needed_until <= now]
         if not idle:
             text = f"{self.name} has {most} sessions, one for each host, and all are in use; try again later"
             raise Overloaded(text, upstream=self.name)
-        self.let_go(min(idle, key=lambda place: place.idle_since))
+        self.let_go(min(idle, key=lambda pooled: pooled.idle_since))
 
-    def expected(self, owner: Tenant | str) -> Place | None:
+    def expected(self, owner: Tenant | str) -> PooledSession | None:
         """What is being opened for `owner`."""
         return self._opening.get(owner)
 
-    def expect(self, owner: Tenant | str, place: Place) -> None:
-        """`place` is being opened for `owner`."""
-        self.places[place] = None
-        self._opening[owner] = place
+    def expect(self, owner: Tenant | str, pooled: PooledSession) -> None:
+        """`pooled` is being opened for `owner`."""
+        self.extra_sessions[pooled] = None
+        self._opening[owner] = pooled
 
-    def opened(self, place: Place) -> None:
+    def opened(self, pooled: PooledSession) -> None:
         """It is open; no call finds it until it is `ready`."""
-        place.want_level(self._level)
+        pooled.want_level(self._level)
 
-    def ready(self, place: Place) -> None:
+    def ready(self, pooled: PooledSession) -> None:
         """Let calls find it."""
-        keys = [key for key, found in self._opening.items() if found is place]
+        keys = [key for key, found in self._opening.items() if found is pooled]
         for key in keys:  # one, or none if it is over or its tenant is gone
             del self._opening[key]
             if isinstance(key, str):
-                self._shared[key] = place
+                self._by_account[key] = pooled
                 if self.sharing in EXCLUSIVE:
-                    self.let_go(place)
+                    self.let_go(pooled)
                 continue
-            smaller = self._served.get(key)
-            self._served[key] = place
+            smaller = self._by_host.get(key)
+            self._by_host[key] = pooled
             if smaller is not None and smaller.terms.exclusive:
                 self.let_go(smaller)
         self.moved()
 
-    def let_go(self, place: Place) -> None:
+    def let_go(self, pooled: PooledSession) -> None:
         """Give it to no more calls; it is closed when those that have it are over."""
-        self._forget(place)
-        place.retire()
+        self._forget(pooled)
+        pooled.retire()
 
-    def ended(self, place: Place) -> None:
+    def ended(self, pooled: PooledSession) -> None:
         """It is over."""
-        self._forget(place)
+        self._forget(pooled)
         self.moved()
 
-    def closed(self, place: Place) -> None:
+    def closed(self, pooled: PooledSession) -> None:
         """Nothing is left of it."""
-        del self.places[place]
+        del self.extra_sessions[pooled]
 
-    def _forget(self, place: Place) -> None:
+    def _forget(self, pooled: PooledSession) -> None:
         """Take it out of all tables: it will not be found any more."""
-        place.missed()
-        tables: tuple[dict[Any, Place], ...] = (self._served, self._shared, self._opening)
+        pooled.missed()
+        tables: tuple[dict[Any, PooledSession], ...] = (self._by_host, self._by_account, self._opening)
         for table in tables:
-            for key in [key for key, found in table.items() if found is place]:
+            for key in [key for key, found in table.items() if found is pooled]:
                 del table[key]
 
     # --- what hosts and upstreams do ----------------------------------------------------------------------------------
 
     def left(self, tenant: Tenant) -> None:
         """A host is gone: so is what it had for itself, once its calls are over."""
-        for place in (self._served.pop(tenant, None), self._opening.get(tenant)):
-            if place is not None and place.terms.exclusive:
-                self.let_go(place)
-        for place in self.open_places():
-            if place.last == tenant:
-                place.last = None
-            if place.tenant == tenant and not place.terms.exclusive:
-                self._give(place, None)
+        for pooled in (self._by_host.pop(tenant, None), self._opening.get(tenant)):
+            if pooled is not None and pooled.terms.exclusive:
+                self.let_go(pooled)
+        for pooled in self.open_sessions():
+            if pooled.last_tenant == tenant:
+                pooled.last_tenant = None
+            if pooled.tenant == tenant and not pooled.terms.exclusive:
+                self._give(pooled, None)
         if tenant.conversation:
-            self._gone[tenant] = None
-            if len(self._gone) > MAX_GONE:
-                del self._gone[next(iter(self._gone))]
+            self._departed[tenant] = None
+            if len(self._departed) > MAX_GONE:
+                del self._departed[next(iter(self._departed))]
         self.moved()
 
     def roots_changed(self, tenant: Tenant) -> None:
         """The roots of a host are others now: tell the upstream, on its own session."""
-        for place in self.open_places():
-            if place.terms.exclusive and place.tenant == tenant and place.terms.roots is None:
-                place.session.roots_changed()
+        for pooled in self.open_sessions():
+            if pooled.terms.exclusive and pooled.tenant == tenant and pooled.terms.roots is None:
+                pooled.session.roots_changed()
 
     def want_level(self, level: str | None) -> None:
         """The least severe level any host wants to hear, None for none: every session is told the same."""
         self._level = level
-        for place in self.open_places():
-            place.want_level(level)
+        for pooled in self.open_sessions():
+            pooled.want_level(level)
 
     @property
     def is_interactive(self) -> bool:
@@ -326,18 +326,18 @@ class Pool:
         self.sharing = Sharing.INTERACTIVE
         self._memory.put(INTERACTIVE, config_key(self.config), True)
         log.info("%s asks its hosts questions: from now on each host has a session of its own", self.name)
-        for place in [*([self.main] if self.main else []), *self._shared.values()]:
-            last = place.last
+        for pooled in [*([self.main] if self.main else []), *self._by_account.values()]:
+            last_tenant = pooled.last_tenant
             # One whose requests stand alone would be a stranger to its own parked calls there: `attribution.owner`.
-            plain = not (place.mixed or place.crowded)
-            if last is not None and last.conversation and last not in self._gone and plain:
-                self._served[last] = place
-                self._give(place, last)
-            elif place is self.main:
-                place.missed()
+            plain = not (pooled.hosts_overlap or pooled.many_accounts)
+            if last_tenant is not None and last_tenant.conversation and last_tenant not in self._departed and plain:
+                self._by_host[last_tenant] = pooled
+                self._give(pooled, last_tenant)
+            elif pooled is self.main:
+                pooled.missed()
             else:
-                self.let_go(place)
-        self._shared.clear()
+                self.let_go(pooled)
+        self._by_account.clear()
         self.moved()
 
     def forget_interactive(self) -> None:
@@ -345,12 +345,12 @@ class Pool:
         self._memory.put(INTERACTIVE, config_key(self.config), None)
         if self.sharing is Sharing.INTERACTIVE:
             self.sharing = Sharing.SHARED
-            for place in self.open_places():
-                if not place.terms.exclusive:
-                    self._give(place, None)
+            for pooled in self.open_sessions():
+                if not pooled.terms.exclusive:
+                    self._give(pooled, None)
             self.moved()
 
-    def _give(self, place: Place, tenant: Tenant | None) -> None:
+    def _give(self, pooled: PooledSession, tenant: Tenant | None) -> None:
         """Note who has it alone that others used before; None: nobody has."""
-        place.missed()
-        place.tenant = tenant
+        pooled.missed()
+        pooled.tenant = tenant

@@ -20,9 +20,9 @@ from hub.wire.jsonrpc import Reply, Result, peek_object, raw
 from hub.wire.mcp import HUB_SESSION, SET_LEVEL, Era
 from upstreams.invalidation import NOBODY, Onlooker
 from upstreams.questions.recent_calls import SUSPECT_S
-from upstreams.session import Session, Terms
+from upstreams.session import Session, SessionTerms
 from upstreams.subscriptions.coverage import Coverage
-from upstreams.subscriptions.session_subscriptions import Watches
+from upstreams.subscriptions.session_subscriptions import SessionSubscriptions
 
 log = logging.getLogger(__name__)
 
@@ -32,7 +32,7 @@ GUARD_S: Final = 0.5
 """Beyond `timeouts.start`: a session that can say more about it than that it took too long does so itself."""
 
 
-class Place:
+class PooledSession:
     """A session, unopened, open or over, and whose it is."""
 
     session: Session
@@ -42,8 +42,8 @@ class Place:
         self,
         name: str,
         timeouts: Timeouts,
-        make: Callable[["Place"], Session],
-        terms: Terms,
+        make: Callable[["PooledSession"], Session],
+        terms: SessionTerms,
         *,
         tenant: Tenant | None = None,
         principal: str | None = None,
@@ -55,17 +55,17 @@ class Place:
         """Who has it alone, from the beginning (`terms.exclusive`) or by now; None: it is shared."""
         self.principal = principal
         """Whose hosts use it; None: nobody's so far, or everybody's."""
-        self.last: Tenant | None = None
+        self.last_tenant: Tenant | None = None
         """Who used it last, if it is shared."""
-        self.mixed = False
+        self.hosts_overlap = False
         """Calls of more than one host may be running."""
-        self.served: str | None = None
+        self.last_account: str | None = None
         """The account it served last, if it is shared."""
-        self.crowded = False
+        self.many_accounts = False
         """It served more than one account: nothing it asks on its own can be attributed (faults.md 6.4)."""
-        self.known: dict[str, Raw] = {}
+        self.host_capabilities: dict[str, Raw] = {}
         """What the hosts can do that `terms` were made for."""
-        self.suits: dict[str, Raw] = {}
+        self.covered: dict[str, Raw] = {}
         """The capabilities of a host that were found to be among `terms` last."""
         self.opened = trio.Event()
         """It is open, or never will be."""
@@ -78,18 +78,18 @@ class Place:
         """No call finds it any more."""
         self.retired = False
         """To be closed as soon as no call holds it."""
-        self.holders = 0
+        self.users = 0
         """Calls that use it, or wait for it."""
         self.idle_since = trio.current_time()
         self.needed_until = float("-inf")
         """Tasks live in it till then, though no call may hold it."""
         self.id = secrets.token_hex(8)
         """That no other has, in this run of the hub or another."""
-        self.level = Level(name, timeouts.list)
-        self.hearing = Coverage()
-        self._others_until = float("-inf")
-        """Until when the upstream may speak of what hosts did that used it before `last`."""
-        self.watches = Watches(name, onlooker, self.hearing, self.others)
+        self.level = LogLevel(name, timeouts.list)
+        self.coverage = Coverage()
+        self._previous_until = float("-inf")
+        """Until when the upstream may speak of what hosts did that used it before `last_tenant`."""
+        self.subscriptions = SessionSubscriptions(name, onlooker, self.coverage, self.others)
         """What hosts watch over it, and the hub."""
         self.not_before = float("-inf")
         """When it may be opened."""
@@ -101,7 +101,7 @@ class Place:
     def __repr__(self) -> str:
         state = "over" if self.over else "open" if self.is_open else "opening"
         owner = self.tenant.identity.host if self.tenant else self.principal or "all"
-        return f"<Place {self.name} of {owner}, {state} [{self.holders} in flight]>"
+        return f"<PooledSession {self.name} of {owner}, {state} [{self.users} in flight]>"
 
     # --- for calls ----------------------------------------------------------------------------------------------------
 
@@ -112,28 +112,28 @@ class Place:
             return reply
         return Result(raw({**members, "_meta": {**peek_object(members.get("_meta")), HUB_SESSION: self.id}}))
 
-    def hold(self, caller: Caller) -> None:
+    def acquire(self, caller: Caller) -> None:
         """A call of `caller` uses it from now on, until `release`."""
         if not self.terms.exclusive:
             tenant = caller.tenant
-            if tenant != self.last:
-                if self.holders:
-                    self.mixed = True
-                elif self.served is not None:
-                    self._others_until = self.idle_since + SUSPECT_S
-                self.last = tenant
+            if tenant != self.last_tenant:
+                if self.users:
+                    self.hosts_overlap = True
+                elif self.last_account is not None:
+                    self._previous_until = self.idle_since + SUSPECT_S
+                self.last_tenant = tenant
                 account = tenant.identity.principal
-                self.crowded = self.crowded or self.served not in (None, account)
-                self.served = account
-        self.holders += 1
+                self.many_accounts = self.many_accounts or self.last_account not in (None, account)
+                self.last_account = account
+        self.users += 1
 
     def release(self) -> None:
-        """The opposite of `hold`."""
-        self.holders -= 1
-        if not self.holders:
+        """The opposite of `acquire`."""
+        self.users -= 1
+        if not self.users:
             self.idle_since = trio.current_time()
-            if self.mixed:
-                self.mixed, self._others_until = False, self.idle_since + SUSPECT_S
+            if self.hosts_overlap:
+                self.hosts_overlap, self._previous_until = False, self.idle_since + SUSPECT_S
             if self.retired and self.needed_until <= self.idle_since:
                 self.scope.cancel()
 
@@ -142,14 +142,18 @@ class Place:
         if self.terms.exclusive:
             return False
         now = trio.current_time()
-        if tenant != self.last and self.served is not None and (self.holders or now < self.idle_since + SUSPECT_S):
+        if (
+            tenant != self.last_tenant
+            and self.last_account is not None
+            and (self.users or now < self.idle_since + SUSPECT_S)
+        ):
             return True
-        return self.mixed or now < self._others_until
+        return self.hosts_overlap or now < self._previous_until
 
     def retire(self) -> None:
         """Close it as soon as no call holds it, and no task lives in it."""
         self.retired = True
-        if not self.holders and self.needed_until <= trio.current_time():
+        if not self.users and self.needed_until <= trio.current_time():
             self.scope.cancel()  # else `release` does, or whoever waits for it to be idle
 
     def want_level(self, level: str | None) -> None:
@@ -166,14 +170,14 @@ class Place:
 
     def hears(self, on: bool) -> None:
         """As `SessionEvents.hears`."""
-        if self.hearing.turn(trio.current_time(), on=on):
+        if self.coverage.turn(trio.current_time(), on=on):
             self.missed()
             if on:
-                self.watches.heard_again()
+                self.subscriptions.heard_again()
 
     def forgotten(self) -> None:
         """As `SessionEvents.forgotten`."""
-        self.watches.reset()
+        self.subscriptions.reset()
         self.missed()
 
     # --- its life -----------------------------------------------------------------------------------------------------
@@ -242,26 +246,26 @@ class Place:
         self.over = True
         self.missed()
         on_end()
-        self.watches.end()
+        self.subscriptions.end()
         self.level.told.set()
 
 
 class _Opening:
     """What a session is given as its `trio.TaskStatus`."""
 
-    def __init__(self, place: Place, nursery: trio.Nursery, on_open: Callable[[trio.Nursery], None]) -> None:
-        self._place = place
+    def __init__(self, pooled: PooledSession, nursery: trio.Nursery, on_open: Callable[[trio.Nursery], None]) -> None:
+        self._place = pooled
         self._nursery = nursery
         self._on_open = on_open
 
     def started(self, value: None = None) -> None:
         """The session is open."""
-        place = self._place
-        place.is_open = True
-        place.idle_since = trio.current_time()
+        pooled = self._place
+        pooled.is_open = True
+        pooled.idle_since = trio.current_time()
         self._on_open(self._nursery)
-        self._nursery.start_soon(place.level.keep, place.session)
-        place.opened.set()
+        self._nursery.start_soon(pooled.level.keep, pooled.session)
+        pooled.opened.set()
 
 
 # --- log level --------------------------------------------------------------------------------------------------------
@@ -272,7 +276,7 @@ def takes_level(session: Session) -> bool:
     return session.era is Era.LEGACY and "logging" in session.facts.capabilities
 
 
-class Level:
+class LogLevel:
     """The log level that one session is told (bridging.md 9.3)."""
 
     def __init__(self, name: str, limit_s: float) -> None:

@@ -1,25 +1,28 @@
-"""Which session of an upstream a host's call goes to, or its watches; waited for or opened, if it is not there (D-11).
+"""Session selection: which session of an upstream serves a call of a host, or its subscriptions.
 
-Whose session is whose, `pool` and `elders` know. Here it is known what to do while there is none: wait for the main
-session as long as there is hope, then have the host's own opened.
+`pool` and `legacy_sessions` know which session belongs to whom. The selector knows what to do while a host has none:
+wait for the main session as long as there is hope, then have a session of its own opened.
 """
 
 import trio
 
 from hub.link.interface import Caller, Exchange, UpstreamUnavailable
-from upstreams.availability import Standing
+from upstreams.availability import Availability
 from upstreams.sessions.connector import SessionConnector
 from upstreams.sessions.legacy_sessions import LegacySessions
-from upstreams.sessions.pooled_session import Place
+from upstreams.sessions.pooled_session import PooledSession
 
 
 class SessionSelector:
-    """Finds places. Satisfies `upstreams.host_subscriptions.Places`; `start_s` is how long a call waits for the main
-    session.
-    """
+    """Selects sessions of one upstream; `start_s` is how long a call waits for the main session, in seconds."""
 
     def __init__(
-        self, name: str, standing: Standing, openings: SessionConnector, elders: LegacySessions, start_s: float
+        self,
+        name: str,
+        availability: Availability,
+        connector: SessionConnector,
+        legacy_sessions: LegacySessions,
+        start_s: float,
     ) -> None:
         self.start_s = start_s
         self.waiting = 0
@@ -27,15 +30,15 @@ class SessionSelector:
         self.needed_at = trio.current_time()
         """When anybody waited for it last."""
         self._name = name
-        self._standing = standing
-        self._openings = openings
-        self._pool = openings.pool
-        self._elders = elders
+        self._availability = availability
+        self._connector = connector
+        self._pool = connector.pool
+        self._legacy_sessions = legacy_sessions
 
     def __repr__(self) -> str:
         return f"<SessionSelector for {self._name} [{self.waiting} waiting]>"
 
-    async def wait(self, exchange: Exchange) -> Place:
+    async def wait(self, exchange: Exchange) -> PooledSession:
         """The session for a call that finds none at once.
 
         Raises:
@@ -43,55 +46,68 @@ class SessionSelector:
             Overloaded: as `SessionConnector.open`.
         """
         caller = exchange.caller
-        place = self._pool.find(caller)
-        if place is None and self._pool.main is None:
-            place = await self._wait_for_main(caller)
-            if self._elders.serve(caller):  # which was not known before
-                place = await self._elders.find(exchange) or place
-        return place or await self._openings.open(exchange)
+        pooled = self._pool.find(caller)
+        if pooled is None and self._pool.main is None:
+            pooled = await self._wait_for_main(caller)
+            if self._legacy_sessions.serve(caller):  # which was not known before
+                pooled = await self._legacy_sessions.find(exchange) or pooled
+        return pooled or await self._connector.open(exchange)
 
-    async def _wait_for_main(self, caller: Caller) -> Place | None:
+    async def _wait_for_main(self, caller: Caller) -> PooledSession | None:
         """Wait for a main session, or that of `caller`; the latter."""
         self.waiting += 1
         try:
             with trio.move_on_after(self.start_s):
-                while (place := self._pool.find(caller)) is None and self._pool.main is None:
-                    self._standing.refuse_if_hopeless()
-                    await self._standing.news()
-                return place
+                while (pooled := self._pool.find(caller)) is None and self._pool.main is None:
+                    self._availability.refuse_if_hopeless()
+                    await self._availability.news()
+                return pooled
         finally:
             self.waiting -= 1
             self.needed_at = trio.current_time()
-        raise self._standing.unavailable(f"{self._name} did not become ready within {self.start_s:g} seconds")
+        raise self._availability.unavailable(f"{self._name} did not become ready within {self.start_s:g} seconds")
 
-    def having(self, caller: Caller) -> Place | None:
+    def peek(self, caller: Caller) -> PooledSession | None:
         """The open session that a call of `caller` would go to at once, for who only looks. Raises nothing."""
-        pool = self._elders.pool if self._elders.serve(caller) else self._pool
-        place = pool.find(caller, claims=False)
-        return None if place is None or place.over else place
+        pool = self._legacy_sessions.pool if self._legacy_sessions.serve(caller) else self._pool
+        pooled = pool.find(caller, claims=False)
+        return None if pooled is None or pooled.over else pooled
 
-    # --- for what hosts watch -----------------------------------------------------------------------------------------
+    # --- for what hosts subscribe to ----------------------------------------------------------------------------------
 
-    def serving(self, caller: Caller) -> Place | None:
-        """As `upstreams.host_subscriptions.Places.serving`. Whom `elders` serve watches there from the first
-        call on.
+    def for_subscriptions(self, caller: Caller) -> PooledSession | None:
+        """The open session for the subscriptions of `caller`'s host; None: there is none now.
+
+        A host that `legacy_sessions` serves has its subscriptions there from its first call on.
+
+        Raises:
+            UpstreamUnavailable: there never will be one.
         """
-        elder = self._elders.pool.serving(caller) if self._elders.serve(caller) else None
-        return elder or self._pool.serving(caller) or self._pool.lodging(caller)
+        legacy = self._legacy_sessions
+        found = legacy.pool.for_subscriptions(caller) if legacy.serve(caller) else None
+        return found or self._pool.for_subscriptions(caller) or self._pool.borrowed_main(caller)
 
-    async def place_for(self, exchange: Exchange) -> Place:
-        """As `upstreams.host_subscriptions.Places.place_for`."""
+    async def wait_for_subscriptions(self, exchange: Exchange) -> PooledSession:
+        """The session for the subscriptions of the host of `exchange`, waited for or opened.
+
+        Raises:
+            HubError: it cannot be had.
+        """
         if self._pool.main is None:
             await self._wait_for_main(exchange.caller)
-        if place := self.serving(exchange.caller):
-            return place
-        if self._pool.is_shy(exchange.caller):
+        if pooled := self.for_subscriptions(exchange.caller):
+            return pooled
+        if self._pool.needs_call_first(exchange.caller):
             text = f"{self._name} has no session for this host before it is called; call a tool of it first"
             raise UpstreamUnavailable(text, upstream=self._name)
-        return await self._openings.open(exchange)
+        return await self._connector.open(exchange)
 
-    async def reopen_for(self, exchange: Exchange) -> None:
-        """As `upstreams.host_subscriptions.Places.reopen_for`."""
-        caller = exchange.caller
-        if self._pool.main is not None and self.serving(caller) is None and not self._pool.is_shy(caller):
-            await self._openings.open(exchange)
+    async def reopen_for_subscriptions(self, exchange: Exchange) -> None:
+        """Open the session for the subscriptions of the host of `exchange`, if nothing else is missing.
+
+        Raises:
+            HubError: it cannot be had.
+        """
+        pool, caller = self._pool, exchange.caller
+        if pool.main is not None and self.for_subscriptions(caller) is None and not pool.needs_call_first(caller):
+            await self._connector.open(exchange)

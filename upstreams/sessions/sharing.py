@@ -10,7 +10,7 @@ from config.schema import UpstreamConfig
 from hub.wire.capabilities import capabilities_of_session, superset
 from hub.wire.jsonrpc import EMPTY, peek_object, raw
 from hub.wire.mcp import Era
-from upstreams.session import Terms
+from upstreams.session import SessionTerms
 
 
 class Sharing(Enum):
@@ -40,7 +40,7 @@ def sharing_of(config: UpstreamConfig, era: Era, transport: str, interactive: bo
     return Sharing.INTERACTIVE if interactive else Sharing.SHARED
 
 
-def terms_of(config: UpstreamConfig, capabilities: Mapping[str, Raw] | None = None) -> Terms:
+def terms_of(config: UpstreamConfig, capabilities: Mapping[str, Raw] | None = None) -> SessionTerms:
     """The terms of a session for a host with `capabilities`; None: for more than one host (5.2)."""
     roots = config.roots if isinstance(config.roots, tuple) else None
     if config.roots == "host" and capabilities is None:
@@ -52,7 +52,7 @@ def terms_of(config: UpstreamConfig, capabilities: Mapping[str, Raw] | None = No
         declared["roots"] = EMPTY
     elif config.roots == "none":
         declared.pop("roots", None)
-    return Terms(
+    return SessionTerms(
         declared,
         exclusive=capabilities is not None,
         client_features=config.client_features,
@@ -63,7 +63,7 @@ def terms_of(config: UpstreamConfig, capabilities: Mapping[str, Raw] | None = No
     )
 
 
-def is_welcoming(terms: Terms) -> bool:
+def is_welcoming(terms: SessionTerms) -> bool:
     """Whether a host is introduced before its first operation: it has roots, which a server may want to know."""
     return terms.exclusive and "roots" in terms.capabilities and terms.roots is None
 

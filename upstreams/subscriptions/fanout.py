@@ -11,7 +11,7 @@ from itertools import chain
 from typing import Final
 
 from hub.wire.uri_parents import wholes
-from upstreams.subscriptions.subscription import LINGER_S, Holder, Watch
+from upstreams.subscriptions.subscription import LINGER_S, ResourceSubscriber, Subscription
 
 MAX_STRAYS: Final = 64
 MAX_LET_GO: Final = 256
@@ -36,21 +36,25 @@ class Fanout:
         if len(self._let_go) > MAX_LET_GO:
             del self._let_go[next(iter(self._let_go))]
 
-    def whose(self, uri: str, watches: Mapping[str, Watch], *, alone: bool, now: float) -> list[Holder]:
+    def whose(
+        self, uri: str, subscriptions: Mapping[str, Subscription], *, alone: bool, now: float
+    ) -> list[ResourceSubscriber]:
         """Who is to hear that `uri` changed. `alone`: whoever watches anything is one host, whose session it is."""
         left = ours = False
         for each in chain((uri,), wholes(uri)):
-            watch = watches.get(each)
-            if watch is not None and watch.holders:
-                return list(watch.holders)
-            left = left or (watch is not None and watch.is_left(now))
-            ours = ours or watch is not None or self._let_go.get(each, 0.0) > now
+            subscription = subscriptions.get(each)
+            if subscription is not None and subscription.subscribers:
+                return list(subscription.subscribers)
+            left = left or (subscription is not None and subscription.is_left(now))
+            ours = ours or subscription is not None or self._let_go.get(each, 0.0) > now
         if left or not alone:  # the former: it is the business of one who has just left
             return []
         if ours and uri not in self._strays:
             return []
         self._note_stray(uri)
-        return list({holder: None for watch in watches.values() for holder in watch.holders})
+        return list(
+            {subscriber: None for subscription in subscriptions.values() for subscriber in subscription.subscribers}
+        )
 
     def _note_stray(self, uri: str) -> None:
         """The upstream has spoken of it for the sake of something else. A host that hears of it may read it, and the

@@ -12,88 +12,90 @@ from hub.wire.jsonrpc import Failure, Reply, raw
 from hub.wire.mcp import SUBSCRIBE, UNSUBSCRIBE
 from upstreams.questions.recent_calls import NOBODY
 from upstreams.session import Session, capability
-from upstreams.subscriptions.session_subscriptions import ANSWER_S, Watches
-from upstreams.subscriptions.subscription import Stand, Watch, not_offered
+from upstreams.subscriptions.session_subscriptions import ANSWER_S, SessionSubscriptions
+from upstreams.subscriptions.subscription import Subscription, SubscriptionState, not_offered
 
 log = logging.getLogger(__name__)
 
 ASKED_AT_ONCE: Final = 16
 
 
-class Subscribing:
+class LegacySubscriptions:
     """Keeps one legacy upstream subscribed to what is watched."""
 
-    def __init__(self, session: Session, watches: Watches) -> None:
+    def __init__(self, session: Session, subscriptions: SessionSubscriptions) -> None:
         self._session = session
-        self._watches = watches
+        self._subscriptions = subscriptions
         self._limit = trio.CapacityLimiter(ASKED_AT_ONCE)
 
     async def run(self) -> None:
         """Keep it subscribed for ever. Cancellation: all of it is wanted again."""
-        watches = self._watches
+        subscriptions = self._subscriptions
         offered = capability(self._session.facts, "resources", "subscribe")
-        watches.reset()
+        subscriptions.reset()
         try:
             async with trio.open_nursery() as nursery:
                 while True:
-                    for watch in watches.standing(Stand.WANTED):
+                    for subscription in subscriptions.in_state(SubscriptionState.WANTED):
                         if offered:
-                            watch.stand = Stand.ASKED
-                            nursery.start_soon(self._subscribe, watch, watches.resets)
+                            subscription.state = SubscriptionState.ASKED
+                            nursery.start_soon(self._subscribe, subscription, subscriptions.resets)
                         else:
-                            watches.refuse(watch, not_offered(watches.upstream, watch.uri))
-                    for watch in watches.overdue():
-                        watch.until = inf
-                        if watch.stand is Stand.LIVE:
-                            watch.stand = Stand.ENDING
-                            nursery.start_soon(self._unsubscribe, watch)
-                        elif watch.stand is Stand.REFUSED:
-                            watches.forget(watch)
-                    await watches.wait()
+                            subscriptions.refuse(subscription, not_offered(subscriptions.upstream, subscription.uri))
+                    for subscription in subscriptions.overdue():
+                        subscription.until = inf
+                        if subscription.state is SubscriptionState.LIVE:
+                            subscription.state = SubscriptionState.ENDING
+                            nursery.start_soon(self._unsubscribe, subscription)
+                        elif subscription.state is SubscriptionState.REFUSED:
+                            subscriptions.forget(subscription)
+                    await subscriptions.wait()
         finally:
-            watches.reset()
+            subscriptions.reset()
 
-    async def _subscribe(self, watch: Watch, resets: int) -> None:
-        watches = self._watches
-        name = watches.upstream
+    async def _subscribe(self, subscription: Subscription, resets: int) -> None:
+        subscriptions = self._subscriptions
+        name = subscriptions.upstream
         refusal: Failure | HubError = DeadlineExceeded(f"{name} did not answer a subscription in time", upstream=name)
         agreed = False
         async with self._limit:
             with trio.move_on_after(ANSWER_S):
                 try:
-                    reply = await self._ask(SUBSCRIBE, watch)
+                    reply = await self._ask(SUBSCRIBE, subscription)
                     if isinstance(reply, Failure):
                         refusal = reply
                     else:
                         agreed = True
                 except HubError as error:
                     refusal = kept(error)
-        if resets != watches.resets:
+        if resets != subscriptions.resets:
             return  # the upstream may have forgotten it since: another task asks again
         if agreed:
-            watches.confirm(watch)
+            subscriptions.confirm(subscription)
         else:
-            watches.refuse(watch, refusal)
+            subscriptions.refuse(subscription, refusal)
 
-    async def _ask(self, method: str, watch: Watch) -> Reply:
-        self._speak_of(watch)
+    async def _ask(self, method: str, subscription: Subscription) -> Reply:
+        self._speak_of(subscription)
         try:
-            return await self._session.request(method, {"uri": raw(watch.uri)})
+            return await self._session.request(method, {"uri": raw(subscription.uri)})
         finally:
-            self._speak_of(watch)
+            self._speak_of(subscription)
 
-    def _speak_of(self, watch: Watch) -> None:
+    def _speak_of(self, subscription: Subscription) -> None:
         """The URI may be a secret of one host, and an upstream may log it."""
         with suppress(HubError):  # the session is over, and nobody speaks of anything
-            self._session.speak_of(watch.whose or NOBODY)
+            self._session.speak_of(subscription.whose or NOBODY)
 
-    async def _unsubscribe(self, watch: Watch) -> None:
-        watches = self._watches
+    async def _unsubscribe(self, subscription: Subscription) -> None:
+        subscriptions = self._subscriptions
         async with self._limit:
             with trio.move_on_after(ANSWER_S):
                 try:
-                    await self._ask(UNSUBSCRIBE, watch)
+                    await self._ask(UNSUBSCRIBE, subscription)
                 except HubError as error:
-                    log.debug("%s was not told that %s is of no interest: %s", watches.upstream, watch.uri, error)
-        if watch.stand is Stand.ENDING:
-            watches.ended(watch)
+                    log.debug(
+                        "%s was not told that %s is of no interest: %s", subscriptions.upstream, subscription.uri, error
+                    )
+        if subscription.state is SubscriptionState.ENDING:
+            subscriptions.ended(subscription)

@@ -23,9 +23,9 @@ from hub.wire.jsonrpc import Failure, Notification, peek_array, peek_object, pee
 from hub.wire.mcp import ACKNOWLEDGED, CAPABILITY, LIST_CHANGED, LIST_FLAGS, METHOD_NOT_FOUND, UPDATED, Era, Kind
 from upstreams.session import Session, capability
 from upstreams.subscriptions.coverage import Coverage
-from upstreams.subscriptions.legacy import Subscribing
-from upstreams.subscriptions.session_subscriptions import ANSWER_S, MAX_PART_CHARS, Watches
-from upstreams.subscriptions.subscription import Stand, not_offered
+from upstreams.subscriptions.legacy import LegacySubscriptions
+from upstreams.subscriptions.session_subscriptions import ANSWER_S, MAX_PART_CHARS, SessionSubscriptions
+from upstreams.subscriptions.subscription import SubscriptionState, not_offered
 
 log = logging.getLogger(__name__)
 
@@ -45,23 +45,23 @@ class Changes(Protocol):
 
 
 class Watched(Protocol):
-    """A session in the pool, and what is watched over it; `upstreams.sessions.pooled_session.Place` is one."""
+    """A session in the pool, and what is watched over it; `upstreams.sessions.pooled_session.PooledSession` is one."""
 
     session: Session
-    watches: Watches
-    hearing: Coverage
+    subscriptions: SessionSubscriptions
+    coverage: Coverage
 
     def missed(self) -> None:
         """Changes may have been missed."""
         ...
 
 
-async def keep_watching(place: Watched, events: Changes) -> None:
+async def keep_watching(pooled: Watched, events: Changes) -> None:
     """Have the upstream tell what is watched over a session that is open, in the way of its era, for ever."""
-    if place.session.era is Era.LEGACY:
-        await Subscribing(place.session, place.watches).run()
+    if pooled.session.era is Era.LEGACY:
+        await LegacySubscriptions(pooled.session, pooled.subscriptions).run()
     else:
-        await Listening(place, events).run()
+        await ModernSubscriptions(pooled, events).run()
 
 
 class Stream:
@@ -91,13 +91,13 @@ class Stream:
         return self.successor is not None and uri in self.late and self.late[uri] <= self.successor.heard[uri]
 
 
-class Listening:
+class ModernSubscriptions:
     """Keeps the streams of one session."""
 
-    def __init__(self, place: Watched, events: Changes) -> None:
-        self._place = place
-        self._session = place.session
-        self._watches = place.watches
+    def __init__(self, pooled: Watched, events: Changes) -> None:
+        self._pooled = pooled
+        self._session = pooled.session
+        self._subscriptions = pooled.subscriptions
         self._events = events
         self._current: Stream | None = None
         self._pauses = Pauses()
@@ -105,13 +105,13 @@ class Listening:
 
     async def run(self) -> None:
         """Listen for ever. Cancellation: ends the streams; all that is watched is wanted again."""
-        self._watches.reset()
+        self._subscriptions.reset()
         try:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._keep_lists)
                 await self._keep_resources(nursery)
         finally:
-            self._watches.reset()
+            self._subscriptions.reset()
 
     # --- lists --------------------------------------------------------------------------------------------------------
 
@@ -136,11 +136,13 @@ class Listening:
             except HubError as error:
                 reply = kept(error)
             if isinstance(reply, Failure) and reply.code == METHOD_NOT_FOUND:
-                log.info("%s has no subscriptions: its lists are read again from time to time", self._watches.upstream)
+                log.info(
+                    "%s has no subscriptions: its lists are read again from time to time", self._subscriptions.upstream
+                )
                 return
-            log.debug("%s no longer tells of its lists: %r", self._watches.upstream, reply)
-            self._place.hearing.lists_since = {}
-            self._place.missed()
+            log.debug("%s no longer tells of its lists: %r", self._subscriptions.upstream, reply)
+            self._pooled.coverage.lists_since = {}
+            self._pooled.missed()
             await trio.sleep(pauses.next_s(trio.current_time()))
             again = True
 
@@ -150,26 +152,29 @@ class Listening:
         elif notification.method == ACKNOWLEDGED:
             honoured, now = peek_object(notification.params.get("notifications")), trio.current_time()
             flags = [method for flag, method in LIST_FLAGS.items() if honoured.get(flag) == Raw(b"true")]
-            self._place.hearing.lists_since = {kind: now for method in flags for kind in LIST_CHANGED[method]}
+            self._pooled.coverage.lists_since = {kind: now for method in flags for kind in LIST_CHANGED[method]}
             if again:  # nobody listened for a while (N-17)
                 self._events.changed(tuple(Kind))
 
     # --- resources ----------------------------------------------------------------------------------------------------
 
     async def _keep_resources(self, nursery: trio.Nursery) -> None:
-        watches = self._watches
+        subscriptions = self._subscriptions
         offered = capability(self._session.facts, "resources", "subscribe")
         while True:
-            await watches.wait()
-            for watch in watches.overdue():
-                watches.forget(watch)
+            await subscriptions.wait()
+            for subscription in subscriptions.overdue():
+                subscriptions.forget(subscription)
             if not offered:
-                for watch in watches.standing(Stand.WANTED):
-                    watches.refuse(watch, not_offered(watches.upstream, watch.uri))
+                for subscription in subscriptions.in_state(SubscriptionState.WANTED):
+                    subscriptions.refuse(subscription, not_offered(subscriptions.upstream, subscription.uri))
                 continue
             await trio.sleep(DEBOUNCE_S)
             await trio.sleep_until(self._not_before)
-            uris = frozenset(watch.uri for watch in watches.standing(Stand.WANTED, Stand.LIVE))
+            uris = frozenset(
+                subscription.uri
+                for subscription in subscriptions.in_state(SubscriptionState.WANTED, SubscriptionState.LIVE)
+            )
             old = self._current
             if old is not None and not uris:
                 self._current = None
@@ -202,28 +207,28 @@ class Listening:
 
     def _settle(self, stream: Stream) -> None:
         """Judge what was asked for by what the upstream acknowledged."""
-        watches = self._watches
-        for watch in watches.standing(Stand.WANTED, Stand.LIVE):
-            if watch.uri not in (stream.confirmed or ()):
-                if watch.uri in stream.uris:
-                    watches.refuse(watch, not_offered(watches.upstream, watch.uri))
-            elif watch.stand is Stand.WANTED:
-                watches.confirm(watch)
+        subscriptions = self._subscriptions
+        for subscription in subscriptions.in_state(SubscriptionState.WANTED, SubscriptionState.LIVE):
+            if subscription.uri not in (stream.confirmed or ()):
+                if subscription.uri in stream.uris:
+                    subscriptions.refuse(subscription, not_offered(subscriptions.upstream, subscription.uri))
+            elif subscription.state is SubscriptionState.WANTED:
+                subscriptions.confirm(subscription)
 
     def _disappoint(self, stream: Stream) -> None:
         """The upstream did not agree to `stream`. What it agreed to before is asked for again after a while."""
         stream.scope.cancel()
-        watches, name = self._watches, self._watches.upstream
+        subscriptions, name = self._subscriptions, self._subscriptions.upstream
         refusal = stream.refusal or DeadlineExceeded(f"{name} did not answer a subscription in time", upstream=name)
-        for watch in watches.standing(Stand.WANTED):
-            if watch.uri in stream.uris:
-                watches.refuse(watch, refusal)
+        for subscription in subscriptions.in_state(SubscriptionState.WANTED):
+            if subscription.uri in stream.uris:
+                subscriptions.refuse(subscription, refusal)
 
     async def _follow(self, stream: Stream) -> None:
         with stream.scope:
             try:
                 params = {"notifications": raw({"resourceSubscriptions": sorted(stream.uris)})}
-                self._session.speak_of(self._watches.whose())
+                self._session.speak_of(self._subscriptions.whose())
                 reply = await self._session.listen(params, partial(self._hear, stream))
                 stream.refusal = reply if isinstance(reply, Failure) else None
             except HubError as error:
@@ -237,22 +242,22 @@ class Listening:
 
     def _part(self, stream: Stream) -> None:
         """`stream` is over, and another has taken its place: have hosts told of the rest."""
-        watches = self._watches
+        subscriptions = self._subscriptions
         if isinstance(stream.refusal, HubError):  # it broke off: nobody knows what else it would have said
             for uri in sorted(stream.confirmed or ()):
-                watches.updated(uri)
+                subscriptions.updated(uri)
         else:
             for uri in stream.untold:
-                watches.tell(uri)
+                subscriptions.tell(uri)
 
     def _lost(self, stream: Stream) -> None:
         """There is no stream any more: open another one, but not at once."""
-        log.debug("%s no longer tells of its resources: %r", self._watches.upstream, stream.refusal)
+        log.debug("%s no longer tells of its resources: %r", self._subscriptions.upstream, stream.refusal)
         self._current = None
         now = trio.current_time()
         self._not_before = now + self._pauses.next_s(now)
-        self._watches.reset()
-        self._place.missed()
+        self._subscriptions.reset()
+        self._pooled.missed()
 
     def _hear(self, stream: Stream, notification: Notification) -> None:
         if notification.method == UPDATED:
@@ -274,13 +279,13 @@ class Listening:
         if stream.successor is not None:
             _count(stream.late, uri)
         if stream.successor is None or stream is self._current:
-            self._watches.updated(uri)
+            self._subscriptions.updated(uri)
         elif not stream.repeats(uri):
-            self._watches.note(uri)
+            self._subscriptions.note(uri)
             if uri in stream.late:
                 stream.untold[uri] = None
             else:
-                self._watches.tell(uri)
+                self._subscriptions.tell(uri)
 
 
 def _count(said: Counter[str], uri: str) -> None:

@@ -1,5 +1,5 @@
 """The resources that hosts watch over one session, and the hub itself: each is a
-`upstreams.subscriptions.subscription.Watch`.
+`upstreams.subscriptions.subscription.Subscription`.
 
 A session that ends takes its watches with it; `upstreams.host_subscriptions` knows where their holders go. State
 changes in sync methods only. A keeper makes the upstream know what is wanted: `upstreams.subscriptions.legacy` for
@@ -23,7 +23,7 @@ from upstreams.invalidation import NOBODY, Onlooker
 from upstreams.questions.recent_calls import NOBODY as SEVERAL
 from upstreams.subscriptions.coverage import Coverage
 from upstreams.subscriptions.fanout import Fanout
-from upstreams.subscriptions.subscription import LINGER_S, Attempt, Holder, Stand, Watch
+from upstreams.subscriptions.subscription import LINGER_S, Attempt, ResourceSubscriber, Subscription, SubscriptionState
 
 log = logging.getLogger(__name__)
 
@@ -34,7 +34,7 @@ MAX_PART_CHARS: Final = 8192
 """Of a sub-resource that changed: nobody is told of longer ones, since what is told may have to be kept."""
 
 
-class Watches:
+class SessionSubscriptions:
     """All watches over one session. `news` is set when its keeper has something to do.
 
     `onlooker` hears of every change before any holder does. `others` says whether any host but one uses the session, or
@@ -45,7 +45,7 @@ class Watches:
         self,
         upstream: str,
         onlooker: Onlooker = NOBODY,
-        hearing: Coverage | None = None,
+        coverage: Coverage | None = None,
         others: Callable[[Hashable], bool] = lambda host: False,
     ) -> None:
         self.upstream = upstream
@@ -53,19 +53,19 @@ class Watches:
         self.resets = 0
         """What was asked before the last of these is of no importance."""
         self._onlooker = onlooker
-        self._hearing = hearing or Coverage()
-        self._watches: dict[str, Watch] = {}
+        self._coverage = coverage or Coverage()
+        self._subscriptions: dict[str, Subscription] = {}
         self._hosts: Counter[Hashable] = Counter()
-        self._concern = Fanout()
+        self._fanout = Fanout()
         self._others = others
         self._over = False
 
     def __repr__(self) -> str:
-        live = sum(watch.stand is Stand.LIVE for watch in self._watches.values())
-        return f"<Watches of {self.upstream}: {len(self._watches)}, {live} live>"
+        live = sum(subscription.state is SubscriptionState.LIVE for subscription in self._subscriptions.values())
+        return f"<SessionSubscriptions of {self.upstream}: {len(self._subscriptions)}, {live} live>"
 
-    def __iter__(self) -> Iterator[Watch]:
-        return iter(list(self._watches.values()))
+    def __iter__(self) -> Iterator[Subscription]:
+        return iter(list(self._subscriptions.values()))
 
     @property
     def held(self) -> bool:
@@ -74,8 +74,8 @@ class Watches:
 
     # --- what hosts want ----------------------------------------------------------------------------------------------
 
-    async def watch(self, uri: str, holder: Holder) -> Failure | None:
-        """Watch `uri` for `holder`; None once the upstream agreed, else why it did not. Deadlines are the caller's.
+    async def subscribe(self, uri: str, subscriber: ResourceSubscriber) -> Failure | None:
+        """Watch `uri` for `subscriber`; None once the upstream agreed, else why it did not. Deadlines are the caller's.
 
         Raises:
             HubError: it could not be asked.
@@ -85,73 +85,77 @@ class Watches:
             raise self._lost()
         if len(uri) > MAX_URI_CHARS:
             return Failure(INVALID_PARAMS, f"A URI to subscribe to has at most {MAX_URI_CHARS} characters")
-        watch = self._hold(uri, holder)
-        if watch.stand is Stand.LIVE:
-            watch.holders[holder] = True
+        subscription = self._hold(uri, subscriber)
+        if subscription.state is SubscriptionState.LIVE:
+            subscription.subscribers[subscriber] = True
             return None
-        attempt = watch.attempt
+        attempt = subscription.attempt
         agreed = False
         try:
             await attempt.over.wait()
             agreed = attempt.refusal is None
         finally:
-            if not agreed and not watch.holders.get(holder):
-                self.unwatch(uri, holder)
+            if not agreed and not subscription.subscribers.get(subscriber):
+                self.unsubscribe(uri, subscriber)
         if isinstance(attempt.refusal, HubError):
             raise kept(attempt.refusal)
         return attempt.refusal
 
-    def adopt(self, uri: str, holder: Holder) -> None:
-        """Watch `uri` for `holder`, who has been told that it is watched, and who may have missed changes till now."""
+    def adopt(self, uri: str, subscriber: ResourceSubscriber) -> None:
+        """Subscribe `subscriber` to `uri`: it was subscribed before, and may have missed changes till now."""
         if self._over:
             return
-        watch = self._hold(uri, holder)
-        watch.holders[holder] = True
-        if watch.stand is Stand.LIVE:
-            holder.updated(self.upstream, uri)
+        subscription = self._hold(uri, subscriber)
+        subscription.subscribers[subscriber] = True
+        if subscription.state is SubscriptionState.LIVE:
+            subscriber.updated(self.upstream, uri)
 
-    def _hold(self, uri: str, holder: Holder) -> Watch:
-        watch = self._watches.get(uri)
-        if watch is None:
-            watch = self._watches[uri] = Watch(uri)
-        if holder not in watch.holders:
-            watch.holders[holder] = False
-            self._hosts[holder.host] += 1
-        watch.concern(holder.exchange.caller.conversation)
-        watch.until = inf
-        self._need(watch)
-        return watch
+    def _hold(self, uri: str, subscriber: ResourceSubscriber) -> Subscription:
+        subscription = self._subscriptions.get(uri)
+        if subscription is None:
+            subscription = self._subscriptions[uri] = Subscription(uri)
+        if subscriber not in subscription.subscribers:
+            subscription.subscribers[subscriber] = False
+            self._hosts[subscriber.host] += 1
+        subscription.concern(subscriber.exchange.caller.conversation)
+        subscription.until = inf
+        self._need(subscription)
+        return subscription
 
-    def _need(self, watch: Watch) -> None:
+    def _need(self, subscription: Subscription) -> None:
         """Have it asked for, unless the upstream knows of it."""
-        if watch.stand is Stand.ENDING and watch.attempt.over.is_set():
-            watch.attempt = Attempt()
-        elif watch.stand is Stand.REFUSED:
-            watch.want()
-        if watch.stand is not Stand.LIVE:
+        if subscription.state is SubscriptionState.ENDING and subscription.attempt.over.is_set():
+            subscription.attempt = Attempt()
+        elif subscription.state is SubscriptionState.REFUSED:
+            subscription.want()
+        if subscription.state is not SubscriptionState.LIVE:
             self.ring()
 
-    def is_held(self, uri: str, holder: Holder) -> bool:
-        """Whether `holder` watches it, and the upstream has agreed to that."""
-        watch = self._watches.get(uri)
-        return watch is not None and watch.stand is Stand.LIVE and holder in watch.holders
+    def is_held(self, uri: str, subscriber: ResourceSubscriber) -> bool:
+        """Whether `subscriber` watches it, and the upstream has agreed to that."""
+        subscription = self._subscriptions.get(uri)
+        return (
+            subscription is not None
+            and subscription.state is SubscriptionState.LIVE
+            and subscriber in subscription.subscribers
+        )
 
-    def unwatch(self, uri: str, holder: Holder) -> None:
-        """`holder` watches it no longer. The last one's end is the end of the watch, after a while."""
-        watch = self._watches.get(uri)
-        if watch is None or holder not in watch.holders:
+    def unsubscribe(self, uri: str, subscriber: ResourceSubscriber) -> None:
+        """`subscriber` watches it no longer. The last one's end is the end of the watch, after a while."""
+        subscription = self._subscriptions.get(uri)
+        if subscription is None or subscriber not in subscription.subscribers:
             return
-        del watch.holders[holder]
-        self._hosts[holder.host] -= 1
-        if not self._hosts[holder.host]:
-            del self._hosts[holder.host]
-        if not watch.holders:
-            self._unused(watch)
+        del subscription.subscribers[subscriber]
+        self._hosts[subscriber.host] -= 1
+        if not self._hosts[subscriber.host]:
+            del self._hosts[subscriber.host]
+        if not subscription.subscribers:
+            self._unused(subscription)
 
-    def _unused(self, watch: Watch) -> None:
-        if watch.stand in (Stand.WANTED, Stand.REFUSED) and not watch.observed:
-            self.forget(watch)
-        watch.until = trio.current_time() + LINGER_S
+    def _unused(self, subscription: Subscription) -> None:
+        if subscription.state in (SubscriptionState.WANTED, SubscriptionState.REFUSED) and not subscription.observed:
+            self.forget(subscription)
+        subscription.until = trio.current_time() + LINGER_S
         self.ring()
 
     # --- what the hub itself observes ---------------------------------------------------------------------------------
@@ -166,44 +170,49 @@ class Watches:
         """
         if self._over or len(uri) > MAX_URI_CHARS:
             return False
-        watch = self._watches.get(uri)
-        if watch is None:
-            watch = self._watches[uri] = Watch(uri)
-        watch.concern(reader)
-        if not watch.observed:
-            watch.observed = True
-            self._need(watch)
-            if watch.stand is Stand.LIVE:
+        subscription = self._subscriptions.get(uri)
+        if subscription is None:
+            subscription = self._subscriptions[uri] = Subscription(uri)
+        subscription.concern(reader)
+        if not subscription.observed:
+            subscription.observed = True
+            self._need(subscription)
+            if subscription.state is SubscriptionState.LIVE:
                 self._onlooker.confirmed(uri)
-        if watch.stand is not Stand.LIVE:
-            await watch.attempt.over.wait()
+        if subscription.state is not SubscriptionState.LIVE:
+            await subscription.attempt.over.wait()
         return self.is_observed(uri)
 
     def is_observed(self, uri: str) -> bool:
         """Whether the hub is told of changes of `uri`, by its own wish, now."""
-        watch = self._watches.get(uri)
-        return watch is not None and watch.observed and watch.stand is Stand.LIVE and self._hearing.is_on
+        subscription = self._subscriptions.get(uri)
+        return (
+            subscription is not None
+            and subscription.observed
+            and subscription.state is SubscriptionState.LIVE
+            and self._coverage.is_on
+        )
 
     def neglect(self, uri: str) -> None:
         """It is observed no longer. If no host watches it, that is its end."""
-        watch = self._watches.get(uri)
-        if watch is None or not watch.observed:
+        subscription = self._subscriptions.get(uri)
+        if subscription is None or not subscription.observed:
             return
-        watch.observed = False
-        if watch.holders:
+        subscription.observed = False
+        if subscription.subscribers:
             return
-        if watch.stand is Stand.WANTED:
-            self.forget(watch)
+        if subscription.state is SubscriptionState.WANTED:
+            self.forget(subscription)
         now = trio.current_time()
-        watch.until = max(watch.until, now) if watch.until < inf else now
-        self._concern.let_go(uri, now)
+        subscription.until = max(subscription.until, now) if subscription.until < inf else now
+        self._fanout.let_go(uri, now)
         self.ring()
 
     def heard_again(self) -> None:
         """The upstream was not heard for a while: tell the onlooker what it may go by again."""
-        for watch in self.standing(Stand.LIVE):
-            if watch.observed:
-                self._onlooker.confirmed(watch.uri)
+        for subscription in self.in_state(SubscriptionState.LIVE):
+            if subscription.observed:
+                self._onlooker.confirmed(subscription.uri)
 
     # --- what the upstream says ---------------------------------------------------------------------------------------
 
@@ -222,8 +231,8 @@ class Watches:
             log.debug("%s says that something changed whose URI has %d characters", self.upstream, len(uri))
             return
         alone = len(self._hosts) == 1 and not self._others(next(iter(self._hosts)))
-        for holder in self._concern.whose(uri, self._watches, alone=alone, now=trio.current_time()):
-            holder.updated(self.upstream, uri)
+        for subscriber in self._fanout.whose(uri, self._subscriptions, alone=alone, now=trio.current_time()):
+            subscriber.updated(self.upstream, uri)
 
     # --- what keepers do ----------------------------------------------------------------------------------------------
 
@@ -233,81 +242,89 @@ class Watches:
 
     async def wait(self) -> None:
         """Wait for something to do; at the latest until a watch is over, or to be asked for again."""
-        ends = [watch.until for watch in self._watches.values() if not watch.observed]
-        with trio.move_on_at(min(chain(ends, (watch.again_at for watch in self._watches.values())), default=inf)):
+        ends = [subscription.until for subscription in self._subscriptions.values() if not subscription.observed]
+        with trio.move_on_at(
+            min(chain(ends, (subscription.again_at for subscription in self._subscriptions.values())), default=inf)
+        ):
             await self.news.wait()
         self.news = trio.Event()
-        for watch in self.standing(Stand.REFUSED):
-            if watch.again_at <= trio.current_time():
-                watch.want()
+        for subscription in self.in_state(SubscriptionState.REFUSED):
+            if subscription.again_at <= trio.current_time():
+                subscription.want()
 
     def whose(self) -> int:
         """The one conversation whose business all of it is; `SEVERAL`: there is none."""
-        conversations = {watch.whose for watch in self._watches.values()}
+        conversations = {subscription.whose for subscription in self._subscriptions.values()}
         return (conversations.pop() if len(conversations) == 1 else None) or SEVERAL
 
-    def standing(self, *stands: Stand) -> list[Watch]:
+    def in_state(self, *stands: SubscriptionState) -> list[Subscription]:
         """Those that stand so."""
-        return [watch for watch in self._watches.values() if watch.stand in stands]
+        return [subscription for subscription in self._subscriptions.values() if subscription.state in stands]
 
-    def overdue(self) -> list[Watch]:
+    def overdue(self) -> list[Subscription]:
         """Those that nobody has come back to."""
         now = trio.current_time()
-        return [watch for watch in self._watches.values() if watch.until <= now and not watch.observed]
+        return [
+            subscription
+            for subscription in self._subscriptions.values()
+            if subscription.until <= now and not subscription.observed
+        ]
 
-    def confirm(self, watch: Watch) -> None:
+    def confirm(self, subscription: Subscription) -> None:
         """The upstream agreed. What it agreed to before may have changed meanwhile."""
-        watch.stand = Stand.LIVE
-        watch.attempt.end()
-        if watch.observed:
-            self._onlooker.confirmed(watch.uri)
-        for holder in [holder for holder, known in watch.holders.items() if known]:
-            holder.updated(self.upstream, watch.uri)
-        watch.holders = dict.fromkeys(watch.holders, True)
-        if not watch.is_wanted:
-            self._unused(watch)
+        subscription.state = SubscriptionState.LIVE
+        subscription.attempt.end()
+        if subscription.observed:
+            self._onlooker.confirmed(subscription.uri)
+        for subscriber in [subscriber for subscriber, known in subscription.subscribers.items() if known]:
+            subscriber.updated(self.upstream, subscription.uri)
+        subscription.subscribers = dict.fromkeys(subscription.subscribers, True)
+        if not subscription.is_wanted:
+            self._unused(subscription)
 
-    def refuse(self, watch: Watch, refusal: Failure | HubError) -> None:
+    def refuse(self, subscription: Subscription, refusal: Failure | HubError) -> None:
         """The upstream did not agree, or could not be asked. Who held it before holds it still, for a better day."""
-        watch.stand, watch.observed = Stand.REFUSED, False
-        watch.attempt.end(refusal)
-        if not watch.holders:
-            self.forget(watch)
-        elif watch.is_known:
-            watch.again_at = trio.current_time() + RETRY_S
+        subscription.state, subscription.observed = SubscriptionState.REFUSED, False
+        subscription.attempt.end(refusal)
+        if not subscription.subscribers:
+            self.forget(subscription)
+        elif subscription.is_known:
+            subscription.again_at = trio.current_time() + RETRY_S
             self.ring()
 
-    def forget(self, watch: Watch) -> None:
+    def forget(self, subscription: Subscription) -> None:
         """The watch is over."""
-        if self._watches.get(watch.uri) is watch:
-            del self._watches[watch.uri]
-        watch.fail(self._lost())
+        if self._subscriptions.get(subscription.uri) is subscription:
+            del self._subscriptions[subscription.uri]
+        subscription.fail(self._lost())
 
-    def ended(self, watch: Watch) -> None:
+    def ended(self, subscription: Subscription) -> None:
         """The upstream knows of it no longer."""
-        if watch.is_wanted:  # somebody came back while it ended
-            watch.want()
+        if subscription.is_wanted:  # somebody came back while it ended
+            subscription.want()
             self.ring()
         else:
-            self.forget(watch)
+            self.forget(subscription)
 
     def reset(self) -> None:
         """The upstream knows of nothing any more: all has to be asked for."""
         self.resets += 1
         now = trio.current_time()
-        for watch in list(self._watches.values()):
-            if not watch.is_wanted and (watch.stand is Stand.ENDING or watch.until <= now):
-                self.forget(watch)
-            elif watch.stand is not Stand.WANTED:
-                watch.want()
+        for subscription in list(self._subscriptions.values()):
+            if not subscription.is_wanted and (
+                subscription.state is SubscriptionState.ENDING or subscription.until <= now
+            ):
+                self.forget(subscription)
+            elif subscription.state is not SubscriptionState.WANTED:
+                subscription.want()
         self.ring()
 
     def end(self) -> None:
         """The session is over: nothing is watched here, and never will be."""
         self._over = True
-        for watch in self._watches.values():
-            watch.fail(self._lost())
-        self._watches.clear()
+        for subscription in self._subscriptions.values():
+            subscription.fail(self._lost())
+        self._subscriptions.clear()
         self._hosts.clear()
 
     def _lost(self) -> HubError:

@@ -26,7 +26,7 @@ LINGER_S: Final = 30.0
 """How long a watch outlives its last holder, who may only be coming back."""
 
 
-class Holder(Protocol):
+class ResourceSubscriber(Protocol):
     """Who is told of changes: a legacy session of a host, or one listen stream. Told apart by identity."""
 
     @property
@@ -44,7 +44,7 @@ class Holder(Protocol):
         ...
 
 
-class Stand(Enum):
+class SubscriptionState(Enum):
     """Where a watch stands with the upstream."""
 
     WANTED = "wanted"
@@ -67,14 +67,14 @@ class Attempt:
         self.over.set()
 
 
-class Watch:
+class Subscription:
     """One watched resource."""
 
     def __init__(self, uri: str) -> None:
         self.uri = uri
-        self.holders: dict[Holder, bool] = {}
+        self.subscribers: dict[ResourceSubscriber, bool] = {}
         """And whether the upstream has agreed to it before, in this session or another."""
-        self.stand = Stand.WANTED
+        self.state = SubscriptionState.WANTED
         self.attempt = Attempt()
         self.observed = False
         """The hub itself has a use for it."""
@@ -92,12 +92,12 @@ class Watch:
     @property
     def is_known(self) -> bool:
         """Whether somebody was told that it is watched."""
-        return any(self.holders.values())
+        return any(self.subscribers.values())
 
     @property
     def is_wanted(self) -> bool:
         """Whether there is any reason for it."""
-        return self.observed or bool(self.holders)
+        return self.observed or bool(self.subscribers)
 
     def is_left(self, now: float) -> bool:
         """Whether it is there for a host that has just left, and may be coming back. Asked when nobody holds it."""
@@ -107,7 +107,7 @@ class Watch:
         """It is to be asked for, again."""
         if self.attempt.over.is_set():
             self.attempt = Attempt()
-        self.stand, self.again_at = Stand.WANTED, inf
+        self.state, self.again_at = SubscriptionState.WANTED, inf
 
     def fail(self, why: HubError) -> None:
         """Let nobody wait for it any more."""
@@ -116,7 +116,7 @@ class Watch:
 
     def __repr__(self) -> str:
         observed = " and observed" if self.observed else ""
-        return f"<Watch {self.uri} {self.stand.value}, {len(self.holders)} holders{observed}>"
+        return f"<Subscription {self.uri} {self.state.value}, {len(self.subscribers)} subscribers{observed}>"
 
 
 def not_offered(upstream: str, uri: str) -> Failure:

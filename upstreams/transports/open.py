@@ -2,7 +2,7 @@
 
 from config.schema import UpstreamConfig
 from hub.link.budget import Budget
-from upstreams.session import COMMON, EraMemory, Session, SessionEvents, Terms
+from upstreams.session import COMMON, EraMemory, Session, SessionEvents, SessionTerms
 
 
 def open_session(
@@ -10,7 +10,7 @@ def open_session(
     name: str,
     events: SessionEvents,
     memory: EraMemory,
-    terms: Terms = COMMON,
+    terms: SessionTerms = COMMON,
     budget: Budget | None = None,
 ) -> Session:
     """An unopened session of the transport that `config` asks for; what it queues and reads is counted in `budget`."""

@@ -46,9 +46,9 @@ from upstreams.questions.task_tokens import TaskTokens
 from upstreams.session import (
     COMMON,
     CallTimeouts,
-    Offer,
+    DeclaredCapabilities,
     SessionEvents,
-    Terms,
+    SessionTerms,
     announce,
     named_log,
     split_progress,
@@ -75,7 +75,7 @@ class PeerSession:
     transport = ""
     pid: int | None = None
 
-    def __init__(self, name: str, events: SessionEvents, terms: Terms = COMMON) -> None:
+    def __init__(self, name: str, events: SessionEvents, terms: SessionTerms = COMMON) -> None:
         self.name = name
         self.events = events
         self.terms = terms
@@ -88,7 +88,7 @@ class PeerSession:
         self._latest: Exchange | None = None
         """That of the host whose session this is, if it can be told things between its operations."""
         self._tokens = TaskTokens()
-        self._offer = Offer(terms)
+        self._declared = DeclaredCapabilities(terms)
         self._listens: dict[int, Callable[[Notification], None]] = {}
         """Who hears what belongs to a subscription, by its id (N-4)."""
         self._silent_timeouts = 0
@@ -213,20 +213,20 @@ class PeerSession:
             self._tokens.wait(running)
         try:
             with running.scope:
-                params = stamp_call(self._era, self.facts.version, operation, exchange, id, self._offer)
+                params = stamp_call(self._era, self.facts.version, operation, exchange, id, self._declared)
                 reply = await peer.request(operation.method, params, id=id)
                 if "task" in params:
                     self._tokens.began(reply, id)
                     self._task_begun(reply, caller.conversation)
                 if operation.method in _END_TASKS:
-                    questions.lately.finished(task_finished(operation, reply), self._now())
+                    questions.recent_calls.finished(task_finished(operation, reply), self._now())
                 return reply
         except (ChannelClosed, OutboxFull, BadPeer, RemoteProtocolError) as error:
             raise self._failure(error, mark) from None
         finally:
             del self._running[id]
             if not exclusive:  # however it ended: the upstream may go on, and speak of it
-                questions.lately.ended(caller.conversation, self._now())
+                questions.recent_calls.ended(caller.conversation, self._now())
             if operation.method == TASKS_RESULT:
                 self._tokens.leave(running)
             if running.questions:
@@ -240,7 +240,7 @@ class PeerSession:
         if (begun := task_begun(reply)) is not None:
             task, kept_s = begun
             now = self._now()
-            self._questions.lately.begun(task, conversation, now + kept_s, now)
+            self._questions.recent_calls.begun(task, conversation, now + kept_s, now)
 
     async def request(self, method: str, params: dict[str, Raw]) -> Reply:
         """As `Session.request`."""
@@ -253,7 +253,7 @@ class PeerSession:
     def speak_of(self, conversation: int) -> None:
         """As `Session.speak_of`."""
         if not self.terms.exclusive:
-            self._questions.lately.ended(conversation, self._now())
+            self._questions.recent_calls.ended(conversation, self._now())
 
     async def listen(self, params: dict[str, Raw], hear: Callable[[Notification], None]) -> Reply:
         """As `Session.listen`."""

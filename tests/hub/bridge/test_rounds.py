@@ -21,7 +21,7 @@ from hub.link.interface import Operation, UpstreamProtocolError, failure_from
 from hub.wire.jsonrpc import Failure, Response, Result, raw
 from hub.wire.mcp import L3, L4, LEGACY_VERSIONS, MODERN
 from hub.wire.value_limits import MAX_ITEMS
-from upstreams.session import CallTimeouts, Terms
+from upstreams.session import CallTimeouts, SessionTerms
 
 EVERYTHING = {"sampling": {}, "elicitation": {"form": {}, "url": {}}, "roots": {"listChanged": True}}
 FORM = {
@@ -133,7 +133,7 @@ class Wired:
 
 @asynccontextmanager
 async def wired(fake):
-    session = fake.open(UpstreamConfig(command="up"), "up", Events(), Memory(None), Terms())
+    session = fake.open(UpstreamConfig(command="up"), "up", Events(), Memory(None), SessionTerms())
     async with trio.open_nursery() as nursery:
         await nursery.start(session.run)
         yield Wired(session, nursery)

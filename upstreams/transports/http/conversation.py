@@ -46,9 +46,9 @@ from upstreams.questions.task_tokens import TaskTokens
 from upstreams.session import (
     COMMON,
     CallTimeouts,
-    Offer,
+    DeclaredCapabilities,
     SessionEvents,
-    Terms,
+    SessionTerms,
     announce,
     named_log,
     split_progress,
@@ -76,7 +76,7 @@ class HttpConversation:
     transport = "http"
     pid = None
 
-    def __init__(self, poster: Poster, events: SessionEvents, terms: Terms = COMMON) -> None:
+    def __init__(self, poster: Poster, events: SessionEvents, terms: SessionTerms = COMMON) -> None:
         self.name = poster.name
         self.poster = poster
         self.events = events
@@ -86,7 +86,7 @@ class HttpConversation:
         self._latest: Exchange | None = None
         """That of the host whose session this is, if it can be told things between its operations."""
         self._number = 0
-        self._offer = Offer(terms)
+        self._declared = DeclaredCapabilities(terms)
         self._nursery: trio.Nursery | None = None
         self._ended = trio.Event()
         self._end: HubError | None = None
@@ -110,7 +110,7 @@ class HttpConversation:
         Cancellation: the upstream is told, the connection closed.
         """
         id = self.next_id()
-        params = stamp_call(self.era, self.facts.version, operation, exchange, id, self._offer)
+        params = stamp_call(self.era, self.facts.version, operation, exchange, id, self._declared)
         running = self.running[id] = Running(operation, exchange, timeouts)
         if self.terms.exclusive and exchange.caller.lasting and exchange.caller.era is Era.LEGACY:
             self._latest = exchange

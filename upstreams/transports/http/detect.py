@@ -34,7 +34,7 @@ from hub.wire.handshake import ServerFacts
 from hub.wire.jsonrpc import Notification, Reply, encode_request
 from hub.wire.mcp import DISCOVER, MODERN, Era
 from hub.wire.request_meta import request_headers
-from upstreams.session import COMMON, CallTimeouts, EraMemory, SessionEvents, Terms, stamp_own
+from upstreams.session import COMMON, CallTimeouts, EraMemory, SessionEvents, SessionTerms, stamp_own
 from upstreams.transports.http.client import HttpClient
 from upstreams.transports.http.connection import parse_url
 from upstreams.transports.http.legacy import LegacyHttp
@@ -55,7 +55,7 @@ def open_http(
     name: str,
     events: SessionEvents,
     memory: EraMemory,
-    terms: Terms = COMMON,
+    terms: SessionTerms = COMMON,
     budget: Budget | None = None,
 ) -> "WebSession":
     """An unopened session with the server at `config.url`; its answers are counted in `budget` while they are read."""
@@ -71,7 +71,7 @@ class WebSession:
         name: str,
         events: SessionEvents,
         memory: EraMemory,
-        terms: Terms = COMMON,
+        terms: SessionTerms = COMMON,
         budget: Budget | None = None,
     ) -> None:
         self.terms = terms

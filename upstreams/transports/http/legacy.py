@@ -35,7 +35,7 @@ from hub.wire.jsonrpc import (
 from hub.wire.mcp import CANCELLED, INITIALIZE, INITIALIZED, L1, L2, L4, PING, SET_LEVEL, Era
 from upstreams.questions.questions import Answering, Questions
 from upstreams.questions.running import Running
-from upstreams.session import COMMON, SessionEvents, Terms
+from upstreams.session import COMMON, SessionEvents, SessionTerms
 from upstreams.transports.http.conversation import LAST_WORDS_S, RESENDABLE, HttpConversation
 from upstreams.transports.http.poster import (
     CONTENT,
@@ -64,7 +64,7 @@ _SESSION_ID = re.compile(r"[!-~]{1,1024}")
 log = logging.getLogger(__name__)
 
 
-class Life(Struct, frozen=True):
+class ServerSession(Struct, frozen=True):
     """One session of the upstream: from one handshake to the next."""
 
     id: str | None
@@ -84,13 +84,13 @@ class LegacyHttp(HttpConversation):
 
     era = Era.LEGACY
 
-    def __init__(self, poster: Poster, events: SessionEvents, terms: Terms) -> None:
+    def __init__(self, poster: Poster, events: SessionEvents, terms: SessionTerms) -> None:
         super().__init__(poster, events, terms)
         self._questions = Questions(poster.name, events, terms, self._notify, lambda: self.facts.version)
         self.running = self._questions.running
         self._renewal: trio.Event | None = None
         """Set when the renewal that is going on is over."""
-        self._standing = StandingStream(self)
+        self._standing_stream = StandingStream(self)
         self._level: dict[str, Raw] | None = None
         self._answering: dict[RequestId, trio.CancelScope] = {}
         """The requests of the upstream that are being answered."""
@@ -100,7 +100,7 @@ class LegacyHttp(HttpConversation):
         """When the first ping was sent that was not answered, if nothing was since."""
 
     @classmethod
-    async def open(cls, poster: Poster, events: SessionEvents, terms: Terms = COMMON) -> "LegacyHttp":
+    async def open(cls, poster: Poster, events: SessionEvents, terms: SessionTerms = COMMON) -> "LegacyHttp":
         """Shake hands.
 
         Raises:
@@ -115,12 +115,12 @@ class LegacyHttp(HttpConversation):
     # --- the handshake -----------------------------------------------------------------------------------------------
 
     async def _begin(self) -> None:
-        life = await self._shake_hands()
-        head = CONTENT + life.headers
+        server_session = await self._shake_hands()
+        head = CONTENT + server_session.headers
         await self.poster.tell(head, encode_notification(INITIALIZED, {}))
-        self.life, self._head, self.facts = life, head, life.facts
+        self.server_session, self._head, self.facts = server_session, head, server_session.facts
 
-    async def _shake_hands(self) -> Life:
+    async def _shake_hands(self) -> ServerSession:
         id = self.next_id()
         body = encode_request(id, INITIALIZE, initialize_params(L4, self.terms.capabilities))
         with await self.poster.open(CONTENT, body, resend=True) as reply:
@@ -129,23 +129,23 @@ class LegacyHttp(HttpConversation):
         if session_id is not None and not _SESSION_ID.fullmatch(session_id):
             raise self.poster.error(f"{self.name} gave a session id that cannot be sent back")
         try:
-            return Life(session_id, judge_initialize(answer))
+            return ServerSession(session_id, judge_initialize(answer))
         except HubError as error:
             raise about(error, self.name) from None
 
-    async def renew(self, dead: Life) -> None:
+    async def renew(self, dead: ServerSession) -> None:
         """Wait for a new handshake in place of session `dead`, unless there has been one already.
 
         Raises:
             UpstreamUnavailable: it failed, and the session has ended.
         Cancellation: stops the waiting, not the renewal.
         """
-        if self.life is dead and self._renewal is None and self._end is None and self._nursery is not None:
+        if self.server_session is dead and self._renewal is None and self._end is None and self._nursery is not None:
             self._renewal = trio.Event()
             self._nursery.start_soon(self._renew, self._renewal)
-        if self.life is dead and self._renewal is not None:
+        if self.server_session is dead and self._renewal is not None:
             await self._renewal.wait()
-        if self.life is dead:
+        if self.server_session is dead:
             text = f"{self.name} has forgotten its session, and there is no new one"
             raise UpstreamUnavailable(f"{text}: {self._end}" if self._end else text, upstream=self.name)
 
@@ -159,7 +159,7 @@ class LegacyHttp(HttpConversation):
             if self._level is not None:
                 await self._set_level_again(self._level)
             self.missed_something()
-            self._standing.restart()
+            self._standing_stream.restart()
         except HubError as error:
             self.end(error)
         except trio.TooSlowError:
@@ -180,37 +180,39 @@ class LegacyHttp(HttpConversation):
         body = encode_request(id, method, params)
         resend = method in RESENDABLE
         self._asked_at = trio.current_time()
-        life = self.life
+        server_session = self.server_session
         try:
             reply = await self._ask(body, id, take, resend=resend)
             if self._silent_since is not None:
                 self._silent_since = None
             return reply
         except SessionUnknown:
-            if life.id is None:
+            if server_session.id is None:
                 raise
         except StatusError as error:
             if error.status == 400 and self._nursery is not None:  # many servers say that of a session they forgot
                 self._nursery.start_soon(self.check)
             raise
-        await self.renew(life)
+        await self.renew(server_session)
         return await self._ask(body, id, take, resend=resend)
 
     async def _ask(self, body: bytes, id: int, take: Take, *, resend: bool) -> Reply:
-        life = self.life
+        server_session = self.server_session
         with await self.poster.open(self._head, body, resend=resend) as reply:
             if reply.status != 200 or reply.content_type == JSON:
                 return await self.poster.read(reply, id, take)
-            return await self._follow(self.poster.event_stream(reply), life, id, partial(self._take_of, life, take))
+            return await self._follow(
+                self.poster.event_stream(reply), server_session, id, partial(self._take_of, server_session, take)
+            )
 
-    def _take_of(self, life: Life, take: Take, message: Request | Notification) -> None:
-        """Take what a stream of the session `life` says. If that was renewed, answers would go to another session."""
-        if life is not self.life and isinstance(message, Request):
+    def _take_of(self, server_session: ServerSession, take: Take, message: Request | Notification) -> None:
+        """Take what a stream of `server_session` says. After a renewal, answers would go to another session."""
+        if server_session is not self.server_session and isinstance(message, Request):
             self._complain("%s asks in a session that it has forgotten; nobody is asked", self.name)
         else:
             take(message)
 
-    async def _follow(self, stream: EventStream, life: Life, id: int, take: Take) -> Reply:
+    async def _follow(self, stream: EventStream, server_session: ServerSession, id: int, take: Take) -> Reply:
         """Read a stream to its response, through breaks and polls, as long as the server gave ids (T-29, T-31)."""
         tries = 0
         while True:
@@ -226,9 +228,9 @@ class LegacyHttp(HttpConversation):
                 tries = 1 if stream.events > seen else tries + 1
                 if not stream.last_id or tries > RESUMPTIONS:
                     raise
-            await self._resume(stream, life)
+            await self._resume(stream, server_session)
 
-    async def _resume(self, stream: EventStream, life: Life) -> None:
+    async def _resume(self, stream: EventStream, server_session: ServerSession) -> None:
         """Wait as the server asked, then come back for the rest.
 
         Raises:
@@ -238,7 +240,7 @@ class LegacyHttp(HttpConversation):
             await trio.sleep(stream.retry_s)
             try:
                 reply = await self.poster.client.request(
-                    "GET", stream_headers(life.headers, stream.last_id), resend=True
+                    "GET", stream_headers(server_session.headers, stream.last_id), resend=True
                 )
             except (UpstreamUnavailable, UpstreamLost):
                 continue
@@ -307,7 +309,7 @@ class LegacyHttp(HttpConversation):
     # --- serving -----------------------------------------------------------------------------------------------------
 
     async def prepare(self, nursery: trio.Nursery) -> None:
-        await self._standing.start(nursery)
+        await self._standing_stream.start(nursery)
 
     async def keep_alive(self) -> None:
         """Ping a server that has nothing to do, to learn whether it still knows us (bridging.md 9.1)."""
@@ -343,13 +345,13 @@ class LegacyHttp(HttpConversation):
 
     async def finish(self) -> None:
         """End the session at the server too (T-34), unless it is gone anyway."""
-        if self._end is None and self.life.id is not None:
+        if self._end is None and self.server_session.id is not None:
             with last_words(LAST_WORDS_S):
                 await self._delete()
 
     async def _delete(self) -> None:
         try:
-            with await self.poster.client.request("DELETE", self.life.headers, resend=True):
+            with await self.poster.client.request("DELETE", self.server_session.headers, resend=True):
                 pass
         except HubError as error:
             log.debug("%s was not told that its session ends: %s", self.name, error)

@@ -29,7 +29,7 @@ from hub.wire.jsonrpc import (
 from hub.wire.mcp import HEADER_MISMATCH, LISTEN, TOOLS_CALL, TOOLS_LIST, UNSUPPORTED_VERSION, Era, Kind
 from hub.wire.request_meta import request_headers
 from upstreams.inventory.lists import MAX_ENTRY_BYTES, first_of, walk
-from upstreams.session import COMMON, SessionEvents, Terms, stamp_own
+from upstreams.session import COMMON, SessionEvents, SessionTerms, stamp_own
 from upstreams.transports.http.conversation import RESENDABLE, HttpConversation
 from upstreams.transports.http.poster import CONTENT, Poster, StatusError, Take, field_lines
 
@@ -44,7 +44,7 @@ class ModernHttp(HttpConversation):
 
     era = Era.MODERN
 
-    def __init__(self, poster: Poster, events: SessionEvents, facts: ServerFacts, terms: Terms = COMMON) -> None:
+    def __init__(self, poster: Poster, events: SessionEvents, facts: ServerFacts, terms: SessionTerms = COMMON) -> None:
         super().__init__(poster, events, terms)
         self.facts = facts
         self._mirrors: dict[str, tuple[Mirror, ...]] = {}

@@ -25,7 +25,7 @@ from hub.link.interface import (
 from hub.link.peer import BadPeer
 from hub.wire.jsonrpc import RemoteProtocolError, Request, RequestId, decode
 from hub.wire.mcp import L1, L2
-from upstreams.session import COMMON, SessionEvents, Terms
+from upstreams.session import COMMON, SessionEvents, SessionTerms
 from upstreams.transports.http.connection import parse_url
 from upstreams.transports.http.poster import CONTENT, EventStream, Poster, SessionUnknown, stream_headers
 from upstreams.transports.negotiation import about, initialize
@@ -167,13 +167,15 @@ class SseConversation(PeerSession):
 
     transport = "sse"
 
-    def __init__(self, poster: Poster, events: SessionEvents, stream: EventStream, target: str, terms: Terms) -> None:
+    def __init__(
+        self, poster: Poster, events: SessionEvents, stream: EventStream, target: str, terms: SessionTerms
+    ) -> None:
         super().__init__(poster.name, events, terms)
         self._client = poster.client
         self._channel = SseChannel(poster, stream, target)
 
     @classmethod
-    async def open(cls, poster: Poster, events: SessionEvents, terms: Terms = COMMON) -> "SseConversation":
+    async def open(cls, poster: Poster, events: SessionEvents, terms: SessionTerms = COMMON) -> "SseConversation":
         """Open the event stream and wait for the endpoint.
 
         Raises:

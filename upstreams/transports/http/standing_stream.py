@@ -33,18 +33,18 @@ class Handshaken(Protocol):
     def headers(self) -> bytes: ...
 
 
-LifeT = TypeVar("LifeT", bound=Handshaken)
+ServerSessionT = TypeVar("ServerSessionT", bound=Handshaken)
 
 
-class Renewable(Protocol[LifeT]):
+class Renewable(Protocol[ServerSessionT]):
     """What the stream belongs to; `upstreams.transports.http.legacy.LegacyHttp` is one."""
 
     name: str
-    life: LifeT
+    server_session: ServerSessionT
     poster: Poster
     events: SessionEvents
 
-    async def renew(self, dead: LifeT) -> None:
+    async def renew(self, dead: ServerSessionT) -> None:
         """Wait for a new handshake in place of `dead`.
 
         Raises:
@@ -65,10 +65,10 @@ class Renewable(Protocol[LifeT]):
         ...
 
 
-class StandingStream(Generic[LifeT]):
+class StandingStream(Generic[ServerSessionT]):
     """Keeps one GET stream open as long as `session` runs, if the server offers one."""
 
-    def __init__(self, session: Renewable[LifeT]) -> None:
+    def __init__(self, session: Renewable[ServerSessionT]) -> None:
         self._session = session
         self._scope = trio.CancelScope()
         self._stream: EventStream | None = None
@@ -106,21 +106,23 @@ class StandingStream(Generic[LifeT]):
 
     async def _listen(self) -> bool:
         """Open the stream and read it to its end; whether it is worth coming back."""
-        session, life = self._session, self._session.life
+        session, server_session = self._session, self._session.server_session
         last_id = self._stream.last_id if self._stream else ""
         try:
-            reply = await session.poster.client.request("GET", stream_headers(life.headers, last_id), resend=True)
+            reply = await session.poster.client.request(
+                "GET", stream_headers(server_session.headers, last_id), resend=True
+            )
             with reply:
                 if reply.status == 200 and reply.content_type == EVENTS:
                     await self._read(reply)
                     return True
             if (
                 self._stream is not None
-                and life.id is not None
+                and server_session.id is not None
                 and reply.status in range(400, 500)
                 and reply.status not in (405, 429)
             ):
-                await session.renew(life)
+                await session.renew(server_session)
                 return True
             return reply.status >= 500 or reply.status == 429
         except UpstreamUnavailable as error:

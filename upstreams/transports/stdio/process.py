@@ -28,7 +28,7 @@ from hub.link.interface import UpstreamUnavailable
 from hub.link.token_bucket import Bucket
 from upstreams.journal.redact import Mask
 from upstreams.transports.stdio.orphans import MARKER, THIS_HUB, kill_marked, mark_of, waited_for
-from upstreams.transports.stdio.stderr import Said
+from upstreams.transports.stdio.stderr import StderrLog
 
 log = logging.getLogger(__name__)
 
@@ -111,7 +111,7 @@ class Child:
             self._abandon()
             raise UpstreamUnavailable(cannot_start(name, config, error), upstream=name) from None
         self.stdin, self.stdout, self.stderr = map(trio.lowlevel.FdStream, pipes)
-        self.said = Said(name, Mask(config), lambda line: hear(line, self.pid) if hear else None)
+        self.said = StderrLog(name, Mask(config), lambda line: hear(line, self.pid) if hear else None)
         self._reads = Bucket(STDERR_READS, STDERR_READS)
         self.gone = trio.Event()
         """Set by `watch` once the process has exited."""

@@ -18,7 +18,7 @@ from hub.link.interface import HubError, UpstreamLost, UpstreamProtocolError, Up
 from hub.link.peer import BadPeer
 from hub.wire.jsonrpc import RemoteProtocolError
 from hub.wire.mcp import Era
-from upstreams.session import COMMON, EraMemory, Exit, Session, SessionEvents, Terms
+from upstreams.session import COMMON, EraMemory, Exit, Session, SessionEvents, SessionTerms
 from upstreams.transports.negotiation import about, expected_era, remember, shake_hands
 from upstreams.transports.peer_session import PeerSession
 from upstreams.transports.stdio.process import Child, signal_name
@@ -40,7 +40,7 @@ def open_stdio(
     name: str,
     events: SessionEvents,
     memory: EraMemory,
-    terms: Terms,
+    terms: SessionTerms,
     budget: Budget | None = None,
 ) -> Session:
     """An unopened session with the command of `config`."""
@@ -58,7 +58,7 @@ class StdioSession(PeerSession):
         name: str,
         events: SessionEvents,
         memory: EraMemory,
-        terms: Terms = COMMON,
+        terms: SessionTerms = COMMON,
         budget: Budget | None = None,
     ) -> None:
         super().__init__(name, events, terms)

@@ -27,7 +27,7 @@ DROPPED_EVERY_S: Final = 10.0
 """How often it is said, at most, that lines were dropped."""
 
 
-class Said:
+class StderrLog:
     """Takes what was read by `feed`; then `tell` is called until it has nothing more to log.
 
     Empty lines are not lines. The last lines are kept as they came, and masked for who asks for them.
@@ -49,7 +49,7 @@ class Said:
         """Since that was said."""
 
     def __repr__(self) -> str:
-        return f"<Said by {self._name}, {len(self._last)} lines, {self.dropped_lines} dropped>"
+        return f"<StderrLog by {self._name}, {len(self._last)} lines, {self.dropped_lines} dropped>"
 
     def feed(self, data: bytes) -> None:
         """Take the next bytes."""
