@@ -21,8 +21,8 @@ from cache.entry import Entry
 from cache.flight import Flight
 from cache.state import CacheState
 from cache.upstream_interface import Place, Server
+from hub.link.fault_isolation import FaultLog, run_isolated
 from hub.link.interface import HubError, kept
-from hub.link.wall import Wall, stand_alone
 from hub.wire.jsonrpc import Reply, Result
 from hub.wire.mcp import Era
 
@@ -36,7 +36,7 @@ class Fetches:
         self._keeping = keeping
         self._observing = observing
         self._clock = clock
-        self._wall = Wall(log, "keeping what was read")
+        self._wall = FaultLog(log, "keeping what was read")
         self._nursery: trio.Nursery | None = None
 
     def __repr__(self) -> str:
@@ -174,4 +174,4 @@ class Fetches:
         """A modern upstream gave no time-to-live: be told of changes before it is read the next time."""
         if self._nursery is not None and self._observing.is_worth_trying(server, place, uri):
             observe = partial(self._observing.observe, server.name, place, uri, reader)
-            self._nursery.start_soon(stand_alone, "Watching a resource", observe)
+            self._nursery.start_soon(run_isolated, "Watching a resource", observe)

@@ -8,7 +8,7 @@ from collections.abc import Hashable
 from typing import Generic, TypeVar
 
 from hub.link.interface import Tenant
-from hub.wire.uri_parents import MAX_DEPTH, depth, plainly, wholes
+from hub.wire.uri_parents import MAX_DEPTH, level_count, normalized, parents
 
 Item = TypeVar("Item", bound=Hashable)
 
@@ -19,9 +19,9 @@ def is_followed(uri: str) -> bool:
 
 
 def _plain(uri: str) -> str | None:
-    """As `plainly`; None: one that is not followed."""
-    plain = plainly(uri)
-    return None if plain is None or depth(plain) > MAX_DEPTH else plain
+    """As `normalized`; None: one that is not followed."""
+    plain = normalized(uri)
+    return None if plain is None or level_count(plain) > MAX_DEPTH else plain
 
 
 class _Shelf(Generic[Item]):
@@ -50,7 +50,7 @@ class Index(Generic[Item]):
         shelf.items[item] = None
         plain = _plain(uri) or ""
         shelf.own.setdefault(plain, {})[item] = None
-        for whole in wholes(plain):
+        for whole in parents(plain):
             shelf.parts.setdefault(hash(whole), {})[item] = None
         if tenant is not None:
             shelf.tenants.setdefault(tenant, {})[item] = None
@@ -66,7 +66,7 @@ class Index(Generic[Item]):
             return
         plain = _plain(uri) or ""
         _take(shelf.own, plain, item)
-        for whole in wholes(plain):
+        for whole in parents(plain):
             _take(shelf.parts, hash(whole), item)
         if tenant is not None:
             _take(shelf.tenants, tenant, item)
@@ -95,7 +95,7 @@ class Index(Generic[Item]):
         if plain is None:
             return list(shelf.items)
         found = {**shelf.own.get(plain, {}), **shelf.parts.get(hash(plain), {})}
-        for whole in wholes(plain):
+        for whole in parents(plain):
             found |= shelf.own.get(whole, {})
         return list(found)
 

@@ -12,7 +12,7 @@ from cachetools import LRUCache
 from cache.entry import Entry, Subject
 from cache.index import Index
 from hub.link.interface import Tenant
-from hub.wire.uri_parents import depth
+from hub.wire.uri_parents import level_count
 
 OVERHEAD: Final = 1_200
 """Bytes that an entry takes beside its value and key: objects, and its place in tables."""
@@ -198,4 +198,4 @@ class MemoryStore:
 def size_of(subject: Subject, entry: Entry) -> int:
     """What an entry takes, in bytes, as far as can be told."""
     key = len(subject.uri) + len(subject.upstream) + len(subject.source) + len(subject.owner) + len(subject.abilities)
-    return entry.size + key + OVERHEAD + PER_LEVEL * depth(subject.uri)
+    return entry.size + key + OVERHEAD + PER_LEVEL * level_count(subject.uri)

@@ -42,7 +42,7 @@ from hub.link.interface import (
     UpstreamLost,
     UpstreamUnavailable,
 )
-from hub.link.machine_time import current_time
+from hub.link.machine_clock import current_time
 from hub.wire.jsonrpc import Reply, peek_str
 from hub.wire.mcp import Era
 

@@ -25,12 +25,12 @@ from hub.catalog.uri_claims import Claims
 from hub.catalog.view import home_of
 from hub.downstream.hosts import Downstream
 from hub.downstream.lines.connection import Downstreams
-from hub.link.autosave import keep_saved
-from hub.link.boot_clock import BootClock
+from hub.link.autosave import autosave
 from hub.link.budget import Budget
+from hub.link.fault_isolation import keep_going
+from hub.link.machine_clock import BootClock
 from hub.link.sealing import Sealer
-from hub.link.wakeups import Flag
-from hub.link.wall import keep_going
+from hub.link.wakeups import DirtyFlag
 from hub.projects.projects import Live, Projects, rule_of
 from hub.routing.host_exchange import release_progress, remind_hosts
 from hub.routing.live_catalog import LiveCatalog, LogLevels
@@ -78,7 +78,7 @@ class Hub:
         self.settled = False
         self._started_with = config
         """That of the start, which is over once there can be another."""
-        self._unsaved = Flag()
+        self._unsaved = DirtyFlag()
         memory.on_change = self._unsaved.set
         self.levels = LogLevels(self.downstreams.log_levels, self._apply_level)
         self._reminders = trio.CancelScope()
@@ -130,7 +130,7 @@ class Hub:
                 nursery.start_soon(keep_going, "Waiting for the first servers", self._settle)
                 nursery.start_soon(keep_going, "Releasing progress", release_progress)
                 nursery.start_soon(keep_going, "Reminding hosts", self._remind)
-                save = partial(keep_saved, self.memory, self._unsaved, self._remember)
+                save = partial(autosave, self.memory, self._unsaved, self._remember)
                 nursery.start_soon(keep_going, "Saving what is remembered", save)
                 nursery.start_soon(keep_going, "Saving what servers offer", self.last_known.run)
                 task_status.started()

@@ -17,9 +17,9 @@ from collections.abc import Hashable
 
 import trio
 
-from hub.link.backoff import Pauses
+from hub.link.backoff import ExponentialBackoff
 from hub.link.interface import Caller, Exchange, HubError, UpstreamUnavailable
-from hub.link.wakeups import Flag
+from hub.link.wakeups import DirtyFlag
 from hub.wire.jsonrpc import Failure
 from upstreams.sessions.pooled_session import PooledSession
 from upstreams.sessions.selector import SessionSelector
@@ -38,7 +38,7 @@ class HostEntry:
         self.held: dict[tuple[str, ResourceSubscriber], None] = {}
         self.is_sought = False
         """A task sees to it that there is a session."""
-        self.pauses: Pauses | None = None
+        self.pauses: ExponentialBackoff | None = None
         """Between the sessions that were opened for it; None: there were none."""
 
     def move(self, pooled: PooledSession | None) -> None:
@@ -58,7 +58,7 @@ class HostSubscriptions:
         self._name = name
         self._selector = selector
         self._hosts: dict[Hashable, HostEntry] = {}
-        self._missing = Flag()
+        self._missing = DirtyFlag()
 
     def __repr__(self) -> str:
         held = sum(len(entry.held) for entry in self._hosts.values())
@@ -165,7 +165,7 @@ class HostSubscriptions:
     async def _seek(self, entry: HostEntry) -> None:
         try:
             if entry.pauses is None:
-                entry.pauses = Pauses()
+                entry.pauses = ExponentialBackoff()
             else:
                 await trio.sleep(entry.pauses.next_s(trio.current_time()))
             entry.pauses.opened(trio.current_time())

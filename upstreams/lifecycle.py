@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import Final
 
-from hub.link.backoff import Pauses
+from hub.link.backoff import ExponentialBackoff
 
 ATTEMPTS: Final = 5
 FAILED_PAUSE_S: Final = 30.0
@@ -98,7 +98,7 @@ class Backoff:
     def reset(self) -> None:
         """Forget all failures."""
         self.failures = 0
-        self._pauses = Pauses(self._jitter)
+        self._pauses = ExponentialBackoff(self._jitter)
         self._is_open = False
         self._failed_at = float("-inf")
 

@@ -18,7 +18,7 @@ from typing import Final
 import trio
 
 from hub.link.interface import HubError, UpstreamLoop, UpstreamUnauthorized, UpstreamVersionError
-from hub.wire.hub_loops import EXPERIMENTAL, Behind, all_behind, read_behind
+from hub.wire.hub_loops import EXPERIMENTAL, HubChain, join_chains, read_chain
 from hub.wire.mcp import Kind
 from upstreams.inventory.lists import Listing, walk
 from upstreams.lifecycle import Event, State
@@ -130,7 +130,7 @@ class MainSession:
         return await self._pooled.run(slots, self._opened, self._upstream.lost)
 
     def _opened(self, nursery: trio.Nursery) -> None:
-        if self._is_loop(read_behind(self._pooled.session.facts.capabilities.get(EXPERIMENTAL))):
+        if self._is_loop(read_chain(self._pooled.session.facts.capabilities.get(EXPERIMENTAL))):
             return
         self._upstream.opened(self._pooled)
         nursery.start_soon(self._keep_lists)
@@ -138,7 +138,7 @@ class MainSession:
         nursery.start_soon(self._stop_when_unused)
         nursery.start_soon(keep_watching, self._pooled, self._upstream.notifications)
 
-    def _is_loop(self, behind: Behind) -> bool:
+    def _is_loop(self, behind: HubChain) -> bool:
         """Whether the upstream leads back to this hub; then the session ends for that reason (F-D-17)."""
         if behind.is_loop:
             name = self._upstream.name
@@ -178,7 +178,7 @@ class MainSession:
 
     def _take(self, found: Mapping[Kind, Listing]) -> bool | None:
         """Show what was found; whether it differs, None: the upstream leads back here, and is being stopped."""
-        if self._is_loop(all_behind(listing.behind for listing in found.values())):
+        if self._is_loop(join_chains(listing.behind for listing in found.values())):
             return None
         degraded = (self._degraded[kind] for kind in Kind if kind in self._degraded)
         return self._upstream.offered.take(self._pooled.session.facts, found, degraded)

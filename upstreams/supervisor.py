@@ -21,8 +21,8 @@ import trio
 from config.diff import compare
 from config.identity import config_key
 from config.schema import UpstreamConfig
+from hub.link.fault_isolation import keep_going, run_isolated
 from hub.link.interface import UpstreamUnavailable
-from hub.link.wall import keep_going, stand_alone
 from upstreams.inventory.last_known import LastKnown
 from upstreams.journal.journal import Journals
 from upstreams.lifecycle import State
@@ -224,7 +224,7 @@ class Supervisor:
             generation.upstream.offered.known = False  # it has to run before it can take the place
             self._candidates[name] = generation
             self._nursery.start_soon(generation.run)
-            self._nursery.start_soon(stand_alone, f"Urging {name}", partial(self._urge, generation))
+            self._nursery.start_soon(run_isolated, f"Urging {name}", partial(self._urge, generation))
         else:
             self._replace(generation, at_once=starts_first)
 
@@ -296,7 +296,7 @@ class Supervisor:
     def _see_off(self, generation: Generation) -> None:
         self._leaving.setdefault(generation.upstream.name, []).append(generation)
         end = partial(self._end, generation, self.drain_s)
-        self._nursery.start_soon(stand_alone, f"Ending {generation.upstream.name}", end)
+        self._nursery.start_soon(run_isolated, f"Ending {generation.upstream.name}", end)
 
     async def _end(self, generation: Generation, patience_s: float) -> None:
         """Wait for the calls of one that takes no more, for so long; stop it."""

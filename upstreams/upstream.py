@@ -23,7 +23,7 @@ from msgspec import structs
 
 from config.schema import UpstreamConfig
 from hub.link.interface import Caller, Exchange, HubError, Operation, Tenant, UpstreamLoop, UpstreamUnavailable
-from hub.link.wakeups import Flag
+from hub.link.wakeups import DirtyFlag
 from hub.wire.jsonrpc import Failure, Reply
 from hub.wire.mcp import Era, Kind, Snapshot, era_of
 from upstreams.availability import Availability
@@ -89,7 +89,7 @@ class Upstream:
         for pool in self.pools:
             pool.moved = self.host_subscriptions.settle
         self.calls = Calls(name, config, self.availability)
-        self.adjusted = Flag()
+        self.adjusted = DirtyFlag()
         """It may have to be stopped earlier or later than it seemed: settings changed, or what it offers is known."""
         self.successor: Upstream | None = None
         self.predecessor: Upstream | None = None

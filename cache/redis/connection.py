@@ -33,7 +33,7 @@ from cache.redis.layout import Refused
 from cache.redis.replies import Replies
 from cache.redis.url import Address
 from cache.shared_store import Unreachable
-from hub.link.wakeups import Flag
+from hub.link.wakeups import DirtyFlag
 from hub.wire.printable import printable
 
 logging.getLogger("coredis").setLevel(logging.CRITICAL + 1)  # it logs tracebacks of what is said here in a word
@@ -227,7 +227,7 @@ class _Paced(ByteStream):
     def __init__(self, stream: ByteStream, unheard: Callable[[], int] | None) -> None:
         self._stream = stream
         self._unheard = unheard
-        self._flag = Flag()
+        self._flag = DirtyFlag()
         self.go_on = self._flag.set
 
     async def receive(self, max_bytes: int = 65_536) -> bytes:

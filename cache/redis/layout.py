@@ -16,7 +16,7 @@ from typing import Final
 
 from cache.redis.sealed_values import Vault
 from cache.shared_store import Unreachable
-from hub.wire.uri_parents import plainly, wholes
+from hub.wire.uri_parents import normalized, parents
 
 HASH_TTL_S: Final = 3600
 """How long tokens are kept after the last one was made; nothing is kept longer under them."""
@@ -182,8 +182,8 @@ class Layout:
 
     def depends(self, uri: str) -> list[str] | None:
         """The fields whose tokens name what is kept of `uri`; None: it cannot be shared."""
-        plain = plainly(uri)
-        above = list(dict.fromkeys(wholes(plain or "")))
+        plain = normalized(uri)
+        above = list(dict.fromkeys(parents(plain or "")))
         if plain is None or len(above) > MAX_WHOLES:
             return None
         return ["*", "s" + self.vault.digest(plain), *("d" + self.vault.digest(whole) for whole in above)]
@@ -191,9 +191,9 @@ class Layout:
     def voids(self, uri: str) -> list[str]:
         """The fields to delete when `uri` changed, whose parts and wholes are known (`cache.index.is_followed`): its
         own, and those of all that it is a part of."""
-        plain = plainly(uri) or uri
+        plain = normalized(uri) or uri
         own = self.vault.digest(plain)
-        above = dict.fromkeys(wholes(plain))
+        above = dict.fromkeys(parents(plain))
         return ["s" + own, "d" + own, *("s" + self.vault.digest(whole) for whole in above)]
 
     def fields(self, uris: Iterable[str]) -> dict[str, None]:

@@ -24,8 +24,8 @@ from cache.redis.sealed_values import Vault
 from cache.redis.seen_changes import Changes
 from cache.redis.url import Address
 from cache.shared_store import Unreachable
-from hub.link.backoff import Pauses, jitter
-from hub.link.wall import Wall
+from hub.link.backoff import ExponentialBackoff, jitter
+from hub.link.fault_isolation import FaultLog
 
 if TYPE_CHECKING:
     from cache.redis.connection import Link
@@ -71,7 +71,7 @@ class Membership:
         self._ahead_us = 0
         self._rung = trio.Event()
         self._written = trio.Event()
-        self.wall = Wall(logging.getLogger("cache.redis"), f"the use of the shared store at {address}")
+        self.wall = FaultLog(logging.getLogger("cache.redis"), f"the use of the shared store at {address}")
 
     def __repr__(self) -> str:
         return f"<Membership: {self.standing!r}, {self.unwritten!r}>"
@@ -102,7 +102,7 @@ class Membership:
 
     async def run(self) -> None:
         """Keep a link alive until cancelled."""
-        pauses = Pauses(jitter, first_s=FIRST_PAUSE_S, healthy_s=STEADY_S)
+        pauses = ExponentialBackoff(jitter, first_s=FIRST_PAUSE_S, healthy_s=STEADY_S)
         while True:
             pauses.opened(self._clock())
             reason = ""

@@ -19,7 +19,7 @@ from hub.wire.capabilities import URL
 from hub.wire.jsonrpc import Failure, Reply, Result, peek_str, raw
 from hub.wire.mcp import ELICIT, INPUT_REQUIRED, RESULT_TYPE
 from hub.wire.questions.question import mode_of
-from hub.wire.value_limits import Crowd, open_result
+from hub.wire.value_limits import TooManyItems, open_result
 
 FIRST_PAUSE_S: Final = 0.25
 LONGEST_PAUSE_S: Final = 10.0
@@ -66,7 +66,7 @@ def read_wanted(reply: Reply, upstream: str, version: str) -> Wanted | None:
         return None
     try:
         members = open_result(reply.value)
-    except Crowd as error:
+    except TooManyItems as error:
         raise bad_input(upstream, f"in a way that nobody can look through: {error}") from None
     if peek_str(members.get(RESULT_TYPE)) != INPUT_REQUIRED:
         return None

@@ -14,8 +14,14 @@ from hub.bridge.request_state import wanted
 from hub.link.interface import Caller, Question, UpstreamProtocolError
 from hub.wire.jsonrpc import RemoteProtocolError, open_object, peek_object, peek_str
 from hub.wire.mcp import MODERN, QUESTIONS
-from hub.wire.questions.question import Refused, check, for_host, for_upstream, mode_of
-from hub.wire.value_limits import MAX_ITEMS, is_crowd
+from hub.wire.questions.question import (
+    QuestionRefusal,
+    answer_for_upstream,
+    check_capabilities,
+    mode_of,
+    question_for_host,
+)
+from hub.wire.value_limits import MAX_ITEMS, has_too_many_items
 
 MAX_ROUNDS: Final = 16
 """Of questions in one operation (`max_rounds`, F-I-08)."""
@@ -39,7 +45,7 @@ def read_questions(members: Mapping[str, Raw], upstream: str, version: str) -> d
         UpstreamProtocolError: it asks for what no host can be asked (R-4), or for too much.
     """
     try:
-        if is_crowd(members.get("inputRequests", b"")):
+        if has_too_many_items(members.get("inputRequests", b"")):
             raise bad_input(upstream, f"with inputRequests of more than {MAX_ITEMS} items")
         requests = open_object(members["inputRequests"]) if "inputRequests" in members else {}
     except RemoteProtocolError:
@@ -67,8 +73,8 @@ def judge(questions: Mapping[str, Question], declared: Mapping[str, Raw], upstre
     """
     try:
         for question in questions.values():
-            check(question, declared)
-    except Refused as refused:
+            check_capabilities(question, declared)
+    except QuestionRefusal as refused:
         raise bad_input(upstream, f"that was not offered: {refused.failure.message}") from None
 
 
@@ -82,7 +88,7 @@ def input_requests(questions: Mapping[str, Question], caller: Caller, declared: 
     for key, question in questions.items():
         try:
             requests[key] = input_request(question, caller.version, declared)
-        except Refused as refused:
+        except QuestionRefusal as refused:
             raise bad_input(question.upstream, f"that this host cannot give: {refused.failure.message}") from None
     return requests
 
@@ -93,8 +99,8 @@ def input_request(question: Question, host_version: str, declared: Mapping[str, 
     Raises:
         Refused: it cannot be asked that.
     """
-    check(question, declared)
-    return wanted(question, for_host(question, host_version))
+    check_capabilities(question, declared)
+    return wanted(question, question_for_host(question, host_version))
 
 
 def kinds_of(questions: Mapping[str, Question]) -> dict[str, Any]:
@@ -111,7 +117,7 @@ def check_answers(answers: Mapping[str, Raw], kinds: Mapping[str, Raw], upstream
     for key in answers.keys() & kinds.keys():
         kind = peek_object(kinds[key])
         question = Question(peek_str(kind["method"]) or "", {"mode": kind["mode"]}, upstream, MODERN)
-        for_upstream(question, answers[key], MODERN)
+        answer_for_upstream(question, answers[key], MODERN)
 
 
 def bad_input(upstream: str, how: str) -> UpstreamProtocolError:

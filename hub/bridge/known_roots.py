@@ -11,7 +11,7 @@ from msgspec import Raw
 from hub.link.interface import Caller, Question, Tenant
 from hub.wire.jsonrpc import detach
 from hub.wire.mcp import LIST_ROOTS
-from hub.wire.questions.question import check, for_upstream
+from hub.wire.questions.question import answer_for_upstream, check_capabilities
 
 ROOTS_S: Final = 600.0
 MAX_ROOTS: Final = 256
@@ -39,8 +39,8 @@ class KnownRoots:
         roots, until = self._known.get(caller.tenant, (None, 0.0))
         if roots is None or until <= now:
             return None
-        check(question, caller.capabilities)
-        return for_upstream(question, roots, caller.version)
+        check_capabilities(question, caller.capabilities)
+        return answer_for_upstream(question, roots, caller.version)
 
     def remember(self, caller: Caller, roots: Raw, now: float) -> None:
         """`caller` answered this. Beyond `MAX_ROOTS` the oldest is forgotten."""

@@ -12,9 +12,9 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw, Struct
 
-from hub.link.boot_clock import BootClock
 from hub.link.interface import Interim, Question
-from hub.link.sealing import SealBroken, Sealer
+from hub.link.machine_clock import BootClock
+from hub.link.sealing import InvalidSeal, Sealer
 from hub.wire.jsonrpc import (
     EMPTY,
     Failure,
@@ -27,7 +27,7 @@ from hub.wire.jsonrpc import (
     raw,
 )
 from hub.wire.mcp import HUB_INFO, INPUT_REQUIRED, INVALID_PARAMS, RESULT_TYPE, SERVER_INFO_KEY
-from hub.wire.value_limits import MAX_ITEMS, SMALL_BYTES, is_crowd
+from hub.wire.value_limits import MAX_ITEMS, SMALL_BYTES, has_too_many_items
 
 PURPOSE: Final = "rs"
 VERSION: Final = 1
@@ -227,7 +227,7 @@ class States:
         """Raises: BadState."""
         try:
             return _decode(self._sealer.open(PURPOSE, text))
-        except (SealBroken, msgspec.DecodeError):
+        except (InvalidSeal, msgspec.DecodeError):
             raise BadState(INVALID) from None
 
 
@@ -254,7 +254,7 @@ def answers_of(request: Request, *, needed: bool = False) -> dict[str, Raw]:
         RemoteProtocolError: -32602, they are too many to look through; or they are `needed`, and there are none.
     """
     answers = request.params.get("inputResponses", _NONE)
-    if memoryview(answers).nbytes > SMALL_BYTES and is_crowd(answers):
+    if memoryview(answers).nbytes > SMALL_BYTES and has_too_many_items(answers):
         raise RemoteProtocolError(INVALID_PARAMS, f"inputResponses has more than {MAX_ITEMS} items")
     return open_object(answers) if needed else peek_object(answers)
 

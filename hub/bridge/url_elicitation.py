@@ -20,7 +20,7 @@ from hub.bridge.input_required import InputRefused
 from hub.bridge.inputs import MAX_AT_ONCE, MAX_ROUNDS
 from hub.bridge.request_state import Binding, State, States, answers_of, bind, input_required, wanted
 from hub.link.interface import Caller, Executed, HubError, Question, UpstreamProtocolError
-from hub.wire.capabilities import URL, modes
+from hub.wire.capabilities import URL, elicitation_modes
 from hub.wire.jsonrpc import (
     Failure,
     RemoteProtocolError,
@@ -39,8 +39,16 @@ from hub.wire.mcp import (
     URL_ELICITATION_REQUIRED,
     Era,
 )
-from hub.wire.questions.question import Refused, check, elicitation_id, for_host, for_upstream, mode_of, page_host
-from hub.wire.value_limits import peek_few
+from hub.wire.questions.question import (
+    QuestionRefusal,
+    answer_for_upstream,
+    check_capabilities,
+    elicitation_id,
+    mode_of,
+    page_host,
+    question_for_host,
+)
+from hub.wire.value_limits import peek_limited
 from upstreams.questions.completed_elicitations import MAX_ID_CHARS, Elicitations
 
 AGAIN: Final = "again"
@@ -76,7 +84,7 @@ class Visits:
         """`question` is about to be put to `caller`, a host of a legacy session; others have no ids."""
         if question.method != ELICIT or caller.version != L4 or mode_of(question) != URL:
             return
-        if URL not in modes(caller.capabilities):
+        if URL not in elicitation_modes(caller.capabilities):
             return
         if (theirs := peek_str(question.params.get("elicitationId"))) is not None:
             self.began(question.upstream, theirs, caller.conversation)
@@ -141,7 +149,7 @@ class Urls:
             raise UpstreamProtocolError(text, upstream=upstream.name)
         try:
             shown = [_shown(page, caller) for page in pages]
-        except Refused:
+        except QuestionRefusal:
             if caller.era is Era.MODERN:
                 return Failure(
                     MISSING_CAPABILITY, reply.message, raw({"requiredCapabilities": {"elicitation": {URL: {}}}})
@@ -157,7 +165,7 @@ class Urls:
             return self._ask(bind(upstream.name, caller.identity.principal, request), requests, ids, round)
         for page in pages:
             self._visits.began(upstream.name, page.id, caller.conversation)
-        members = peek_few(None if isinstance(reply.data, UnsetType) else reply.data)
+        members = peek_limited(None if isinstance(reply.data, UnsetType) else reply.data)
         return Failure(reply.code, reply.message, raw({**members, "elicitations": shown}))
 
     async def resume(self, state: State, upstream: Visitable, request: Request) -> Reply | None:
@@ -201,7 +209,7 @@ def _pages(failure: Failure, upstream: str) -> list[_Page]:
     Raises:
         UpstreamProtocolError: it names none, or too many, or not how to get there, or one to which nobody is sent.
     """
-    data = peek_few(None if isinstance(failure.data, UnsetType) else failure.data)
+    data = peek_limited(None if isinstance(failure.data, UnsetType) else failure.data)
     found = peek_array(data.get("elicitations"))
     pages = [_page(value, upstream) for value in found[:MAX_AT_ONCE]]
     known = [page for page in pages if page is not None]
@@ -218,7 +226,7 @@ def _page(value: Raw, upstream: str) -> _Page | None:
         return None
     try:
         page_host(url)
-    except Refused as refused:
+    except QuestionRefusal as refused:
         text = f"{upstream} cannot go on before a page is opened. {refused.failure.message}"
         raise UpstreamProtocolError(text, upstream=upstream, executed=Executed.NO) from None
     return _Page(id, url, message, Question(ELICIT, {**params, "mode": raw(URL)}, upstream, L4))
@@ -235,8 +243,8 @@ def _shown(page: _Page, caller: Caller) -> dict[str, Raw]:
     Raises:
         Refused: it cannot.
     """
-    check(page.question, caller.capabilities)
-    return for_host(page.question, caller.version)
+    check_capabilities(page.question, caller.capabilities)
+    return question_for_host(page.question, caller.version)
 
 
 def _action(request: Raw, answer: Raw, upstream: str) -> str | None:
@@ -246,4 +254,4 @@ def _action(request: Raw, answer: Raw, upstream: str) -> str | None:
         RemoteProtocolError: -32602, nothing that can be said.
     """
     question = Question(ELICIT, peek_object(peek_object(request).get("params")), upstream, L4)
-    return peek_str(peek_object(for_upstream(question, answer, MODERN)).get("action"))
+    return peek_str(peek_object(answer_for_upstream(question, answer, MODERN)).get("action"))

@@ -18,9 +18,9 @@ from hub.catalog.instructions import joined
 from hub.catalog.rewrite import Change, localise, unchanged, untag_arguments
 from hub.catalog.uri_claims import Claims
 from hub.catalog.view import EVERYTHING, View
-from hub.link.sealing import SealBroken, Sealer, load_keys
+from hub.link.sealing import InvalidSeal, Sealer, load_keys
 from hub.wire.http.mcp_headers import Mirror
-from hub.wire.hub_loops import EXPERIMENTAL, all_behind, read_behind, told
+from hub.wire.hub_loops import EXPERIMENTAL, announcement, join_chains, read_chain
 from hub.wire.jsonrpc import RemoteProtocolError, encode, peek_str
 from hub.wire.mcp import (
     CAPABILITY,
@@ -128,7 +128,7 @@ class Catalog:
         for kind in Kind:
             warnings += self._lay_out(kind)
         self.warnings = tuple(warnings)
-        self.behind = all_behind(read_behind(its.snapshot.capabilities.get(EXPERIMENTAL)) for its in offers)
+        self.behind = join_chains(read_chain(its.snapshot.capabilities.get(EXPERIMENTAL)) for its in offers)
         """The hubs among the upstreams, and those behind them."""
         self._mirrors: dict[str, tuple[Mirror, ...]] = {}
         for its in reversed(self.offers):  # of one name, the first one's
@@ -253,7 +253,7 @@ class Catalog:
         """The offset in a cursor. The list itself is part of its purpose, so that it ends when the list changes."""
         try:
             return int(self._sealer.open(purpose, cursor))
-        except SealBroken:
+        except InvalidSeal:
             raise RemoteProtocolError(INVALID_PARAMS, "cursor expired, list again") from None
 
     def _result(self, kind: Kind, host_version: str, items: list[bytes], cursor: str | None, ttl_ms: Ttl) -> Raw:
@@ -263,7 +263,7 @@ class Catalog:
         pieces[-1] = b"]" if len(pieces) > 1 else pieces[0] + b"]"
         if cursor is not None:
             pieces.append(b',"nextCursor":%b' % encode(cursor))
-        meta = encode(told(self.behind))[1:-1] if self.behind else b""
+        meta = encode(announcement(self.behind))[1:-1] if self.behind else b""
         if era_of(host_version) is Era.MODERN:
             scope = b"public" if self._public(kind) else b"private"
             fresh = b',"resultType":"complete","ttlMs":%d,"cacheScope":"%b","_meta":{%b}'

@@ -17,7 +17,7 @@ from msgspec import Raw
 
 from hub.wire.jsonrpc import RemoteProtocolError, peek_array, peek_object, peek_str, raw
 from hub.wire.mcp import INVALID_PARAMS
-from hub.wire.value_limits import SMALL_BYTES, Crowd, open_result, refuse_crowd
+from hub.wire.value_limits import SMALL_BYTES, TooManyItems, open_result, refuse_too_many_items
 
 Change = Callable[[str], str]
 """A URI in, the same or another one out."""
@@ -90,14 +90,14 @@ def _refuse_many_uris(fields: Mapping[str, Raw]) -> None:
         if name not in fields:
             continue
         if _escapes_keys(fields[name]):
-            raise Crowd(f"the {name} of a large result have members whose names are written with escapes")
+            raise TooManyItems(f"the {name} of a large result have members whose names are written with escapes")
         if found := bytes(fields[name]).count(b'"uri"'):
-            refuse_crowd(fields[name], f"the {name} of a result")
+            refuse_too_many_items(fields[name], f"the {name} of a result")
             uris += found
     if uris > MAX_URIS:
-        raise Crowd(f"a result has {uris} URIs; the hub looks up {MAX_URIS} of them at most")
+        raise TooManyItems(f"a result has {uris} URIs; the hub looks up {MAX_URIS} of them at most")
     if memoryview(fields.get("_meta", b"")).nbytes > SMALL_BYTES:
-        refuse_crowd(fields["_meta"], "the _meta of a result")
+        refuse_too_many_items(fields["_meta"], "the _meta of a result")
 
 
 def _uri(value: Raw, change: Change) -> Raw:

@@ -15,10 +15,10 @@ from hub.daemon.reload import Reloader
 from hub.daemon.setup import keys_for, last_known, store_for, wall
 from hub.daemon.signals import obey, received
 from hub.downstream.lines.connection import serve_lines
-from hub.link.boot_clock import boot_clock
+from hub.link.fault_isolation import keep_going
 from hub.link.interface import OWNER, Identity
+from hub.link.machine_clock import boot_clock
 from hub.link.sealing import Sealer
-from hub.link.wall import keep_going
 from upstreams.transports.stdio.orphans import adopt
 
 

@@ -26,8 +26,8 @@ from config.errors import ConfigError
 from config.loading.all_files import OWN_VARIABLES
 from config.loading.layers import Loaded
 from config.watch import Watcher
-from hub.link.wakeups import Flag
-from hub.link.wall import keep_going
+from hub.link.fault_isolation import keep_going
+from hub.link.wakeups import DirtyFlag
 
 log = logging.getLogger("hubd.reload")
 
@@ -101,7 +101,7 @@ class Reloader:
         self._pending = pending
         self._around = around
         self._wall = wall
-        self._wanted = Flag()
+        self._wanted = DirtyFlag()
         self._asked = False
         self._last: str | None = None
         self._waiting: list[_Waiter] = []

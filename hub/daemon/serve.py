@@ -46,9 +46,9 @@ from hub.daemon.setup import keys_for, last_known, projects_of, store_for, wall
 from hub.daemon.signals import obey, received
 from hub.downstream.http.durable_sessions import DurableSessions
 from hub.downstream.lines.server import LineServer
-from hub.link.boot_clock import boot_clock
+from hub.link.fault_isolation import keep_going
+from hub.link.machine_clock import boot_clock
 from hub.link.sealing import Sealer, Signer
-from hub.link.wall import keep_going
 from hub.net.unix import AlreadyRunning, bind_unix, inode_at, take_lock
 from hub.shim.start_daemon import LOG_BYTES, log_path
 from hub.wire.printable import printable

@@ -13,8 +13,8 @@ from config.loading.layers import Loaded
 from config.paths import catalogue_dir, trust_path
 from config.schema import HubConfig
 from config.trust import Trust
-from hub.link.machine_time import current_time
-from hub.link.sealing import Keys, derived, keys_of, load_keys
+from hub.link.machine_clock import current_time
+from hub.link.sealing import Keys, derived_keys, keys_from_setting, load_keys
 from hub.projects.project_files import Allowed
 from hub.projects.projects import Projects, Running
 from upstreams.inventory.last_known import LastKnown
@@ -34,7 +34,7 @@ def keys_for(config: HubConfig, path: Path | None) -> Keys:
         ConfigError: as `load_keys`.
     """
     if config.sealing_key is not None:
-        return keys_of(config.sealing_key)
+        return keys_from_setting(config.sealing_key)
     try:
         return load_keys(path)
     except OSError as error:
@@ -53,7 +53,7 @@ def store_for(loaded: Loaded, keys: Keys) -> "RedisStore | None":
         return None
     from cache.redis.store import RedisStore  # only who has one pays for it
 
-    key, *others = derived(keys, "store")
+    key, *others = derived_keys(keys, "store")
     try:
         return RedisStore(cache, key, current_time, others=others)
     except ConfigError as error:

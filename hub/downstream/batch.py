@@ -8,7 +8,7 @@ import trio
 from hub.downstream.hosts import Downstream, Router
 from hub.downstream.request_pipeline import answer, overloaded, take_on
 from hub.link.interface import Caller, Overloaded
-from hub.link.pace import Pace
+from hub.link.pace import ReadPace
 from hub.routing.host_exchange import Asked, HostExchange, Send
 from hub.wire.jsonrpc import (
     Message,
@@ -27,7 +27,7 @@ from hub.wire.progress import progress_token
 MAX_BATCH: Final = 64
 
 
-async def read_batch(data: bytes, version: str, pace: Pace) -> list[Message | RemoteProtocolError]:
+async def read_batch(data: bytes, version: str, pace: ReadPace) -> list[Message | RemoteProtocolError]:
     """The messages of an array; an error in place of each that is none. They are read in turns, by the `pace` of the
     host.
 

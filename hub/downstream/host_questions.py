@@ -22,7 +22,7 @@ import trio
 from msgspec import Raw
 
 from hub.link.interface import Caller, Question
-from hub.link.token_bucket import Bucket
+from hub.link.token_bucket import TokenBucket
 from hub.routing.host_exchange import Send
 from hub.wire.jsonrpc import (
     Failure,
@@ -38,9 +38,25 @@ from hub.wire.jsonrpc import (
     peek_str,
     raw,
 )
-from hub.wire.mcp import CANCELLED, ELICIT, INTERNAL_ERROR, INVALID_PARAMS, LIST_ROOTS, MAX_SELF_BYTES, PROGRESS_TOKEN
-from hub.wire.progress import number
-from hub.wire.questions.question import PER_MINUTE, Refused, check, declined, for_host, for_upstream, too_many
+from hub.wire.mcp import (
+    CANCELLED,
+    ELICIT,
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    LIST_ROOTS,
+    MAX_DECLARED_BYTES,
+    PROGRESS_TOKEN,
+)
+from hub.wire.progress import read_number
+from hub.wire.questions.question import (
+    QUESTIONS_PER_MINUTE,
+    QuestionRefusal,
+    answer_for_upstream,
+    check_capabilities,
+    declined_reply,
+    question_for_host,
+    too_many_questions,
+)
 
 MAX_OPEN: Final = 32
 """Questions that one host has before it (`max_parked`, faults.md 3.2)."""
@@ -94,7 +110,7 @@ class Asking:
         self._name = name
         self._numbers = count(1)
         self._open: dict[RequestId, _Open] = {}
-        self._quotas: dict[str, Bucket] = {}
+        self._quotas: dict[str, TokenBucket] = {}
         """What each upstream may still ask."""
         self._roots = _Roots()
         self._left = False
@@ -122,7 +138,7 @@ class Asking:
     def progressed(self, params: dict[str, Raw]) -> None:
         """Take a `notifications/progress` of the host: passed on if it belongs to a question, rises, and has time."""
         question = self._open.get(peek_str(params.get(PROGRESS_TOKEN)) or "")
-        value = number(params.get("progress"))
+        value = read_number(params.get("progress"))
         if question is None or question.on_progress is None or value is None or value <= question.reached:
             return
         question.reached = value
@@ -162,21 +178,21 @@ class Asking:
         """
         why = ""
         try:
-            check(question, caller.capabilities)
+            check_capabilities(question, caller.capabilities)
             for _ in range(2 if question.method == ELICIT else 1):
                 reply = await self._answer(question, caller, send)
                 if not isinstance(reply, Result):
                     return reply or TAKEN_BACK
                 try:
-                    return Result(for_upstream(question, reply.value, caller.version))
+                    return Result(answer_for_upstream(question, reply.value, caller.version))
                 except RemoteProtocolError as error:
                     self.useless += 1
                     if question.method == LIST_ROOTS:
                         self._roots.forget()
                     why = str(error)
-        except Refused as refused:
+        except QuestionRefusal as refused:
             return refused.failure
-        return declined(question, why)
+        return declined_reply(question, why)
 
     async def _answer(self, question: Question, caller: Caller, send: Send) -> Reply | None:
         """What the host says, now or, of its roots, said before; several that want to know those ask once."""
@@ -211,7 +227,7 @@ class Asking:
             Refused: it cannot be asked, or not now.
         """
         id = f"{self._name}-{next(self._numbers)}"
-        params = for_host(question, caller.version)
+        params = question_for_host(question, caller.version)
         on_progress = question.progress
         if on_progress is not None and PROGRESS_TOKEN in peek_object(question.params.get("_meta")):
             params["_meta"] = raw({**peek_object(params.get("_meta")), PROGRESS_TOKEN: id})
@@ -226,7 +242,7 @@ class Asking:
             with trio.move_on_after(self._ttl_s):
                 return await put.answered.wait()
             why = NO_TIME
-            return declined(question, NO_TIME)
+            return declined_reply(question, NO_TIME)
         finally:
             if self._open.pop(id, None) is not None:
                 _take_back(id, why, send)
@@ -238,16 +254,16 @@ class Asking:
             Refused: there are too many, or the host has left.
         """
         if self._left:
-            raise Refused(LEFT.code, LEFT.message)
+            raise QuestionRefusal(LEFT.code, LEFT.message)
         if len(self._open) >= MAX_OPEN:
-            raise Refused(INVALID_PARAMS, f"{MAX_OPEN} questions wait for this host already")
+            raise QuestionRefusal(INVALID_PARAMS, f"{MAX_OPEN} questions wait for this host already")
         if sum(each.size for each in self._open.values()) + size > MAX_OPEN_BYTES:
-            raise Refused(INVALID_PARAMS, "The questions that wait for this host are too large")
+            raise QuestionRefusal(INVALID_PARAMS, "The questions that wait for this host are too large")
         quota = self._quotas.get(upstream)
         if quota is None:
-            quota = self._quotas[upstream] = Bucket(PER_MINUTE, PER_MINUTE / 60)
+            quota = self._quotas[upstream] = TokenBucket(QUESTIONS_PER_MINUTE, QUESTIONS_PER_MINUTE / 60)
         if not quota.take(trio.current_time()):
-            raise too_many(upstream)
+            raise too_many_questions(upstream)
 
 
 class _Roots:
@@ -266,7 +282,7 @@ class _Roots:
         """Keep what the host of `caller` answered."""
         if not isinstance(reply, Result):
             return
-        if len(memoryview(reply.value)) > MAX_SELF_BYTES:
+        if len(memoryview(reply.value)) > MAX_DECLARED_BYTES:
             return  # passed on, and asked for again when somebody wants to know
         tells = peek_object(caller.capabilities.get("roots")).get("listChanged") == Raw(b"true")
         self.known = detach(reply.value)

@@ -22,7 +22,7 @@ from hub.catalog.view import EVERYTHING, View
 from hub.downstream.host_questions import Asking
 from hub.link.budget import Budget
 from hub.link.interface import Caller, HubError, Identity, Overloaded, Question, Stopping, Tenant, new_conversation
-from hub.link.pace import Pace
+from hub.link.pace import ReadPace
 from hub.routing.host_exchange import HostExchange, Send, wants_log
 from hub.wire.handshake import detached
 from hub.wire.http.mcp_headers import Mirror
@@ -51,7 +51,7 @@ from hub.wire.mcp import (
     LIST_CHANGED,
     LISTEN,
     LOG_LEVELS,
-    MAX_SELF_BYTES,
+    MAX_DECLARED_BYTES,
     MESSAGE,
     PROGRESS,
     ROOTS_CHANGED,
@@ -259,7 +259,7 @@ class Downstream:
         """Its subscriptions, which are requests as well."""
         self.asking = Asking(hosts.park_ttl_s, hosts.asks_as)
         self.since = self.seen = trio.current_time()
-        self.pace = Pace()
+        self.pace = ReadPace()
         self.hosts = hosts
 
     def __repr__(self) -> str:
@@ -311,8 +311,8 @@ class Downstream:
             RemoteProtocolError: the request cannot be used.
         """
         for name in ("capabilities", "clientInfo"):
-            if len(memoryview(params.get(name, EMPTY))) > MAX_SELF_BYTES:
-                raise RemoteProtocolError(INVALID_PARAMS, f"{name} takes more than {MAX_SELF_BYTES} bytes")
+            if len(memoryview(params.get(name, EMPTY))) > MAX_DECLARED_BYTES:
+                raise RemoteProtocolError(INVALID_PARAMS, f"{name} takes more than {MAX_DECLARED_BYTES} bytes")
         result, version, capabilities = router.initialize(params, self.view)
         had_level = self.log_level is not None
         self.version = version

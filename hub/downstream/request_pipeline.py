@@ -22,7 +22,7 @@ import trio
 
 from hub.downstream.hosts import Downstream, Router, StatelessHost
 from hub.link.interface import Caller, Draining, Overloaded
-from hub.link.pace import Pace
+from hub.link.pace import ReadPace
 from hub.routing.host_exchange import HostExchange
 from hub.wire.jsonrpc import Failure, Reply, Request, raw
 from hub.wire.mcp import (
@@ -75,7 +75,7 @@ async def answer(
     request: Request,
     exchange: HostExchange,
     scope: trio.CancelScope,
-    pace: Pace | None = None,
+    pace: ReadPace | None = None,
 ) -> Reply | None:
     """Carry out a request that `take_on` gave `scope`, when it is its turn by `pace`, and end it.
 

@@ -21,7 +21,7 @@ import trio
 from msgspec import Struct, structs
 
 from cache.shared_store import Directory, Unreachable
-from hub.link.wall import Wall
+from hub.link.fault_isolation import FaultLog
 
 log = logging.getLogger("hubd.replicas")
 
@@ -91,7 +91,7 @@ class Replicas:
         self._wait_until: float | None = None
         self._leaving = False
         self._reached = False
-        self._wall = Wall(log, "being registered where other hubs look")
+        self._wall = FaultLog(log, "being registered where other hubs look")
         self._rounds = 0
         """Registration rounds completed, up to `ROUNDS`."""
 

@@ -6,8 +6,8 @@ from typing import Final
 import trio
 
 from cache.shared_store import Directory, Unreachable
-from hub.link.wakeups import Flag
-from hub.link.wall import Wall
+from hub.link.fault_isolation import FaultLog
+from hub.link.wakeups import DirtyFlag
 
 log = logging.getLogger("hubd.replicas")
 
@@ -26,8 +26,8 @@ class Notes:
     def __init__(self, directory: Directory) -> None:
         self._directory = directory
         self._unwritten: dict[str, bytes] = {}
-        self._noted = Flag()
-        self._wall = Wall(log, "telling other hubs of sessions")
+        self._noted = DirtyFlag()
+        self._wall = FaultLog(log, "telling other hubs of sessions")
 
     def __repr__(self) -> str:
         return f"<Notes [{len(self._unwritten)} unwritten]>"

@@ -25,7 +25,7 @@ from cache.shared_store import Directory, Unreachable
 from hub.downstream.http.elsewhere import Elsewhere
 from hub.fleet.membership import TRIES, Peer, Replicas
 from hub.fleet.notes import Notes
-from hub.link.wall import Wall, keep_going
+from hub.link.fault_isolation import FaultLog, keep_going
 
 log = logging.getLogger("hubd.replicas")
 
@@ -76,7 +76,7 @@ class Ownership:
             except* Unreachable:
                 pass
             except* Exception as errors:  # noqa: BLE001  # a wall: logged there
-                Wall(log, "taking leave of other hubs").caught(errors)
+                FaultLog(log, "taking leave of other hubs").caught(errors)
 
     async def _tend(self, lapsed: bool, emptied: bool) -> None:
         """Renew the claims of this hub. `lapsed`: other hubs may have taken sessions that began here; `emptied`: the

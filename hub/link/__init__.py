@@ -1,11 +1,12 @@
 """The seam between the two sides of the hub, and what moves messages. `upstreams` and `cache` import it, too.
 
-Read in this order: `interface` (the seam `Upstream.call(operation, exchange) -> Reply`, and the failures of the hub's
-own making), `channel` (whole messages to and from one peer, written without waiting), `peer` (requests over a channel,
-each matched to its answer). Beside them: `budget` (memory in common), `pace` and `token_bucket` (how much may pass),
-`backoff` (how soon to try again), `wakeups` (something to do), `wall` (tasks that go on whatever happens to them),
-`machine_time` and `boot_clock` (clocks), `sealing` (what only this hub can read), `autosave` (what is remembered).
+Read in this order: `interface` (the seam `Upstream.call(operation, exchange) -> Reply`, and the hub's own failures),
+`channel` (whole messages to and from one peer, written without waiting), `peer` (requests over a channel, each matched
+to its answer). Limits: `budget` (memory shared by all peers), `pace` and `token_bucket` (rates). Tasks:
+`fault_isolation` (a task that fails is started again), `backoff` (pauses between attempts), `wakeups` (a flag to wait
+for), `autosave` (state saved in the background). Besides: `machine_clock`, and `sealing` (texts that only this hub can
+read or change).
 
-What always holds: writing never waits and never interleaves; a caller that gave up leaves nothing behind; no message
-reaches anyone but the request it answers.
+Writing never waits and never interleaves; a caller that gave up leaves nothing behind; no message reaches anyone but
+the request it answers.
 """

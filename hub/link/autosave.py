@@ -6,7 +6,7 @@ from typing import Final, NoReturn
 import trio
 
 from config.saved_state import Memory
-from hub.link.wakeups import Flag
+from hub.link.wakeups import DirtyFlag
 
 GATHER_S: Final = 0.5
 """How long changes are gathered before they are saved: what was learned survives a crash soon after."""
@@ -20,14 +20,14 @@ def _nothing() -> None:
     pass
 
 
-class Haste:
+class SaveBarrier:
     """For whoever has to say that something is over, and must be right about that even if the hub is killed then."""
 
     def __init__(self) -> None:
         self._asked = trio.Event()
         self._done = trio.Event()
 
-    async def saved(self, changed: Flag) -> None:
+    async def saved(self, changed: DirtyFlag) -> None:
         """Wait until what is remembered now is on disk, or cannot be written; all who wait share one write."""
         done = self._done
         self._asked.set()
@@ -46,22 +46,22 @@ class Haste:
         return done
 
 
-async def keep_saved(
-    memory: Memory, changed: Flag, remember: Callable[[], None] = _nothing, haste: Haste | None = None
+async def autosave(
+    memory: Memory, changed: DirtyFlag, remember: Callable[[], None] = _nothing, barrier: SaveBarrier | None = None
 ) -> NoReturn:
-    """Save `memory` whenever it has `changed`, for ever, and at once in `haste`; `remember` puts into it what is not
+    """Save `memory` whenever it has `changed`, for ever, and at once in `barrier`; `remember` puts into it what is not
     yet there.
 
     Cancellation: a write that has begun is finished; `memory.save` is for what comes after.
     """
-    haste = haste or Haste()
+    barrier = barrier or SaveBarrier()
     while True:
         with trio.move_on_after(LOOK_EVERY_S):
             await changed.take()
         with trio.move_on_after(GATHER_S):
-            await haste.asked()
+            await barrier.asked()
         remember()
-        done = haste.begin()
+        done = barrier.begin()
         draft = memory.draft()
         if draft is not None:
             await trio.to_thread.run_sync(memory.write, draft)

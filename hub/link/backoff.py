@@ -12,7 +12,7 @@ HEALTHY_S: Final = 60.0
 """What lasted this long was a good one: the next pause is short again."""
 
 
-class Pauses:
+class ExponentialBackoff:
     """Twice as long each time, unless it lasted for `healthy_s`. `jitter` returns a number from -1 to 1."""
 
     def __init__(
@@ -28,7 +28,7 @@ class Pauses:
         self._opened_at: float | None = None
 
     def __repr__(self) -> str:
-        return f"<Pauses, next {self._next_s:g} s>"
+        return f"<ExponentialBackoff, next {self._next_s:g} s>"
 
     def opened(self, now: float) -> None:
         """It opened."""

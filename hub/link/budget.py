@@ -91,7 +91,7 @@ class Budget:
             self._by_principal.pop(account.principal, None)
 
 
-class Pace:
+class TransferPace:
     """Whether a peer keeps pace in one direction, while something waits for it there."""
 
     __slots__ = ("due",)
@@ -123,8 +123,8 @@ class Account:
         self.principal = principal
         self.give_up = give_up
         self.used = 0
-        self.sends = Pace()
-        self.reads = Pace()
+        self.sends = TransferPace()
+        self.reads = TransferPace()
         self.closed = False
 
     def __repr__(self) -> str:

@@ -19,7 +19,7 @@ TURN_BYTES: Final = 256 << 10
 _COUNTS_AS: Final = TURN_BYTES // TURN
 
 
-class Pace:
+class ReadPace:
     """Of one peer. What came within a second is passed at once, up to `MESSAGES_PER_S`; then the next has to wait.
 
     Several tasks may read the peer, a stream of it each. They take turns: of those that go on at the same moment, one
@@ -35,7 +35,7 @@ class Pace:
         self._turns = trio.Lock()
 
     def __repr__(self) -> str:
-        return f"<Pace [{self._in_window} of {MESSAGES_PER_S} since {self._window_at:g}]>"
+        return f"<ReadPace [{self._in_window} of {MESSAGES_PER_S} since {self._window_at:g}]>"
 
     async def keep(self, size: int = 0, *, messages: int = 1) -> None:
         """Go on when it is time, after `messages` of `size` bytes in all."""

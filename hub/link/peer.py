@@ -16,7 +16,7 @@ from trio.lowlevel import Abort, current_task, reschedule, wait_task_rescheduled
 
 from hub.link.channel import Channel, ChannelClosed, LineDropped, LineTooLong, OutboxFull
 from hub.link.interface import Executed, Overloaded
-from hub.link.pace import Pace
+from hub.link.pace import ReadPace
 from hub.wire.jsonrpc import (
     EMPTY,
     Failure,
@@ -34,8 +34,8 @@ from hub.wire.jsonrpc import (
     encode_response,
     is_batch,
     raw,
+    recover_ids,
     split_batch,
-    whose,
 )
 from hub.wire.mcp import CANCELLED, DISCOVER, INITIALIZE, INTERNAL_ERROR, PING
 from hub.wire.salvage import Salvaged, id_at_edges
@@ -69,7 +69,7 @@ def last_words(within_s: float) -> trio.CancelScope:
     return trio.move_on_after(within_s, shield=True)
 
 
-class _Waiter:
+class _PendingRequest:
     """A caller's task, and what it will find when it is woken."""
 
     __slots__ = ("answer", "task")
@@ -106,9 +106,9 @@ class Peer:
         self._name = name
         self._strict = strict
         self._last_id = 0
-        self._waiting: dict[RequestId, _Waiter] = {}
+        self._waiting: dict[RequestId, _PendingRequest] = {}
         self._answering: dict[RequestId, trio.CancelScope] = {}
-        self._pace = Pace()
+        self._pace = ReadPace()
         self._bad_in_a_row = 0
         self._unread_bytes = 0
         """Of answers to the peer's requests, since it had read everything."""
@@ -153,7 +153,7 @@ class Peer:
         if id is None:
             id = self.next_id()
         self._channel.send(encode_request(id, method, params))
-        waiter = self._waiting[id] = _Waiter()
+        waiter = self._waiting[id] = _PendingRequest()
 
         def abort(_: object) -> Abort:
             del self._waiting[id]
@@ -301,7 +301,7 @@ class Peer:
         """Drop a malformed message; whoever waits for it is told at once (F-P-07, F-P-10)."""
         self.bad_messages += 1
         self._bad_in_a_row += 1
-        for found in whose(data, error):
+        for found in recover_ids(data, error):
             self._disappoint(found, error)
         now = trio.current_time()
         if now - self._complained_at >= COMPLAIN_EVERY_S:

@@ -29,7 +29,7 @@ NONCE_BYTES: Final = 12
 MAX_FILE_BYTES: Final = 4096
 
 
-class SealBroken(Exception):
+class InvalidSeal(Exception):
     """The text was not sealed here, not for this purpose, with a key no longer held, or was changed on the way."""
 
 
@@ -65,15 +65,15 @@ class Sealer:
 
         version, kid, body = (*text.split("."), "", "")[:3]
         if version != "v1" or kid not in self._keys or text.count(".") != 2:
-            raise SealBroken("Not sealed by this hub, or with a key that has been replaced")
+            raise InvalidSeal("Not sealed by this hub, or with a key that has been replaced")
         try:
             sealed = urlsafe_b64decode(body.encode("ascii") + b"=" * (-len(body) % 4))
             # A value has one spelling only, so that sealed values can be compared.
             if urlsafe_b64encode(sealed).rstrip(b"=").decode() != body:
-                raise SealBroken("Not sealed by this hub")
+                raise InvalidSeal("Not sealed by this hub")
             return self._cipher(kid).decrypt(sealed[:NONCE_BYTES], sealed[NONCE_BYTES:], purpose.encode())
         except (Base64Error, UnicodeEncodeError, ValueError, InvalidTag):
-            raise SealBroken("Changed on the way, or sealed for another use") from None
+            raise InvalidSeal("Changed on the way, or sealed for another use") from None
 
     def _cipher(self, kid: str) -> "AESGCM":
         cipher = self._ciphers.get(kid)
@@ -113,10 +113,10 @@ class Signer:
         signed, _, mac = text.rpartition(".")
         version, kid, body = (*signed.split("."), "", "")[:3]
         if version != "v1" or kid not in self._keys or text.count(".") != 3 or not text.isascii():
-            raise SealBroken("Not signed by this hub, or with a key that has been replaced")
+            raise InvalidSeal("Not signed by this hub, or with a key that has been replaced")
         # The text is compared, not what it stands for: a value has one spelling only.
         if not hmac.compare_digest(self._mac(kid, purpose, signed, bound), mac):
-            raise SealBroken("Changed on the way, or signed for another use")
+            raise InvalidSeal("Changed on the way, or signed for another use")
         return urlsafe_b64decode(body + "=" * (-len(body) % 4))
 
     def _mac(self, kid: str, purpose: str, text: str, bound: bytes) -> str:
@@ -124,12 +124,12 @@ class Signer:
         return urlsafe_b64encode(hmac.digest(self._keys[kid], signed, "sha256")).rstrip(b"=").decode()
 
 
-def derived(keys: Keys, purpose: str) -> list[bytes]:
+def derived_keys(keys: Keys, purpose: str) -> list[bytes]:
     """Keys for another use, which tell nothing of these; in the same order."""
     return [hmac.digest(key, f"hubd-derived\0{purpose}".encode(), "sha256") for key in keys if key is not None]
 
 
-def keys_of(text: Secret) -> Keys:
+def keys_from_setting(text: Secret) -> Keys:
     """The keys of the setting `sealing_key`, the current one first.
 
     Raises:

@@ -6,7 +6,7 @@ ROUNDING: Final = 1e-9
 """What fractions of seconds do not add up to."""
 
 
-class Bucket:
+class TokenBucket:
     """Holds `most` at first, and never more; `per_s` comes in again."""
 
     __slots__ = ("_at", "_left", "_most", "_per_s")
@@ -17,7 +17,7 @@ class Bucket:
         self._at = 0.0
 
     def __repr__(self) -> str:
-        return f"<Bucket, {self._left:g} of {self._most:g} at {self._at:g}>"
+        return f"<TokenBucket, {self._left:g} of {self._most:g} at {self._at:g}>"
 
     def take(self, now: float, amount: float = 1) -> bool:
         """Take `amount` out of it, if by now there is so much in it; else nothing."""

@@ -3,7 +3,7 @@
 import trio
 
 
-class Flag:
+class DirtyFlag:
     """Something to do, however often it was said."""
 
     def __init__(self) -> None:

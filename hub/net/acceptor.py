@@ -15,7 +15,7 @@ from typing import Final
 
 import trio
 
-from hub.link.wall import keep_going
+from hub.link.fault_isolation import keep_going
 from hub.wire.jsonrpc import Failure, encode_response
 from hub.wire.mcp import INTERNAL_ERROR
 

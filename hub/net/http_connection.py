@@ -24,7 +24,7 @@ from hub.link.channel import ChannelClosed, Outbox, OutboxFull, watch_peer
 from hub.link.interface import Overloaded
 from hub.net.connection_limits import REFUSED, Crowd
 from hub.net.http_message import STOPPING, Denied, HttpLimits, HttpRequest, HttpResponse
-from hub.wire.http.head import ChunkedBody, Head, HeadParser, HttpRefusal, head_end, read_head
+from hub.wire.http.head import ChunkedBody, HeadParser, HttpRefusal, RequestHead, head_end, read_head
 from hub.wire.jsonrpc import Failure, encode_response, raw
 from hub.wire.mcp import INTERNAL_ERROR, INVALID_REQUEST
 
@@ -323,7 +323,7 @@ class Connection:
         self._buffer = data[end:]
         return data[:end]
 
-    def _admit(self, head: Head, length: int) -> HttpRequest | None:
+    def _admit(self, head: RequestHead, length: int) -> HttpRequest | None:
         """Make the request, without its body; None when the guard refused it, which has been answered.
 
         Raises:
@@ -369,7 +369,7 @@ class Connection:
         shared.room.unpark_all()
         watch_peer(self._stream.socket)
 
-    async def _read_sized(self, request: HttpRequest, head: Head, length: int) -> None:
+    async def _read_sized(self, request: HttpRequest, head: RequestHead, length: int) -> None:
         data = self._buffer
         if len(data) >= length:
             request.body, self._buffer = data[:length], data[length:]
@@ -393,7 +393,7 @@ class Connection:
         self._account.sends.rest()
         request.body = b"".join(parts)  # one copy: a buffer that grows costs many
 
-    async def _read_chunked(self, request: HttpRequest, head: Head) -> None:
+    async def _read_chunked(self, request: HttpRequest, head: RequestHead) -> None:
         body = ChunkedBody(self.shared.limits.max_request_body)
         done = body.feed(self._buffer) if self._buffer else None
         if done is None:
@@ -434,7 +434,7 @@ class Connection:
         self._account.give(self._body_bytes)
         self._body_bytes = 0
 
-    def _invite(self, head: Head) -> None:
+    def _invite(self, head: RequestHead) -> None:
         if head.expects_continue:
             self.send(b"HTTP/1.1 100 Continue\r\n\r\n")
 

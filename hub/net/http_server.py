@@ -23,7 +23,7 @@ import trio
 from trio.lowlevel import checkpoint, wait_readable
 
 from hub.link.budget import Budget
-from hub.link.wall import keep_going
+from hub.link.fault_isolation import keep_going
 from hub.net.acceptor import Acceptor, share_of_descriptors, waiting
 from hub.net.connection_limits import Crowd
 from hub.net.http_connection import Connection, Guard, Handler, Shared

@@ -31,8 +31,8 @@ from hub.catalog.catalog import Catalog, Rules, UpstreamRule
 from hub.catalog.uri_claims import Claims
 from hub.catalog.view import EVERYTHING, View, home_of, project_view
 from hub.downstream.hosts import Downstream
-from hub.link.wakeups import Flag
-from hub.link.wall import keep_going, stand_alone
+from hub.link.fault_isolation import keep_going, run_isolated
+from hub.link.wakeups import DirtyFlag
 from hub.projects.host_roots import Roots
 from hub.projects.project_files import Found, Looks, Reader, is_name
 from hub.wire.jsonrpc import encode_notification
@@ -108,7 +108,7 @@ class Projects:
         """Why the project of a directory is not shown."""
         self.reporting: dict[View, trio.Event] = {}
         """By view: until it is known what the servers there offer, or they took too long, lists wait (D-12)."""
-        self.changed = Flag()
+        self.changed = DirtyFlag()
         """Files of projects, what is allowed, or what the user has may be others now."""
         self._hub = hub
         self._looks = Looks(read, self.changed.set)
@@ -345,7 +345,7 @@ class Projects:
                 live.hosts.remove(host)
                 if not live.hosts and self._nursery is not None:
                     live.ending = trio.CancelScope()
-                    self._nursery.start_soon(stand_alone, "Ending a project", partial(self._end, live, live.ending))
+                    self._nursery.start_soon(run_isolated, "Ending a project", partial(self._end, live, live.ending))
 
     async def _end(self, live: Live, ending: trio.CancelScope) -> None:
         with ending:

@@ -14,7 +14,7 @@ from msgspec import Raw
 
 from hub.catalog.view import EVERYTHING, View
 from hub.link.interface import Caller, Question
-from hub.link.token_bucket import Bucket
+from hub.link.token_bucket import TokenBucket
 from hub.wire.jsonrpc import Failure, Reply, encode_notification, peek_str, raw
 from hub.wire.mcp import (
     INVALID_PARAMS,
@@ -26,7 +26,7 @@ from hub.wire.mcp import (
     PROGRESS,
     PROGRESS_TOKEN,
 )
-from hub.wire.progress import hardly_above, number
+from hub.wire.progress import read_number, slightly_above
 
 PROGRESS_PER_S: Final = 10.0
 """Progress messages per request and second; as many at once after a pause (bridging.md 9.2)."""
@@ -122,7 +122,7 @@ class HostExchange:
         self._token = progress_token
         self._last_progress = float("-inf")
         self._held: dict[str, Raw] | None = None
-        self._allowed = Bucket(PROGRESS_PER_S, PROGRESS_PER_S) if progress_token is not None else None
+        self._allowed = TokenBucket(PROGRESS_PER_S, PROGRESS_PER_S) if progress_token is not None else None
         self._reported_at = 0.0
         self._has_asked = False
         self._session: Told | None = None
@@ -140,7 +140,7 @@ class HostExchange:
         """
         if self._allowed is None:
             return
-        value = number(params.get("progress"))
+        value = read_number(params.get("progress"))
         if value is None or value <= self._last_progress:
             return
         self._last_progress = value
@@ -186,7 +186,7 @@ class HostExchange:
         The value hardly rises, so that what the upstream reports later still does (P-2).
         """
         if self._held is None and self._reported_at <= latest:
-            self.progress({"progress": raw(hardly_above(self._last_progress)), "message": STILL_RUNNING})
+            self.progress({"progress": raw(slightly_above(self._last_progress)), "message": STILL_RUNNING})
 
     def log(self, params: dict[str, Raw]) -> None:
         """Pass a log message on, if the host wants its level; when the request is over, as one that belongs to none."""

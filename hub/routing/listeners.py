@@ -42,7 +42,7 @@ from hub.wire.mcp import (
     Kind,
 )
 from hub.wire.request_meta import split_meta
-from hub.wire.value_limits import MAX_ITEMS, is_crowd, read_strings
+from hub.wire.value_limits import MAX_ITEMS, has_too_many_items, read_strings
 from upstreams.subscriptions.subscription import ResourceSubscriber
 
 ACK_TIMEOUT_S: Final = 3.0
@@ -90,7 +90,7 @@ def read_filter(request: Request) -> Filter:
     params, _ = split_meta(request.params)
     if "notifications" not in params:
         raise RemoteProtocolError(INVALID_PARAMS, "subscriptions/listen needs notifications, an object")
-    if is_crowd(params["notifications"]):
+    if has_too_many_items(params["notifications"]):
         raise RemoteProtocolError(INVALID_PARAMS, f"notifications has more than {MAX_ITEMS} items")
     wanted = open_object(params["notifications"])
     flags = {flag: bytes(wanted.get(flag, b"false")) for flag in LIST_FLAGS}

@@ -23,7 +23,7 @@ from hub.link.interface import Caller, Exchange, Operation
 from hub.wire.jsonrpc import Reply, Request, Result, encode, peek_object
 from hub.wire.mcp import HOP_KEYS, RESOURCES_READ, Era, Snapshot, era_of
 from hub.wire.translate import UnknownResultType, result_for_host
-from hub.wire.value_limits import Crowd
+from hub.wire.value_limits import TooManyItems
 from upstreams.questions.completed_elicitations import Elicitations
 
 _HARMLESS = HARMLESS | HOP_KEYS
@@ -83,7 +83,7 @@ class Reading:
                 text = Raw(bytes(localise(Raw(encode(members)), catalog.emitter(upstream, asked)))[1:])
             else:
                 text = localise(value, catalog.emitter(upstream, asked))
-        except (UnknownResultType, Crowd):
+        except (UnknownResultType, TooManyItems):
             return None
         form = _Form(ref(catalog), text)
         if key in hit.kept.forms:

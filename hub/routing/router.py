@@ -55,7 +55,7 @@ from hub.wire.mcp import (
 )
 from hub.wire.request_meta import split_meta
 from hub.wire.translate import UnknownResultType, failure_for_host, params_for_upstream, result_for_host
-from hub.wire.value_limits import Crowd, peek_few
+from hub.wire.value_limits import TooManyItems, peek_limited
 
 NO_COMPLETION: Final = Result(raw({"completion": {"values": [], "total": 0, "hasMore": False}}))
 
@@ -363,7 +363,7 @@ class Router:
             value = result_for_host(method, reply.value, upstream=upstream, upstream_version=version, host_version=host)
             if upstream:
                 value = localise(value, self.catalog.of(exchange.view).emitter(upstream, asked))
-        except (UnknownResultType, Crowd) as error:
+        except (UnknownResultType, TooManyItems) as error:
             hub_error = UpstreamProtocolError(str(error), upstream=upstream)
             return self._finish(failure_from(hub_error, method), method, "", "", exchange)
         return Result(value)
@@ -384,5 +384,5 @@ def _said_unknown(failure: Failure) -> bool:
     """Whether an upstream said that it does not know the method, in its own code or under `data.upstream`."""
     if failure.code == METHOD_NOT_FOUND:
         return True
-    origin = peek_object(peek_few(failure.data if isinstance(failure.data, Raw) else None).get("upstream"))
+    origin = peek_object(peek_limited(failure.data if isinstance(failure.data, Raw) else None).get("upstream"))
     return origin.get("code") == raw(METHOD_NOT_FOUND)

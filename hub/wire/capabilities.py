@@ -56,7 +56,7 @@ def _modern(texts: tuple[bytes | None, ...], may_ask: bool, absorbs_tasks: bool)
     return known
 
 
-def superset() -> dict[str, Raw]:
+def shared_session_capabilities() -> dict[str, Raw]:
     """What `initialize` declares on a session that all hosts share: all the hub can bridge, but never roots (5.2)."""
     return {
         "sampling": raw({"tools": {}}),
@@ -97,7 +97,7 @@ def _kept(members: Mapping[str, Raw], names: tuple[str, ...]) -> dict[str, Raw]:
 def _features(capabilities: Mapping[str, Raw]) -> set[str]:
     """Everything in `capabilities` that makes a difference to an upstream."""
     features = {name for name in ("roots", "sampling") if name in capabilities}
-    features |= {f"elicitation.{mode}" for mode in modes(capabilities)}
+    features |= {f"elicitation.{mode}" for mode in elicitation_modes(capabilities)}
     features |= _kept(peek_object(capabilities.get("extensions")), PASSIVE_EXTENSIONS).keys()
     if "tools" in peek_object(capabilities.get("sampling")):
         features.add("sampling.tools")
@@ -109,7 +109,7 @@ def can_be_asked(capabilities: Mapping[str, Raw]) -> bool:
     return not ASKABLE.isdisjoint(capabilities)
 
 
-def modes(capabilities: Mapping[str, Raw]) -> set[str]:
+def elicitation_modes(capabilities: Mapping[str, Raw]) -> set[str]:
     """How a host can be asked by elicitation; `{}` means by forms."""
     if "elicitation" not in capabilities:
         return set()

@@ -26,7 +26,7 @@ MAX_ID: Final = 64
 EXPERIMENTAL: Final = "experimental"
 
 
-class Behind(Struct, frozen=True):
+class HubChain(Struct, frozen=True):
     """The hubs behind an upstream, it included; and how many of them there are one after the other."""
 
     hubs: frozenset[str] = frozenset()
@@ -41,36 +41,36 @@ class Behind(Struct, frozen=True):
         return THIS_HUB in self.hubs or self.hops > MAX_HOPS
 
 
-NOBODY: Final = Behind()
+NO_HUBS: Final = HubChain()
 
 
-def read_behind(members: Mapping[str, Raw] | Raw | None) -> Behind:
+def read_chain(members: Mapping[str, Raw] | Raw | None) -> HubChain:
     """What an upstream tells in an object that may have the member `HUBS`; nobody, if it is no hub."""
     found = (peek_object(members) if isinstance(members, Raw | None) else members).get(HUBS)
     if found is None:
-        return NOBODY
+        return NO_HUBS
     said = peek_object(found)
     ids = [id for each in peek_array(said.get("ids"))[:MAX_HUBS] if (id := peek_str(each)) and len(id) <= MAX_ID]
     hops = bytes(memoryview(said.get("hops", Raw(b"1"))))
-    return Behind(frozenset(ids), min(int(hops), MAX_HUBS) if hops.isdigit() and len(hops) < 9 else 1)
+    return HubChain(frozenset(ids), min(int(hops), MAX_HUBS) if hops.isdigit() and len(hops) < 9 else 1)
 
 
-def all_behind(behind: Iterable[Behind]) -> Behind:
+def join_chains(behind: Iterable[HubChain]) -> HubChain:
     """What is behind a hub that has all these."""
     hubs: set[str] = set()
     hops = 0
     for each in behind:
         hubs |= each.hubs
         hops = max(hops, each.hops)
-    return Behind(frozenset(hubs), hops)
+    return HubChain(frozenset(hubs), hops)
 
 
-def told(behind: Behind) -> dict[str, Raw]:
+def announcement(behind: HubChain) -> dict[str, Raw]:
     """What this hub tells those in front of it: the member `HUBS` of an object."""
     return {HUBS: raw({"ids": [THIS_HUB, *sorted(behind.hubs)][:MAX_HUBS], "hops": behind.hops + 1})}
 
 
-def with_behind(capabilities: dict[str, Raw], meta: Behind) -> dict[str, Raw]:
+def with_chain(capabilities: dict[str, Raw], meta: HubChain) -> dict[str, Raw]:
     """The capabilities of an upstream that told `meta` with a list: that is newer than what the handshake told."""
     hubs = raw({"ids": sorted(meta.hubs), "hops": meta.hops})
     return {**capabilities, EXPERIMENTAL: raw({**peek_object(capabilities.get(EXPERIMENTAL)), HUBS: hubs})}

@@ -24,11 +24,20 @@ from hub.wire.open_limits import (
     PREFIX_BYTES,
     bulk_bytes,
     first_items,
-    has_too_many,
+    has_too_many_members,
     list_decoder,
 )
 from hub.wire.salvage import Salvaged, salvage
-from hub.wire.sanitize import MALFORMED, MAX_MEMBERS, Unclean, clean, has_duplicates, members, one_line, well_formed
+from hub.wire.sanitize import (
+    MAX_MEMBERS,
+    READ_ERRORS,
+    UnacceptableBytes,
+    has_duplicates,
+    members,
+    one_line,
+    sanitize,
+    well_formed,
+)
 
 MAX_ID_BYTES: Final = 256
 MAX_ID: Final = 2**53
@@ -114,7 +123,7 @@ class _Envelope(Struct):
     error: Raw | UnsetType = UNSET
 
 
-class _Opened(Struct):
+class _OpenedRequest(Struct):
     """A request or a notification, its params opened in the same pass."""
 
     jsonrpc: Literal["2.0"]
@@ -140,7 +149,7 @@ class _OnlyMeta(Struct):
     _meta: Raw = Raw(b"")
 
 
-_decode_opened = msgspec.json.Decoder(_Opened).decode
+_decode_opened = msgspec.json.Decoder(_OpenedRequest).decode
 _decode_envelope = msgspec.json.Decoder(_Envelope).decode
 _decode_fields = msgspec.json.Decoder(dict[str, Raw]).decode
 _decode_error = msgspec.json.Decoder(_Error).decode
@@ -170,11 +179,11 @@ def decode(data: bytes, *, strict: bool = True) -> Message:
     if not strict:
         data = data.removeprefix(_BOM)
     try:
-        data = clean(data)
+        data = sanitize(data)
         if strict and (len(data) <= 5 * MAX_MEMBERS or data.count(b":") <= MAX_MEMBERS):  # no crowd
             try:
                 opened = _decode_opened(data)
-            except MALFORMED:
+            except READ_ERRORS:
                 pass  # a response, or what is told below
             else:
                 if opened.result is UNSET and opened.error is UNSET:
@@ -184,7 +193,7 @@ def decode(data: bytes, *, strict: bool = True) -> Message:
         except msgspec.DecodeError as error:
             data = _repaired(data, error)
             envelope = _decode_envelope(data)
-    except MALFORMED as error:
+    except READ_ERRORS as error:
         raise _complaint(data, error) from None
     if envelope.method is UNSET:
         return _response(data, envelope, strict)
@@ -230,13 +239,13 @@ def split_batch(data: bytes) -> list[bytes]:
         RemoteProtocolError: not an array, or one that is empty or has more than `MAX_PARTS`.
     """
     try:
-        data = clean(data)
+        data = sanitize(data)
         try:
             batch = _decode_batch(data)
         except msgspec.DecodeError as error:
             batch = _decode_batch(_repaired(data, error))
         parts = [bytes(part) for part in structs.astuple(batch) if part]
-    except MALFORMED as error:
+    except READ_ERRORS as error:
         raise _complaint(data, error) from None
     if not parts:
         raise RemoteProtocolError(INVALID_REQUEST, "An empty batch is not a message")
@@ -257,7 +266,7 @@ def _repaired(data: bytes, error: msgspec.DecodeError) -> bytes:
 
 def _complaint(data: bytes, error: Exception) -> RemoteProtocolError:
     code, text = PARSE_ERROR, f"Not JSON: {error}"
-    if isinstance(error, Unclean):
+    if isinstance(error, UnacceptableBytes):
         text = str(error)
     elif isinstance(error, msgspec.ValidationError):
         code, text = INVALID_REQUEST, f"Not a JSON-RPC message: {error}"
@@ -265,7 +274,7 @@ def _complaint(data: bytes, error: Exception) -> RemoteProtocolError:
     return RemoteProtocolError(code, text, id=outline and outline.id, outline=outline)
 
 
-def whose(data: bytes, error: RemoteProtocolError) -> list[Salvaged]:
+def recover_ids(data: bytes, error: RemoteProtocolError) -> list[Salvaged]:
     """What `data` would have been, which is no message that can be used for `error`: each request and answer in it.
 
     So that whoever waits need not wait in vain (F-P-10).
@@ -278,7 +287,7 @@ def _outline(data: bytes) -> Salvaged | None:
     """What a message would have been that cannot be used, if it is JSON at least."""
     try:
         outline = _decode_outline(data)
-    except MALFORMED:
+    except READ_ERRORS:
         return None
     is_request = outline.method is not UNSET
     return Salvaged(_known_id(outline.id), is_request=is_request, is_answer=not is_request)
@@ -307,14 +316,14 @@ def _sound_id(id: int | str | None) -> RequestId:
 def _params(raw: Raw | UnsetType, id: RequestId | None) -> dict[str, Raw] | UnsetType:
     try:
         return UNSET if isinstance(raw, UnsetType) else _decode_fields(raw)
-    except MALFORMED:
+    except READ_ERRORS:
         raise RemoteProtocolError(INVALID_PARAMS, "params is a JSON object, if it is given", id=id) from None
 
 
 def _failure(raw: Raw, id: RequestId | None) -> Failure:
     try:
         error = _decode_error(raw)
-    except MALFORMED:
+    except READ_ERRORS:
         raise RemoteProtocolError(INVALID_REQUEST, "An error has an integer code and a string message", id=id) from None
     return Failure(error.code, error.message, error.data)
 
@@ -328,7 +337,7 @@ def _refuse_crowds(data: bytes, envelope: _Envelope, id: RequestId | None) -> No
         first, second, third = members(data[:PREFIX_BYTES])  # where a crowd of small ones shows already
         if len(data) > PREFIX_BYTES and max(first, second) <= MAX_MEMBERS:
             first, second, third = (0, 0, 0) if _is_bulk(data, envelope) else members(data)
-    except Unclean as error:
+    except UnacceptableBytes as error:
         raise RemoteProtocolError(INVALID_REQUEST, str(error), id=id) from None
     if first > MAX_MEMBERS:
         raise RemoteProtocolError(INVALID_REQUEST, f"The message has more than {MAX_MEMBERS} members", id=id)
@@ -347,7 +356,7 @@ def _is_bulk(data: bytes, envelope: _Envelope) -> bool:
     value = envelope.result if isinstance(envelope.params, UnsetType) else envelope.params
     try:
         bulk = 0 if isinstance(value, UnsetType) else bulk_bytes(value)
-    except MALFORMED:  # no object
+    except READ_ERRORS:  # no object
         return False
     return len(data) - bulk <= 5 * MAX_MEMBERS  # a member has five bytes: `"":0,`
 
@@ -356,7 +365,7 @@ def _meta(params: Raw) -> bytes:
     """The member `_meta`, empty if there is none."""
     try:
         return bytes(_decode_meta(params)._meta)
-    except MALFORMED:  # no object
+    except READ_ERRORS:  # no object
         return b""
 
 
@@ -389,10 +398,10 @@ def open_object(raw: Raw | bytes) -> dict[str, Raw]:
         RemoteProtocolError: -32602, when it is not an object, or has more than `MAX_OPENED` members.
     """
     try:
-        if memoryview(raw).nbytes > FREE_BYTES and has_too_many(raw):
+        if memoryview(raw).nbytes > FREE_BYTES and has_too_many_members(raw):
             raise RemoteProtocolError(INVALID_PARAMS, f"An object has more than {MAX_OPENED} members")
         return _decode_fields(raw)
-    except MALFORMED:
+    except READ_ERRORS:
         raise RemoteProtocolError(INVALID_PARAMS, "Expected a JSON object") from None
 
 
@@ -404,10 +413,10 @@ def peek_object(raw: Raw | bytes | None, *, counted: bool = False) -> dict[str, 
     if raw is None:
         return {}
     try:
-        if not counted and memoryview(raw).nbytes > FREE_BYTES and has_too_many(raw):
+        if not counted and memoryview(raw).nbytes > FREE_BYTES and has_too_many_members(raw):
             return {}
         return _decode_fields(raw)
-    except MALFORMED:
+    except READ_ERRORS:
         return {}
 
 
@@ -423,7 +432,7 @@ def peek_array(raw: Raw | bytes | None, *, counted: bool = False) -> list[Raw]:
             items = first_items(raw, MAX_OPENED + 1)
             return items if len(items) <= MAX_OPENED else []
         return _decode_array(raw)
-    except MALFORMED:
+    except READ_ERRORS:
         return []
 
 
@@ -438,7 +447,7 @@ def peek_str(raw: Raw | bytes | None) -> str | None:
         return None
     try:
         return _decode_str(raw)
-    except MALFORMED:
+    except READ_ERRORS:
         return None
 
 

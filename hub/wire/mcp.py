@@ -44,7 +44,7 @@ PREFIX: Final = "io.modelcontextprotocol/"
 VERSION_KEY: Final = PREFIX + "protocolVersion"
 CLIENT_INFO_KEY: Final = PREFIX + "clientInfo"
 CLIENT_CAPABILITIES_KEY: Final = PREFIX + "clientCapabilities"
-MAX_SELF_BYTES: Final = 64 << 10
+MAX_DECLARED_BYTES: Final = 64 << 10
 """Of each thing that a host says of itself and the hub keeps: its capabilities, its name, its roots."""
 LOG_LEVEL_KEY: Final = PREFIX + "logLevel"
 SERVER_INFO_KEY: Final = PREFIX + "serverInfo"

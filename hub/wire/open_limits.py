@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw, Struct, structs
 
-from hub.wire.sanitize import MALFORMED, members
+from hub.wire.sanitize import READ_ERRORS, members
 
 MAX_OPENED: Final = 4_096
 """Members of an object, or items of an array, that are looked at one by one, whoever sent it. Each would cost a hundred
@@ -20,18 +20,18 @@ PREFIX_BYTES: Final = 64 * MAX_OPENED
 """In which a crowd of small members shows already."""
 
 
-def is_crowd(raw: Raw | bytes) -> bool:
+def is_long_array(raw: Raw | bytes) -> bool:
     """Whether that is an array of more than `MAX_OPENED` items, which is not opened."""
     try:
         return memoryview(raw).nbytes > FREE_BYTES and len(first_items(raw, MAX_OPENED + 1)) > MAX_OPENED
-    except MALFORMED:
+    except READ_ERRORS:
         return False
 
 
 def first_items(raw: Raw | bytes, most: int) -> list[Raw]:
     """The first items of a JSON array, at most so many; no others cost anything but being passed over.
 
-    Raises: what `MALFORMED` says, if it is something else.
+    Raises: what `READ_ERRORS` says, if it is something else.
     """
     return [item for item in structs.astuple(list_decoder(Raw, most, is_whole=False).decode(raw)) if item]
 
@@ -69,12 +69,12 @@ _decode_bulk = msgspec.json.Decoder(_Bulk).decode
 def bulk_bytes(raw: Raw | bytes) -> int:
     """How much of an object stands in those of its members that are large by right, such as `arguments`.
 
-    Raises: what `MALFORMED` says, if it is none.
+    Raises: what `READ_ERRORS` says, if it is none.
     """
     return sum(len(memoryview(each)) for each in structs.astuple(_decode_bulk(raw)))
 
 
-def has_too_many(raw: Raw | bytes) -> bool:
+def has_too_many_members(raw: Raw | bytes) -> bool:
     """Whether there are more than `MAX_OPENED` members in an object.
 
     Raises:

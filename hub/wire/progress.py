@@ -13,7 +13,7 @@ SMALL_STEP: Final = 1e-6
 """By how much progress of the hub's own rises: less than any real step."""
 
 
-def number(value: Raw | None) -> float | None:
+def read_number(value: Raw | None) -> float | None:
     """A JSON number; None for anything else."""
     try:
         return float(bytes(value)) if value is not None else None
@@ -21,7 +21,7 @@ def number(value: Raw | None) -> float | None:
         return None
 
 
-def hardly_above(last: float) -> float:
+def slightly_above(last: float) -> float:
     """A value after `last` that whatever a peer reports next still rises above; 0 if there was none."""
     return max(last + SMALL_STEP, math.nextafter(last, math.inf)) if math.isfinite(last) else 0.0
 

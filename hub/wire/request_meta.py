@@ -1,8 +1,8 @@
-"""The per-request era, 2026-07-28: every request carries its revision, and what its sender can do, in `params._meta`.
+"""Metadata of the per-request era, 2026-07-28: each request carries its revision and its sender's capabilities.
 
-Downstream: `read_metadata` and `check_headers` judge a request; a `Refusal` says with which HTTP status it is turned
-away. Upstream: `stamp` and `request_headers` make the same for a request of ours. `split_meta` stands between: what is
-meant for one hop ends here, what belongs to others passes (bridging.md 15).
+From hosts: `read_metadata` and `check_headers` judge a request; a `RequestRefusal` has the HTTP status of its refusal.
+To upstreams: `stamp` and `request_headers` make the same for a request of ours. `split_meta` keeps the keys of `_meta`
+that mean something on one hop only, and passes the others.
 """
 
 from collections.abc import Iterable, Mapping
@@ -34,7 +34,7 @@ from hub.wire.mcp import (
 )
 
 
-class Refusal(RemoteProtocolError):
+class RequestRefusal(RemoteProtocolError):
     """A modern request that is turned away before anything is done for it. `status` is for HTTP."""
 
     def __init__(self, code: int, message: str, *, status: int = 400, data: Raw | UnsetType = UNSET) -> None:
@@ -85,25 +85,25 @@ def read_metadata(params: Mapping[str, Raw], headers: Mapping[str, str] | None =
     if len(memoryview(value)) > MAX_META_BYTES:
         if VERSION_KEY not in peek_object(value):
             return None
-        raise Refusal(INVALID_PARAMS, f"params._meta takes more than {MAX_META_BYTES} bytes")
+        raise RequestRefusal(INVALID_PARAMS, f"params._meta takes more than {MAX_META_BYTES} bytes")
     try:
         meta = _decode_meta(value)
     except msgspec.ValidationError as error:
         if VERSION_KEY not in peek_object(value):
             return None
-        raise Refusal(INVALID_PARAMS, f"params._meta: {error}") from None
+        raise RequestRefusal(INVALID_PARAMS, f"params._meta: {error}") from None
     if meta.version is UNSET:
         return None
     if headers is not None:
         _check_version(headers, meta.version)
     if meta.version not in MODERN_VERSIONS:
         supported = raw({"supported": ALL_VERSIONS, "requested": meta.version})
-        raise Refusal(UNSUPPORTED_VERSION, "This revision is not spoken per request", data=supported)
+        raise RequestRefusal(UNSUPPORTED_VERSION, "This revision is not spoken per request", data=supported)
     if meta.capabilities is UNSET:
-        raise Refusal(INVALID_PARAMS, f"params._meta lacks {CLIENT_CAPABILITIES_KEY}; say {{}} for none")
+        raise RequestRefusal(INVALID_PARAMS, f"params._meta lacks {CLIENT_CAPABILITIES_KEY}; say {{}} for none")
     level = None if isinstance(meta.log_level, UnsetType) else meta.log_level
     if level is not None and level not in LOG_LEVELS:
-        raise Refusal(INVALID_PARAMS, f"{LOG_LEVEL_KEY} is one of {', '.join(LOG_LEVELS)}")
+        raise RequestRefusal(INVALID_PARAMS, f"{LOG_LEVEL_KEY} is one of {', '.join(LOG_LEVELS)}")
     client_info = None if isinstance(meta.client_info, UnsetType) else meta.client_info
     return Metadata(meta.version, meta.capabilities, level, client_info)
 
@@ -125,7 +125,7 @@ def check_headers(headers: Mapping[str, str], method: str, params: Mapping[str, 
     try:
         text = None if found is None else decode_header(found)
     except InvalidHeader as error:
-        raise Refusal(HEADER_MISMATCH, f"Mcp-Name cannot be read: {error}") from None
+        raise RequestRefusal(HEADER_MISMATCH, f"Mcp-Name cannot be read: {error}") from None
     _compare("Mcp-Name", text, wanted)
 
 
@@ -135,9 +135,9 @@ def _check_version(headers: Mapping[str, str], version: str) -> None:
 
 def _compare(header: str, found: str | None, wanted: str | None) -> None:
     if found is None:
-        raise Refusal(HEADER_MISMATCH, f"The header {header} is missing; it repeats what the body says")
+        raise RequestRefusal(HEADER_MISMATCH, f"The header {header} is missing; it repeats what the body says")
     if found != wanted:
-        raise Refusal(HEADER_MISMATCH, f"The header {header} differs from the body")
+        raise RequestRefusal(HEADER_MISMATCH, f"The header {header} differs from the body")
 
 
 def split_meta(params: dict[str, Raw]) -> tuple[dict[str, Raw], dict[str, Raw]]:

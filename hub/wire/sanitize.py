@@ -31,11 +31,11 @@ MAX_LINE_ENDS: Final = 100_000
 PIECE_BYTES: Final = 1 << 18
 
 
-class Unclean(Exception):
+class UnacceptableBytes(Exception):
     """What no message may contain. The text says what and where."""
 
 
-MALFORMED: Final = (Unclean, msgspec.DecodeError, UnicodeDecodeError, RecursionError, MemoryError)
+READ_ERRORS: Final = (UnacceptableBytes, msgspec.DecodeError, UnicodeDecodeError, RecursionError, MemoryError)
 """What reading hostile bytes may raise."""
 
 _TOO_MANY = f"More than {MAX_STRUCTURES} objects, arrays and members"
@@ -61,7 +61,7 @@ _LONE = re.compile(
 _LINE_ENDS = {b"\xe2\x80\xa8": rb"\u2028", b"\xe2\x80\xa9": rb"\u2029", b"\xc2\x85": rb"\u0085"}
 
 
-def clean(data: bytes) -> bytes:
+def sanitize(data: bytes) -> bytes:
     """`data` as strict UTF-8 JSON on one line, not too deep.
 
     It is not parsed, unless it holds a line end: what is not JSON may pass.
@@ -74,7 +74,7 @@ def clean(data: bytes) -> bytes:
         data = one_line(data)
     opened = data.count(b"{") + data.count(b"[")  # in strings, too
     if opened > MAX_DEPTH and _depth(data) > MAX_DEPTH:
-        raise Unclean(f"JSON nested deeper than {MAX_DEPTH} levels")
+        raise UnacceptableBytes(f"JSON nested deeper than {MAX_DEPTH} levels")
     if b"\n" in data or b"\r" in data:
         data = msgspec.json.format(data, indent=-1)
     return data
@@ -95,9 +95,11 @@ def _read_utf8(data: bytes) -> int:
             at += taken
             found += text.count("\u2028") + text.count("\u2029") + text.count("\x85")
             if found > MAX_LINE_ENDS:
-                raise Unclean(f"More than {MAX_LINE_ENDS} line separators (U+2028, U+2029 or U+0085) in its strings")
+                raise UnacceptableBytes(
+                    f"More than {MAX_LINE_ENDS} line separators (U+2028, U+2029 or U+0085) in its strings"
+                )
     except UnicodeDecodeError as error:
-        raise Unclean(f"Not UTF-8: {error.reason} at byte {at + error.start}") from None
+        raise UnacceptableBytes(f"Not UTF-8: {error.reason} at byte {at + error.start}") from None
     return found
 
 
@@ -145,7 +147,7 @@ def well_formed(data: bytes) -> bytes:
     if not _SURROGATE(data) or b"\0" in data:  # not JSON; it must not become JSON here
         return data
     if len(data) > MAX_REPAIRED_BYTES or data.count(b"\\") > MAX_ESCAPES:
-        raise Unclean("Not JSON: a lone surrogate or worse, in a message too large to be repaired")
+        raise UnacceptableBytes("Not JSON: a lone surrogate or worse, in a message too large to be repaired")
     return _LONE.sub(rb"\\ufffd", data.replace(rb"\\", b"\0\0")).replace(b"\0\0", rb"\\")
 
 
@@ -166,7 +168,7 @@ def _depth(data: bytes) -> int:
             break  # it goes deep everywhere, or would take too long
         outside, levels = outside.replace(b"[]", b""), levels + 1
     if len(outside) > MAX_COUNTED:
-        raise Unclean(_TOO_MANY)
+        raise UnacceptableBytes(_TOO_MANY)
     return levels + max(accumulate(array("b", outside.translate(_STEPS))), default=0)
 
 
@@ -202,11 +204,11 @@ def _outside_strings(data: bytes, unwanted: bytes, most: int, refused: str) -> b
         count = marks.count(b'"')
         quotes += count
         if quotes > MAX_QUOTES:
-            raise Unclean(f"More than {MAX_QUOTES // 2} strings with brackets or colons in them")
+            raise UnacceptableBytes(f"More than {MAX_QUOTES // 2} strings with brackets or colons in them")
         outside = b"".join(marks.split(b'"')[::2])
         length += len(outside)
         if length > most:
-            raise Unclean(refused)
+            raise UnacceptableBytes(refused)
         found.append(outside)
         opened = b'"' if count % 2 else b""
     return b"".join(found)

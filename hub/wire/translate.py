@@ -42,9 +42,15 @@ from hub.wire.mcp import (
     Kind,
     era_of,
 )
-from hub.wire.questions.page_urls import NoPage, host_of
+from hub.wire.questions.page_urls import ForbiddenUrl, host_of
 from hub.wire.request_meta import read_freshness
-from hub.wire.value_limits import SMALL_BYTES, Crowd, open_result, peek_few, refuse_crowd
+from hub.wire.value_limits import (
+    SMALL_BYTES,
+    TooManyItems,
+    open_result,
+    peek_limited,
+    refuse_too_many_items,
+)
 
 # --- results ----------------------------------------------------------------------------------------------------------
 
@@ -195,10 +201,12 @@ def _few(value: Raw, what: str) -> list[Raw]:
         Crowd: they are too many for that.
     """
     if memoryview(value).nbytes > SMALL_BYTES:
-        refuse_crowd(value, f"the list of {what} in a result")
+        refuse_too_many_items(value, f"the list of {what} in a result")
     items = peek_array(value, counted=True)
     if len(items) > MAX_BLOCKS:
-        raise Crowd(f"a result has {len(items)} {what}; for a host of this revision the hub reads {MAX_BLOCKS} at most")
+        raise TooManyItems(
+            f"a result has {len(items)} {what}; for a host of this revision the hub reads {MAX_BLOCKS} at most"
+        )
     return items
 
 
@@ -244,7 +252,7 @@ def failure_for_host(
         if code == INVALID_PARAMS and not to_modern and era_of(upstream_version) is Era.MODERN and _names_uri(failure):
             return _mapped(failure, RESOURCE_NOT_FOUND, upstream, uri)
         if uri is not None and _names_uri(failure) and code in (RESOURCE_NOT_FOUND, INVALID_PARAMS):
-            return Failure(code, failure.message, raw({**peek_few(_data(failure)), "uri": uri}))
+            return Failure(code, failure.message, raw({**peek_limited(_data(failure)), "uri": uri}))
     if _is_hop_local(failure, host_version, host_capabilities):
         return _mapped(failure, INTERNAL_ERROR, upstream, None)
     return failure
@@ -256,7 +264,7 @@ def _is_hop_local(failure: Failure, host_version: str, host_capabilities: Mappin
     if code in (HEADER_MISMATCH, UNSUPPORTED_VERSION):
         return True
     if code == MISSING_CAPABILITY:
-        required = peek_object(peek_few(_data(failure)).get("requiredCapabilities"))
+        required = peek_object(peek_limited(_data(failure)).get("requiredCapabilities"))
         if host_capabilities is None or not required.keys() <= host_capabilities.keys():
             return False
         return covers(host_capabilities, required)
@@ -271,7 +279,7 @@ def _sends_to_pages(failure: Failure) -> bool:
     try:
         for page in pages:
             host_of(peek_str(peek_object(page).get("url")) or "")
-    except NoPage:
+    except ForbiddenUrl:
         return False
     return True
 
@@ -288,7 +296,7 @@ def _mapped(failure: Failure, code: int, upstream: str, uri: str | None) -> Fail
 
 
 def _names_uri(failure: Failure) -> bool:
-    return "uri" in peek_few(_data(failure))
+    return "uri" in peek_limited(_data(failure))
 
 
 def _data(failure: Failure) -> Raw | None:

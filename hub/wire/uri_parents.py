@@ -15,7 +15,7 @@ _CHANGEABLE: Final = re.compile(r"[\x00-\x1f\x7f\\]|/\.\.?(?:[/?#]|$)|^ | $")
 _PORT: Final = re.compile(r":\d*$")
 
 
-def wholes(uri: str) -> Iterator[str]:
+def parents(uri: str) -> Iterator[str]:
     """What `uri` may be a part of, by its path, the longest first."""
     end = min(len(uri), MAX_URI_CHARS + 1)
     for _ in range(MAX_DEPTH):
@@ -27,12 +27,12 @@ def wholes(uri: str) -> Iterator[str]:
         yield uri[:end]
 
 
-def depth(uri: str) -> int:
+def level_count(uri: str) -> int:
     """How many levels up there are; each is a whole or two."""
     return sum(map(uri.count, _SEPARATORS))
 
 
-def plainly(uri: str) -> str | None:
+def normalized(uri: str) -> str | None:
     """The same for all spellings that libraries for URIs turn into each other (RFC 3986, 6.2); None: nobody can tell,
     or it is too long for anybody to try.
 

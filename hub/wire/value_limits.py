@@ -13,7 +13,7 @@ from msgspec.json import Decoder
 from hub.wire.jsonrpc import RemoteProtocolError, peek_object
 from hub.wire.mcp import INVALID_PARAMS
 from hub.wire.open_limits import list_decoder
-from hub.wire.sanitize import MALFORMED
+from hub.wire.sanitize import READ_ERRORS
 
 SMALL_BYTES: Final = 64 << 10
 """A value up to this is opened whatever is in it: 30 000 items at most, a few milliseconds."""
@@ -28,7 +28,7 @@ _UNWANTED = bytes(set(range(256)) - set(b'",'))
 _NONE: Final = Raw(b"")
 
 
-class Crowd(ValueError):
+class TooManyItems(ValueError):
     """A value has too many items for the hub to look through them. The text says which and how many it may have."""
 
 
@@ -45,7 +45,7 @@ class _Known(Struct):
 _decode_known = Decoder(_Known).decode
 
 
-def is_crowd(value: Raw | bytes, most: int = MAX_ITEMS) -> bool:
+def has_too_many_items(value: Raw | bytes, most: int = MAX_ITEMS) -> bool:
     """Whether JSON has more than `most` items, on all levels together. Linear, and nothing is made for each item."""
     data = bytes(value)
     if len(data) <= 2 * most or data.count(b",") < most:  # an item has two bytes at least: `1,`
@@ -58,19 +58,19 @@ def is_crowd(value: Raw | bytes, most: int = MAX_ITEMS) -> bool:
     return sum(len(outside) for outside in marks.split(b'"')[::2]) >= most if b'"' in marks else len(marks) >= most
 
 
-def refuse_crowd(value: Raw, what: str) -> None:
+def refuse_too_many_items(value: Raw, what: str) -> None:
     """Refuse to open a value with too many items. Small ones need not be asked about: see `SMALL_BYTES`.
 
     Raises:
         Crowd: it has more than `MAX_ITEMS`. `what` names it.
     """
-    if is_crowd(value):
-        raise Crowd(f"{what} has more than {MAX_ITEMS} items, which is more than the hub looks through")
+    if has_too_many_items(value):
+        raise TooManyItems(f"{what} has more than {MAX_ITEMS} items, which is more than the hub looks through")
 
 
-def peek_few(value: Raw | None) -> dict[str, Raw]:
+def peek_limited(value: Raw | None) -> dict[str, Raw]:
     """The members of a JSON object that is no crowd; empty for anything else."""
-    if value is None or (memoryview(value).nbytes > SMALL_BYTES and is_crowd(value)):
+    if value is None or (memoryview(value).nbytes > SMALL_BYTES and has_too_many_items(value)):
         return {}
     return peek_object(value, counted=True)
 
@@ -82,11 +82,11 @@ def open_result(value: Raw) -> dict[str, Raw]:
         Crowd: it has too many.
     """
     if memoryview(value).nbytes > SMALL_BYTES:
-        refuse_crowded_result(value)
+        _refuse_large_result(value)
     return peek_object(value, counted=True)
 
 
-def refuse_crowded_result(value: Raw) -> None:
+def _refuse_large_result(value: Raw) -> None:
     """The same for a result, whose members may be as large as they like where the hub need not open them.
 
     Raises:
@@ -98,7 +98,7 @@ def refuse_crowded_result(value: Raw) -> None:
         return  # no object: there is nothing to open
     members = (known.content, known.contents, known.messages, known.completion, known.structuredContent)
     if memoryview(value).nbytes - sum(memoryview(each).nbytes for each in members) > SMALL_BYTES:
-        refuse_crowd(value, "a result")
+        refuse_too_many_items(value, "a result")
 
 
 def read_strings(value: Raw, name: str) -> list[str]:
@@ -112,6 +112,6 @@ def read_strings(value: Raw, name: str) -> list[str]:
     except ValidationError:
         text = f"{name} is a list of at most {MAX_STRINGS} strings"
         raise RemoteProtocolError(INVALID_PARAMS, text) from None
-    except MALFORMED as error:
+    except READ_ERRORS as error:
         raise RemoteProtocolError(INVALID_PARAMS, f"{name} cannot be read: {error}") from None
     return list(dict.fromkeys(item for item in items if item is not None))

@@ -10,7 +10,7 @@ from cache.entry import EVERYONE, Entry
 from cache.index import is_followed
 from cache.shared_store import Ticket
 from hub.app import Hub
-from hub.wire.uri_parents import wholes
+from hub.wire.uri_parents import parents
 
 
 class Board:
@@ -40,7 +40,7 @@ def _concerns(said: tuple[str, str | None], source: str, uri: str) -> bool:
         return False
     if changed is None or changed == uri or not is_followed(changed):
         return True
-    return changed in wholes(uri) or uri in wholes(changed)
+    return changed in parents(uri) or uri in parents(changed)
 
 
 class Member:

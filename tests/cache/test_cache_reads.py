@@ -11,7 +11,7 @@ from served import Host, Place, Served, read_of, reads_of
 from cache.entry import Cause
 from config.identity import source_of
 from config.schema import CacheConfig, Secret, UpstreamConfig
-from hub.link import machine_time as sleepless
+from hub.link import machine_clock
 from hub.link.interface import DeadlineExceeded, UpstreamLoop, UpstreamUnauthorized, UpstreamUnavailable
 from hub.wire.jsonrpc import Failure, raw
 from hub.wire.mcp import HUB_STALE, L4, MODERN
@@ -32,10 +32,10 @@ async def test_time_passes_while_the_machine_sleeps(nursery, autojump_clock, mon
     server.more = {"ttlMs": 600_000, "cacheScope": "private"}
     reads = await reads_of(nursery, server)
     assert (await read(reads, server))[0] == "1"
-    before = sleepless._ahead_s()
-    monkeypatch.setattr(sleepless, "_ahead_s", lambda: before + 300)
+    before = machine_clock._ahead_s()
+    monkeypatch.setattr(machine_clock, "_ahead_s", lambda: before + 300)
     assert await read(reads, server) == ("1", {"ttlMs": 300_000, "cacheScope": "private"})
-    monkeypatch.setattr(sleepless, "_ahead_s", lambda: before + 8 * 3600)
+    monkeypatch.setattr(machine_clock, "_ahead_s", lambda: before + 8 * 3600)
     assert (await read(reads, server))[0] == "2"
 
 

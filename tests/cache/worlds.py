@@ -29,7 +29,7 @@ from hub.app import Hub
 from hub.link.interface import Identity, Tenant
 from hub.wire.jsonrpc import Failure
 from hub.wire.mcp import HUB_STALE, L4, MODERN, Era
-from hub.wire.uri_parents import wholes
+from hub.wire.uri_parents import parents
 
 URIS = ("note:a", "note:a/b", "note:a/b/c", "note:d")
 Share = Callable[[Hub, int], Shared | None]
@@ -66,7 +66,7 @@ class Changing(FakeUpstream):
     def change(self) -> str:
         """Let a resource change. What it is a part of has changed with it."""
         uri = self.dice.choice(self.uris)
-        for each in {uri, *wholes(uri)} & self.versions.keys():
+        for each in {uri, *parents(uri)} & self.versions.keys():
             self.versions[each] += 1
         return uri
 
@@ -75,7 +75,7 @@ class Changing(FakeUpstream):
         part = f"{uri}/{self.versions[uri]}"
         await trio.sleep(self.dice.choice((0, 0, 0.005, 0.2, 1)))
         for conversation in [each for each in self.conversations if not each.over]:
-            for watched in (uri, *wholes(uri)):
+            for watched in (uri, *parents(uri)):
                 if watched in self.watched(conversation):
                     with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
                         await self.touch(part, of=watched, over=conversation)

@@ -19,11 +19,11 @@ from hub.wire.mcp import (
     L3,
     L4,
     LIST_ROOTS,
-    MAX_SELF_BYTES,
+    MAX_DECLARED_BYTES,
     METHOD_NOT_FOUND,
     SAMPLE,
 )
-from hub.wire.questions.question import PER_MINUTE
+from hub.wire.questions.question import QUESTIONS_PER_MINUTE
 
 EVERYTHING = {"sampling": {}, "elicitation": {}, "roots": {"listChanged": True}}
 FORM = {"message": "Name?", "requestedSchema": {"type": "object", "properties": {"name": {"type": "string"}}}}
@@ -317,14 +317,14 @@ async def test_questions_are_not_too_large_together(asker):
 
 @pytest.mark.covers("F-I-08")
 async def test_an_upstream_that_asks_endlessly(asker, autojump_clock):
-    for number in range(int(PER_MINUTE)):
+    for number in range(int(QUESTIONS_PER_MINUTE)):
         wire, _ = await asker.ask(number)
         asker.asking.answered(result(wire.ids[0]))
     await asker.ask("more")
     assert asker.replies["more"].code == INVALID_PARAMS
     await asker.ask("of another", question(upstream="calm"))
     assert "of another" not in asker.replies
-    await trio.sleep(60 / PER_MINUTE + 0.1)
+    await trio.sleep(60 / QUESTIONS_PER_MINUTE + 0.1)
     await asker.ask("later")
     assert "later" not in asker.replies
 
@@ -404,7 +404,7 @@ async def test_roots_of_a_host_that_does_not_tell_are_believed_for_a_while(
 async def test_very_long_roots_are_passed_on_but_not_kept(asker):
     roots = question(LIST_ROOTS, {})
     wire, _ = await asker.ask("a", roots)
-    many = {"roots": [{"uri": "file:///" + "x" * MAX_SELF_BYTES}]}
+    many = {"roots": [{"uri": "file:///" + "x" * MAX_DECLARED_BYTES}]}
     asker.asking.answered(result("hub-1", many))
     assert value((await asker.settle())["a"]) == many
     await asker.ask("b", roots, wire)

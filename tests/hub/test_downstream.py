@@ -28,7 +28,7 @@ from hub.wire.mcp import (
     L3,
     L4,
     LOG_LEVEL_KEY,
-    MAX_SELF_BYTES,
+    MAX_DECLARED_BYTES,
     MODERN,
     TOOLS_CALL,
     VERSION_KEY,
@@ -161,7 +161,7 @@ async def test_an_initialize_that_cannot_be_used(host):
 @pytest.mark.parametrize("member", ["capabilities", "clientInfo"])
 async def test_what_a_host_says_of_itself_is_kept_and_has_a_limit(host, hosts, member):
     params = {"protocolVersion": L4, "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}
-    params[member] = {**params[member], "title": "x" * MAX_SELF_BYTES}
+    params[member] = {**params[member], "title": "x" * MAX_DECLARED_BYTES}
     refused = await host.ask("initialize", params, 3)
     assert (refused["error"]["code"], member in refused["error"]["message"]) == (-32602, True)
     await host.initialize()

@@ -13,7 +13,7 @@ from hub.app import Hub
 from hub.daemon.http_listener import Front, listen_tcp, token_of
 from hub.daemon.http_routes import pages
 from hub.downstream.http.durable_sessions import DurableSessions
-from hub.link.sealing import Keys, Sealer, Signer, keys_of
+from hub.link.sealing import Keys, Sealer, Signer, keys_from_setting
 
 TOKEN = "0123456789abcdef"
 KEY, OLD = "ab" * 32, "CD" * 32
@@ -26,14 +26,14 @@ def own_directories(monkeypatch, tmp_path):
 
 
 def test_the_key_of_the_configuration():
-    assert keys_of(Secret(KEY)) == Keys(bytes.fromhex(KEY))
-    assert keys_of(Secret(f" {KEY}  {OLD}\n")) == Keys(bytes.fromhex(KEY), bytes.fromhex(OLD))
+    assert keys_from_setting(Secret(KEY)) == Keys(bytes.fromhex(KEY))
+    assert keys_from_setting(Secret(f" {KEY}  {OLD}\n")) == Keys(bytes.fromhex(KEY), bytes.fromhex(OLD))
 
 
 @pytest.mark.parametrize("text", ["", "secret", KEY[:-2], KEY + "00", f"{KEY} {OLD} {KEY}", "x" * 64, "é" * 64])
 def test_what_is_no_key_is_refused_without_showing_it(text):
     with pytest.raises(ConfigError, match="sealing_key") as error:
-        keys_of(Secret(text))
+        keys_from_setting(Secret(text))
     assert not text or text not in str(error.value)
 
 

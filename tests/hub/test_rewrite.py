@@ -12,7 +12,7 @@ from hub.catalog.rewrite import localise, localise_meta, unchanged, untag_argume
 from hub.catalog.uris import tag
 from hub.catalog.uris import untag as untagged
 from hub.wire.jsonrpc import RemoteProtocolError
-from hub.wire.value_limits import MAX_ITEMS, SMALL_BYTES, Crowd
+from hub.wire.value_limits import MAX_ITEMS, SMALL_BYTES, TooManyItems
 
 
 def emit(uri: str) -> str:
@@ -287,7 +287,7 @@ def test_a_large_result_has_so_many_uris_at_most(monkeypatch):
     monkeypatch.setattr(rewrite, "MAX_URIS", 3)
     text = {"type": "text", "text": "a" * SMALL_BYTES}
     assert localised({"content": [text, LINK, LINK, LINK]}) == {"content": [text] + [TAGGED_LINK] * 3}
-    with pytest.raises(Crowd, match="a result has 4 URIs; the hub looks up 3 of them at most"):
+    with pytest.raises(TooManyItems, match="a result has 4 URIs; the hub looks up 3 of them at most"):
         localised({"content": [text, LINK, LINK], "contents": [{"uri": "x:1"}] * 2})
     structured = {"content": [LINK], "structuredContent": {"found": [{"uri": "x"}] * 9, "text": "a" * SMALL_BYTES}}
     assert localised(structured) == {**structured, "content": [TAGGED_LINK]}
@@ -301,7 +301,7 @@ def test_a_large_result_with_uris_has_so_many_items_at_most():
         ({"messages": [{"content": [*crowd, LINK]}]}, "the messages of a result has more than"),
         ({"content": [], "_meta": {"x": crowd}}, "a result has more than"),
     ):
-        with pytest.raises(Crowd, match=match):
+        with pytest.raises(TooManyItems, match=match):
             localised(value)
     assert localised({"content": [*crowd]}) == {"content": crowd}, "nothing in there is to be found"
 
@@ -310,5 +310,5 @@ def test_a_large_result_with_uris_has_so_many_items_at_most():
 def test_a_large_result_that_hides_a_uri_is_refused():
     filler = b'"' + b"a" * SMALL_BYTES + b'"'
     for key in (rb'"\u0075ri"', rb'"u\u0072i"', rb'"ur\u0069"'):
-        with pytest.raises(Crowd, match="written with escapes"):
+        with pytest.raises(TooManyItems, match="written with escapes"):
             localise(Raw(b'{"content":[%b,{"type":"resource_link",%b:"x:1"}]}' % (filler, key)), emit)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from config.errors import ConfigError
-from hub.link.sealing import Keys, SealBroken, Sealer, Signer, load_keys
+from hub.link.sealing import InvalidSeal, Keys, Sealer, Signer, load_keys
 
 KEY = bytes(range(32))
 OTHER = bytes(range(1, 33))
@@ -21,7 +21,7 @@ def test_what_was_sealed_opens_for_the_same_purpose_only(purpose, value):
     sealer = Sealer(KEY)
     text = sealer.seal(purpose, value)
     assert sealer.open(purpose, text) == value
-    with pytest.raises(SealBroken):
+    with pytest.raises(InvalidSeal):
         sealer.open(purpose + "x", text)
 
 
@@ -33,7 +33,7 @@ def test_no_changed_character_goes_unnoticed(data):
     at = data.draw(st.integers(0, len(text) - 1))
     char = data.draw(st.characters(codec="utf-8").filter(lambda char: char != text[at]))
     for changed in (text[:at] + char + text[at + 1 :], text[:at], text[:at] + char + text[at:]):
-        with pytest.raises(SealBroken):
+        with pytest.raises(InvalidSeal):
             sealer.open("cursor", changed)
 
 
@@ -43,7 +43,7 @@ def test_no_changed_character_goes_unnoticed(data):
 def test_nonsense_is_refused(text):
     sealer = Sealer(KEY)
     kid = sealer.seal("p", b"").split(".")[1]
-    with pytest.raises(SealBroken):
+    with pytest.raises(InvalidSeal):
         sealer.open("p", text.replace("{kid}", kid))
 
 
@@ -58,9 +58,9 @@ def test_a_previous_key_opens_but_does_not_seal():
     old, new = Sealer(KEY), Sealer(Keys(OTHER, KEY))
     text = old.seal("p", b"value")
     assert new.open("p", text) == b"value"
-    with pytest.raises(SealBroken):
+    with pytest.raises(InvalidSeal):
         old.open("p", new.seal("p", b"value"))
-    with pytest.raises(SealBroken):
+    with pytest.raises(InvalidSeal):
         Sealer(OTHER).open("p", text)
 
 
@@ -155,10 +155,10 @@ def test_what_was_signed_opens_for_the_same_purpose_and_bond_only(purpose, value
     text = signer.sign(purpose, value, bound)
     assert signer.open(purpose, text, bound) == value
     for other in ((purpose + "x", bound), (purpose, bound + b"x"), ("x" + purpose, bound), (purpose, b"x" + bound)):
-        with pytest.raises(SealBroken):
+        with pytest.raises(InvalidSeal):
             signer.open(other[0], text, other[1])
     for foreign in (Signer(OTHER), Signer(Keys(OTHER))):
-        with pytest.raises(SealBroken):
+        with pytest.raises(InvalidSeal):
             foreign.open(purpose, text, bound)
 
 
@@ -170,7 +170,7 @@ def test_no_changed_character_of_a_signed_text_goes_unnoticed(data):
     at = data.draw(st.integers(0, len(text) - 1))
     char = data.draw(st.characters(codec="utf-8").filter(lambda char: char != text[at]))
     for changed in (text[:at] + char + text[at + 1 :], text[:at], text[:at] + char + text[at:], text + "=", text + "."):
-        with pytest.raises(SealBroken):
+        with pytest.raises(InvalidSeal):
             signer.open("session", changed)
 
 
@@ -180,7 +180,7 @@ def test_no_changed_character_of_a_signed_text_goes_unnoticed(data):
 def test_nonsense_is_not_signed(text):
     signer = Signer(KEY)
     kid = signer.sign("p", b"").split(".")[1]
-    with pytest.raises(SealBroken):
+    with pytest.raises(InvalidSeal):
         signer.open("p", text.replace("{kid}", kid))
 
 

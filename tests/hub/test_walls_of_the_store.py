@@ -9,13 +9,13 @@ from fleet_house import Facts
 from hub.fleet.membership import RETRY_S as REPLICAS_RETRY_S
 from hub.fleet.membership import Peer, Replicas
 from hub.fleet.notes import RETRY_S, Notes
-from hub.link.wall import MAX_SAID, Wall
+from hub.link.fault_isolation import MAX_SAID, FaultLog
 
 log = logging.getLogger("hubd.test")
 
 
 def test_each_kind_is_said_once_with_its_traceback(caplog):
-    wall = Wall(log, "this test")
+    wall = FaultLog(log, "this test")
     for error in (ValueError("a"), ValueError("b"), ExceptionGroup("both", [KeyError("c"), ValueError("d")])):
         assert wall.caught(error).startswith("a fault of this hub (")
     assert [record.exc_info[0] for record in caplog.records] == [ValueError, KeyError]
@@ -23,7 +23,7 @@ def test_each_kind_is_said_once_with_its_traceback(caplog):
 
 
 def test_no_more_kinds_are_said_than_a_log_can_take(caplog):
-    wall = Wall(log, "this test")
+    wall = FaultLog(log, "this test")
     for number in range(MAX_SAID + 5):
         wall.caught(type(f"Error{number}", (Exception,), {})())
     assert len(caplog.records) == MAX_SAID

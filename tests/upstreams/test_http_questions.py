@@ -8,12 +8,12 @@ from http_fixture import TEXT, TIMEOUTS, Ear, Fixture, log_note, note, running
 from http_peer import PeerRequest, Script, Talk
 
 from hub.link.interface import DeadlineExceeded, Operation
-from hub.wire.capabilities import superset
+from hub.wire.capabilities import shared_session_capabilities
 from hub.wire.jsonrpc import Failure, raw
 from upstreams.session import CallTimeouts, SessionTerms
 
-SHARED = SessionTerms(superset())
-ALONE = SessionTerms({**superset(), "roots": raw({"listChanged": True})}, exclusive=True)
+SHARED = SessionTerms(shared_session_capabilities())
+ALONE = SessionTerms({**shared_session_capabilities(), "roots": raw({"listChanged": True})}, exclusive=True)
 COMPLETION = {"ref": raw({"type": "ref/prompt", "name": "p"}), "argument": raw({"name": "a", "value": ""})}
 ACCEPTED = {"action": "accept", "content": {}}
 

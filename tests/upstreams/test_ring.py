@@ -10,7 +10,7 @@ from fakes import FakeHost, FakeUpstream, opener
 from config.saved_state import Memory
 from config.schema import UpstreamConfig
 from hub.link.interface import Operation, UpstreamLoop
-from hub.wire.hub_loops import HUBS, THIS_HUB, read_behind
+from hub.wire.hub_loops import HUBS, THIS_HUB, read_chain
 from hub.wire.jsonrpc import raw
 from hub.wire.mcp import L4, MODERN, Kind
 from upstreams.lifecycle import State
@@ -57,7 +57,7 @@ async def test_a_ring_that_is_closed_later_shows_in_the_lists(nursery, autojump_
     fake.capabilities["experimental"] = {HUBS: {"ids": ["b"], "hops": 1}}
     upstream = await kept(nursery, fake)
     assert upstream.state is State.CONNECTED
-    assert read_behind(upstream.snapshot.capabilities["experimental"]).hubs == {"b"}
+    assert read_chain(upstream.snapshot.capabilities["experimental"]).hubs == {"b"}
     behind = {"ids": ["b", "c"], "hops": 2}
 
     def listed(message, conversation):
@@ -66,7 +66,7 @@ async def test_a_ring_that_is_closed_later_shows_in_the_lists(nursery, autojump_
 
     fake.on["tools/list"] = listed
     await upstream.refresh(Kind.TOOL)
-    assert read_behind(upstream.snapshot.capabilities["experimental"]).hubs == {"b", "c"}
+    assert read_chain(upstream.snapshot.capabilities["experimental"]).hubs == {"b", "c"}
     assert upstream.state is State.CONNECTED
     behind["ids"].append(THIS_HUB)
     await upstream.refresh(Kind.TOOL)

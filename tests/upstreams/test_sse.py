@@ -20,7 +20,7 @@ from hub.link.interface import (
     UpstreamUnauthorized,
     UpstreamUnavailable,
 )
-from hub.wire.capabilities import superset
+from hub.wire.capabilities import shared_session_capabilities
 from hub.wire.mcp import Era, Kind
 from upstreams.session import CallTimeouts, SessionTerms
 from upstreams.transports.http.detect import open_http
@@ -390,7 +390,7 @@ async def test_questions_come_on_the_one_stream_too() -> None:
         answered.set()
 
     script.on |= {"tools/call": call, "response": response}
-    async with running(script, transport="sse", terms=SessionTerms(superset())) as it:
+    async with running(script, transport="sse", terms=SessionTerms(shared_session_capabilities())) as it:
         ear = Ear(answer={"role": "assistant", "model": "m", "content": {"type": "text", "text": "yes"}})
         assert await it.call(exchange=ear) == TEXT
         assert [question.version for question in ear.questions] == ["2024-11-05"]

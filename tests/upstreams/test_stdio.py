@@ -25,7 +25,7 @@ from hub.link.interface import (
     UpstreamProtocolError,
     UpstreamUnavailable,
 )
-from hub.wire.capabilities import superset
+from hub.wire.capabilities import shared_session_capabilities
 from hub.wire.jsonrpc import Result, peek_str, raw
 from hub.wire.mcp import L2, L4, MODERN, Kind
 from upstreams.inventory.lists import walk
@@ -165,7 +165,7 @@ FORM = {"message": "Name?", "requestedSchema": {"type": "object", "properties": 
 @pytest.mark.covers("G-4", "F-I-02")
 async def test_a_process_asks_and_is_answered(nursery):
     script = {"on": {"tools/call:ask": [["ask", "elicitation/create", FORM], ["reply_told"]]}}
-    up = await running(nursery, script, terms=SessionTerms(superset()))
+    up = await running(nursery, script, terms=SessionTerms(shared_session_capabilities()))
     told = json.loads(text_of(await up.call("ask", host=Person())))
     assert told == {"action": "accept", "content": {"name": "Name?"}}
     await up.call("echo", host=FakeHost(principal="another"))
@@ -176,7 +176,7 @@ async def test_a_process_asks_and_is_answered(nursery):
 @pytest.mark.covers("F-I-06")
 async def test_a_process_that_dies_asks_no_more(nursery):
     script = {"on": {"tools/call:ask": [["ask", "elicitation/create", FORM], ["reply_told"]]}}
-    up = await running(nursery, script, terms=SessionTerms(superset()))
+    up = await running(nursery, script, terms=SessionTerms(shared_session_capabilities()))
     host = Person(answers=False)
     outcome = []
 

@@ -9,16 +9,16 @@ from fakes import FakeHost, FakeUpstream
 from config.saved_state import Memory
 from config.schema import Timeouts, UpstreamConfig
 from hub.link.interface import DeadlineExceeded, HubError, Operation
-from hub.wire.capabilities import superset
+from hub.wire.capabilities import shared_session_capabilities
 from hub.wire.jsonrpc import Failure, Result, raw
 from hub.wire.mcp import L3, L4, MODERN
-from hub.wire.questions.question import PER_MINUTE
+from hub.wire.questions.question import QUESTIONS_PER_MINUTE
 from upstreams.questions.questions import EARLY_S, KEEPALIVE_S, MAX_OPEN, MAX_OPEN_EACH, ROOTS_S, STARTUP_QUIET_S
 from upstreams.session import CallTimeouts, SessionTerms
 
 TIMEOUTS = CallTimeouts(idle_s=10, total_s=60)
-SHARED = SessionTerms(superset())
-ALONE = SessionTerms({**superset(), "roots": raw({"listChanged": True})}, exclusive=True)
+SHARED = SessionTerms(shared_session_capabilities())
+ALONE = SessionTerms({**shared_session_capabilities(), "roots": raw({"listChanged": True})}, exclusive=True)
 ROOTS = {"roots": [{"uri": "file:///home"}]}
 ROOM = {"messages": [], "maxTokens": 1}
 FORM = {"message": "Name?", "requestedSchema": {"type": "object", "properties": {}}}
@@ -496,13 +496,13 @@ async def test_an_upstream_that_asks_endlessly_is_slowed(nursery, autojump_clock
     host = Host({"action": "accept"})
     up.start(nursery, "hang", host)
     await settle()
-    for _ in range(int(PER_MINUTE)):
+    for _ in range(int(QUESTIONS_PER_MINUTE)):
         assert await up.ask() == {"action": "accept"}
     assert await up.refused() == -32602
     await trio.sleep(1.01)
     assert await up.ask() == {"action": "accept"}
     assert await up.refused() == -32602
-    assert len(host.asked) == PER_MINUTE + 1
+    assert len(host.asked) == QUESTIONS_PER_MINUTE + 1
     nursery.cancel_scope.cancel()
 
 

@@ -10,7 +10,7 @@ from config.schema import UpstreamConfig
 from hub.link.interface import UpstreamUnavailable
 from hub.wire.jsonrpc import Failure
 from hub.wire.mcp import L4, MODERN
-from hub.wire.uri_parents import wholes
+from hub.wire.uri_parents import parents
 from upstreams.subscriptions.subscription import LINGER_S, SubscriptionState
 from upstreams.supervisor import Supervisor
 
@@ -348,7 +348,7 @@ async def test_changes_of_lists_come_by_subscription(autojump_clock, modern):
 
 
 def test_what_a_uri_may_be_a_part_of():
-    assert list(wholes("a://h/b/c?d#e"))[:5] == ["a://h/b/c?d#", "a://h/b/c?d", "a://h/b/c?", "a://h/b/c", "a://h/b/"]
-    assert list(wholes("a://h/b/")) == ["a://h/b", "a://h/", "a://h", "a://", "a:/", "a:/", "a:"]
-    assert list(wholes("mailto:x")) == []
-    assert len(list(wholes("a" + "/b" * 5000))) <= 128
+    assert list(parents("a://h/b/c?d#e"))[:5] == ["a://h/b/c?d#", "a://h/b/c?d", "a://h/b/c?", "a://h/b/c", "a://h/b/"]
+    assert list(parents("a://h/b/")) == ["a://h/b", "a://h/", "a://h", "a://", "a:/", "a:/", "a:"]
+    assert list(parents("mailto:x")) == []
+    assert len(list(parents("a" + "/b" * 5000))) <= 128

@@ -7,9 +7,9 @@ from msgspec import Raw, Struct, structs
 from trio.lowlevel import checkpoint
 
 from hub.link.interface import UpstreamProtocolError
-from hub.link.machine_time import current_time
+from hub.link.machine_clock import current_time
 from hub.wire.http.mcp_headers import asks_for_headers
-from hub.wire.hub_loops import NOBODY, Behind, all_behind, read_behind
+from hub.wire.hub_loops import NO_HUBS, HubChain, join_chains, read_chain
 from hub.wire.jsonrpc import Failure, detach, peek_object, peek_str, raw
 from hub.wire.mcp import (
     CAPABILITY,
@@ -24,7 +24,7 @@ from hub.wire.mcp import (
 )
 from hub.wire.open_limits import first_items
 from hub.wire.request_meta import read_freshness
-from hub.wire.sanitize import MALFORMED
+from hub.wire.sanitize import READ_ERRORS
 from upstreams.session import Session
 
 MAX_PAGES: Final = 100
@@ -49,7 +49,7 @@ class Listing(Struct, frozen=True):
     freshness: Freshness = Freshness()
     degraded: str = ""
     """Why it is incomplete; "" when it is whole."""
-    behind: Behind = NOBODY
+    behind: HubChain = NO_HUBS
     """The hubs it comes from."""
     begun_at: float = float("-inf")
     """When it was asked for; what changed since may not be in it."""
@@ -121,7 +121,7 @@ def _members(page: Raw) -> dict[str, Raw]:
     """What there is of it; nothing, if it is no page."""
     try:
         return {name: value for name, value in structs.asdict(_decode_page(page)).items() if value}
-    except MALFORMED:
+    except READ_ERRORS:
         return {}
 
 
@@ -137,7 +137,7 @@ class _Gatherer:
         self._seen = 0
         self._ttl_ms: int | None = None
         self._public = True
-        self._behind = NOBODY
+        self._behind = NO_HUBS
         self._begun_at = current_time()
         self._received_at: float | None = None
         self.full = False
@@ -151,7 +151,7 @@ class _Gatherer:
         if self._kind.value not in members:
             raise UpstreamProtocolError(f"A page of {self._kind.value} is not a list")
         if "_meta" in members:
-            self._behind = all_behind((self._behind, read_behind(members["_meta"])))
+            self._behind = join_chains((self._behind, read_chain(members["_meta"])))
         freshness = read_freshness(members)
         ttl_ms = freshness.ttl_ms or 0
         self._ttl_ms = ttl_ms if self._ttl_ms is None else min(self._ttl_ms, ttl_ms)
@@ -207,5 +207,5 @@ def first_of(items: Raw) -> list[Raw]:
     """As many items of a page as may be used, and one more; none, if it is no array."""
     try:
         return first_items(items, MAX_ENTRIES + 1)
-    except MALFORMED:
+    except READ_ERRORS:
         return []

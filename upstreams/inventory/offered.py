@@ -11,10 +11,10 @@ from math import inf
 import trio
 from msgspec import structs
 
-from hub.link.machine_time import current_time
-from hub.link.wakeups import Flag
+from hub.link.machine_clock import current_time
+from hub.link.wakeups import DirtyFlag
 from hub.wire.handshake import ServerFacts
-from hub.wire.hub_loops import all_behind, with_behind
+from hub.wire.hub_loops import join_chains, with_chain
 from hub.wire.mcp import Freshness, Kind, Snapshot
 from upstreams.invalidation import NOBODY, Onlooker
 from upstreams.inventory.freshness import has_expired, ttl_ms
@@ -52,7 +52,7 @@ class Offered:
         """What the upstream said of it. `snapshot` stays as it is when only that differs."""
         self.stale: dict[Kind, trio.Event] = {}
         """Lists to be read again; whoever does so sets the events."""
-        self.became_stale = Flag()
+        self.became_stale = DirtyFlag()
         self.rereading = ListRefresh()
         self._on_change = on_change
         self._onlooker = onlooker
@@ -106,11 +106,11 @@ class Offered:
         were read again meanwhile stay, too."""
         old = self.snapshot
         found = {kind: listing for kind, listing in found.items() if listing.begun_at >= self.begun_at[kind]}
-        behind = all_behind(listing.behind for listing in found.values())
+        behind = join_chains(listing.behind for listing in found.values())
         new = Snapshot(
             upstream=old.upstream,
             version=facts.version,
-            capabilities=with_behind(facts.capabilities, behind) if behind else facts.capabilities,
+            capabilities=with_chain(facts.capabilities, behind) if behind else facts.capabilities,
             server_info=facts.server_info,
             instructions=facts.instructions,
             lists={**old.lists, **{kind: listing.entries for kind, listing in found.items()}},

@@ -12,7 +12,7 @@ from typing import Final
 
 import trio
 
-from hub.link.wakeups import Flag
+from hub.link.wakeups import DirtyFlag
 from hub.wire.mcp import Kind
 
 REFRESH_WAIT_S: Final = 1.5
@@ -40,7 +40,7 @@ class ListRefresh:
     """What is asked for of one upstream. The task that has its session reads: `due`, then `done` after each reading."""
 
     def __init__(self) -> None:
-        self.news = Flag()
+        self.news = DirtyFlag()
         """Something has become due."""
         self._running: dict[Kind, Reading] = {}
         self._next: dict[Kind, Reading] = {}

@@ -18,7 +18,7 @@ from msgspec import Raw
 from hub.link.interface import Exchange, Operation
 from hub.wire.jsonrpc import Reply, Result, peek_object, peek_str
 from hub.wire.mcp import MAY_ASK, RELATED_TASK_KEY, TASKS_CANCEL, TASKS_RESULT
-from hub.wire.progress import number
+from hub.wire.progress import read_number
 
 
 class Candidate(Protocol):
@@ -87,7 +87,7 @@ def task_begun(reply: Reply) -> tuple[str, float] | None:
     """The task that a legacy upstream answered a call with, and for how many seconds it is kept; None: none."""
     task = peek_object(peek_object(reply.value).get("task")) if isinstance(reply, Result) else {}
     id = peek_str(task.get("taskId"))
-    ttl_ms = number(task.get("ttl"))
+    ttl_ms = read_number(task.get("ttl"))
     return None if id is None else (id, inf if ttl_ms is None else ttl_ms / 1000)
 
 

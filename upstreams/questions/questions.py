@@ -21,7 +21,7 @@ import trio
 from msgspec import Raw, structs
 
 from hub.link.interface import NOTHING, Exchange
-from hub.link.token_bucket import Bucket
+from hub.link.token_bucket import TokenBucket
 from hub.wire.jsonrpc import Failure, Reply, Request, Result, peek_object, raw
 from hub.wire.mcp import (
     INVALID_PARAMS,
@@ -33,8 +33,14 @@ from hub.wire.mcp import (
     QUESTIONS,
     ROOTS_CHANGED,
 )
-from hub.wire.progress import hardly_above, number
-from hub.wire.questions.question import PER_MINUTE, Question, Refused, check, too_many
+from hub.wire.progress import read_number, slightly_above
+from hub.wire.questions.question import (
+    QUESTIONS_PER_MINUTE,
+    Question,
+    QuestionRefusal,
+    check_capabilities,
+    too_many_questions,
+)
 from upstreams.questions.attribution import may_ask, owner
 from upstreams.questions.recent_calls import RecentCalls
 from upstreams.questions.running import Running
@@ -100,7 +106,7 @@ class Questions:
         self._version = version
         self._open: dict[Open, None] = {}
         self._asked = False
-        self._quota = Bucket(PER_MINUTE, PER_MINUTE / 60)
+        self._quota = TokenBucket(QUESTIONS_PER_MINUTE, QUESTIONS_PER_MINUTE / 60)
         self._host: Exchange | None = None
         """Whose session it is, as it was when welcomed."""
         self._welcoming = False
@@ -145,7 +151,7 @@ class Questions:
                 return _at_once(known)
             found = self._find(question, on)
             self._admit(found)
-        except Refused as refused:
+        except QuestionRefusal as refused:
             return _at_once(refused.failure)
         asked = Open(question, found)
         self._open[asked] = None
@@ -163,13 +169,13 @@ class Questions:
         if method == PING:
             return NOTHING
         if method not in QUESTIONS:
-            raise Refused(METHOD_NOT_FOUND, f"This client does not answer {method}")
+            raise QuestionRefusal(METHOD_NOT_FOUND, f"This client does not answer {method}")
         if method == LIST_ROOTS and terms.roots is not None:
             return Result(raw({"roots": [{"uri": uri} for uri in terms.roots]}))
         if not self._asked and terms.client_features != "none":
             self._asked = True
             self._events.asked()
-        check(question, terms.capabilities)
+        check_capabilities(question, terms.capabilities)
         return None
 
     def _find(self, question: Question, on: Running | None) -> Running | None:
@@ -182,7 +188,7 @@ class Questions:
         if on is not None:
             if may_ask(on.operation, question.params):
                 return on
-            raise Refused(INVALID_PARAMS, f"{question.method} may not be asked during {on.operation.method}")
+            raise QuestionRefusal(INVALID_PARAMS, f"{question.method} may not be asked during {on.operation.method}")
         running = self.running.values()
         found = owner(question.params, running, exclusive=exclusive, alone=self._alone, others=self._others)
         if found is not None:
@@ -191,9 +197,9 @@ class Questions:
             return None
         raise self._unattributed(question)
 
-    def _unattributed(self, question: Question) -> Refused:
+    def _unattributed(self, question: Question) -> QuestionRefusal:
         self._events.unattributed(question.method)
-        return Refused(INVALID_PARAMS, f"hubd cannot tell which call this {question.method} belongs to")
+        return QuestionRefusal(INVALID_PARAMS, f"hubd cannot tell which call this {question.method} belongs to")
 
     def _admit(self, running: Running | None) -> None:
         """Count one more question.
@@ -202,9 +208,9 @@ class Questions:
             Refused: there are too many (F-I-08).
         """
         if len(self._open) >= MAX_OPEN or (running and running.questions and len(running.questions) >= MAX_OPEN_EACH):
-            raise Refused(INVALID_PARAMS, "Too many questions wait for an answer already")
+            raise QuestionRefusal(INVALID_PARAMS, "Too many questions wait for an answer already")
         if not self._quota.take(trio.current_time()):
-            raise too_many(self.name)
+            raise too_many_questions(self.name)
 
     # --- it is answered -----------------------------------------------------------------------------------------------
 
@@ -288,7 +294,7 @@ class _Report:
 
     def pass_on(self, params: dict[str, Raw]) -> None:
         """As `Question.progress`."""
-        value = number(params.get("progress"))
+        value = read_number(params.get("progress"))
         if value is not None and value > self._reached:
             self._reached = value
             self._tell({PROGRESS_TOKEN: self._token, **params})
@@ -297,4 +303,4 @@ class _Report:
         """Say every `KEEPALIVE_S` that there will be an answer; upstreams may wait for as long as they are told."""
         while True:
             await trio.sleep(KEEPALIVE_S)
-            self.pass_on({"progress": raw(hardly_above(self._reached))})
+            self.pass_on({"progress": raw(slightly_above(self._reached))})

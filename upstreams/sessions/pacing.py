@@ -10,7 +10,7 @@ from math import ceil
 
 import trio
 
-from hub.link.backoff import HEALTHY_S, Pauses, jitter
+from hub.link.backoff import HEALTHY_S, ExponentialBackoff, jitter
 from hub.link.interface import UpstreamUnavailable
 
 
@@ -20,7 +20,7 @@ class Crash:
     def __init__(self) -> None:
         self.at = self.not_before = trio.current_time()
         self.why = ""
-        self._pauses = Pauses(jitter)
+        self._pauses = ExponentialBackoff(jitter)
 
     def repeat(self, why: str) -> None:
         """So did the next."""
@@ -47,7 +47,7 @@ class Pacing:
 
     def opened(self) -> None:
         """One could be opened."""
-        self._pauses = Pauses(jitter)
+        self._pauses = ExponentialBackoff(jitter)
         self._not_before = float("-inf")
         self._why_not = ""
 

@@ -15,7 +15,7 @@ from msgspec import Raw
 
 from config.schema import Timeouts
 from hub.link.interface import Caller, HubError, Tenant, UpstreamProtocolError, UpstreamUnavailable, kept
-from hub.link.wakeups import Flag
+from hub.link.wakeups import DirtyFlag
 from hub.wire.jsonrpc import Reply, Result, peek_object, raw
 from hub.wire.mcp import HUB_SESSION, SET_LEVEL, Era
 from upstreams.invalidation import NOBODY, Onlooker
@@ -286,7 +286,7 @@ class LogLevel:
         self._name = name
         self._limit_s = limit_s
         self._wanted: str | None = None
-        self._changed = Flag()
+        self._changed = DirtyFlag()
 
     def want(self, level: str | None) -> None:
         """Have `level` told; None: it is of no importance."""

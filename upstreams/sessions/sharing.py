@@ -7,7 +7,7 @@ from typing import Final
 from msgspec import Raw
 
 from config.schema import UpstreamConfig
-from hub.wire.capabilities import capabilities_of_session, superset
+from hub.wire.capabilities import capabilities_of_session, shared_session_capabilities
 from hub.wire.jsonrpc import EMPTY, peek_object, raw
 from hub.wire.mcp import Era
 from upstreams.session import SessionTerms
@@ -47,7 +47,7 @@ def terms_of(config: UpstreamConfig, capabilities: Mapping[str, Raw] | None = No
         roots = ()  # some tools are only there for clients with roots; nobody's are told (G-11)
     declared: dict[str, Raw] = {}
     if config.client_features == "auto":
-        declared = superset() if capabilities is None else capabilities_of_session(capabilities)
+        declared = shared_session_capabilities() if capabilities is None else capabilities_of_session(capabilities)
     if roots is not None:
         declared["roots"] = EMPTY
     elif config.roots == "none":

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from itertools import chain
 from typing import Final
 
-from hub.wire.uri_parents import wholes
+from hub.wire.uri_parents import parents
 from upstreams.subscriptions.subscription import LINGER_S, ResourceSubscriber, Subscription
 
 MAX_STRAYS: Final = 64
@@ -41,7 +41,7 @@ class Fanout:
     ) -> list[ResourceSubscriber]:
         """Who is to hear that `uri` changed. `alone`: whoever watches anything is one host, whose session it is."""
         left = ours = False
-        for each in chain((uri,), wholes(uri)):
+        for each in chain((uri,), parents(uri)):
             subscription = subscriptions.get(each)
             if subscription is not None and subscription.subscribers:
                 return list(subscription.subscribers)

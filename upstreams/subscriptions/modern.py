@@ -17,7 +17,7 @@ from typing import Final, Protocol
 import trio
 from msgspec import Raw
 
-from hub.link.backoff import Pauses
+from hub.link.backoff import ExponentialBackoff
 from hub.link.interface import DeadlineExceeded, HubError, kept
 from hub.wire.jsonrpc import Failure, Notification, peek_array, peek_object, peek_str, raw
 from hub.wire.mcp import ACKNOWLEDGED, CAPABILITY, LIST_CHANGED, LIST_FLAGS, METHOD_NOT_FOUND, UPDATED, Era, Kind
@@ -100,7 +100,7 @@ class ModernSubscriptions:
         self._subscriptions = pooled.subscriptions
         self._events = events
         self._current: Stream | None = None
-        self._pauses = Pauses()
+        self._pauses = ExponentialBackoff()
         self._not_before = float("-inf")
 
     async def run(self) -> None:
@@ -124,7 +124,7 @@ class ModernSubscriptions:
         }
         if not flags:
             return
-        pauses = Pauses()
+        pauses = ExponentialBackoff()
         again = False
         while True:
             pauses.opened(trio.current_time())

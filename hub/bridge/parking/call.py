@@ -17,7 +17,7 @@ from hub.link.interface import Caller, Exchange, Question
 from hub.link.peer import last_words
 from hub.wire.jsonrpc import Failure, Reply, Request
 from hub.wire.mcp import INVALID_PARAMS
-from hub.wire.questions.question import Refused
+from hub.wire.questions.question import QuestionRefusal
 
 LAST_WORDS_S: Final = 5.0
 """How long an upstream may take to be told that a call is cancelled."""
@@ -170,7 +170,7 @@ class Call:
         """As `Exchange.ask`."""
         try:
             key = self._keeper.open(self, question)
-        except Refused as refused:
+        except QuestionRefusal as refused:
             return refused.failure
         if not isinstance(key, str):
             return key

@@ -21,11 +21,11 @@ from hub.bridge.parking.call import Call
 from hub.bridge.parking.state import Event, Phase, Record
 from hub.bridge.request_state import ELSEWHERE, EXPIRED, LOST, BadState, State, States, bind, input_required
 from hub.link.budget import Budget
+from hub.link.fault_isolation import keep_going
 from hub.link.interface import Exchange, Executed, HubError, Interim, Question, Tenant, UpstreamLost, kept
-from hub.link.wall import keep_going
 from hub.wire.jsonrpc import Reply, Request, Result, peek_str
 from hub.wire.mcp import INVALID_PARAMS, LIST_ROOTS
-from hub.wire.questions.question import Refused
+from hub.wire.questions.question import QuestionRefusal
 
 log = logging.getLogger(__name__)
 
@@ -279,11 +279,11 @@ class Parking:
         if roots is not None:
             return Result(roots)
         if self._nursery is None:
-            raise Refused(INVALID_PARAMS, "The hub is stopping")
+            raise QuestionRefusal(INVALID_PARAMS, "The hub is stopping")
         runs = call.record.phase is Phase.RUN
         if runs and not (self._has_room(call.caller.identity.principal) and self._hold(call, question, now)):
             log.warning("%s asks, and too many calls wait for answers already: refused", call.upstream)
-            raise Refused(INVALID_PARAMS, "Too many calls wait for answers of their hosts")
+            raise QuestionRefusal(INVALID_PARAMS, "Too many calls wait for answers of their hosts")
         key = call.record.ask(question, now)
         if runs:
             self._start_clock(call, self._nursery)

@@ -31,7 +31,7 @@ from hub.bridge.request_state import EXPIRED, LOST, USED, BadState
 from hub.link.interface import Caller, Question
 from hub.wire.jsonrpc import Reply, Result
 from hub.wire.mcp import INVALID_PARAMS
-from hub.wire.questions.question import Refused, declined, for_upstream
+from hub.wire.questions.question import QuestionRefusal, answer_for_upstream, declined_reply
 
 MAX_OPEN: Final = 32
 """Questions of one call that wait for an answer."""
@@ -160,9 +160,9 @@ class Record:
         """
         request = _request(question, self.caller)
         if Event.ASKED not in TRANSITIONS[self.phase]:
-            raise Refused(INVALID_PARAMS, "The call this question belongs to is over")
+            raise QuestionRefusal(INVALID_PARAMS, "The call this question belongs to is over")
         if self._spent(now) or len(self._open) >= MAX_OPEN:
-            raise Refused(INVALID_PARAMS, "This call has asked too many questions")
+            raise QuestionRefusal(INVALID_PARAMS, "This call has asked too many questions")
         self._keys += 1
         key = f"q{self._keys}"
         self._open[key] = _Open(question, request)
@@ -227,8 +227,8 @@ class Record:
 
     def _answer(self, key: str, answer: Raw, caller: Caller) -> Reply:
         try:
-            return Result(for_upstream(self._open[key].question, answer, caller.version))
-        except Refused as refused:
+            return Result(answer_for_upstream(self._open[key].question, answer, caller.version))
+        except QuestionRefusal as refused:
             return refused.failure
 
     def _write_again(self, now: float) -> dict[str, Reply]:
@@ -239,7 +239,7 @@ class Record:
         for key, each in list(self._open.items()):
             try:
                 self._open[key] = _Open(each.question, _request(each.question, self.caller))
-            except Refused as error:
+            except QuestionRefusal as error:
                 refused[key] = error.failure
                 del self._open[key]
         return refused
@@ -251,7 +251,7 @@ class Record:
 
     def _decline(self) -> dict[str, Reply]:
         left, self._open = self._open, {}
-        return {key: declined(each.question, UNANSWERED) for key, each in left.items()}
+        return {key: declined_reply(each.question, UNANSWERED) for key, each in left.items()}
 
     def _spent(self, now: float) -> bool:
         """Whether there may be no further round."""

@@ -43,7 +43,7 @@ from hub.bridge.tasks.model import (
 from hub.bridge.tasks.task_questions import Gathering
 from hub.catalog.view import View
 from hub.link.interface import Caller, HubError, Interim
-from hub.link.sealing import SealBroken, Sealer
+from hub.link.sealing import InvalidSeal, Sealer
 from hub.wire.capabilities import TASKS_NEEDED
 from hub.wire.jsonrpc import Failure, RemoteProtocolError, Reply, Request, Result, open_object, peek_str, raw
 from hub.wire.mcp import (
@@ -202,7 +202,7 @@ class Handles:
         """The ticket behind `id`; None: there is none that is good for this host."""
         try:
             ticket = read_ticket(self._sealer.open(PURPOSE, id))
-        except (SealBroken, msgspec.DecodeError):
+        except (InvalidSeal, msgspec.DecodeError):
             return None
         upstream = self._upstreams.get(ticket.u)
         if upstream is None or upstream.config.tasks == "off":
@@ -215,7 +215,7 @@ class Handles:
         """The run that alone knows the task `id`; "": any does, or there is none."""
         try:
             return read_ticket(self._sealer.open(PURPOSE, id)).r
-        except (SealBroken, msgspec.DecodeError):
+        except (InvalidSeal, msgspec.DecodeError):
             return ""
 
     def _remote(self, ticket: Ticket, caller: Caller) -> Remote:

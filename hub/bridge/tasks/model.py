@@ -30,7 +30,7 @@ from hub.wire.mcp import (
     Era,
     era_of,
 )
-from hub.wire.value_limits import Crowd, open_result
+from hub.wire.value_limits import TooManyItems, open_result
 
 WORKING: Final = "working"
 NEEDS_INPUT: Final = "input_required"
@@ -94,7 +94,7 @@ def begun(reply: Reply, version: str) -> Task | None:
         return None
     try:
         members = open_result(reply.value)
-    except Crowd as error:
+    except TooManyItems as error:
         raise NoTask(f"what may be a task: {error}") from None
     if era_of(version) is Era.MODERN:
         return read_task(members, version) if peek_str(members.get(RESULT_TYPE)) == TASK else None
@@ -171,7 +171,7 @@ def has_content(reply: Reply) -> bool:
     """Whether `reply`, to a legacy `tasks/result`, says anything: of a tool that raised, some servers keep nothing."""
     try:
         return isinstance(reply, Failure) or "content" in open_result(reply.value)
-    except Crowd:
+    except TooManyItems:
         return True
 
 

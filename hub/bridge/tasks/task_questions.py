@@ -18,7 +18,7 @@ from hub.bridge.tasks.client import Remote
 from hub.link.interface import Caller, HubError, Question
 from hub.wire.jsonrpc import Failure, Reply, Result
 from hub.wire.mcp import INVALID_PARAMS
-from hub.wire.questions.question import Refused, declined, for_upstream
+from hub.wire.questions.question import QuestionRefusal, answer_for_upstream, declined_reply
 
 log = logging.getLogger(__name__)
 
@@ -82,8 +82,8 @@ class Gathering:
         try:
             asked = _Open(question, input_request(question, self.caller.version, self.caller.capabilities))
             if len(self._open) >= MAX_OPEN:
-                raise Refused(INVALID_PARAMS, "This task has asked too many questions")
-        except Refused as refused:
+                raise QuestionRefusal(INVALID_PARAMS, "This task has asked too many questions")
+        except QuestionRefusal as refused:
             return refused.failure
         key = f"q-{secrets.token_urlsafe(6)}"
         self._open[key] = asked
@@ -91,7 +91,7 @@ class Gathering:
         try:
             with trio.move_on_after(self._ttl_s):
                 await asked.settled.wait()
-            return asked.reply or declined(question, "Nobody answered")
+            return asked.reply or declined_reply(question, "Nobody answered")
         finally:
             self._open.pop(key, None)
 
@@ -119,6 +119,6 @@ class Gathering:
 
     def _reply(self, asked: _Open, answer: Raw) -> Reply:
         try:
-            return Result(for_upstream(asked.question, answer, self.caller.version))
-        except Refused as refused:
+            return Result(answer_for_upstream(asked.question, answer, self.caller.version))
+        except QuestionRefusal as refused:
             return Failure(refused.failure.code, refused.failure.message)

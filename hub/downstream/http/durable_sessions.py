@@ -29,10 +29,10 @@ from cache.shared_store import MAX_FACT_BYTES
 from config.saved_state import Memory
 from hub.catalog.view import View
 from hub.downstream.http.running_time import Odometer
-from hub.link.autosave import Haste, keep_saved
+from hub.link.autosave import SaveBarrier, autosave
 from hub.link.interface import Identity
-from hub.link.sealing import SealBroken, Signer
-from hub.link.wakeups import Flag
+from hub.link.sealing import InvalidSeal, Signer
+from hub.link.wakeups import DirtyFlag
 from hub.wire.jsonrpc import peek_object, peek_str
 from hub.wire.mcp import LEGACY_VERSIONS
 
@@ -128,8 +128,8 @@ class DurableSessions:
         """Of all URIs in the journal."""
         for name in journal.keys("kept"):
             self._chars += sum(map(len, kept.uris)) if (kept := self._kept(name)) else 0
-        self._changed = Flag()
-        self._haste = Haste()
+        self._changed = DirtyFlag()
+        self._save_barrier = SaveBarrier()
         journal.on_change = self._changed.set
 
     def __repr__(self) -> str:
@@ -162,7 +162,7 @@ class DurableSessions:
             found = msgspec.json.decode(
                 self._signer.open(_PURPOSE, signed, _bound(identity, view, replica)), type=_Handshake
             )
-        except (SealBroken, msgspec.DecodeError):
+        except (InvalidSeal, msgspec.DecodeError):
             return None
         if found.version not in LEGACY_VERSIONS or self._journal.get("over", found.name) is not None:
             return None
@@ -307,11 +307,11 @@ class DurableSessions:
 
     async def run(self) -> None:
         """Save what changes, for ever."""
-        await keep_saved(self._journal, self._changed, haste=self._haste)
+        await autosave(self._journal, self._changed, barrier=self._save_barrier)
 
     async def saved(self) -> None:
         """Wait until what was kept or ended so far is on disk, as far as that can be had."""
-        await self._haste.saved(self._changed)
+        await self._save_barrier.saved(self._changed)
 
     def save(self) -> None:
         """Save at once what is unsaved. Blocks; never raises."""

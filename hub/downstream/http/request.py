@@ -17,7 +17,7 @@ from hub.link.interface import Identity
 from hub.net.http_server import HttpRequest, HttpResponse
 from hub.wire.jsonrpc import Message, Request, decode
 from hub.wire.mcp import INITIALIZE
-from hub.wire.request_meta import Metadata, Refusal, check_headers, read_metadata
+from hub.wire.request_meta import Metadata, RequestRefusal, check_headers, read_metadata
 
 FIELDS: Final = ("content-type", "accept", "mcp-protocol-version", "mcp-method", "mcp-name")
 """All that is looked at of a head."""
@@ -106,6 +106,6 @@ def _metadata_of(request: Request, headers: Mapping[str, str]) -> Metadata | Non
         metadata = read_metadata(request.params, headers)
         if metadata is not None:
             check_headers(headers, request.method, request.params, metadata.version)
-    except Refusal as refusal:
+    except RequestRefusal as refusal:
         raise Refused(refusal.status, refusal.failure, id=request.id) from None
     return metadata

@@ -18,9 +18,9 @@ from hub.downstream.hosts import Downstream, Downstreams, Router, StatelessHost
 from hub.downstream.http.durable_sessions import DurableSessions, Past
 from hub.downstream.http.event_stream import LISTEN_RETRY_MS, RETRY_MS, Archive, EventStream
 from hub.downstream.request_pipeline import serve
+from hub.link.fault_isolation import run_isolated
 from hub.link.interface import Caller, Identity
-from hub.link.wakeups import Flag
-from hub.link.wall import stand_alone
+from hub.link.wakeups import DirtyFlag
 from hub.net.http_server import HttpResponse
 from hub.routing.host_exchange import HostExchange, keep_untold
 from hub.wire.jsonrpc import Reply, Request, Result, encode_notification, raw
@@ -289,7 +289,7 @@ class HttpSessions:
         self._views: set[View] = set()
         """The endpoints there were sessions of."""
         self._unrestored: list[HttpSession] = []
-        self._revived = Flag()
+        self._revived = DirtyFlag()
 
     def __repr__(self) -> str:
         return f"<HttpSessions [{len(self._sessions)} open]>"
@@ -322,7 +322,7 @@ class HttpSessions:
                 await self._revived.take()
                 sessions, self._unrestored = self._unrestored, []
                 for session in sessions:
-                    nursery.start_soon(stand_alone, "Restoring a session", partial(session.restore, self._router))
+                    nursery.start_soon(run_isolated, "Restoring a session", partial(session.restore, self._router))
 
     def _has_room(self, principal: str) -> bool:
         if len(self._sessions) >= MAX_SESSIONS:

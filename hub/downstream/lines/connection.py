@@ -47,7 +47,7 @@ from hub.wire.jsonrpc import (
     encode_response,
     is_batch,
     raw,
-    whose,
+    recover_ids,
 )
 from hub.wire.mcp import (
     CANCELLED,
@@ -304,7 +304,7 @@ class LineHost(Downstream):
 
     def _disappoint(self, line: bytes, error: RemoteProtocolError) -> None:
         """Let whoever waits for the answer in a malformed message know that there will be none."""
-        for found in whose(line, error):
+        for found in recover_ids(line, error):
             if found.is_answer and found.id is not None:
                 self.answered(Response(found.id, error.failure))
 

@@ -1,9 +1,9 @@
-"""One HTTP/1.1 request head, and chunked bodies: raw checks first, then h11 (SEC-10). Pure: bytes in, facts out.
+"""HTTP/1.1 request heads and chunked bodies: checks on the raw bytes first, then h11.
 
-h11 is the parser, but it is kind (faults.md M-09): it takes bare LF, folded lines, Transfer-Encoding beside
-Content-Length, any method case, any target. Two readings of one request are how requests get smuggled, so the bytes
-pass a gate before h11 sees them. What always holds for a `Head`: one reading only; every name in `SINGLETONS` at most
-once; the target starts with one "/" and holds no dot segment, encoded slash, fragment or control character.
+h11 is the parser, but a lenient one: it takes bare LF, folded lines, Transfer-Encoding beside Content-Length, any
+method case, any target. A request that can be read in two ways can be smuggled, so the bytes pass a gate before h11
+sees them. A `RequestHead` has one reading only; it holds each name in `SINGLETONS` at most once; its target starts with
+one "/" and holds no dot segment, encoded slash, fragment or control character.
 
 The verdict on a request never depends on how its bytes were cut into packets.
 """
@@ -42,7 +42,7 @@ class HttpRefusal(Exception):
         self.headers = headers
 
 
-class Head(Struct, frozen=True):
+class RequestHead(Struct, frozen=True):
     """What a request head says. Shared between requests: never change `headers`."""
 
     method: str
@@ -117,7 +117,7 @@ class HeadParser(Generic[AnyHead]):
         return known if length is None else (known[0], length)
 
 
-def read_head(data: bytes) -> tuple[Head, int]:
+def read_head(data: bytes) -> tuple[RequestHead, int]:
     """The head of a request, and its Content-Length (0 if there is none).
 
     Raises:
@@ -134,7 +134,7 @@ def read_head(data: bytes) -> tuple[Head, int]:
     assert isinstance(request, h11.Request), "a complete head makes a request"
     headers = fields_of(request)
     path, _, query = request.target.decode("ascii").partition("?")
-    head = Head(
+    head = RequestHead(
         method=request.method.decode("ascii"),
         path=path,
         query=query,

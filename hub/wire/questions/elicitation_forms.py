@@ -22,11 +22,11 @@ MAX_REPEATED_CHARS: Final = 1 << 20
 _REPEATED: Final = ("title", "description")
 
 
-class Unshowable(ValueError):
+class UnsupportedForm(ValueError):
     """A form that cannot be put into older words, or is too large for people to fill in."""
 
 
-class OutOfBounds(ValueError):
+class WrongOptionCount(ValueError):
     """Fewer or more options chosen than the form allows."""
 
 
@@ -85,7 +85,7 @@ def newer_content(schema: Raw, content: Mapping[str, Raw]) -> dict[str, Raw]:
         if not choice.required and not chosen and (not given or least):
             continue
         if (least is not None and len(chosen) < least) or (most is not None and len(chosen) > most):
-            raise OutOfBounds(f"{choice.field}: {len(chosen)} chosen, {least or 0} to {most or 'all'} allowed")
+            raise WrongOptionCount(f"{choice.field}: {len(chosen)} chosen, {least or 0} to {most or 'all'} allowed")
         newer[choice.field] = raw(chosen)
     return newer
 
@@ -97,11 +97,11 @@ def _opened(schema: Raw) -> tuple[dict[str, Raw], dict[str, Raw]]:
         Unshowable: it is too large, or has too many.
     """
     if memoryview(schema).nbytes > MAX_FORM_BYTES:
-        raise Unshowable(f"it has more than {MAX_FORM_BYTES >> 10} KiB")
+        raise UnsupportedForm(f"it has more than {MAX_FORM_BYTES >> 10} KiB")
     members = peek_object(schema)
     properties = peek_object(members.get("properties"))
     if len(properties) > MAX_FIELDS or len(peek_array(members.get("required"))) > MAX_FIELDS:
-        raise Unshowable(f"it has more than {MAX_FIELDS} fields")
+        raise UnsupportedForm(f"it has more than {MAX_FIELDS} fields")
     return members, properties
 
 
@@ -118,7 +118,7 @@ def _choices(members: dict[str, Raw], properties: dict[str, Raw]) -> Iterator[_C
         left -= len(options)
         repeated += len(options) * (len(name) + sum(memoryview(field.get(each, b"")).nbytes for each in _REPEATED))
         if repeated > MAX_REPEATED_CHARS:
-            raise Unshowable("its fields with several options have too long names, titles or descriptions")
+            raise UnsupportedForm("its fields with several options have too long names, titles or descriptions")
         boxes = {box_of(f"{name}::{option.value}"): option for option in options}
         yield _Choice(name, boxes, field, name in required)
 
@@ -149,10 +149,10 @@ def _options(field: dict[str, Raw], most: int) -> list[_Option]:
     if options is None:
         values = [peek_str(each) for each in _few(items.get("enum"), most)]
         if "enum" not in items or None in values:
-            raise Unshowable("a list of anything but strings to choose from")
+            raise UnsupportedForm("a list of anything but strings to choose from")
         options = [_Option(value, value) for value in values if value is not None]
     if len({option.value for option in options}) < len(options):
-        raise Unshowable("an option is given twice")
+        raise UnsupportedForm("an option is given twice")
     return options
 
 
@@ -164,7 +164,7 @@ def _few(value: Raw | None, most: int) -> list[Raw]:
     """
     items = peek_array(value)
     if len(items) > most:
-        raise Unshowable(f"it has more than {MAX_OPTIONS} options")
+        raise UnsupportedForm(f"it has more than {MAX_OPTIONS} options")
     return items
 
 

@@ -19,7 +19,7 @@ _NUMERIC: Final = re.compile(r"[0-9]+|0[xX][0-9A-Fa-f]*")
 MAX_NAME_CHARS: Final = 253
 
 
-class NoPage(ValueError):
+class ForbiddenUrl(ValueError):
     """An address that no person is sent to. The text says why, as a clause after the word URL."""
 
 
@@ -30,21 +30,23 @@ def host_of(url: str) -> str:
         NoPage: nobody is to be sent there.
     """
     if len(url) > MAX_URL_CHARS:
-        raise NoPage(f"is longer than {MAX_URL_CHARS} characters")
+        raise ForbiddenUrl(f"is longer than {MAX_URL_CHARS} characters")
     if not _SEEN.fullmatch(url):
-        raise NoPage("holds characters that no URL may hold; write them as %XX, and a name of other letters as xn--")
+        raise ForbiddenUrl(
+            "holds characters that no URL may hold; write them as %XX, and a name of other letters as xn--"
+        )
     found = _PARTS.match(url)
     if found is None:
-        raise NoPage("does not begin with https://")
+        raise ForbiddenUrl("does not begin with https://")
     scheme, authority = found[1].lower(), found[2]
     if "@" in authority:
-        raise NoPage("has a user before its host, which people take for the host")
+        raise ForbiddenUrl("has a user before its host, which people take for the host")
     parts = _AUTHORITY.fullmatch(authority)
     if parts is None or int(parts[2] or 0) > 65_535:
-        raise NoPage("has no valid host")
+        raise ForbiddenUrl("has no valid host")
     here = _is_here(parts[1])
     if scheme == "http" and not here:
-        raise NoPage("begins with http://, which is for this machine only; use https://")
+        raise ForbiddenUrl("begins with http://, which is for this machine only; use https://")
     return authority.lower()
 
 
@@ -61,7 +63,7 @@ def _is_here(host: str) -> bool:
         if _NUMERIC.fullmatch(labels[-1]):  # to browsers, an address, however it is written
             return ipaddress.IPv4Address(host).is_loopback
     except ValueError:
-        raise NoPage("has no valid host") from None
+        raise ForbiddenUrl("has no valid host") from None
     if len(host) > MAX_NAME_CHARS or not all(map(_LABEL.fullmatch, labels)):
-        raise NoPage("has no valid host")
+        raise ForbiddenUrl("has no valid host")
     return host.lower() == "localhost"

@@ -1,9 +1,9 @@
 """Questions of upstreams and the answers of hosts, between revisions: what may be asked, in which words, and refusals.
 
-    check         may this host be asked that?                       else `Refused`
-    for_host      the question as the host may see it                else `Refused`
+    check         may this host be asked that?                       else `QuestionRefusal`
+    for_host      the question as the host may see it                else `QuestionRefusal`
     for_upstream  the answer, checked and as the upstream reads it   else `RemoteProtocolError` (the host's fault)
-                                                                     or `Refused` (nobody's)
+                                                                     or `QuestionRefusal` (nobody's)
     declined      what an upstream gets when nobody answers
 
 What a host declared is read by `capabilities`. Sources: bridging.md 7.1 and 7.5 (refusals), 12.3 (payloads); R-5, G-9,
@@ -16,7 +16,7 @@ from typing import Final
 
 from msgspec import Raw, Struct
 
-from hub.wire.capabilities import FORM, URL, modes
+from hub.wire.capabilities import FORM, URL, elicitation_modes
 from hub.wire.jsonrpc import (
     EMPTY,
     Failure,
@@ -45,10 +45,17 @@ from hub.wire.mcp import (
     Era,
     era_of,
 )
-from hub.wire.questions.elicitation_forms import OutOfBounds, Unshowable, newer_content, older_form
-from hub.wire.questions.page_urls import NoPage, host_of
-from hub.wire.questions.sampling import SINGLE, Malformed, Unreadable, older_content, older_messages, uses_tools
-from hub.wire.value_limits import SMALL_BYTES, is_crowd
+from hub.wire.questions.elicitation_forms import UnsupportedForm, WrongOptionCount, newer_content, older_form
+from hub.wire.questions.page_urls import ForbiddenUrl, host_of
+from hub.wire.questions.sampling import (
+    SINGLE,
+    MalformedMessage,
+    UnsupportedContent,
+    older_content,
+    older_messages,
+    uses_tools,
+)
+from hub.wire.value_limits import SMALL_BYTES, has_too_many_items
 
 MAX_ITEMS: Final = 10_000
 """Items in the messages to sample from, or in an answer, if it is large, on all levels: each is looked at, 40 ms."""
@@ -70,7 +77,7 @@ class Question(Struct, frozen=True):
     """Takes what the host reports while it works on the answer: params without a token. Only if `params` had one."""
 
 
-class Refused(Exception):
+class QuestionRefusal(Exception):
     """A question that is not put, or whose answer cannot be passed on. `failure` is for the upstream (7.5)."""
 
     def __init__(self, code: int, message: str) -> None:
@@ -78,19 +85,19 @@ class Refused(Exception):
         self.failure = Failure(code, message)
 
 
-PER_MINUTE: Final = 60.0
+QUESTIONS_PER_MINUTE: Final = 60.0
 """Questions of one upstream; as many at once after a pause (`relay_rate`, faults.md 3.2)."""
 
 
-def too_many(upstream: str) -> Refused:
+def too_many_questions(upstream: str) -> QuestionRefusal:
     """What `upstream` is told that asks more than that."""
-    return Refused(INVALID_PARAMS, f"{upstream} asks more than {PER_MINUTE:.0f} questions a minute")
+    return QuestionRefusal(INVALID_PARAMS, f"{upstream} asks more than {QUESTIONS_PER_MINUTE:.0f} questions a minute")
 
 
 # --- questions --------------------------------------------------------------------------------------------------------
 
 
-def check(question: Question, capabilities: Mapping[str, Raw]) -> None:
+def check_capabilities(question: Question, capabilities: Mapping[str, Raw]) -> None:
     """Whether a host with `capabilities` can be asked that (R-5).
 
     Raises:
@@ -99,17 +106,17 @@ def check(question: Question, capabilities: Mapping[str, Raw]) -> None:
     method, params = question.method, question.params
     needed = {SAMPLE: "sampling", ELICIT: "elicitation", LIST_ROOTS: "roots"}.get(method)
     if needed not in capabilities:
-        raise Refused(METHOD_NOT_FOUND, f"The host of this call does not answer {method}")
-    if method == ELICIT and (mode := mode_of(question)) not in modes(capabilities):
-        raise Refused(INVALID_PARAMS, f"The host of this call knows no elicitation of mode {mode}")
-    if method == SAMPLE and _is_crowd(params.get("messages", EMPTY)):
-        raise Refused(INVALID_PARAMS, f"The messages to sample from have more than {MAX_ITEMS} items")
+        raise QuestionRefusal(METHOD_NOT_FOUND, f"The host of this call does not answer {method}")
+    if method == ELICIT and (mode := mode_of(question)) not in elicitation_modes(capabilities):
+        raise QuestionRefusal(INVALID_PARAMS, f"The host of this call knows no elicitation of mode {mode}")
+    if method == SAMPLE and _has_too_many_items(params.get("messages", EMPTY)):
+        raise QuestionRefusal(INVALID_PARAMS, f"The messages to sample from have more than {MAX_ITEMS} items")
     if method == SAMPLE and uses_tools(params) and "tools" not in peek_object(capabilities["sampling"]):
-        raise Refused(INVALID_PARAMS, "The host of this call knows no tools in sampling")
+        raise QuestionRefusal(INVALID_PARAMS, "The host of this call knows no tools in sampling")
 
 
-def _is_crowd(value: Raw) -> bool:
-    return memoryview(value).nbytes > SMALL_BYTES and is_crowd(value, MAX_ITEMS)
+def _has_too_many_items(value: Raw) -> bool:
+    return memoryview(value).nbytes > SMALL_BYTES and has_too_many_items(value, MAX_ITEMS)
 
 
 def mode_of(question: Question) -> str:
@@ -118,7 +125,7 @@ def mode_of(question: Question) -> str:
     return FORM if value is None else peek_str(value) or "?"
 
 
-def for_host(question: Question, host_version: str) -> dict[str, Raw]:
+def question_for_host(question: Question, host_version: str) -> dict[str, Raw]:
     """The params of `question` as a host of `host_version` may see them.
 
     Raises:
@@ -133,7 +140,7 @@ def for_host(question: Question, host_version: str) -> dict[str, Raw]:
         return _sampling(params, host_version)
     if question.method == LIST_ROOTS:
         return params
-    raise Refused(METHOD_NOT_FOUND, f"hubd knows no {question.method}")
+    raise QuestionRefusal(METHOD_NOT_FOUND, f"hubd knows no {question.method}")
 
 
 def _meta(members: Mapping[str, Raw]) -> Raw | None:
@@ -144,16 +151,16 @@ def _meta(members: Mapping[str, Raw]) -> Raw | None:
 
 def _elicitation(question: Question, params: dict[str, Raw], host_version: str) -> dict[str, Raw]:
     if host_version in (L1, L2):
-        raise Refused(METHOD_NOT_FOUND, f"A host of {host_version} does not answer {ELICIT}")
+        raise QuestionRefusal(METHOD_NOT_FOUND, f"A host of {host_version} does not answer {ELICIT}")
     message = peek_str(params.get("message"))
     if message is None:
-        raise Refused(INVALID_PARAMS, f"{ELICIT} needs a message")
+        raise QuestionRefusal(INVALID_PARAMS, f"{ELICIT} needs a message")
     mode = mode_of(question)
     if mode == FORM:
         params["message"] = raw(f"[{question.upstream}] {message}")  # the host shows only the hub (G-10)
         return _form(params, host_version)
     if mode != URL or host_version == L3:
-        raise Refused(INVALID_PARAMS, f"A host of {host_version} knows no elicitation of mode {mode}")
+        raise QuestionRefusal(INVALID_PARAMS, f"A host of {host_version} knows no elicitation of mode {mode}")
     params["message"] = raw(f"[{question.upstream}: page at {page_host(peek_str(params.get('url')))}] {message}")
     theirs = peek_str(params.pop("elicitationId", None))
     if host_version == L4:
@@ -168,11 +175,13 @@ def page_host(url: str | None) -> str:
         Refused: nobody is to be sent there.
     """
     if url is None:
-        raise Refused(INVALID_PARAMS, f"{ELICIT} of mode url needs a url")
+        raise QuestionRefusal(INVALID_PARAMS, f"{ELICIT} of mode url needs a url")
     try:
         return host_of(url)
-    except NoPage as error:
-        raise Refused(INVALID_PARAMS, f"The URL of this {ELICIT} {error}. Nobody was asked to open it") from None
+    except ForbiddenUrl as error:
+        raise QuestionRefusal(
+            INVALID_PARAMS, f"The URL of this {ELICIT} {error}. Nobody was asked to open it"
+        ) from None
 
 
 def elicitation_id(upstream: str, theirs: str | None) -> str:
@@ -182,31 +191,31 @@ def elicitation_id(upstream: str, theirs: str | None) -> str:
 
 def _form(params: dict[str, Raw], host_version: str) -> dict[str, Raw]:
     schema = params.get("requestedSchema")
-    if schema is not None and _is_crowd(schema):
-        raise Refused(INVALID_PARAMS, f"The requestedSchema has more than {MAX_ITEMS} items")
+    if schema is not None and _has_too_many_items(schema):
+        raise QuestionRefusal(INVALID_PARAMS, f"The requestedSchema has more than {MAX_ITEMS} items")
     members = peek_object(schema)
     properties = members.get("properties")
     if schema is None or properties is None or bytes(properties)[:1] != b"{":
-        raise Refused(INVALID_PARAMS, f"{ELICIT} needs a requestedSchema with properties")
+        raise QuestionRefusal(INVALID_PARAMS, f"{ELICIT} needs a requestedSchema with properties")
     if peek_str(members.get("type")) != "object":
-        raise Refused(INVALID_PARAMS, "requestedSchema is of type object")
+        raise QuestionRefusal(INVALID_PARAMS, "requestedSchema is of type object")
     if host_version == L3:
         try:
             params["requestedSchema"] = older_form(schema)
-        except Unshowable as error:
-            raise Refused(INVALID_PARAMS, f"A host of {host_version} cannot show this form: {error}") from None
+        except UnsupportedForm as error:
+            raise QuestionRefusal(INVALID_PARAMS, f"A host of {host_version} cannot show this form: {error}") from None
     return params
 
 
 def _sampling(params: dict[str, Raw], host_version: str) -> dict[str, Raw]:
     if not bytes(params.get("maxTokens", b"")).isdigit():
-        raise Refused(INVALID_PARAMS, f"{SAMPLE} needs maxTokens")
+        raise QuestionRefusal(INVALID_PARAMS, f"{SAMPLE} needs maxTokens")
     if host_version in SINGLE and uses_tools(params):
-        raise Refused(INVALID_PARAMS, f"A host of {host_version} knows no tools in sampling")
+        raise QuestionRefusal(INVALID_PARAMS, f"A host of {host_version} knows no tools in sampling")
     try:
         params["messages"] = older_messages(params.get("messages", EMPTY), host_version)
-    except (Malformed, Unreadable) as error:
-        raise Refused(INVALID_PARAMS, f"The host of this call cannot be asked to sample: {error}") from None
+    except (MalformedMessage, UnsupportedContent) as error:
+        raise QuestionRefusal(INVALID_PARAMS, f"The host of this call cannot be asked to sample: {error}") from None
     if "includeContext" in params:
         params["includeContext"] = raw("none")  # through a hub, "this server" means every upstream (G-9)
     return params
@@ -215,15 +224,15 @@ def _sampling(params: dict[str, Raw], host_version: str) -> dict[str, Raw]:
 # --- answers ----------------------------------------------------------------------------------------------------------
 
 
-def for_upstream(question: Question, answer: Raw, host_version: str) -> Raw:
-    """A host's answer to `for_host(question, host_version)`, as the upstream can read it.
+def answer_for_upstream(question: Question, answer: Raw, host_version: str) -> Raw:
+    """A host's answer to `question_for_host(question, host_version)`, as the upstream can read it.
 
     Raises:
         RemoteProtocolError: -32602, it is no answer to such a question, or too large to look through, or fewer or more
             options are chosen than the form allows; the host may try again.
         Refused: -32603, the upstream's revision has no words for it.
     """
-    if _is_crowd(answer):
+    if _has_too_many_items(answer):
         raise RemoteProtocolError(INVALID_PARAMS, f"The answer to {question.method} has more than {MAX_ITEMS} items")
     members = open_object(answer)
     found = dict(members)
@@ -251,10 +260,12 @@ def _elicited(question: Question, members: dict[str, Raw], host_version: str) ->
     if host_version == L3:
         try:
             newer = newer_content(question.params.get("requestedSchema", EMPTY), filled)
-        except OutOfBounds as error:
+        except WrongOptionCount as error:
             raise RemoteProtocolError(INVALID_PARAMS, str(error)) from None
-        except Unshowable as error:
-            raise Refused(INVALID_PARAMS, f"A host of {host_version} cannot be shown this form: {error}") from None
+        except UnsupportedForm as error:
+            raise QuestionRefusal(
+                INVALID_PARAMS, f"A host of {host_version} cannot be shown this form: {error}"
+            ) from None
         if newer != filled:
             members["content"] = raw(newer)
 
@@ -272,10 +283,10 @@ def _sampled(question: Question, members: dict[str, Raw], host_version: str) -> 
         raise RemoteProtocolError(INVALID_PARAMS, "What was sampled names its model")
     try:
         members["content"] = older_content(members, question.version)
-    except Malformed as error:
+    except MalformedMessage as error:
         raise RemoteProtocolError(INVALID_PARAMS, f"What was sampled is no message: {error}") from None
-    except Unreadable as error:
-        raise Refused(INTERNAL_ERROR, f"The host answered with {error}") from None
+    except UnsupportedContent as error:
+        raise QuestionRefusal(INTERNAL_ERROR, f"The host answered with {error}") from None
 
 
 def _rooted(question: Question, members: dict[str, Raw], host_version: str) -> None:
@@ -292,7 +303,7 @@ _ANSWERS: Final[Mapping[str, Callable[[Question, dict[str, Raw], str], None]]] =
 }
 
 
-def declined(question: Question, why: str) -> Reply:
+def declined_reply(question: Question, why: str) -> Reply:
     """What an upstream gets when nobody answers (bridging.md 7.1, "never answered")."""
     if question.method == ELICIT:
         return Result(raw({"action": "cancel"}))

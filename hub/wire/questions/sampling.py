@@ -11,7 +11,7 @@ from msgspec import Raw
 
 from hub.wire.jsonrpc import EMPTY, peek_array, peek_object, peek_str, raw
 from hub.wire.mcp import L1, L2, L3, L4, LEGACY_VERSIONS, MODERN
-from hub.wire.open_limits import is_crowd
+from hub.wire.open_limits import is_long_array
 
 MAX_OBJECTS: Final = 20_000
 """In the messages of a request, that are looked at one by one."""
@@ -30,11 +30,11 @@ SINGLE: Final = (L1, L2, L3)
 """Revisions in which a message has one block, and none of tools."""
 
 
-class Malformed(ValueError):
+class MalformedMessage(ValueError):
     """No message of sampling: whoever wrote it is at fault."""
 
 
-class Unreadable(ValueError):
+class UnsupportedContent(ValueError):
     """A message that the reader's revision has no words for."""
 
 
@@ -59,9 +59,9 @@ def older_messages(messages: Raw, version: str) -> Raw:
         Malformed, Unreadable: as their names say.
     """
     if not _is_list(messages):
-        raise Malformed("messages are a list")
+        raise MalformedMessage("messages are a list")
     if _is_much(messages):
-        raise Malformed("there is too much in the messages to look at each of them")
+        raise MalformedMessage("there is too much in the messages to look at each of them")
     older: list[Raw] = []
     for message in peek_array(messages):
         members = peek_object(message)
@@ -85,7 +85,7 @@ def older_content(members: Mapping[str, Raw], version: str) -> Raw:
     if len(blocks) == 1:
         return blocks[0]
     if any(_kind(block) != "text" for block in blocks):
-        raise Unreadable(f"several blocks of content, which {version} has no words for")
+        raise UnsupportedContent(f"several blocks of content, which {version} has no words for")
     return raw({"type": "text", "text": "\n".join(peek_str(peek_object(block).get("text")) or "" for block in blocks)})
 
 
@@ -97,22 +97,22 @@ def read_blocks(members: Mapping[str, Raw], version: str) -> list[Raw]:
     """
     blocks = _blocks(members.get("content", EMPTY))
     if peek_str(members.get("role")) not in ROLES:
-        raise Malformed("a message is by user or assistant")
+        raise MalformedMessage("a message is by user or assistant")
     for block in blocks:
         kind = _kind(block)
         if kind is None:
-            raise Malformed("content of no known type")
+            raise MalformedMessage("content of no known type")
         if _VERSIONS.index(_BLOCKS[kind][0]) > _VERSIONS.index(version):
-            raise Unreadable(f"content of type {kind}, which {version} has no words for")
+            raise UnsupportedContent(f"content of type {kind}, which {version} has no words for")
     return blocks
 
 
 def _is_much(messages: Raw) -> bool:
-    return is_crowd(messages) or bytes(messages).count(b"{") > MAX_OBJECTS
+    return is_long_array(messages) or bytes(messages).count(b"{") > MAX_OBJECTS
 
 
 def _blocks(content: Raw) -> list[Raw]:
-    return peek_array(content) if _is_list(content) and not is_crowd(content) else [content]
+    return peek_array(content) if _is_list(content) and not is_long_array(content) else [content]
 
 
 def _is_list(value: Raw) -> bool:

@@ -11,7 +11,7 @@ from hub.bridge.request_state import EXPIRED, LOST, USED, BadState
 from hub.link.interface import Caller, Identity, Question
 from hub.wire.jsonrpc import Failure, Raw, RemoteProtocolError, Result, peek_object, raw
 from hub.wire.mcp import ELICIT, L3, L4, LIST_ROOTS, MODERN, SAMPLE
-from hub.wire.questions.question import Refused
+from hub.wire.questions.question import QuestionRefusal
 
 FORM = {"mode": "form", "message": "Which?", "requestedSchema": {"type": "object", "properties": {}}}
 SAMPLING = {"maxTokens": 9, "messages": [{"role": "user", "content": {"type": "text", "text": "hi"}}]}
@@ -45,7 +45,7 @@ def parked(*methods, now=0.0) -> Record:
 
 
 def refused(record, asked, now=0.0) -> int:
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(QuestionRefusal) as caught:
         record.ask(asked, now)
     return caught.value.failure.code
 
@@ -306,7 +306,7 @@ class AnyCall(RuleBasedStateMachine):
         phase = self.record.phase
         try:
             key = self.record.ask(question(method), self.now)
-        except Refused:
+        except QuestionRefusal:
             assert self.record.phase is phase
             return
         assert key not in self.asked

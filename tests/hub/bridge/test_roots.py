@@ -6,7 +6,7 @@ from hub.bridge.known_roots import MAX_ROOTS, ROOTS_S, KnownRoots
 from hub.link.interface import Caller, Identity, Question
 from hub.wire.jsonrpc import raw
 from hub.wire.mcp import ELICIT, L4, LIST_ROOTS, MODERN
-from hub.wire.questions.question import Refused
+from hub.wire.questions.question import QuestionRefusal
 
 ROOTS = raw({"roots": [{"uri": "file:///w"}]})
 ASKED = Question(LIST_ROOTS, {}, "files", L4)
@@ -37,7 +37,7 @@ def test_nothing_else_is_answered():
 def test_who_has_no_roots_any_more_is_not_asked_for_any():
     known = KnownRoots()
     known.remember(caller(), ROOTS, 0)
-    with pytest.raises(Refused):
+    with pytest.raises(QuestionRefusal):
         known.answer(ASKED, caller(capabilities={}), 1)
 
 

@@ -21,9 +21,9 @@ from hub.bridge.request_state import (
     input_required,
     wanted,
 )
-from hub.link import boot_clock as bootclock
-from hub.link.boot_clock import BootClock, boot_clock
+from hub.link import machine_clock
 from hub.link.interface import Question
+from hub.link.machine_clock import BootClock, boot_clock
 from hub.link.sealing import Sealer
 from hub.wire.jsonrpc import RemoteProtocolError, Request, encode_response, raw
 from hub.wire.mcp import L4, MODERN
@@ -138,7 +138,7 @@ def test_the_clock_of_this_machine():
 
 
 def test_a_machine_that_does_not_say_which_run_of_it_this_is(monkeypatch, tmp_path):
-    monkeypatch.setattr(bootclock, "_ID_PATH", tmp_path / "none")
+    monkeypatch.setattr(machine_clock, "_ID_PATH", tmp_path / "none")
     assert boot_clock().id == ""
 
 

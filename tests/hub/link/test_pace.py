@@ -3,7 +3,7 @@
 import pytest
 import trio
 
-from hub.link.pace import TURN, TURN_BYTES, Pace
+from hub.link.pace import TURN, TURN_BYTES, ReadPace
 
 
 class Rounds(trio.abc.Instrument):
@@ -20,7 +20,7 @@ class Rounds(trio.abc.Instrument):
 @pytest.mark.parametrize("size", [0, 30_000, 2 * TURN_BYTES])
 @pytest.mark.parametrize("keeps", [True, False])
 async def test_streams_of_one_peer_take_turns(autojump_clock: trio.abc.Clock, size: int, keeps: bool) -> None:
-    pace, rounds, heard = Pace(), Rounds(), []
+    pace, rounds, heard = ReadPace(), Rounds(), []
 
     async def read(stream: int) -> None:
         await pace.next()

@@ -561,5 +561,5 @@ def test_what_is_large_for_another_reason_is_opened():
     assert list(jsonrpc.open_object(other)) == ["extra", "more"]
     own = jsonrpc.raw({"tools": [{}] * 3 * opening.MAX_OPENED})
     assert len(jsonrpc.own_items(own, "tools")) == 3 * opening.MAX_OPENED
-    assert opening.is_crowd(jsonrpc.raw([{}] * 3 * opening.MAX_OPENED))
-    assert not opening.is_crowd(jsonrpc.raw(rows))
+    assert opening.is_long_array(jsonrpc.raw([{}] * 3 * opening.MAX_OPENED))
+    assert not opening.is_long_array(jsonrpc.raw(rows))

@@ -17,7 +17,7 @@ from hub.wire.request_meta import (
     MAX_META_BYTES,
     DiscoverFacts,
     Metadata,
-    Refusal,
+    RequestRefusal,
     check_headers,
     newest_mutual,
     read_discover_result,
@@ -34,8 +34,8 @@ def meta(**members: object) -> dict[str, Raw]:
     return {"_meta": Raw(json.dumps({PREFIX + name: value for name, value in members.items()}).encode())}
 
 
-def refused(params: dict[str, Raw], headers: dict[str, str] | None = None) -> Refusal:
-    with pytest.raises(Refusal) as caught:
+def refused(params: dict[str, Raw], headers: dict[str, str] | None = None) -> RequestRefusal:
+    with pytest.raises(RequestRefusal) as caught:
         read_metadata(params, headers)
     assert caught.value.status == 400
     return caught.value
@@ -47,7 +47,7 @@ def refused(params: dict[str, Raw], headers: dict[str, str] | None = None) -> Re
 @pytest.mark.covers("F-H-20")
 def test_what_a_host_says_of_itself_has_a_limit():
     large = {"name": "x" * MAX_META_BYTES, "version": "1"}
-    with pytest.raises(Refusal, match="more than"):
+    with pytest.raises(RequestRefusal, match="more than"):
         read_metadata(meta(protocolVersion=MODERN, clientCapabilities={}, clientInfo=large))
     own = Raw(json.dumps({"of its own": large}).encode())
     assert read_metadata({"_meta": own}) is None, "a legacy host may send what it likes"
@@ -146,7 +146,7 @@ def test_headers_that_do_not_repeat_the_body(name: str, value: str | None) -> No
     headers = {header: text for header, text in RIGHT.items() if header != name}
     if value is not None:
         headers[name] = value
-    with pytest.raises(Refusal) as caught:
+    with pytest.raises(RequestRefusal) as caught:
         check_headers(headers, "tools/call", CALL, MODERN)
     assert (caught.value.status, caught.value.failure.code) == (400, -32020)
 
@@ -156,7 +156,7 @@ def test_a_name_is_needed_where_the_body_has_one() -> None:
     headers = {"mcp-protocol-version": MODERN, "mcp-method": "tools/call"}
     check_headers(headers, "tools/call", {}, MODERN)
     check_headers(headers, "tools/call", {"name": Raw(b"7")}, MODERN)
-    with pytest.raises(Refusal):
+    with pytest.raises(RequestRefusal):
         check_headers({**headers, "mcp-name": "x"}, "tools/call", {}, MODERN)
     check_headers({**headers, "mcp-method": "tools/list", "mcp-name": "any"}, "tools/list", {}, MODERN)
 
@@ -306,6 +306,6 @@ def test_whatever_a_peer_says_is_an_answer_or_a_protocol_error(value: object) ->
     for member in ("protocolVersion", "clientCapabilities", "logLevel", "clientInfo"):
         spoilt = meta(**{"protocolVersion": MODERN, "clientCapabilities": {}, member: None})
         for found in (said, Raw(bytes(spoilt["_meta"]).replace(b"null", bytes(said)))):
-            with contextlib.suppress(Refusal):
+            with contextlib.suppress(RequestRefusal):
                 read_metadata({"_meta": found})
             split_meta({"_meta": said})

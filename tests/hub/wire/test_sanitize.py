@@ -22,36 +22,36 @@ from hub.wire.sanitize import (
     MAX_SMALL,
     MAX_STRUCTURES,
     PIECE_BYTES,
-    Unclean,
-    clean,
+    UnacceptableBytes,
     has_duplicates,
     members,
     one_line,
+    sanitize,
     well_formed,
 )
 
 
 @pytest.mark.parametrize("data", [b'{"a":"\xc3\xa9 \\u00e9 \\ud83d\\ude00"}', b"", b"nonsense", b" 7 "])
 def test_what_is_sound_stays_as_it_is(data: bytes) -> None:
-    assert clean(data) is data
+    assert sanitize(data) is data
 
 
 @pytest.mark.covers("SEC-11")
 @pytest.mark.parametrize(("data", "at"), [(b"\xff", 0), (b'"\xed\xa0\x80"', 1), (b'"a\xc3', 2), (b'"\xc0\x80"', 1)])
 def test_text_is_strict_utf_8(data: bytes, at: int) -> None:
-    with pytest.raises(Unclean, match=f"Not UTF-8: .* at byte {at}"):
-        clean(data)
+    with pytest.raises(UnacceptableBytes, match=f"Not UTF-8: .* at byte {at}"):
+        sanitize(data)
 
 
 @pytest.mark.covers("SEC-13", "M-10")
 def test_depth_is_counted_outside_of_strings() -> None:
     deepest = b"[" * MAX_DEPTH + b"]" * MAX_DEPTH
-    assert clean(deepest) is deepest
-    with pytest.raises(Unclean, match="128 levels"):
-        clean(b"[%b]" % deepest)
+    assert sanitize(deepest) is deepest
+    with pytest.raises(UnacceptableBytes, match="128 levels"):
+        sanitize(b"[%b]" % deepest)
     for text in (b"[" * 300, b'\\"' + b"{" * 300, b'\\\\\\"['):
-        clean(b'["%b",%b]' % (text, deepest[1:-1]))
-    clean(b"[" + b"[]," * 500 + b"[]]")
+        sanitize(b'["%b",%b]' % (text, deepest[1:-1]))
+    sanitize(b"[" + b"[]," * 500 + b"[]]")
 
 
 # --- frames and surrogates --------------------------------------------------------------------------------------------
@@ -59,9 +59,9 @@ def test_depth_is_counted_outside_of_strings() -> None:
 
 @pytest.mark.covers("SEC-12", "M-11")
 def test_line_ends_between_tokens_go() -> None:
-    assert clean(b'{\r\n"a":\n[1,\r2]}\n') == b'{"a":[1,2]}'
+    assert sanitize(b'{\r\n"a":\n[1,\r2]}\n') == b'{"a":[1,2]}'
     with pytest.raises(msgspec.DecodeError):
-        clean(b'{"a":\n')
+        sanitize(b'{"a":\n')
 
 
 @pytest.mark.covers("SEC-12")
@@ -70,7 +70,7 @@ def test_line_ends_of_unicode_are_escaped(end: str) -> None:
     data = f'"a{end}\\\\{end}"'.encode()
     assert (
         one_line(data)
-        == clean(data)
+        == sanitize(data)
         == ascii(end).strip("'").replace("\\x", "\\u00").join(['"a', "\\\\", '"']).encode()
     )
     no_json = f'"\\{end}"'.encode()
@@ -88,7 +88,7 @@ def test_lone_surrogates_become_replacement_characters(text: str) -> None:
 
 
 def test_nul_does_not_turn_into_a_backslash() -> None:
-    assert clean(b'"\0\0 \\ud800"') == b'"\0\0 \\ud800"'
+    assert sanitize(b'"\0\0 \\ud800"') == b'"\0\0 \\ud800"'
 
 
 # --- members ----------------------------------------------------------------------------------------------------------
@@ -175,8 +175,8 @@ HOSTILE = {
 def test_all_of_it_takes_linear_time(name: str) -> None:
     """1 MB each; the quadratic ways this guards against took minutes, so the bound may be generous."""
     began = time.process_time()
-    with contextlib.suppress(Unclean):
-        members(clean(HOSTILE[name]))
+    with contextlib.suppress(UnacceptableBytes):
+        members(sanitize(HOSTILE[name]))
     assert time.process_time() - began < 1
 
 
@@ -187,9 +187,9 @@ def test_all_of_it_takes_linear_time(name: str) -> None:
 def test_a_large_table_passes():
     rows = b",".join([b'{"id":1,"v":[1,2]}'] * 300_000)
     table = b'{"content":[],"structuredContent":{"rows":[%b]}}' % rows
-    assert clean(table) is table
+    assert sanitize(table) is table
     matrix = b"[%b]" % b",".join([b"[1,2]"] * 1_000_000)
-    assert clean(matrix) is matrix
+    assert sanitize(matrix) is matrix
 
 
 @pytest.mark.covers("SEC-13")
@@ -197,8 +197,8 @@ def test_a_large_table_passes():
 def test_objects_and_arrays_that_are_too_many(item: bytes) -> None:
     opened = item.count(b"[]") + item.count(b"[ ]") + item.count(b"{") if len(item) < 60 else 60
     data = b"[%b]" % b",".join([item] * (MAX_SMALL // opened + 1))
-    with pytest.raises(Unclean, match=f"More than {MAX_SMALL} objects and arrays"):
-        clean(data)
+    with pytest.raises(UnacceptableBytes, match=f"More than {MAX_SMALL} objects and arrays"):
+        sanitize(data)
 
 
 @pytest.mark.covers("SEC-13")
@@ -211,11 +211,11 @@ def test_where_brackets_are_too_many_the_rest_is_not_looked_at(monkeypatch: pyte
         return real(piece, unwanted)
 
     monkeypatch.setattr(module, "_marks", watched)
-    with pytest.raises(Unclean, match="objects and arrays"):
-        clean(b"[%b]" % b",".join([b"[" * 60 + b"]" * 60] * (40 * PIECE_BYTES // 120)))
+    with pytest.raises(UnacceptableBytes, match="objects and arrays"):
+        sanitize(b"[%b]" % b",".join([b"[" * 60 + b"]" * 60] * (40 * PIECE_BYTES // 120)))
     assert sum(pieces) <= 9 * PIECE_BYTES  # a piece of them has brackets for as many bytes
     text = b'["%b"]' % (b"[]" * 4 * PIECE_BYTES)
-    assert clean(text) is text, "in strings there may be any number"
+    assert sanitize(text) is text, "in strings there may be any number"
 
 
 @pytest.mark.covers("SEC-13")
@@ -226,7 +226,7 @@ def test_strings_that_reach_over_the_end_of_a_piece(monkeypatch: pytest.MonkeyPa
     assert whole == b":[{:[]:[]}]:{:}}".replace(b":[{", b"{:[{", 1)
     monkeypatch.setattr(module, "PIECE_BYTES", size)
     assert module._outside_strings(data, module._BRACKETS_AND_COLONS, 99, "") == whole
-    with pytest.raises(Unclean, match="enough"):
+    with pytest.raises(UnacceptableBytes, match="enough"):
         module._outside_strings(data, module._BRACKETS_AND_COLONS, len(whole) - 1, "enough")
 
 
@@ -242,11 +242,11 @@ def test_line_ends_that_are_too_many_are_seen_at_the_beginning(monkeypatch: pyte
 
     monkeypatch.setattr(module, "utf_8_decode", watched)
     data = b'"%b"' % (end.encode() * (2 * PIECE_BYTES))
-    with pytest.raises(Unclean, match="line separators"):
-        clean(data)
+    with pytest.raises(UnacceptableBytes, match="line separators"):
+        sanitize(data)
     assert len(pieces) <= 2
     few = b'"%b"' % (b"x" * PIECE_BYTES + end.encode())
-    assert clean(few) == one_line(few) != few
+    assert sanitize(few) == one_line(few) != few
 
 
 @pytest.mark.covers("I-5")
@@ -254,9 +254,9 @@ def test_depth_is_told_right_where_rows_are_many():
     """The innermost pairs are taken away before the rest is counted."""
     rows = b"[%b]" % b",".join([b"[{}]"] * 20_000)
     fits = b"[" * (MAX_DEPTH - 3) + rows + b"]" * (MAX_DEPTH - 3)
-    assert clean(fits) is fits
-    with pytest.raises(Unclean, match="deeper"):
-        clean(b"[" + fits + b"]")
+    assert sanitize(fits) is fits
+    with pytest.raises(UnacceptableBytes, match="deeper"):
+        sanitize(b"[" + fits + b"]")
 
 
 @pytest.mark.covers("SEC-13")
@@ -275,8 +275,8 @@ def test_depth_is_told_right_where_rows_are_many():
 def test_what_is_too_finely_structured_is_refused_before_it_takes_memory(data):
     tracemalloc.start()
     try:
-        with pytest.raises(Unclean, match=r"More than|deeper"):
-            clean(data)
+        with pytest.raises(UnacceptableBytes, match=r"More than|deeper"):
+            sanitize(data)
         assert tracemalloc.get_traced_memory()[1] < 3 * len(data) + (1 << 20)
     finally:
         tracemalloc.stop()
@@ -284,7 +284,7 @@ def test_what_is_too_finely_structured_is_refused_before_it_takes_memory(data):
 
 @pytest.mark.covers("SEC-13")
 def test_members_that_are_too_many_to_be_counted():
-    with pytest.raises(Unclean, match="More than"):
+    with pytest.raises(UnacceptableBytes, match="More than"):
         members(b'{"a":{%b}}' % b",".join([b'"":0'] * 3 * (MAX_STRUCTURES + 1)))
 
 
@@ -292,7 +292,7 @@ def test_members_that_are_too_many_to_be_counted():
 def test_one_rare_character_does_not_make_four_bytes_of_each():
     data = b'["' + b"x" * (8 << 20) + "\U0001f600".encode() + b'"]'
     tracemalloc.start()
-    assert clean(data) is data
+    assert sanitize(data) is data
     assert tracemalloc.get_traced_memory()[1] < 8 << 20
     tracemalloc.stop()
 
@@ -303,22 +303,22 @@ def test_utf8_is_checked_across_pieces(at):
     for character, is_good in ("\U0001f600".encode(), True), (b"\xf0\x9f\x98", False), (b"\xff", False):
         data = b"x" * (PIECE_BYTES + at) + character + b"x" * PIECE_BYTES
         if is_good:
-            assert clean(data) is data
+            assert sanitize(data) is data
         else:
-            with pytest.raises(Unclean, match=f"byte {PIECE_BYTES + at}"):
-                clean(data)
-    with pytest.raises(Unclean, match="UTF-8"):
-        clean(b"x" * (PIECE_BYTES + at) + b"\xf0\x9f")
+            with pytest.raises(UnacceptableBytes, match=f"byte {PIECE_BYTES + at}"):
+                sanitize(data)
+    with pytest.raises(UnacceptableBytes, match="UTF-8"):
+        sanitize(b"x" * (PIECE_BYTES + at) + b"\xf0\x9f")
 
 
 @pytest.mark.covers("SEC-13")
 def test_a_message_is_repaired_only_while_that_is_cheap():
     assert well_formed(b'"\\ud800"' + b"\\n" * 1000) == b'"\\ufffd"' + b"\\n" * 1000
     for data in (b'"' + b"\\ud800" * (MAX_ESCAPES + 1), b'"\\ud800' + b"x" * MAX_REPAIRED_BYTES):
-        with pytest.raises(Unclean, match="too large"):
+        with pytest.raises(UnacceptableBytes, match="too large"):
             well_formed(data)
     pairs = b'"' + b"\\ud83d\\ude00" * MAX_ESCAPES + b'"'
-    assert clean(pairs) is pairs
+    assert sanitize(pairs) is pairs
 
 
 @pytest.mark.covers("SEC-12")

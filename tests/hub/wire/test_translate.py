@@ -20,7 +20,7 @@ from hub.wire.translate import (
     params_for_upstream,
     result_for_host,
 )
-from hub.wire.value_limits import MAX_ITEMS, Crowd
+from hub.wire.value_limits import MAX_ITEMS, TooManyItems
 
 CALL, PROMPT, READ, COMPLETE = "tools/call", "prompts/get", "resources/read", "completion/complete"
 LEGACY = (L1, L2, L3, L4)
@@ -472,7 +472,7 @@ def test_a_large_result_of_few_items_passes():
     ],
 )
 def test_what_is_put_into_older_words_block_by_block_has_so_many_blocks_at_most(method, value):
-    with pytest.raises(Crowd, match=r"of this revision the hub reads 5000 at most|has more than 100000 items"):
+    with pytest.raises(TooManyItems, match=r"of this revision the hub reads 5000 at most|has more than 100000 items"):
         result_for_host(method, raw(value), upstream="a", upstream_version=L4, host_version=L1)
 
 

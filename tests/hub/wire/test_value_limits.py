@@ -10,7 +10,15 @@ from msgspec import Raw
 from hub.wire import value_limits as crowds
 from hub.wire.jsonrpc import RemoteProtocolError, raw
 from hub.wire.mcp import INVALID_PARAMS
-from hub.wire.value_limits import MAX_STRINGS, Crowd, is_crowd, open_result, peek_few, read_strings, refuse_crowd
+from hub.wire.value_limits import (
+    MAX_STRINGS,
+    TooManyItems,
+    has_too_many_items,
+    open_result,
+    peek_limited,
+    read_strings,
+    refuse_too_many_items,
+)
 
 VALUES = st.recursive(
     st.none() | st.integers(-9, 9) | st.text('a,":{}[]\\é\n', max_size=6),
@@ -31,14 +39,14 @@ def separators(value: object) -> int:
 @given(VALUES, st.booleans(), st.integers(1, 12))
 def test_the_items_of_all_levels_are_counted(value, escaped, most):
     text = json.dumps(value, ensure_ascii=escaped).encode()
-    assert is_crowd(text, most) is (len(text) > 2 * most and separators(value) >= most)
+    assert has_too_many_items(text, most) is (len(text) > 2 * most and separators(value) >= most)
 
 
 @pytest.mark.covers("SEC-13")
 def test_many_strings_with_commas_are_a_crowd_before_they_are_counted(monkeypatch):
     monkeypatch.setattr(crowds, "_MAX_QUOTES", 6)
-    assert is_crowd(b'["a,","b,","c,","d,",""]', 8)
-    assert not is_crowd(b'["a,","b,","c,",",,,,,,,,,"]'.replace(b'"a,",', b""), 8)
+    assert has_too_many_items(b'["a,","b,","c,","d,",""]', 8)
+    assert not has_too_many_items(b'["a,","b,","c,",",,,,,,,,,"]'.replace(b'"a,",', b""), 8)
 
 
 @pytest.mark.covers("SEC-13")
@@ -48,11 +56,11 @@ def test_a_large_object_of_many_members_is_not_opened(monkeypatch):
         Raw(b'{"a":[1,2,3],"b":"1,2"}'),
         Raw(b"{%b}" % b",".join(b'"%d":1' % i for i in range(crowds.MAX_ITEMS + 1))),
     )
-    assert list(peek_few(few)) == ["a", "b"]
-    assert peek_few(many) == peek_few(None) == peek_few(Raw(b"7")) == {}
-    refuse_crowd(few, "it")
-    with pytest.raises(Crowd, match="it has more than 100000 items"):
-        refuse_crowd(many, "it")
+    assert list(peek_limited(few)) == ["a", "b"]
+    assert peek_limited(many) == peek_limited(None) == peek_limited(Raw(b"7")) == {}
+    refuse_too_many_items(few, "it")
+    with pytest.raises(TooManyItems, match="it has more than 100000 items"):
+        refuse_too_many_items(many, "it")
 
 
 @pytest.mark.covers("SEC-13", "I-3")
@@ -63,7 +71,7 @@ def test_what_the_hub_need_not_open_does_not_make_a_result_a_crowd():
         "structuredContent",
         "x",
     ]
-    with pytest.raises(Crowd, match="a result has more than"):
+    with pytest.raises(TooManyItems, match="a result has more than"):
         open_result(Raw(b'{"content":[],"x":%b}' % rows))
     assert open_result(Raw(rows)) == {}
 

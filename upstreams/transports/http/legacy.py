@@ -19,7 +19,7 @@ from msgspec import Raw, Struct
 
 from hub.link.interface import Exchange, HubError, Overloaded, UpstreamLost, UpstreamProtocolError, UpstreamUnavailable
 from hub.link.peer import last_words
-from hub.link.token_bucket import Bucket
+from hub.link.token_bucket import TokenBucket
 from hub.wire.handshake import ServerFacts, initialize_params
 from hub.wire.jsonrpc import (
     Notification,
@@ -94,7 +94,7 @@ class LegacyHttp(HttpConversation):
         self._level: dict[str, Raw] | None = None
         self._answering: dict[RequestId, trio.CancelScope] = {}
         """The requests of the upstream that are being answered."""
-        self._complaints = Bucket(1, 1)
+        self._complaints = TokenBucket(1, 1)
         self._asked_at = 0.0
         self._silent_since: float | None = None
         """When the first ping was sent that was not answered, if nothing was since."""

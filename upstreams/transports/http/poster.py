@@ -21,7 +21,7 @@ from hub.link.interface import (
     UpstreamProtocolError,
     UpstreamUnauthorized,
 )
-from hub.link.pace import Pace
+from hub.link.pace import ReadPace
 from hub.wire.http.sse import EventTooLong, SseParser
 from hub.wire.jsonrpc import (
     Failure,
@@ -90,7 +90,7 @@ class EventStream:
     Leaving the `with` block closes the connection, unless the stream has ended in good order.
     """
 
-    def __init__(self, reply: HttpReply, name: str, pace: Pace) -> None:
+    def __init__(self, reply: HttpReply, name: str, pace: ReadPace) -> None:
         self._name = name
         self._pace = pace
         self._rest = b""
@@ -222,7 +222,7 @@ class Poster:
     def __init__(self, client: HttpClient) -> None:
         self.client = client
         self.name = client.name
-        self.pace = Pace()
+        self.pace = ReadPace()
         """Of all that is said on any stream and is no response."""
         self._quiet_until = float("-inf")
 
@@ -428,7 +428,7 @@ def pick(data: bytes, id: int, take: Take, name: str) -> Reply | None:
     raise UpstreamProtocolError(f"{name} answered a request that was not asked on this connection", upstream=name)
 
 
-async def pick_of_batch(data: bytes, id: int, take: Take, name: str, pace: Pace) -> Reply | None:
+async def pick_of_batch(data: bytes, id: int, take: Take, name: str, pace: ReadPace) -> Reply | None:
     """As `pick`, of an array of messages (2025-03-26): each is taken when it is time, as if it had come by itself."""
     await pace.turn(len(data))
     try:

@@ -10,7 +10,7 @@ from typing import Final, Generic, Protocol, TypeVar
 import trio
 
 from hub.link.interface import HubError, UpstreamUnavailable
-from hub.link.token_bucket import Bucket
+from hub.link.token_bucket import TokenBucket
 from hub.wire.jsonrpc import Notification, RemoteProtocolError, Request, Response, decode, is_batch
 from upstreams.session import SessionEvents
 from upstreams.transports.http.client import HttpReply
@@ -74,7 +74,7 @@ class StandingStream(Generic[ServerSessionT]):
         self._stream: EventStream | None = None
         """The last stream that was open in this life, for its last event id."""
         self._settled = trio.Event()
-        self._complaints = Bucket(1, 1)
+        self._complaints = TokenBucket(1, 1)
 
     async def start(self, nursery: trio.Nursery) -> None:
         """Open it before the first call: many servers drop what they have to say while nobody listens."""

@@ -25,7 +25,7 @@ from trio.lowlevel import checkpoint
 
 from config.schema import UpstreamConfig
 from hub.link.interface import UpstreamUnavailable
-from hub.link.token_bucket import Bucket
+from hub.link.token_bucket import TokenBucket
 from upstreams.journal.redact import Mask
 from upstreams.transports.stdio.orphans import MARKER, THIS_HUB, kill_marked, mark_of, waited_for
 from upstreams.transports.stdio.stderr import StderrLog
@@ -112,7 +112,7 @@ class Child:
             raise UpstreamUnavailable(cannot_start(name, config, error), upstream=name) from None
         self.stdin, self.stdout, self.stderr = map(trio.lowlevel.FdStream, pipes)
         self.said = StderrLog(name, Mask(config), lambda line: hear(line, self.pid) if hear else None)
-        self._reads = Bucket(STDERR_READS, STDERR_READS)
+        self._reads = TokenBucket(STDERR_READS, STDERR_READS)
         self.gone = trio.Event()
         """Set by `watch` once the process has exited."""
 

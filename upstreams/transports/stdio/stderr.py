@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
-from hub.link.token_bucket import Bucket
+from hub.link.token_bucket import TokenBucket
 from hub.wire.printable import printable
 
 log = logging.getLogger(__name__)
@@ -43,7 +43,7 @@ class StderrLog:
         self._last: deque[bytes] = deque(maxlen=STDERR_LINES)
         self._untold = b""
         """Whole lines that have not been logged yet."""
-        self._loggable = Bucket(STDERR_BURST, STDERR_RATE)
+        self._loggable = TokenBucket(STDERR_BURST, STDERR_RATE)
         self._said_dropped_at = float("-inf")
         self.dropped_lines = 0
         """Since that was said."""

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hub.wire.questions.page_urls import MAX_URL_CHARS, NoPage, host_of
+from hub.wire.questions.page_urls import MAX_URL_CHARS, ForbiddenUrl, host_of
 
 
 @pytest.mark.covers("SEC-86")
@@ -96,7 +96,7 @@ REFUSED = {
 @pytest.mark.covers("SEC-86")
 @pytest.mark.parametrize("url", REFUSED.values(), ids=REFUSED.keys())
 def test_pages_to_which_nobody_is_sent(url):
-    with pytest.raises(NoPage) as caught:
+    with pytest.raises(ForbiddenUrl) as caught:
         host_of(url)
     said = str(caught.value)
     assert said.isprintable()
@@ -109,7 +109,7 @@ def test_pages_to_which_nobody_is_sent(url):
 def test_whatever_passes_is_plain_and_has_the_host_that_is_told(text, before):
     try:
         host = host_of(before + text)
-    except NoPage:
+    except ForbiddenUrl:
         return
     assert (before + text).isascii()
     assert (before + text).isprintable()

@@ -9,11 +9,24 @@ from hypothesis import strategies as st
 from schemas import _check, validate
 
 from hub.bridge.request_state import input_required, wanted
-from hub.wire.capabilities import capabilities_for_upstream, capabilities_of_session, covers, superset
+from hub.wire.capabilities import (
+    capabilities_for_upstream,
+    capabilities_of_session,
+    covers,
+    shared_session_capabilities,
+)
 from hub.wire.handshake import initialize_params
 from hub.wire.jsonrpc import Failure, RemoteProtocolError, Result, encode_request, encode_response, raw
 from hub.wire.mcp import ALL_VERSIONS, L1, L2, L3, L4, LEGACY_VERSIONS, MODERN
-from hub.wire.questions.question import MAX_ITEMS, Question, Refused, check, declined, for_host, for_upstream
+from hub.wire.questions.question import (
+    MAX_ITEMS,
+    Question,
+    QuestionRefusal,
+    answer_for_upstream,
+    check_capabilities,
+    declined_reply,
+    question_for_host,
+)
 from hub.wire.value_limits import SMALL_BYTES
 
 ELICIT, SAMPLE, ROOTS = "elicitation/create", "sampling/createMessage", "roots/list"
@@ -45,7 +58,7 @@ def sample(*content, version=MODERN, **more):
 
 def put(asked, host_version):
     """The params as the host gets them, judged by the schema of its revision."""
-    params = for_host(asked, host_version)
+    params = question_for_host(asked, host_version)
     if host_version == MODERN:
         result = input_required({"q1": wanted(asked, params)}, None)
         validate(encode_response(1, Result(result.value)), MODERN, sender="server", method="tools/call")
@@ -59,7 +72,7 @@ def put(asked, host_version):
 
 def answered(asked, answer, host_version=MODERN):
     """The answer as the upstream gets it, judged by the schema of its revision."""
-    value = for_upstream(asked, raw(answer), host_version)
+    value = answer_for_upstream(asked, raw(answer), host_version)
     if asked.version == MODERN:
         params = {"name": "t", "inputResponses": {"q1": json.loads(bytes(value))}, "_meta": META}
         validate(encode_request(1, "tools/call", members(**params)), MODERN, sender="client")
@@ -75,10 +88,10 @@ def refusal(asked, host_version=MODERN, capabilities=None):
     """The code of what the upstream gets."""
     try:
         if capabilities is None:
-            for_host(asked, host_version)
+            question_for_host(asked, host_version)
         else:
-            check(asked, members(**capabilities))
-    except Refused as refused:
+            check_capabilities(asked, members(**capabilities))
+    except QuestionRefusal as refused:
         return refused.failure.code
     return None
 
@@ -137,12 +150,14 @@ def test_a_session_of_ones_own_declares_what_its_host_can_do():
 
 @pytest.mark.covers("G-11")
 def test_a_shared_session_never_declares_roots():
-    assert "roots" not in superset()
-    assert {"sampling", "elicitation"} <= superset().keys()
-    assert superset()["sampling"] == raw({"tools": {}})  # who has none is protected by `check`
+    assert "roots" not in shared_session_capabilities()
+    assert {"sampling", "elicitation"} <= shared_session_capabilities().keys()
+    assert shared_session_capabilities()["sampling"] == raw(
+        {"tools": {}}
+    )  # who has none is protected by `check_capabilities`
 
 
-@pytest.mark.parametrize("declared", [superset(), capabilities_of_session(members(**EVERYTHING))])
+@pytest.mark.parametrize("declared", [shared_session_capabilities(), capabilities_of_session(members(**EVERYTHING))])
 @pytest.mark.parametrize("version", LEGACY_VERSIONS)
 def test_what_is_declared_is_valid(declared, version):
     validate(encode_request(1, "initialize", initialize_params(version, declared)), version, sender="client")
@@ -392,7 +407,7 @@ def test_other_methods_are_not_questions():
 @pytest.mark.parametrize("host_version", [L3, MODERN])
 def test_what_is_no_answer_is_the_hosts_fault(asked, answer, host_version):
     with pytest.raises(RemoteProtocolError) as caught:
-        for_upstream(asked, raw(answer), host_version)
+        answer_for_upstream(asked, raw(answer), host_version)
     assert caught.value.failure.code == -32602
 
 
@@ -403,7 +418,7 @@ def test_what_was_filled_in_passes_as_it_is(host_version, version):
     answer = {"action": "accept", "content": {"name": "Ada", "age": 3.5, "ok": False, "size": "s", "more": "x"}}
     assert answered(asked, answer, host_version) == answer
     value = raw(answer)
-    assert for_upstream(asked, value, host_version) is value
+    assert answer_for_upstream(asked, value, host_version) is value
 
 
 @pytest.mark.parametrize("action", ["decline", "cancel"])
@@ -436,14 +451,14 @@ def test_older_upstreams_get_one_block(version):
     texts = {**SAMPLED, "content": [TEXT, {"type": "text", "text": "ho"}]}
     assert answered(asked, texts)["content"] == {"type": "text", "text": "hi\nho"}
     for content in ([TEXT, IMAGE], [TEXT, USE], USE):
-        with pytest.raises(Refused) as caught:
-            for_upstream(asked, raw({**SAMPLED, "content": content}), MODERN)
+        with pytest.raises(QuestionRefusal) as caught:
+            answer_for_upstream(asked, raw({**SAMPLED, "content": content}), MODERN)
         assert caught.value.failure.code == -32603
 
 
 def test_the_oldest_upstreams_hear_nothing():
-    with pytest.raises(Refused) as caught:
-        for_upstream(sample(TEXT, version=L1), raw({**SAMPLED, "content": AUDIO}), MODERN)
+    with pytest.raises(QuestionRefusal) as caught:
+        answer_for_upstream(sample(TEXT, version=L1), raw({**SAMPLED, "content": AUDIO}), MODERN)
     assert caught.value.failure.code == -32603
     assert answered(sample(TEXT, version=L2), {**SAMPLED, "content": AUDIO})
 
@@ -480,7 +495,7 @@ def test_booleans_become_a_list_again(limits, required, content, expected):
     answer = {"action": "accept", "content": {**content, "x": "y"}}
     if expected is RemoteProtocolError:
         with pytest.raises(RemoteProtocolError, match="chosen"):
-            for_upstream(asked, raw(answer), L3)
+            answer_for_upstream(asked, raw(answer), L3)
         return
     found = answered(asked, answer, L3)["content"]
     assert found.pop("x") == "y"
@@ -546,10 +561,10 @@ NAMES = ["message", "mode", "requestedSchema", "url", "messages", "maxTokens", "
 def test_nonsense_is_refused_and_nothing_else_happens(method, params, answer, host_version, version):
     asked = question(method, version, **params)
     try:
-        check(asked, members(sampling={}, elicitation={}, roots={}))
-        for_host(asked, host_version)
-        for_upstream(asked, raw(answer), host_version)
-    except (Refused, RemoteProtocolError):
+        check_capabilities(asked, members(sampling={}, elicitation={}, roots={}))
+        question_for_host(asked, host_version)
+        answer_for_upstream(asked, raw(answer), host_version)
+    except (QuestionRefusal, RemoteProtocolError):
         pass
 
 
@@ -558,8 +573,11 @@ def test_a_question_or_an_answer_with_a_crowd_in_it_is_refused():
     crowd = [{}] * (MAX_ITEMS + 1) + ["a" * SMALL_BYTES]
     everything = members(sampling={}, elicitation={}, roots={})
     asked = question(SAMPLE, messages=crowd, maxTokens=1)
-    for ask in (lambda: check(asked, everything), lambda: for_host(form({"a": {"enum": crowd}}), L4)):
-        with pytest.raises(Refused, match="more than 10000 items"):
+    for ask in (
+        lambda: check_capabilities(asked, everything),
+        lambda: question_for_host(form({"a": {"enum": crowd}}), L4),
+    ):
+        with pytest.raises(QuestionRefusal, match="more than 10000 items"):
             ask()
     for put_question, answer in (
         (form({}), {"action": "accept", "content": {"a": crowd}}),
@@ -568,7 +586,7 @@ def test_a_question_or_an_answer_with_a_crowd_in_it_is_refused():
         (question(ROOTS), {"roots": [], "more": crowd}),
     ):
         with pytest.raises(RemoteProtocolError, match="more than 10000 items"):
-            for_upstream(put_question, raw(answer), MODERN)
+            answer_for_upstream(put_question, raw(answer), MODERN)
 
 
 # --- nobody answers ---------------------------------------------------------------------------------------------------
@@ -576,9 +594,9 @@ def test_a_question_or_an_answer_with_a_crowd_in_it_is_refused():
 
 @pytest.mark.covers("F-I-07", "R-9")
 def test_an_upstream_that_nobody_answers_is_told_so():
-    assert declined(form({}), "no time") == Result(raw({"action": "cancel"}))
-    assert declined(sample(TEXT), "no time") == Failure(-1, "no time")
-    assert declined(question(ROOTS), "no time") == Failure(-32603, "no time")
+    assert declined_reply(form({}), "no time") == Result(raw({"action": "cancel"}))
+    assert declined_reply(sample(TEXT), "no time") == Failure(-1, "no time")
+    assert declined_reply(question(ROOTS), "no time") == Failure(-32603, "no time")
 
 
 @pytest.mark.covers("SEC-13")
@@ -594,5 +612,5 @@ def test_an_upstream_that_nobody_answers_is_told_so():
 @pytest.mark.parametrize("version", LEGACY_VERSIONS)
 def test_too_many_messages_are_not_looked_at(messages, version):
     asked = question(SAMPLE, maxTokens=1, messages=messages)
-    with pytest.raises(Refused):
-        for_host(asked, version)
+    with pytest.raises(QuestionRefusal):
+        question_for_host(asked, version)

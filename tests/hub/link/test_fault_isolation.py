@@ -6,7 +6,7 @@ from itertools import pairwise
 import pytest
 import trio
 
-from hub.link.wall import FIRST_PAUSE_S, LONGEST_PAUSE_S, SOUND_S, keep_going, stand_alone
+from hub.link.fault_isolation import FIRST_PAUSE_S, LONGEST_PAUSE_S, SOUND_S, keep_going, run_isolated
 
 
 @pytest.mark.covers("F-D-13", "I-3")
@@ -55,6 +55,6 @@ async def test_what_stands_alone_is_run_once(caplog):
         calls.append(1)
         raise ValueError("a fault")
 
-    await stand_alone("The task", run)
+    await run_isolated("The task", run)
     assert calls == [1]
     assert "The task has stopped because of a fault" in caplog.text

@@ -11,7 +11,7 @@ log = logging.getLogger("hubd")
 FIRST_PAUSE_S: Final = 1.0
 LONGEST_PAUSE_S: Final = 60.0
 MAX_SAID: Final = 16
-"""Kinds of faults that one `Wall` tells in full; more, and a fault would fill the log."""
+"""Kinds of faults that one `FaultLog` tells in full; more, and a fault would fill the log."""
 SOUND_S: Final = 300.0
 """A task that went well for so long begins anew with the first pause."""
 
@@ -36,7 +36,7 @@ async def keep_going(what: str, run: Callable[[], Awaitable[object]]) -> None:
         pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
 
 
-async def stand_alone(what: str, run: Callable[[], Awaitable[object]]) -> None:
+async def run_isolated(what: str, run: Callable[[], Awaitable[object]]) -> None:
     """Run it once; a fault of it is logged, and nothing more. `what` as for `keep_going`."""
     try:
         await run()
@@ -44,7 +44,7 @@ async def stand_alone(what: str, run: Callable[[], Awaitable[object]]) -> None:
         log.exception("%s has stopped because of a fault", what)
 
 
-class Wall:
+class FaultLog:
     """The wall around something that is done again and again, and goes on by itself after a fault, which may be had as
     often as somebody else likes: each kind is logged once, with its traceback.
 
@@ -65,7 +65,7 @@ class Wall:
         self._said: set[str] = set()
 
     def __repr__(self) -> str:
-        return f"<Wall around {self._what}, {self.count} caught>"
+        return f"<FaultLog around {self._what}, {self.count} caught>"
 
     def caught(self, error: Exception) -> str:
         """Log it, unless one of its kind was; its name, for a reason in a few words."""

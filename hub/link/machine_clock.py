@@ -1,0 +1,53 @@
+"""Clocks that run on while the machine sleeps: one for this run of the hub, one from the start of the machine.
+
+trio's own clock stands still while a laptop sleeps: what was good for ten minutes would be good the next morning.
+"""
+
+import hashlib
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import trio
+
+_CLOCK: Final = getattr(time, "CLOCK_BOOTTIME", None)
+"""Runs on during sleep, which `CLOCK_MONOTONIC` does not; None: the system has no such clock."""
+_ID_PATH: Final = Path("/proc/sys/kernel/random/boot_id")
+
+
+def current_time() -> float:
+    """Seconds on trio's clock plus the time the machine has slept. To be called within a run of trio."""
+    return trio.current_time() + slept_s()
+
+
+def slept_s() -> int:
+    """How long the machine has slept since this module was loaded; whole seconds, since two clocks are read in turn."""
+    return int(_ahead_s() - _BEFORE + 0.5)
+
+
+def _ahead_s() -> float:
+    return 0.0 if _CLOCK is None else time.clock_gettime(_CLOCK) - time.clock_gettime(time.CLOCK_MONOTONIC)
+
+
+_BEFORE: Final = _ahead_s()
+
+
+class BootClock(NamedTuple):
+    """A clock that nobody sets, from the start of the machine to its end."""
+
+    id: str
+    """Names the run of the machine, since times of two runs cannot be compared. "": the system has no such clock."""
+    now: Callable[[], float]
+    """In seconds."""
+
+
+def boot_clock() -> BootClock:
+    """The clock of this machine, as Linux has it; elsewhere one without `id`."""
+    try:
+        id = _ID_PATH.read_bytes()
+    except OSError:
+        id = b""
+    if _CLOCK is None or not id:
+        return BootClock("", lambda: 0.0)
+    return BootClock(hashlib.sha256(id.strip()).hexdigest()[:8], lambda: time.clock_gettime(_CLOCK))
