@@ -4,8 +4,8 @@ Read in this order: `entry` (what is read, what is kept of it, why it may not be
 the hub calls), `state` (all of the state, and what makes it doubtful), and its parts: `memory` (what is kept, so many
 bytes), `index` (what a change concerns), `fetch` and `flight` (reads, and the hosts that wait for one),
 `auto_subscribe` (which resources the hub itself watches), `cacheability` (what a result says), `key` (which reads come
-to the same), `upstream_interface` and `invalidation` (what it needs of upstreams, and is told by them), `tally` and
-`facts` (counts). Hubs may have a store in common: `shared_store` is what that must do, `redis` is one.
+to the same), `upstream_interface` and `invalidation` (what it needs of upstreams, and is told by them), `counters` and
+`statistics` (counts). Hubs may have a store in common: `shared_store` is what that must do, `redis` is one.
 
 What always holds: nothing is kept for longer than its upstream said or changes are told of; nothing private is given to
 another account; nothing is given that was read before a change of which the hub had heard when it was asked.

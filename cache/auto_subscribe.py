@@ -11,7 +11,7 @@ from weakref import WeakKeyDictionary
 
 import trio
 
-from cache.upstream_interface import Place, Server
+from cache.upstream_interface import PooledSession, Upstream
 from hub.wire.jsonrpc import peek_object
 
 MAX_OBSERVED: Final = 256
@@ -40,76 +40,76 @@ class _Seen:
         """Till then because the upstream did not agree soon, or at all."""
 
 
-class Observing:
+class AutoSubscriptions:
     """What is observed, over all sessions. `clock` gives the time in seconds."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
-        self._places: dict[str, WeakKeyDictionary[Place, OrderedDict[str, _Seen]]] = {}
+        self._places: dict[str, WeakKeyDictionary[PooledSession, OrderedDict[str, _Seen]]] = {}
 
     def __repr__(self) -> str:
         count = sum(len(seen) for places in self._places.values() for seen in places.values())
-        return f"<Observing {count} resources>"
+        return f"<AutoSubscriptions {count} resources>"
 
-    def read(self, name: str, place: Place, uri: str) -> None:
+    def read(self, name: str, pooled: PooledSession, uri: str) -> None:
         """It was read, by whomever: it is worth being observed."""
-        found = self._seen(name, place)
+        found = self._seen(name, pooled)
         if (seen := found.get(uri)) is not None:
             seen.changes = 0
             found.move_to_end(uri)
 
-    def is_worth_trying(self, server: Server, place: Place, uri: str) -> bool:
+    def is_worth_trying(self, upstream: Upstream, pooled: PooledSession, uri: str) -> bool:
         """Whether `observe` may bring something."""
-        if bytes(peek_object(server.snapshot.capabilities.get("resources")).get("subscribe", b"")) != b"true":
+        if bytes(peek_object(upstream.snapshot.capabilities.get("resources")).get("subscribe", b"")) != b"true":
             return False
-        found, now = self._seen(server.name, place), self._clock()
+        found, now = self._seen(upstream.name, pooled), self._clock()
         seen = found.get(uri)
         if seen is not None:
             return seen.not_before <= now
         slow = [known for known, each in found.items() if each.slow and each.not_before > now]
         return (
-            len(slow) < MAX_UNANSWERED or sum(map(place.subscriptions.is_observed, slow)) > len(slow) - MAX_UNANSWERED
+            len(slow) < MAX_UNANSWERED or sum(map(pooled.subscriptions.is_observed, slow)) > len(slow) - MAX_UNANSWERED
         )
 
-    def _seen(self, name: str, place: Place) -> OrderedDict[str, _Seen]:
-        return self._places.setdefault(name, WeakKeyDictionary()).setdefault(place, OrderedDict())
+    def _seen(self, name: str, pooled: PooledSession) -> OrderedDict[str, _Seen]:
+        return self._places.setdefault(name, WeakKeyDictionary()).setdefault(pooled, OrderedDict())
 
-    async def observe(self, name: str, place: Place, uri: str, reader: int) -> None:
+    async def observe(self, name: str, pooled: PooledSession, uri: str, reader: int) -> None:
         """Have it observed in that session, since the conversation `reader` reads it; return when it is, or when that
         has taken too long.
 
         Cancellation: it is still wanted.
         """
-        found = self._seen(name, place)
+        found = self._seen(name, pooled)
         seen = found.setdefault(uri, _Seen())
         found.move_to_end(uri)
         seen.changes = 0
         seen.not_before = self._clock() + AGAIN_S
-        self._make_room(place, found)
+        self._make_room(pooled, found)
         with trio.move_on_after(PATIENCE_S):
-            if await place.subscriptions.observe(uri, reader):
+            if await pooled.subscriptions.observe(uri, reader):
                 seen.not_before, seen.slow = float("-inf"), False
                 return
         seen.slow = True
 
-    def _make_room(self, place: Place, found: OrderedDict[str, _Seen]) -> None:
+    def _make_room(self, pooled: PooledSession, found: OrderedDict[str, _Seen]) -> None:
         while len(found) > MAX_OBSERVED:
             uri, _ = found.popitem(last=False)
-            place.subscriptions.neglect(uri)
+            pooled.subscriptions.neglect(uri)
 
     def changed(self, name: str, uri: str) -> None:
         """The upstream says that it changed."""
-        for place, found in list(self._places.get(name, {}).items()):
+        for pooled, found in list(self._places.get(name, {}).items()):
             seen = found.get(uri)
             if seen is None:
                 continue
             seen.changes += 1
             if seen.changes >= MAX_CHANGES and seen.not_before <= self._clock():
                 seen.not_before = self._clock() + AGAIN_S
-                place.subscriptions.neglect(uri)
+                pooled.subscriptions.neglect(uri)
 
-    def forget(self, name: str) -> None:
+    def forget_upstream(self, name: str) -> None:
         """Nothing of this upstream is of interest any more."""
-        for place, found in list(self._places.pop(name, {}).items()):
+        for pooled, found in list(self._places.pop(name, {}).items()):
             for uri in found:
-                place.subscriptions.neglect(uri)
+                pooled.subscriptions.neglect(uri)

@@ -59,7 +59,7 @@ def scope(entry: Entry) -> str:
     return "public" if entry.public else "private"
 
 
-def kept_result(entry: Entry, now: float) -> Result:
+def fresh_result(entry: Entry, now: float) -> Result:
     """The result, with what is left of its time; in words of its own revision."""
     if era_of(entry.version) is Era.LEGACY:
         return Result(entry.value)

@@ -11,7 +11,7 @@ EVERYONE: Final = ""
 """The owner of what an upstream calls public."""
 
 
-class Cause(Enum):
+class DropCause(Enum):
     """Why something kept may not be used any more; the values are what `hubd cache` shows."""
 
     UPDATED = "updated"
@@ -25,11 +25,11 @@ class Cause(Enum):
     """By command."""
     ELSEWHERE = "another hub"
     """Another hub on the same store said so."""
-    UNVOUCHED = "store lost"
+    STORE_LOST = "store lost"
     """The store that hubs share cannot tell any more what others have said."""
 
 
-class Subject(Struct, frozen=True):
+class CacheKey(Struct, frozen=True):
     """One resource, as one reader may see it: the key of an entry (SEC-23). Hashable."""
 
     upstream: str

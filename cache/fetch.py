@@ -15,12 +15,12 @@ from functools import partial
 import trio
 from msgspec import structs
 
-from cache.auto_subscribe import Observing
-from cache.cacheability import entry_of, has_ttl, is_complete, kept_result
+from cache.auto_subscribe import AutoSubscriptions
+from cache.cacheability import entry_of, fresh_result, has_ttl, is_complete
 from cache.entry import Entry
 from cache.flight import Flight
 from cache.state import CacheState
-from cache.upstream_interface import Place, Server
+from cache.upstream_interface import PooledSession, Upstream
 from hub.link.fault_isolation import FaultLog, run_isolated
 from hub.link.interface import HubError, kept
 from hub.wire.jsonrpc import Reply, Result
@@ -32,9 +32,9 @@ log = logging.getLogger("cache.redis")
 class Fetches:
     """Runs them. `run` must be running."""
 
-    def __init__(self, keeping: CacheState, observing: Observing, clock: Callable[[], float]) -> None:
-        self._keeping = keeping
-        self._observing = observing
+    def __init__(self, state: CacheState, auto_subscriptions: AutoSubscriptions, clock: Callable[[], float]) -> None:
+        self._state = state
+        self._auto_subscriptions = auto_subscriptions
         self._clock = clock
         self._wall = FaultLog(log, "keeping what was read")
         self._nursery: trio.Nursery | None = None
@@ -59,7 +59,7 @@ class Fetches:
     def begin(self, flight: Flight) -> None:
         """Have it read."""
         assert self._nursery is not None, "`is_running` says so"
-        self._keeping.begin(flight)
+        self._state.add_flight(flight)
         self._nursery.start_soon(self._fly, flight)
 
     async def _fly(self, flight: Flight) -> None:
@@ -74,26 +74,26 @@ class Fetches:
                 except Exception as error:  # noqa: BLE001  # whoever waits raises it
                     self._land(flight, error)
         finally:
-            self._keeping.end(flight)
+            self._state.remove_flight(flight)
             flight.end()
         if put is not None and flight.ticket is not None:
             try:
-                await self._keeping.share(flight.ticket, flight.subject, put)
+                await self._state.share(flight.ticket, flight.key, put)
             except* Exception as errors:  # noqa: BLE001  # a wall: logged there
                 self._wall.caught(errors)
 
     async def _carry(self, flight: Flight) -> Entry | None:
         """Read, and land; what is to be kept where other hubs find it."""
         if (found := await self._look(flight)) is not None:
-            self._keeping.tally.of(flight.subject.upstream).found += 1
-            self._keeping.keep(flight.subject, found, common=True)
-            flight.land(kept_result(found, self._clock()))
+            self._state.counters.of(flight.key.upstream).found += 1
+            self._state.keep(flight.key, found, shareable=True)
+            flight.land(fresh_result(found, self._clock()))
             return None
         flight.is_reading, flight.is_disturbed = True, False
-        place, uri = flight.place, flight.subject.uri
-        flight.is_observed = place is not None and place.subscriptions.is_observed(uri)
-        reply = await flight.server.call(flight.operation, flight)
-        if not is_complete(reply, flight.server.snapshot.version):
+        pooled, uri = flight.pooled, flight.key.uri
+        flight.is_observed = pooled is not None and pooled.subscriptions.is_observed(uri)
+        reply = await flight.upstream.call(flight.operation, flight)
+        if not is_complete(reply, flight.upstream.snapshot.version):
             flight.claim()
         entry = None
         if isinstance(reply, Result) and not flight.is_disturbed and not flight.is_private:
@@ -103,9 +103,9 @@ class Fetches:
 
     def _land(self, flight: Flight, outcome: Reply | Exception) -> None:
         """Only the one who began it gets what was read over a session that is, or may be, that host's own."""
-        self._keeping.end(flight)
-        place = flight.server.session_for(flight.caller) or flight.place
-        is_known = isinstance(outcome, Exception) if place is None else place.tenant == flight.subject.tenant
+        self._state.remove_flight(flight)
+        pooled = flight.upstream.session_for(flight.caller) or flight.pooled
+        is_known = isinstance(outcome, Exception) if pooled is None else pooled.tenant == flight.key.tenant
         if not is_known:
             flight.claim()
         flight.land(outcome)
@@ -114,33 +114,33 @@ class Fetches:
 
     async def _look(self, flight: Flight) -> Entry | None:
         """Have it observed, and ask the store that hubs share; what may be used of what is there."""
-        place, subject, reader = flight.place, flight.subject, flight.caller.conversation
-        if place is None:
+        pooled, key, reader = flight.pooled, flight.key, flight.caller.conversation
+        if pooled is None:
             return None
         watched = (
-            place.session.era is Era.LEGACY
-            and not place.subscriptions.is_observed(subject.uri)
-            and self._observing.is_worth_trying(flight.server, place, subject.uri)
+            pooled.session.era is Era.LEGACY
+            and not pooled.subscriptions.is_observed(key.uri)
+            and self._auto_subscriptions.is_worth_trying(flight.upstream, pooled, key.uri)
         )
-        if not self._keeping.is_common(flight.server, subject):
+        if not self._state.is_shareable(flight.upstream, key):
             if watched:
-                await self._observing.observe(subject.upstream, place, subject.uri, reader)
+                await self._auto_subscriptions.observe(key.upstream, pooled, key.uri, reader)
             return None
         async with trio.open_nursery() as nursery:
             if watched:
-                nursery.start_soon(self._observing.observe, subject.upstream, place, subject.uri, reader)
+                nursery.start_soon(self._auto_subscriptions.observe, key.upstream, pooled, key.uri, reader)
             entry = await self._ask_store(flight)
         if flight.is_disturbed:  # by the agreement itself, most likely: whatever is found from now on is good
             flight.is_disturbed = False
             entry = await self._ask_store(flight)
         if entry is None or flight.is_disturbed or self._clock() >= entry.fresh_until:
             return None
-        return None if entry.observed and not place.subscriptions.is_observed(subject.uri) else entry
+        return None if entry.observed and not pooled.subscriptions.is_observed(key.uri) else entry
 
     async def _ask_store(self, flight: Flight) -> Entry | None:
         """What the store has. A wall: what goes wrong there is no reason not to read."""
         try:
-            return await self._keeping.look(flight)
+            return await self._state.look_up(flight)
         except Exception as error:  # noqa: BLE001  # logged there
             self._wall.caught(error)
             return None
@@ -149,29 +149,29 @@ class Fetches:
 
     def _kept(self, flight: Flight, reply: Result) -> Entry | None:
         """Keep what was read, if it may be; what is kept."""
-        server, subject = flight.server, flight.subject
-        place = server.session_for(flight.caller)
-        if place is None or (flight.place is not None and place is not flight.place):
+        upstream, key = flight.upstream, flight.key
+        pooled = upstream.session_for(flight.caller)
+        if pooled is None or (flight.pooled is not None and pooled is not flight.pooled):
             return None
-        if self._keeping.source_of(server) != subject.source or not server.config.cache:
+        if self._state.source_of(upstream) != key.source or not upstream.config.cache:
             return None
-        observed = flight.is_observed and place.subscriptions.is_observed(subject.uri)
-        now, stale_s = self._clock(), self._keeping.config.stale_if_error_s
-        if place.session.era is Era.MODERN and not observed and not has_ttl(reply.value):
-            self._observe_later(server, place, subject.uri, flight.caller.conversation)
-        version = server.snapshot.version
-        entry = entry_of(reply.value, version, place.session.era, now, stale_s, observed=observed)
+        observed = flight.is_observed and pooled.subscriptions.is_observed(key.uri)
+        now, stale_s = self._clock(), self._state.config.stale_if_error_s
+        if pooled.session.era is Era.MODERN and not observed and not has_ttl(reply.value):
+            self._observe_later(upstream, pooled, key.uri, flight.caller.conversation)
+        version = upstream.snapshot.version
+        entry = entry_of(reply.value, version, pooled.session.era, now, stale_s, observed=observed)
         if entry is None:
             return None
-        abilities = "" if place.session.era is Era.LEGACY else subject.abilities
-        subject = structs.replace(subject, tenant=place.tenant, abilities=abilities)
-        common = self._keeping.is_common(server, subject)
-        if common and not observed and not self._keeping.is_vouched:
+        abilities = "" if pooled.session.era is Era.LEGACY else key.abilities
+        key = structs.replace(key, tenant=pooled.tenant, abilities=abilities)
+        shareable = self._state.is_shareable(upstream, key)
+        if shareable and not observed and not self._state.is_store_coherent:
             return None  # another hub may be told of a change, and could not say so
-        return entry if self._keeping.keep(subject, entry, common=common) else None
+        return entry if self._state.keep(key, entry, shareable=shareable) else None
 
-    def _observe_later(self, server: Server, place: Place, uri: str, reader: int) -> None:
+    def _observe_later(self, upstream: Upstream, pooled: PooledSession, uri: str, reader: int) -> None:
         """A modern upstream gave no time-to-live: be told of changes before it is read the next time."""
-        if self._nursery is not None and self._observing.is_worth_trying(server, place, uri):
-            observe = partial(self._observing.observe, server.name, place, uri, reader)
+        if self._nursery is not None and self._auto_subscriptions.is_worth_trying(upstream, pooled, uri):
+            observe = partial(self._auto_subscriptions.observe, upstream.name, pooled, uri, reader)
             self._nursery.start_soon(run_isolated, "Watching a resource", observe)

@@ -15,9 +15,9 @@ from typing import Final
 import trio
 from msgspec import Raw
 
-from cache.entry import Subject
+from cache.entry import CacheKey
 from cache.shared_store import Ticket
-from cache.upstream_interface import Place, Server
+from cache.upstream_interface import PooledSession, Upstream
 from hub.link.interface import Caller, Exchange, Operation, Question, UpstreamUnavailable
 from hub.link.peer import last_words
 from hub.wire.jsonrpc import Failure, Reply
@@ -51,16 +51,16 @@ class Waiter:
 class Flight:
     """A read that is running. Satisfies `hub.link.interface.Exchange` towards the upstream.
 
-    `place` is the session that will serve it; None: nobody knows yet.
+    `pooled` is the session that will serve it; None: nobody knows yet.
     """
 
     def __init__(
-        self, server: Server, subject: Subject, operation: Operation, caller: Caller, place: Place | None
+        self, upstream: Upstream, key: CacheKey, operation: Operation, caller: Caller, pooled: PooledSession | None
     ) -> None:
-        self.server = server
-        self.subject = subject
+        self.upstream = upstream
+        self.key = key
         self.operation = operation
-        self.place = place
+        self.pooled = pooled
         self.caller = caller
         """Who began it."""
         self.is_reading = False
@@ -81,7 +81,7 @@ class Flight:
 
     def __repr__(self) -> str:
         doing = "private" if self.is_private else "reading" if self.is_reading else "looking"
-        return f"<Flight to {self.subject.uri} of {self.subject.upstream}, {doing}, {len(self._waiters)} waiting>"
+        return f"<Flight to {self.key.uri} of {self.key.upstream}, {doing}, {len(self._waiters)} waiting>"
 
     # --- the hosts' end -----------------------------------------------------------------------------------------------
 
@@ -131,8 +131,8 @@ class Flight:
     def end(self) -> None:
         """Its task is over. Nobody is left waiting."""
         self.over.set()
-        text = f"The hub stopped reading from {self.subject.upstream}; try it again"
-        self.land(UpstreamUnavailable(text, upstream=self.subject.upstream))
+        text = f"The hub stopped reading from {self.key.upstream}; try it again"
+        self.land(UpstreamUnavailable(text, upstream=self.key.upstream))
 
     # --- the upstream's end: Exchange ---------------------------------------------------------------------------------
 

@@ -13,7 +13,7 @@ from hub.wire.uri_parents import MAX_DEPTH, level_count, normalized, parents
 Item = TypeVar("Item", bound=Hashable)
 
 
-def is_followed(uri: str) -> bool:
+def is_trackable(uri: str) -> bool:
     """Whether all that `uri` is a part of is known, so that no change that concerns it can be overlooked."""
     return _plain(uri) is not None
 
@@ -35,17 +35,17 @@ class _Shelf(Generic[Item]):
         self.tenants: dict[Tenant, dict[Item, None]] = {}
 
 
-class Index(Generic[Item]):
+class ResourceIndex(Generic[Item]):
     """Items by upstream, URI and tenant. Each is put in once. A URI stands for all of its spellings."""
 
     def __init__(self) -> None:
         self._shelves: dict[str, _Shelf[Item]] = {}
 
     def __repr__(self) -> str:
-        return f"<Index of {sum(len(shelf.items) for shelf in self._shelves.values())}>"
+        return f"<ResourceIndex of {sum(len(shelf.items) for shelf in self._shelves.values())}>"
 
     def add(self, upstream: str, uri: str, tenant: Tenant | None, item: Item) -> None:
-        """Put `item` in. `uri` must be one that `is_followed`."""
+        """Put `item` in. `uri` must be one that `is_trackable`."""
         shelf = self._shelves.setdefault(upstream, _Shelf())
         shelf.items[item] = None
         plain = _plain(uri) or ""
@@ -81,12 +81,12 @@ class Index(Generic[Item]):
         shelf = self._shelves.get(upstream)
         return [] if shelf is None else list(shelf.tenants.get(tenant, ()))
 
-    def exactly(self, upstream: str, uri: str) -> list[Item]:
+    def of_resource(self, upstream: str, uri: str) -> list[Item]:
         """What belongs to this very resource."""
         shelf = self._shelves.get(upstream)
         return [] if shelf is None else list(shelf.own.get(_plain(uri) or "", ()))
 
-    def concerned(self, upstream: str, uri: str) -> list[Item]:
+    def affected_by(self, upstream: str, uri: str) -> list[Item]:
         """What a change of `uri` concerns; all of the upstream, if it cannot be told."""
         shelf = self._shelves.get(upstream)
         if shelf is None:
@@ -100,13 +100,13 @@ class Index(Generic[Item]):
         return list(found)
 
 
-Key = TypeVar("Key", bound=Hashable)
+Group = TypeVar("Group", bound=Hashable)
 
 
-def _take(sets: dict[Key, dict[Item, None]], key: Key, item: Item) -> None:
-    found = sets.get(key)
+def _take(sets: dict[Group, dict[Item, None]], group: Group, item: Item) -> None:
+    found = sets.get(group)
     if found is None:
         return
     found.pop(item, None)
     if not found:
-        del sets[key]
+        del sets[group]

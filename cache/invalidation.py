@@ -1,4 +1,4 @@
-"""What one upstream says of its resources, and what becomes of its sessions, on its way to `keeping`."""
+"""What one upstream says of its resources, and what becomes of its sessions, on its way to `state`."""
 
 from cache.state import CacheState
 from hub.link.interface import Tenant
@@ -7,8 +7,8 @@ from hub.link.interface import Tenant
 class Onlooker:
     """Is told what one upstream says, and what becomes of its sessions; `upstreams.invalidation.Onlooker` says when."""
 
-    def __init__(self, keeping: CacheState, name: str, source: str) -> None:
-        self._keeping = keeping
+    def __init__(self, state: CacheState, name: str, source: str) -> None:
+        self._state = state
         self.source = source
         """What the upstream is to all hubs that have it in common."""
         self._name = name
@@ -18,16 +18,16 @@ class Onlooker:
 
     def updated(self, uri: str) -> None:
         """A session said that `uri` changed."""
-        self._keeping.updated(self._name, self.source, uri)
+        self._state.updated(self._name, self.source, uri)
 
     def relisted(self) -> None:
         """The resources that there are may be others."""
-        self._keeping.relisted(self._name, self.source)
+        self._state.relisted(self._name, self.source)
 
     def confirmed(self, uri: str) -> None:
         """`uri` is observed from now on, or again."""
-        self._keeping.confirmed(self._name, self.source, uri)
+        self._state.confirmed(self._name, self.source, uri)
 
     def lost(self, tenant: Tenant | None) -> None:
         """Changes may have been missed in the session of one host, None: in one that hosts share."""
-        self._keeping.lost(self._name, self.source, tenant)
+        self._state.lost(self._name, self.source, tenant)

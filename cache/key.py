@@ -20,7 +20,7 @@ def is_plain(operation: Operation) -> bool:
 
 
 def abilities_of(caller: Caller, config: UpstreamConfig) -> str:
-    """What a request to a modern upstream says that the host of `caller` can do, as `Subject.abilities`."""
+    """What a request to a modern upstream says that the host of `caller` can do, as `CacheKey.abilities`."""
     told = capabilities_for_upstream(
         caller.capabilities, client_features=config.client_features, absorbs_tasks=config.tasks == "absorb"
     )

@@ -9,8 +9,8 @@ from typing import Final
 
 from cachetools import LRUCache
 
-from cache.entry import Entry, Subject
-from cache.index import Index
+from cache.entry import CacheKey, Entry
+from cache.index import ResourceIndex
 from hub.link.interface import Tenant
 from hub.wire.uri_parents import level_count
 
@@ -23,35 +23,35 @@ MAX_FORMS: Final = 8
 FORM_OVERHEAD: Final = 400
 
 
-class Kept:
+class CachedEntry:
     """One entry where it is kept."""
 
-    __slots__ = ("at", "common", "entry", "forms", "size")
+    __slots__ = ("at", "entry", "forms", "shareable", "size")
 
-    def __init__(self, entry: Entry, at: float, size: int, *, common: bool) -> None:
+    def __init__(self, entry: Entry, at: float, size: int, *, shareable: bool) -> None:
         self.entry = entry
         self.at = at
         """When it was read or, if another hub did, found."""
         self.size = size
-        self.common = common
+        self.shareable = shareable
         """Whether hubs may have it in common, so that another one may say that it changed."""
         self.forms: dict[object, object] = {}
 
     def __repr__(self) -> str:
-        return f"<Kept {self.size} bytes, {len(self.forms)} forms>"
+        return f"<CachedEntry {self.size} bytes, {len(self.forms)} forms>"
 
 
-class _Recent(LRUCache[Subject, Kept]):
+class _Recent(LRUCache[CacheKey, CachedEntry]):
     """Says what it drops."""
 
-    def __init__(self, max_bytes: int, on_evicted: Callable[[Subject], None]) -> None:
-        super().__init__(max_bytes, getsizeof=lambda kept: kept.size)
+    def __init__(self, max_bytes: int, on_evicted: Callable[[CacheKey], None]) -> None:
+        super().__init__(max_bytes, getsizeof=lambda cached: cached.size)
         self._on_evicted = on_evicted
 
-    def popitem(self) -> tuple[Subject, Kept]:
-        subject, kept = super().popitem()
-        self._on_evicted(subject)
-        return subject, kept
+    def popitem(self) -> tuple[CacheKey, CachedEntry]:
+        key, cached = super().popitem()
+        self._on_evicted(key)
+        return key, cached
 
 
 class MemoryStore:
@@ -63,7 +63,7 @@ class MemoryStore:
         """How many had to make room."""
         self._clock = clock
         self._recent = _Recent(max_bytes, self._lost)
-        self._index: Index[Subject] = Index()
+        self._index: ResourceIndex[CacheKey] = ResourceIndex()
 
     def __repr__(self) -> str:
         return f"<MemoryStore: {len(self)} entries, {self.bytes} of {self.max_bytes} bytes>"
@@ -85,73 +85,73 @@ class MemoryStore:
         """Other bounds from now on; what was used last stays."""
         old, self.max_entries = self._recent, max_entries
         self._recent = _Recent(max_bytes, self._lost)
-        self._index = Index()
-        for subject in list(old):  # oldest first
-            kept = old.pop(subject)
-            if not self._put(subject, kept):
+        self._index = ResourceIndex()
+        for key in list(old):  # oldest first
+            cached = old.pop(key)
+            if not self._put(key, cached):
                 self.evicted += 1
 
-    def find(self, subject: Subject, *, at: float | None = None) -> Kept | None:
-        """What is kept of `subject`, fresh or not any more; None: nothing that was of use at the time `at`, now unless
+    def find(self, key: CacheKey, *, at: float | None = None) -> CachedEntry | None:
+        """What is kept of `key`, fresh or not any more; None: nothing that was of use at the time `at`, now unless
         given."""
-        kept = self._recent.get(subject)
-        if kept is None:
+        cached = self._recent.get(key)
+        if cached is None:
             return None
         now = self._clock() if at is None else at
-        if now < kept.entry.fresh_until or now < kept.entry.stale_until:
-            return kept
+        if now < cached.entry.fresh_until or now < cached.entry.stale_until:
+            return cached
         if at is None:
-            self.discard(subject)
+            self.discard(key)
         return None
 
-    def put(self, subject: Subject, entry: Entry, *, common: bool = False) -> bool:
-        """Keep `entry`; whether it fits at all. The URI must be one that `cache.index.is_followed`."""
-        return self._put(subject, Kept(entry, self._clock(), size_of(subject, entry), common=common))
+    def put(self, key: CacheKey, entry: Entry, *, shareable: bool = False) -> bool:
+        """Keep `entry`; whether it fits at all. The URI must be one that `cache.index.is_trackable`."""
+        return self._put(key, CachedEntry(entry, self._clock(), size_of(key, entry), shareable=shareable))
 
-    def _put(self, subject: Subject, kept: Kept) -> bool:
-        self.discard(subject)
-        if kept.size > self._recent.maxsize or self.max_entries < 1:
+    def _put(self, key: CacheKey, cached: CachedEntry) -> bool:
+        self.discard(key)
+        if cached.size > self._recent.maxsize or self.max_entries < 1:
             return False
         while len(self._recent) >= self.max_entries:
             self._recent.popitem()
-        self._recent[subject] = kept
-        self._index.add(subject.upstream, subject.uri, subject.tenant, subject)
+        self._recent[key] = cached
+        self._index.add(key.upstream, key.uri, key.tenant, key)
         return True
 
-    def keep_form(self, subject: Subject, kept: Kept, key: object, form: object, size: int) -> None:
-        """Keep beside `kept` how it was shown; `size` in bytes, 0 where it is the same as the value."""
-        if self._recent.get(subject) is not kept:
+    def keep_form(self, key: CacheKey, cached: CachedEntry, form_key: object, form: object, size: int) -> None:
+        """Keep beside `cached` how it was shown; `size` in bytes, 0 where it is the same as the value."""
+        if self._recent.get(key) is not cached:
             return
-        if key not in kept.forms and len(kept.forms) >= MAX_FORMS:
+        if form_key not in cached.forms and len(cached.forms) >= MAX_FORMS:
             return
-        grown = kept.size + size + FORM_OVERHEAD
+        grown = cached.size + size + FORM_OVERHEAD
         if grown > self._recent.maxsize // 2:
             return
-        del self._recent[subject]
-        kept.size = grown
-        kept.forms[key] = form
-        self._recent[subject] = kept
+        del self._recent[key]
+        cached.size = grown
+        cached.forms[form_key] = form
+        self._recent[key] = cached
 
-    def drop_forms(self, subject: Subject, kept: Kept) -> None:
+    def drop_forms(self, key: CacheKey, cached: CachedEntry) -> None:
         """Forget how it was shown: none of it is right any more."""
-        if kept.forms and self._recent.get(subject) is kept:
-            del self._recent[subject]
-            kept.forms.clear()
-            kept.size = size_of(subject, kept.entry)
-            self._recent[subject] = kept
+        if cached.forms and self._recent.get(key) is cached:
+            del self._recent[key]
+            cached.forms.clear()
+            cached.size = size_of(key, cached.entry)
+            self._recent[key] = cached
 
-    def expire(self, subject: Subject, stale_until: float) -> bool:
-        """Have `subject` read anew, but let it stand in until then where that fails; whether that ended its time."""
-        kept = self._recent.get(subject)
-        if kept is None:
+    def expire(self, key: CacheKey, stale_until: float) -> bool:
+        """Have `key` read anew, but let it stand in until then where that fails; whether that ended its time."""
+        cached = self._recent.get(key)
+        if cached is None:
             return False
-        entry, now = kept.entry, self._clock()
+        entry, now = cached.entry, self._clock()
         until = min(entry.stale_until, stale_until)
         was_fresh = now < entry.fresh_until
         if entry.observed or until <= now:
-            self.discard(subject)
+            self.discard(key)
             return was_fresh
-        kept.entry = Entry(
+        cached.entry = Entry(
             value=entry.value,
             version=entry.version,
             public=entry.public,
@@ -161,41 +161,41 @@ class MemoryStore:
         )
         return was_fresh
 
-    def discard(self, subject: Subject) -> bool:
-        """Drop what is kept of `subject`; whether there was anything."""
-        found = self._recent.pop(subject, None)
+    def discard(self, key: CacheKey) -> bool:
+        """Drop what is kept of `key`; whether there was anything."""
+        found = self._recent.pop(key, None)
         if found is not None:
-            self._index.discard(subject.upstream, subject.uri, subject.tenant, subject)
+            self._index.discard(key.upstream, key.uri, key.tenant, key)
         return found is not None
 
-    def _lost(self, subject: Subject) -> None:
+    def _lost(self, key: CacheKey) -> None:
         self.evicted += 1
-        self._index.discard(subject.upstream, subject.uri, subject.tenant, subject)
+        self._index.discard(key.upstream, key.uri, key.tenant, key)
 
     # --- what there is ------------------------------------------------------------------------------------------------
 
-    def concerned(self, upstream: str, uri: str) -> list[Subject]:
-        """As `Index.concerned`."""
-        return self._index.concerned(upstream, uri)
+    def affected_by(self, upstream: str, uri: str) -> list[CacheKey]:
+        """As `ResourceIndex.affected_by`."""
+        return self._index.affected_by(upstream, uri)
 
-    def exactly(self, upstream: str, uri: str) -> list[Subject]:
-        """As `Index.exactly`."""
-        return self._index.exactly(upstream, uri)
+    def of_resource(self, upstream: str, uri: str) -> list[CacheKey]:
+        """As `ResourceIndex.of_resource`."""
+        return self._index.of_resource(upstream, uri)
 
-    def of(self, upstream: str) -> list[Subject]:
+    def of(self, upstream: str) -> list[CacheKey]:
         """All of an upstream."""
         return self._index.of(upstream)
 
-    def of_tenant(self, upstream: str, tenant: Tenant) -> list[Subject]:
+    def of_tenant(self, upstream: str, tenant: Tenant) -> list[CacheKey]:
         """All that one host has for itself."""
         return self._index.of_tenant(upstream, tenant)
 
-    def all(self) -> list[tuple[Subject, Kept]]:
+    def all(self) -> list[tuple[CacheKey, CachedEntry]]:
         """Everything, used or not. For whoever looks."""
         return list(self._recent.items())
 
 
-def size_of(subject: Subject, entry: Entry) -> int:
+def size_of(key: CacheKey, entry: Entry) -> int:
     """What an entry takes, in bytes, as far as can be told."""
-    key = len(subject.uri) + len(subject.upstream) + len(subject.source) + len(subject.owner) + len(subject.abilities)
-    return entry.size + key + OVERHEAD + PER_LEVEL * level_count(subject.uri)
+    texts = len(key.uri) + len(key.upstream) + len(key.source) + len(key.owner) + len(key.abilities)
+    return entry.size + texts + OVERHEAD + PER_LEVEL * level_count(key.uri)

@@ -18,19 +18,19 @@ from typing import Final
 import msgspec
 import trio
 
-from cache.auto_subscribe import Observing
-from cache.cacheability import kept_result, stale_result
-from cache.entry import Cause, Subject
-from cache.facts import CacheFacts
+from cache.auto_subscribe import AutoSubscriptions
+from cache.cacheability import fresh_result, stale_result
+from cache.entry import CacheKey, DropCause
 from cache.fetch import Fetches
 from cache.flight import Flight, Released
-from cache.index import is_followed
+from cache.index import is_trackable
 from cache.invalidation import Onlooker
 from cache.key import abilities_of, is_plain
-from cache.memory import Kept
-from cache.shared_store import Shared
-from cache.state import CacheState, everyones
-from cache.upstream_interface import Place, Server
+from cache.memory import CachedEntry
+from cache.shared_store import SharedStore
+from cache.state import CacheState, for_everyone
+from cache.statistics import CacheStatistics
+from cache.upstream_interface import PooledSession, Upstream
 from config.identity import source_of
 from config.schema import CacheConfig
 from hub.link.interface import (
@@ -53,8 +53,8 @@ STAND_IN_S: Final = 1.5
 class Hit(msgspec.Struct, frozen=True):
     """What is kept of what somebody wants to read, and may be given to them."""
 
-    subject: Subject
-    kept: Kept
+    key: CacheKey
+    cached: CachedEntry
 
 
 class ResourceCache:
@@ -62,151 +62,153 @@ class ResourceCache:
 
     def __init__(self, config: CacheConfig, *, clock: Callable[[], float] = current_time) -> None:
         self._clock = clock
-        self._observing = Observing(clock)
-        self._keeping = CacheState(config, self._observing, clock)
-        self._fetching = Fetches(self._keeping, self._observing, clock)
+        self._auto_subscriptions = AutoSubscriptions(clock)
+        self._state = CacheState(config, self._auto_subscriptions, clock)
+        self._fetches = Fetches(self._state, self._auto_subscriptions, clock)
 
     def __repr__(self) -> str:
-        return f"<ResourceCache: {self._keeping!r}>"
+        return f"<ResourceCache: {self._state!r}>"
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Hold the reads of upstreams, until cancelled."""
-        await self._fetching.run(task_status=task_status)
+        await self._fetches.run(task_status=task_status)
 
-    def use(self, shared: Shared) -> None:
+    def attach_store(self, shared: SharedStore) -> None:
         """Keep there, too, what hubs may have in common, and hear what others say. Before anything is read."""
-        self._keeping.shared = shared
-        shared.on_stale, shared.on_unvouched = self.elsewhere, self.unvouched
+        self._state.shared = shared
+        shared.on_stale, shared.on_gap = self.on_stale, self.on_gap
 
-    def adjust(self, config: CacheConfig) -> None:
-        """As `CacheState.adjust`."""
-        self._keeping.adjust(config)
+    def reconfigure(self, config: CacheConfig) -> None:
+        """As `CacheState.reconfigure`."""
+        self._state.reconfigure(config)
 
-    def facts(self) -> CacheFacts:
+    def statistics(self) -> CacheStatistics:
         """What is to be seen of it."""
-        return self._keeping.facts()
+        return self._state.statistics()
 
     # --- what is kept -------------------------------------------------------------------------------------------------
 
-    def peek(self, server: Server, uri: str, caller: Caller) -> Hit | None:
+    def peek(self, upstream: Upstream, uri: str, caller: Caller) -> Hit | None:
         """What `caller` may be given at once; it counts as a hit."""
-        subject, place = self._subject(server, uri, caller)
-        return None if subject is None else self._peek(subject, place)
+        key, pooled = self._key_and_session(upstream, uri, caller)
+        return None if key is None else self._peek(key, pooled)
 
-    def _peek(self, subject: Subject, place: Place | None) -> Hit | None:
+    def _peek(self, key: CacheKey, pooled: PooledSession | None) -> Hit | None:
         now = self._clock()
-        for each in (subject, everyones(subject)):
-            kept = self._keeping.memory.find(each)
-            if kept is None or now >= kept.entry.fresh_until:
+        for each in (key, for_everyone(key)):
+            cached = self._state.memory.find(each)
+            if cached is None or now >= cached.entry.fresh_until:
                 continue
-            if kept.entry.observed:
-                if place is None or not place.subscriptions.is_observed(subject.uri):
+            if cached.entry.observed:
+                if pooled is None or not pooled.subscriptions.is_observed(key.uri):
                     continue
-                self._observing.read(subject.upstream, place, subject.uri)
-            self._keeping.tally.of(subject.upstream).hits += 1
-            return Hit(each, kept)
+                self._auto_subscriptions.read(key.upstream, pooled, key.uri)
+            self._state.counters.of(key.upstream).hits += 1
+            return Hit(each, cached)
         return None
 
-    def _subject(self, server: Server, uri: str, caller: Caller) -> tuple[Subject | None, Place | None]:
+    def _key_and_session(
+        self, upstream: Upstream, uri: str, caller: Caller
+    ) -> tuple[CacheKey | None, PooledSession | None]:
         """What reading it comes to, and the session that serves `caller`; None: nothing of it may be kept."""
-        source = self._keeping.source_of(server)
-        if source is None or not self._keeping.config.enabled or not server.config.cache:
+        source = self._state.source_of(upstream)
+        if source is None or not self._state.config.enabled or not upstream.config.cache:
             return None, None
-        place = server.session_for(caller)
-        tenant = None if place is None else place.tenant
-        is_legacy = place is not None and place.session.era is Era.LEGACY
-        abilities = "" if is_legacy else abilities_of(caller, server.config)
-        return Subject(server.name, source, uri, caller.identity.principal, tenant, abilities), place
+        pooled = upstream.session_for(caller)
+        tenant = None if pooled is None else pooled.tenant
+        is_legacy = pooled is not None and pooled.session.era is Era.LEGACY
+        abilities = "" if is_legacy else abilities_of(caller, upstream.config)
+        return CacheKey(upstream.name, source, uri, caller.identity.principal, tenant, abilities), pooled
 
-    def keep_form(self, hit: Hit, key: object, form: object, size: int) -> None:
+    def keep_form(self, hit: Hit, form_key: object, form: object, size: int) -> None:
         """As `MemoryStore.keep_form`."""
-        self._keeping.memory.keep_form(hit.subject, hit.kept, key, form, size)
+        self._state.memory.keep_form(hit.key, hit.cached, form_key, form, size)
 
     def drop_forms(self, hit: Hit) -> None:
         """As `MemoryStore.drop_forms`."""
-        self._keeping.memory.drop_forms(hit.subject, hit.kept)
+        self._state.memory.drop_forms(hit.key, hit.cached)
 
     # --- what is read -------------------------------------------------------------------------------------------------
 
-    async def call(self, server: Server, operation: Operation, exchange: Exchange) -> Reply:
+    async def call(self, upstream: Upstream, operation: Operation, exchange: Exchange) -> Reply:
         """As `Upstream.call`, but perhaps without one, or with one for many; other operations than reads as they are.
 
         Raises:
             HubError: as `Upstream.call`.
         Cancellation: passes to the upstream, unless others wait for the same.
         """
-        if not is_plain(operation) or not self._fetching.is_running:
-            return await server.call(operation, exchange)
+        if not is_plain(operation) or not self._fetches.is_running:
+            return await upstream.call(operation, exchange)
         uri = peek_str(operation.params["uri"]) or ""
-        subject, place = self._subject(server, uri, exchange.caller)
-        if subject is None or not is_followed(uri):
-            return await server.call(operation, exchange)
-        if (hit := self._peek(subject, place)) is not None:
-            return kept_result(hit.kept.entry, self._clock())
+        key, pooled = self._key_and_session(upstream, uri, exchange.caller)
+        if key is None or not is_trackable(uri):
+            return await upstream.call(operation, exchange)
+        if (hit := self._peek(key, pooled)) is not None:
+            return fresh_result(hit.cached.entry, self._clock())
         asked_at = self._clock()
-        is_away = place is None and self._substitute(subject, asked_at) is not None
+        is_away = pooled is None and self._substitute(key, asked_at) is not None
         try:
             with trio.move_on_after(STAND_IN_S if is_away else inf):
-                return await self._join(server, subject, place, operation, exchange)
-            raise UpstreamUnavailable(f"{server.name} is not there", upstream=server.name)
+                return await self._join(upstream, key, pooled, operation, exchange)
+            raise UpstreamUnavailable(f"{upstream.name} is not there", upstream=upstream.name)
         except (UpstreamUnavailable, UpstreamLost, DeadlineExceeded) as error:
-            kept = None if isinstance(error, UpstreamLoop) else self._substitute(subject, asked_at)
-            if kept is None:
+            cached = None if isinstance(error, UpstreamLoop) else self._substitute(key, asked_at)
+            if cached is None:
                 raise
-            self._keeping.tally.of(subject.upstream).stale += 1
-            return stale_result(kept.entry, kept.at, self._clock(), error)
+            self._state.counters.of(key.upstream).stale += 1
+            return stale_result(cached.entry, cached.at, self._clock(), error)
 
     async def _join(
-        self, server: Server, subject: Subject, place: Place | None, operation: Operation, exchange: Exchange
+        self, upstream: Upstream, key: CacheKey, pooled: PooledSession | None, operation: Operation, exchange: Exchange
     ) -> Reply:
-        counts = self._keeping.tally.of(subject.upstream)
-        flight = self._keeping.joinable(subject, place)
+        counts = self._state.counters.of(key.upstream)
+        flight = self._state.joinable(key, pooled)
         if flight is None:
-            flight = Flight(server, subject, operation, exchange.caller, place)
-            self._fetching.begin(flight)
+            flight = Flight(upstream, key, operation, exchange.caller, pooled)
+            self._fetches.begin(flight)
             counts.misses += 1
         else:
             counts.coalesced += 1
         try:
             return await flight.wait(exchange)
         except Released:
-            return await server.call(operation, exchange)
+            return await upstream.call(operation, exchange)
 
-    def _substitute(self, subject: Subject, asked_at: float) -> Kept | None:
+    def _substitute(self, key: CacheKey, asked_at: float) -> CachedEntry | None:
         """What may stand in where reading fails (K-6)."""
-        for each in (subject, everyones(subject)):
-            kept = self._keeping.memory.find(each, at=asked_at)
-            if kept is not None and not kept.entry.observed and kept.entry.stale_until > asked_at:
-                return kept
+        for each in (key, for_everyone(key)):
+            cached = self._state.memory.find(each, at=asked_at)
+            if cached is not None and not cached.entry.observed and cached.entry.stale_until > asked_at:
+                return cached
         return None
 
     # --- what makes it doubtful ---------------------------------------------------------------------------------------
 
-    def onlooker(self, server: Server) -> Onlooker:
-        """Who must be told what `server` says from now on. What was kept of another one of its name is dropped."""
-        self.invalidate(server.name, Cause.CONFIG)
-        source = source_of(server.config)
-        self._keeping.know(server, source)
-        return Onlooker(self._keeping, server.name, source)
+    def onlooker(self, upstream: Upstream) -> Onlooker:
+        """Who must be told what `upstream` says from now on. What was kept of another one of its name is dropped."""
+        self.invalidate(upstream.name, DropCause.CONFIG)
+        source = source_of(upstream.config)
+        self._state.register(upstream, source)
+        return Onlooker(self._state, upstream.name, source)
 
-    def forget(self, name: str) -> None:
+    def forget_upstream(self, name: str) -> None:
         """There is no such upstream any more."""
-        self._keeping.forget(name)
+        self._state.forget_upstream(name)
 
-    def invalidate(self, upstream: str | None, cause: Cause) -> int:
+    def invalidate(self, name: str | None, cause: DropCause) -> int:
         """Drop all that is kept, of one upstream or of all; how many entries that was."""
-        if cause is Cause.CLEARED:
-            return self._keeping.cleared(upstream)
-        return self._keeping.drop_all(upstream, cause)
+        if cause is DropCause.CLEARED:
+            return self._state.clear(name)
+        return self._state.drop_all(name, cause)
 
-    def acted(self, upstream: str) -> None:
+    def note_call(self, name: str) -> None:
         """It did something that may have changed resources: who asks from now on joins no read that began before."""
-        self._keeping.part(upstream)
+        self._state.detach_flights(name)
 
-    def elsewhere(self, source: str, uri: str | None) -> None:
+    def on_stale(self, source: str, uri: str | None) -> None:
         """Another hub says that a resource changed, or any of a source may have."""
-        self._keeping.elsewhere(source, uri)
+        self._state.on_stale(source, uri)
 
-    def unvouched(self) -> None:
+    def on_gap(self) -> None:
         """Nobody can tell any more what other hubs have said."""
-        self._keeping.unvouched()
+        self._state.on_gap()

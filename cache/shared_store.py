@@ -12,7 +12,7 @@ from typing import Final, Protocol
 from msgspec import Struct
 
 from cache.entry import Entry
-from cache.facts import StoreFacts
+from cache.statistics import StoreStatistics
 
 MAX_FACT_BYTES: Final = 256 << 10
 """Of a value in a `Directory`; what is longer is not found there. The largest are what a session has set."""
@@ -32,22 +32,24 @@ class Ticket(Struct, frozen=True):
     """When it was issued, in microseconds of the store's clock."""
 
 
-class Shared(Protocol):
-    """A store of several hubs. `source` and `uri` are those of a `Subject`; `owner` and `abilities` too,
+class SharedStore(Protocol):
+    """A store of several hubs. `source` and `uri` are those of a `CacheKey`; `owner` and `abilities` too,
     EVERYONE included."""
 
     on_stale: Callable[[str, str | None], None]
     """Told that another hub says that a resource of a source, None: all of it, is not to be used any more."""
-    on_unvouched: Callable[[], None]
+    on_gap: Callable[[], None]
     """Told at the beginning and at the end of each time in which other hubs are not heard: what was kept before, and
     what was kept meanwhile, may be stale, but for what is observed."""
 
     @property
-    def vouched(self) -> bool:
+    def is_coherent(self) -> bool:
         """Whether invalidations by other hubs reach this one now, and its own reach them."""
         ...
 
-    async def look(self, source: str, uri: str, owner: str, abilities: str = "") -> tuple[Entry | None, Ticket | None]:
+    async def look_up(
+        self, source: str, uri: str, owner: str, abilities: str = ""
+    ) -> tuple[Entry | None, Ticket | None]:
         """What is kept for `owner` or for everyone, and a ticket for reading it anew; None: nothing, not kept.
 
         Raises nothing; takes no longer than the store's deadline.
@@ -61,12 +63,12 @@ class Shared(Protocol):
     def invalidate(self, source: str, uri: str | None) -> None:
         """Nothing that was read before now may be found any more, of one resource with its parts and wholes, or of all.
 
-        Never blocks. Until every hub on the store goes by it, `look` waits within its deadline, or finds nothing, of
+        Never blocks. Until every hub on the store goes by it, `look_up` waits within its deadline, or finds nothing, of
         this source here.
         """
         ...
 
-    def facts(self) -> StoreFacts:
+    def statistics(self) -> StoreStatistics:
         """What is shown of it."""
         ...
 

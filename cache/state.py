@@ -9,15 +9,14 @@ from collections.abc import Callable
 
 from msgspec import structs
 
-from cache.auto_subscribe import Observing
-from cache.entry import EVERYONE, Cause, Entry, Subject
-from cache.facts import CacheFacts, UpstreamCacheFacts
+from cache.auto_subscribe import AutoSubscriptions
+from cache.entry import EVERYONE, CacheKey, DropCause, Entry
 from cache.flight import Flight
-from cache.index import Index, is_followed
+from cache.index import ResourceIndex, is_trackable
 from cache.memory import MemoryStore
-from cache.shared_store import Shared, Ticket
-from cache.tally import Tally
-from cache.upstream_interface import Place, Server
+from cache.shared_store import SharedStore, Ticket
+from cache.statistics import CacheCounters, CacheStatistics, UpstreamCacheStatistics
+from cache.upstream_interface import PooledSession, Upstream
 from config.schema import CacheConfig
 from hub.link.interface import Tenant
 
@@ -25,27 +24,27 @@ from hub.link.interface import Tenant
 class Source:
     """One upstream, as it is configured now."""
 
-    __slots__ = ("id", "server")
+    __slots__ = ("id", "upstream")
 
-    def __init__(self, server: Server, id: str) -> None:
-        self.server = server
+    def __init__(self, upstream: Upstream, id: str) -> None:
+        self.upstream = upstream
         self.id = id
 
 
 class CacheState:
     """The state of the cache. Changes in sync methods only."""
 
-    def __init__(self, config: CacheConfig, observing: Observing, clock: Callable[[], float]) -> None:
+    def __init__(self, config: CacheConfig, auto_subscriptions: AutoSubscriptions, clock: Callable[[], float]) -> None:
         self.memory = MemoryStore(config.max_bytes, config.max_entries, clock)
-        self.shared: Shared | None = None
+        self.shared: SharedStore | None = None
         """The store that hubs have in common; None: there is none."""
         self.config = config
-        self.tally = Tally()
-        self._observing = observing
+        self.counters = CacheCounters()
+        self._auto_subscriptions = auto_subscriptions
         self._clock = clock
         self._sources: dict[str, Source] = {}
-        self._joinable: dict[tuple[Subject, Place | None], Flight] = {}
-        self._flights: Index[Flight] = Index()
+        self._joinable: dict[tuple[CacheKey, PooledSession | None], Flight] = {}
+        self._flights: ResourceIndex[Flight] = ResourceIndex()
         self._running: set[Flight] = set()
 
     def __repr__(self) -> str:
@@ -53,45 +52,45 @@ class CacheState:
 
     # --- who is who ---------------------------------------------------------------------------------------------------
 
-    def know(self, server: Server, source: str) -> None:
-        """`server` is the one of its name from now on."""
-        self._sources[server.name] = Source(server, source)
+    def register(self, upstream: Upstream, source: str) -> None:
+        """`upstream` is the one of its name from now on."""
+        self._sources[upstream.name] = Source(upstream, source)
 
-    def source_of(self, server: Server) -> str | None:
-        """What `server` is; None: another one has taken its place."""
-        known = self._sources.get(server.name)
-        return known.id if known is not None and known.server is server else None
+    def source_of(self, upstream: Upstream) -> str | None:
+        """What `upstream` is; None: another one has taken its place."""
+        known = self._sources.get(upstream.name)
+        return known.id if known is not None and known.upstream is upstream else None
 
-    def forget(self, name: str) -> None:
+    def forget_upstream(self, name: str) -> None:
         """There is no such upstream any more."""
-        self.drop_all(name, Cause.CONFIG)
+        self.drop_all(name, DropCause.CONFIG)
         self._sources.pop(name, None)
-        self._observing.forget(name)
-        self.tally.forget(name)
+        self._auto_subscriptions.forget_upstream(name)
+        self.counters.forget_upstream(name)
 
     # --- reads that are running ---------------------------------------------------------------------------------------
 
-    def joinable(self, subject: Subject, place: Place | None) -> Flight | None:
-        """The read over `place` that whoever asks now may wait for."""
-        flight = self._joinable.get((subject, place))
+    def joinable(self, key: CacheKey, pooled: PooledSession | None) -> Flight | None:
+        """The read over `pooled` that whoever asks now may wait for."""
+        flight = self._joinable.get((key, pooled))
         return None if flight is None or flight.scope.cancel_called or flight.is_private else flight
 
-    def begin(self, flight: Flight) -> None:
+    def add_flight(self, flight: Flight) -> None:
         """A read begins."""
-        self._joinable[flight.subject, flight.place] = flight
-        self._flights.add(flight.subject.upstream, flight.subject.uri, flight.subject.tenant, flight)
+        self._joinable[flight.key, flight.pooled] = flight
+        self._flights.add(flight.key.upstream, flight.key.uri, flight.key.tenant, flight)
         self._running.add(flight)
 
-    def end(self, flight: Flight) -> None:
+    def remove_flight(self, flight: Flight) -> None:
         """It is over; more than once is once."""
         self._unlist(flight)
-        self._flights.discard(flight.subject.upstream, flight.subject.uri, flight.subject.tenant, flight)
+        self._flights.discard(flight.key.upstream, flight.key.uri, flight.key.tenant, flight)
         self._running.discard(flight)
 
     def _unlist(self, flight: Flight) -> None:
-        key = flight.subject, flight.place
-        if self._joinable.get(key) is flight:
-            del self._joinable[key]
+        joined_by = flight.key, flight.pooled
+        if self._joinable.get(joined_by) is flight:
+            del self._joinable[joined_by]
 
     def _disturb(self, flights: list[Flight]) -> None:
         """What they read, or found, may be old: it is not kept, and whoever asks from now on does not get it."""
@@ -100,78 +99,78 @@ class CacheState:
             if flight.is_reading:
                 self._unlist(flight)
 
-    def part(self, name: str) -> None:
+    def detach_flights(self, name: str) -> None:
         """Let nobody join what is being read of an upstream now."""
         for flight in self._flights.of(name):
             self._unlist(flight)
 
     # --- the store that hubs share ------------------------------------------------------------------------------------
 
-    def is_common(self, server: Server, subject: Subject) -> bool:
+    def is_shareable(self, upstream: Upstream, key: CacheKey) -> bool:
         """Whether other hubs may have use for it: what runs on this machine, or is one host's own, is not theirs. A
         process belongs to the hub that started it, wherever the files are of which it speaks."""
-        own = server.snapshot.local or server.config.command is not None
-        return self.shared is not None and subject.tenant is None and not own
+        own = upstream.snapshot.local or upstream.config.command is not None
+        return self.shared is not None and key.tenant is None and not own
 
     @property
-    def is_vouched(self) -> bool:
+    def is_store_coherent(self) -> bool:
         """Whether what other hubs are told of changes is heard here."""
-        return self.shared is None or self.shared.vouched
+        return self.shared is None or self.shared.is_coherent
 
-    async def look(self, flight: Flight) -> Entry | None:
+    async def look_up(self, flight: Flight) -> Entry | None:
         """What the store has; the flight gets a ticket. Raises nothing."""
         assert self.shared is not None, "it was asked whether there is one"
-        subject = flight.subject
-        entry, flight.ticket = await self.shared.look(subject.source, subject.uri, subject.owner, subject.abilities)
+        key = flight.key
+        entry, flight.ticket = await self.shared.look_up(key.source, key.uri, key.owner, key.abilities)
         return entry
 
-    async def share(self, ticket: Ticket, subject: Subject, entry: Entry) -> None:
+    async def share(self, ticket: Ticket, key: CacheKey, entry: Entry) -> None:
         """Put it where other hubs find it. Raises nothing."""
         if self.shared is not None:
-            owner = self._owned_by(subject, entry).owner
-            await self.shared.put(ticket, subject.source, subject.uri, owner, entry, subject.abilities)
+            owner = self._key_for(key, entry).owner
+            await self.shared.put(ticket, key.source, key.uri, owner, entry, key.abilities)
 
-    def keep(self, subject: Subject, entry: Entry, *, common: bool) -> bool:
-        """Keep it in this process; whether there is room. `common`: other hubs may have it, too."""
-        counts = self.tally.of(subject.upstream)
+    def keep(self, key: CacheKey, entry: Entry, *, shareable: bool) -> bool:
+        """Keep it in this process; whether there is room. `shareable`: other hubs may have it, too."""
+        counts = self.counters.of(key.upstream)
         fits = entry.size <= self.config.max_entry_bytes
-        if not fits or not self.memory.put(self._owned_by(subject, entry), entry, common=common):
+        if not fits or not self.memory.put(self._key_for(key, entry), entry, shareable=shareable):
             counts.refused += 1
             return False
         counts.stored += 1
         return True
 
-    def _owned_by(self, subject: Subject, entry: Entry) -> Subject:
+    def _key_for(self, key: CacheKey, entry: Entry) -> CacheKey:
         """Whose it is. That an upstream calls it public is a claim, and not enough where its hosts' accounts are kept
         apart (SEC-23)."""
-        known = self._sources.get(subject.upstream)
-        across = known is not None and known.server.config.across_principals
-        return everyones(subject) if entry.public and across else subject
+        known = self._sources.get(key.upstream)
+        across = known is not None and known.upstream.config.across_principals
+        return for_everyone(key) if entry.public and across else key
 
     # --- what is said -------------------------------------------------------------------------------------------------
 
     def updated(self, name: str, source: str, uri: str) -> None:
         """The upstream says that `uri` changed."""
-        self._observing.changed(name, uri)
-        self._drop(self.memory.concerned(name, uri), Cause.UPDATED)
-        self._disturb(self._flights.concerned(name, uri))
+        self._auto_subscriptions.changed(name, uri)
+        self._drop(self.memory.affected_by(name, uri), DropCause.UPDATED)
+        self._disturb(self._flights.affected_by(name, uri))
         self._invalidate(source, uri)
 
     def confirmed(self, name: str, source: str, uri: str) -> None:
         """It is observed from now on; what happened before this was perhaps not heard."""
-        self._drop(self.memory.exactly(name, uri), Cause.SESSION)
-        self._disturb(self._flights.exactly(name, uri))
+        self._drop(self.memory.of_resource(name, uri), DropCause.SESSION)
+        self._disturb(self._flights.of_resource(name, uri))
         self._invalidate(source, uri)
 
     def _invalidate(self, source: str, uri: str) -> None:
         if self.shared is not None:
-            self.shared.invalidate(source, uri if is_followed(uri) else None)
+            self.shared.invalidate(source, uri if is_trackable(uri) else None)
 
     def lost(self, name: str, source: str, tenant: Tenant | None) -> None:
         """Changes may have been missed in the session of `tenant`, None: of many."""
         if tenant is not None:
             self._expire(self.memory.of_tenant(name, tenant))
-            unknown = [flight for flight in self._flights.of(name) if flight.place is None]
+            unknown = [flight for flight in self._flights.of(name) if flight.pooled is None]
             self._disturb([*self._flights.of_tenant(name, tenant), *unknown])
             return
         self._expire(self.memory.of(name))
@@ -181,91 +180,91 @@ class CacheState:
 
     def relisted(self, name: str, source: str) -> None:
         """The resources that there are may be others."""
-        self.drop_all(name, Cause.LISTS)
+        self.drop_all(name, DropCause.LISTS)
         if self.shared is not None:
             self.shared.invalidate(source, None)
 
-    def cleared(self, name: str | None) -> int:
+    def clear(self, name: str | None) -> int:
         """By command: how many entries that was."""
         if self.shared is not None:
             for known, source in self._sources.items():
                 if name in (None, known):
                     self.shared.invalidate(source.id, None)
-        return self.drop_all(name, Cause.CLEARED)
+        return self.drop_all(name, DropCause.CLEARED)
 
-    def drop_all(self, name: str | None, cause: Cause) -> int:
+    def drop_all(self, name: str | None, cause: DropCause) -> int:
         """Drop all of one upstream, or of all; how many entries that was."""
         names = [name] if name is not None else [*self._sources]
         for each in names:
             self._disturb(self._flights.of(each))
-        subjects = self.memory.of(name) if name is not None else [subject for subject, _ in self.memory.all()]
-        return self._drop(subjects, cause)
+        keys = self.memory.of(name) if name is not None else [key for key, _ in self.memory.all()]
+        return self._drop(keys, cause)
 
-    def elsewhere(self, source: str, uri: str | None) -> None:
+    def on_stale(self, source: str, uri: str | None) -> None:
         """Another hub says so."""
         for name, known in self._sources.items():
             if known.id == source:
-                found = self.memory.of(name) if uri is None else self.memory.concerned(name, uri)
-                self._drop(found, Cause.ELSEWHERE)
-                self._disturb(self._flights.of(name) if uri is None else self._flights.concerned(name, uri))
+                found = self.memory.of(name) if uri is None else self.memory.affected_by(name, uri)
+                self._drop(found, DropCause.ELSEWHERE)
+                self._disturb(self._flights.of(name) if uri is None else self._flights.affected_by(name, uri))
 
-    def unvouched(self) -> None:
+    def on_gap(self) -> None:
         """What was in common and is not observed here may have changed unheard."""
-        doubtful = [subject for subject, kept in self.memory.all() if kept.common and not kept.entry.observed]
-        self._drop(doubtful, Cause.UNVOUCHED)
-        self._disturb([flight for flight in self._running if self.is_common(flight.server, flight.subject)])
+        doubtful = [key for key, cached in self.memory.all() if cached.shareable and not cached.entry.observed]
+        self._drop(doubtful, DropCause.STORE_LOST)
+        self._disturb([flight for flight in self._running if self.is_shareable(flight.upstream, flight.key)])
 
-    def _drop(self, subjects: list[Subject], cause: Cause) -> int:
-        count = sum(map(self.memory.discard, subjects))
-        self.tally.dropped(cause, count)
+    def _drop(self, keys: list[CacheKey], cause: DropCause) -> int:
+        count = sum(map(self.memory.discard, keys))
+        self.counters.dropped(cause, count)
         return count
 
-    def _expire(self, subjects: list[Subject]) -> None:
+    def _expire(self, keys: list[CacheKey]) -> None:
         until = self._clock() + self.config.stale_if_error_s
-        self.tally.dropped(Cause.SESSION, sum(self.memory.expire(subject, until) for subject in subjects))
+        self.counters.dropped(DropCause.SESSION, sum(self.memory.expire(key, until) for key in keys))
 
     # --- for others to see --------------------------------------------------------------------------------------------
 
-    def adjust(self, config: CacheConfig) -> None:
+    def reconfigure(self, config: CacheConfig) -> None:
         """Other settings from now on; how hubs share a store is not among them."""
         self.config = config
         if not config.enabled:
-            self.drop_all(None, Cause.CONFIG)
+            self.drop_all(None, DropCause.CONFIG)
         if (config.max_bytes, config.max_entries) != (self.memory.max_bytes, self.memory.max_entries):
             self.memory.resize(config.max_bytes, config.max_entries)
 
-    def facts(self) -> CacheFacts:
+    def statistics(self) -> CacheStatistics:
         """What is to be seen."""
         now, config = self._clock(), self.config
-        all_kept = self.memory.all()
+        all_cached = self.memory.all()
         entries: Counter[str] = Counter()
         sizes: Counter[str] = Counter()
-        for subject, kept in all_kept:
-            entries[subject.upstream] += 1
-            sizes[subject.upstream] += kept.size
-        names = sorted(self.tally.names | entries.keys())
-        return CacheFacts(
+        for key, cached in all_cached:
+            entries[key.upstream] += 1
+            sizes[key.upstream] += cached.size
+        names = sorted(self.counters.names | entries.keys())
+        return CacheStatistics(
             enabled=config.enabled,
             entries=len(self.memory),
             bytes=self.memory.bytes,
             max_entries=self.memory.max_entries,
             max_bytes=self.memory.max_bytes,
-            counts=self.tally.total,
+            counts=self.counters.total,
             evicted=self.memory.evicted,
-            invalidations=self.tally.invalidations,
-            oldest_s=max((now - kept.at for _, kept in all_kept), default=None),
-            newest_s=min((now - kept.at for _, kept in all_kept), default=None),
+            invalidations=self.counters.invalidations,
+            oldest_s=max((now - cached.at for _, cached in all_cached), default=None),
+            newest_s=min((now - cached.at for _, cached in all_cached), default=None),
             flights=len(self._running),
             upstreams=tuple(
-                UpstreamCacheFacts(
-                    name=name, entries=entries[name], bytes=sizes[name], counts=structs.replace(self.tally.of(name))
+                UpstreamCacheStatistics(
+                    name=name, entries=entries[name], bytes=sizes[name], counts=structs.replace(self.counters.of(name))
                 )
                 for name in names
             ),
-            store=None if self.shared is None else self.shared.facts(),
+            store=None if self.shared is None else self.shared.statistics(),
         )
 
 
-def everyones(subject: Subject) -> Subject:
+def for_everyone(key: CacheKey) -> CacheKey:
     """The same for everyone."""
-    return Subject(subject.upstream, subject.source, subject.uri, EVERYONE, subject.tenant, subject.abilities)
+    return CacheKey(key.upstream, key.source, key.uri, EVERYONE, key.tenant, key.abilities)

@@ -8,7 +8,7 @@ from hub.wire.jsonrpc import Reply
 from hub.wire.mcp import Era, Snapshot
 
 
-class Watches(Protocol):
+class SessionSubscriptions(Protocol):
     """What is watched over one session; `upstreams.subscriptions.session_subscriptions.SessionSubscriptions` is one."""
 
     async def observe(self, uri: str, reader: int) -> bool:
@@ -35,7 +35,7 @@ class Session(Protocol):
     def era(self) -> Era: ...
 
 
-class Place(Protocol):
+class PooledSession(Protocol):
     """One session, and whose it is; `upstreams.sessions.pooled_session.PooledSession` is one. Hashable by identity."""
 
     @property
@@ -47,10 +47,10 @@ class Place(Protocol):
     def session(self) -> Session: ...
 
     @property
-    def subscriptions(self) -> Watches: ...
+    def subscriptions(self) -> SessionSubscriptions: ...
 
 
-class Server(Protocol):
+class Upstream(Protocol):
     """One upstream; `upstreams.upstream.Upstream` is one."""
 
     @property
@@ -62,7 +62,7 @@ class Server(Protocol):
     @property
     def snapshot(self) -> Snapshot: ...
 
-    def session_for(self, caller: Caller) -> Place | None:
+    def session_for(self, caller: Caller) -> PooledSession | None:
         """The open session that serves `caller` now; None: that is not known. Raises nothing."""
         ...
 

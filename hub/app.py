@@ -243,7 +243,7 @@ class Hub:
         self.supervisor.apply(self._with_projects(self.config))
         for name in before.keys() - self.supervisor.upstreams.keys():
             _, home = home_of(name)
-            self.reads.forget(name)
+            self.reads.forget_upstream(name)
             self.router.removed(name, rule_of(name, before[name].config).sid, home)
 
     def moved(self, host: Downstream) -> None:
@@ -265,7 +265,7 @@ class Hub:
         if config.synthetic_progress_s != old.synthetic_progress_s:
             self._reminders.cancel()
         self.supervisor.drain_s = config.drain_s
-        self.reads.adjust(config.cache)
+        self.reads.reconfigure(config.cache)
         self._run()
         for name in {rule.name for rule in {*rules.upstreams} ^ {*self.rules.upstreams}}:
             self.notifier.changed(name)

@@ -21,7 +21,7 @@ from msgspec import Raw
 from processes import Process, free_port
 
 from cache.entry import Entry
-from cache.redis.bus import News
+from cache.redis.bus import Invalidation
 from cache.redis.store import RedisStore
 from config.schema import CacheConfig, Secret
 
@@ -160,28 +160,28 @@ class Store(RedisStore):
         super().__init__(config, key, trio.current_time, others=others, budget_s=budget_s)
         self.told = Told()
         self.on_stale = lambda source, uri: self.told.tell("stale", source, uri)
-        self.on_unvouched = lambda: self.told.tell("gap")
-        unwritten = self._member.unwritten
-        forget = unwritten.written
-        unwritten.written = lambda: (forget(), self.told.tell("written"))
+        self.on_gap = lambda: self.told.tell("gap")
+        pending = self._member.pending
+        forget_upstream = pending.written
+        pending.written = lambda: (forget_upstream(), self.told.tell("written"))
 
     def overheard(self) -> list[bytes]:
         """What it hears on the channel from now on, as it came."""
         said: list[bytes] = []
         hear = self._member.bus.hear
 
-        def note(heard: bytes, now: float) -> News | None:
+        def note(heard: bytes, now: float) -> Invalidation | None:
             said.append(heard)
             return hear(heard, now)
 
         self._member.bus.hear = note
         return said
 
-    async def until_vouched(self) -> None:
-        await self.told.until(lambda: self.vouched)
+    async def until_coherent(self) -> None:
+        await self.told.until(lambda: self.is_coherent)
 
     async def until_away(self) -> None:
-        await self.told.until(lambda: self.facts().state == "away" and self._standing._said_away)
+        await self.told.until(lambda: self.statistics().state == "away" and self._health._said_away)
 
     async def until_gaps(self, count: int) -> None:
         """Each store begins with one; each time in which it hears nobody brings two."""
@@ -189,11 +189,11 @@ class Store(RedisStore):
 
     async def until_written(self) -> None:
         """What was invalidated is so for every hub."""
-        await self.told.until(lambda: not self._member.unwritten)
+        await self.told.until(lambda: not self._member.pending)
 
     async def ticket(self, source: str = "s", uri: str = "a://x/y", owner: str = "ann"):
         """What a reading may be kept under now; there is nothing kept."""
-        found, ticket = await self.look(source, uri, owner)
+        found, ticket = await self.look_up(source, uri, owner)
         assert found is None
         assert ticket is not None
         return ticket
@@ -204,7 +204,7 @@ class Store(RedisStore):
 
     async def found(self, source: str = "s", uri: str = "a://x/y", owner: str = "ann") -> str | None:
         """The text of what is kept."""
-        found, _ = await self.look(source, uri, owner)
+        found, _ = await self.look_up(source, uri, owner)
         return None if found is None else bytes(found.value).decode()
 
 
@@ -221,7 +221,7 @@ def entry(
 
 
 @asynccontextmanager
-async def stores(*made: Store, vouched: bool = True) -> AsyncIterator[None]:
+async def stores(*made: Store, is_coherent: bool = True) -> AsyncIterator[None]:
     """Run them; begin when each hears the others."""
     async with trio.open_nursery() as nursery:
         log = logging.getLogger("cache.redis")
@@ -231,8 +231,8 @@ async def stores(*made: Store, vouched: bool = True) -> AsyncIterator[None]:
             log.addHandler(store.told)
             nursery.start_soon(store.run)
         try:
-            for store in made if vouched else ():
-                await store.until_vouched()
+            for store in made if is_coherent else ():
+                await store.until_coherent()
             yield
         finally:
             for store in made:

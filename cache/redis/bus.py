@@ -10,8 +10,8 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from cache.redis.layout import AT_CHARS
-from cache.redis.sealed_values import Vault
+from cache.redis.layout import TIME_CHARS
+from cache.redis.sealed_values import ValueSealer
 
 BEAT_S: Final = 1.0
 """How often a hub says that it is there."""
@@ -32,7 +32,7 @@ class Message(Struct, frozen=True, array_like=True):
     """Which resources of it; None: all."""
 
 
-class News(Struct, frozen=True):
+class Invalidation(Struct, frozen=True):
     """What became stale, as another hub says, and when, in microseconds of the store's clock."""
 
     source: str
@@ -43,13 +43,13 @@ class News(Struct, frozen=True):
 class Bus:
     """One hub's part in it, link after link."""
 
-    def __init__(self, vault: Vault) -> None:
+    def __init__(self, sealer: ValueSealer) -> None:
         self.channel = ""
         """Where it hears others, and says that it is there."""
         self.foreign = 0
         """Messages that no hub of this key has written."""
         self._me = secrets.token_hex(8)
-        self._vault = vault
+        self._sealer = sealer
         self._said = 0
         self._heard = 0
         """The highest number of its own that this hub has heard: an old message, said again, proves nothing."""
@@ -78,17 +78,17 @@ class Bus:
 
     def say(self) -> bytes:
         """That it is there, sealed."""
-        return self._vault.seal(self.channel, self.word())
+        return self._sealer.seal(self.channel, self.word())
 
     def word(self, source: str | None = None, uris: tuple[str, ...] | None = None) -> bytes:
         """A message, to be sealed for whoever is to hear it."""
         self._said += 1
         return msgspec.msgpack.encode(Message(self._me, self._said, source, uris))
 
-    def hear(self, heard: bytes, now: float) -> News | None:
+    def hear(self, heard: bytes, now: float) -> Invalidation | None:
         """What another hub says is stale; None: nothing, or nothing new. Behind each message is the store's time."""
-        at = heard[-AT_CHARS:]
-        body = self._vault.open(self.channel, heard[:-AT_CHARS]) if at.isdigit() else None
+        at = heard[-TIME_CHARS:]
+        body = self._sealer.open(self.channel, heard[:-TIME_CHARS]) if at.isdigit() else None
         if body is None:
             self.foreign += 1
             return None
@@ -100,7 +100,7 @@ class Bus:
         if len(self._hubs) > 100:  # hubs that come and go
             self._hubs = {hub: at for hub, at in self._hubs.items() if now - at < ABSENT_S}
         if message.hub != self._me:
-            return News(message.source, message.uris, int(at)) if message.source is not None else None
+            return Invalidation(message.source, message.uris, int(at)) if message.source is not None else None
         if message.number > self._heard:
             self._heard, self._heard_at = message.number, now
         return None

@@ -30,8 +30,8 @@ from coredis.exceptions import (
 from coredis.exceptions import ConnectionError as Lost
 
 from cache.redis.layout import Refused
-from cache.redis.replies import Replies
-from cache.redis.url import Address
+from cache.redis.replies import ReplyParser
+from cache.redis.url import StoreAddress
 from cache.shared_store import Unreachable
 from hub.link.wakeups import DirtyFlag
 from hub.wire.printable import printable
@@ -50,10 +50,10 @@ MAX_FACTS_BYTES: Final = 64 << 10
 _CODES: Final = {ReadOnlyError: "READONLY", AuthorizationError: "NOPERM", WrongTypeError: "WRONGTYPE"}
 
 
-class Link:
+class ConnectionPair:
     """One life of two connections to the same run of one server."""
 
-    def __init__(self, address: Address) -> None:
+    def __init__(self, address: StoreAddress) -> None:
         self.address = address
         self.run_id = ""
         """Which run of the server it is."""
@@ -63,9 +63,9 @@ class Link:
         self._listening: _Connection | None = None
 
     def __repr__(self) -> str:
-        return f"<Link to {self.address}, run {self.run_id or 'unknown'}{', ' * bool(self._reason)}{self._reason}>"
+        return f"<ConnectionPair to {self.address}{', ' * bool(self._reason)}{self._reason}>"
 
-    async def run(self, serve: "Callable[[Link], Awaitable[None]]") -> str:
+    async def run(self, serve: "Callable[[ConnectionPair], Awaitable[None]]") -> str:
         """Connect and `serve` until either connection ends or `fail` is called; returns why it is over.
 
         Cancellation: both connections are closed.
@@ -197,11 +197,11 @@ class _Connection(BaseConnection):
     One that does not listen is told nothing but answers; one that does is told no more than it can hear.
     """
 
-    def __init__(self, address: Address, stream: ByteStream, *, listens: bool) -> None:
+    def __init__(self, address: StoreAddress, stream: ByteStream, *, listens: bool) -> None:
         password = address.password.reveal() if address.password is not None else None
         place = TCPLocation(str(address), address.port)  # to be shown only
         super().__init__(place, username=address.username, password=password, db=address.db)
-        self._parser: Any = Replies(lambda is_message: listens if is_message else bool(self._requests))
+        self._parser: Any = ReplyParser(lambda is_message: listens if is_message else bool(self._requests))
         self._paced = _Paced(stream, self._unheard if listens else None)
         self.heard = self._paced.go_on
         """To be called after each message: more may be read."""
@@ -247,7 +247,7 @@ class _Paced(ByteStream):
         await self._stream.aclose()
 
 
-async def _stream(address: Address, context: ssl.SSLContext | None) -> ByteStream:
+async def _stream(address: StoreAddress, context: ssl.SSLContext | None) -> ByteStream:
     """Raises: OSError."""
     if not address.host:
         return await connect_unix(address.path)
@@ -256,7 +256,7 @@ async def _stream(address: Address, context: ssl.SSLContext | None) -> ByteStrea
     return await connect_tcp(address.host, address.port, ssl_context=context, tls_standard_compatible=False)
 
 
-def _tls(address: Address) -> ssl.SSLContext | None:
+def _tls(address: StoreAddress) -> ssl.SSLContext | None:
     """Raises: OSError, for a file of certificates that cannot be read."""
     return ssl.create_default_context(cafile=address.ca) if address.tls else None
 

@@ -5,8 +5,8 @@ from typing import Any, Final, NamedTuple
 
 import trio
 
-from cache.redis.layout import END_OF_TIME_US, SWAP, Refused, finding
-from cache.redis.member import Membership
+from cache.redis.layout import END_OF_TIME_US, SWAP, Refused, read_command
+from cache.redis.member import Member
 from cache.redis.sealed_values import OVERHEAD_BYTES
 from cache.shared_store import MAX_FACT_BYTES, Unreachable
 
@@ -39,7 +39,7 @@ class RedisDirectory:
     hubs that know only this key.
     """
 
-    def __init__(self, member: Membership, clock: Callable[[], float]) -> None:
+    def __init__(self, member: Member, clock: Callable[[], float]) -> None:
         self._member = member
         self._clock = clock
 
@@ -55,7 +55,7 @@ class RedisDirectory:
         key = self._member.layout.fact(name)
         until = self._member.store_time_us() + int(ttl_s * 1e6)
         await self._ask([b"SET", key, self._sealed(key, value, until), b"PX", max(1, int(ttl_s * 1000))])
-        self._member.standing.written(self._clock())
+        self._member.health.on_written(self._clock())
 
     async def swap(self, name: str, old: bytes | None, new: bytes, ttl_s: float) -> bool:
         """See `Directory.swap`."""
@@ -78,37 +78,37 @@ class RedisDirectory:
 
     def _sealed(self, key: str, value: bytes, until: int) -> bytes:
         until = min(until, END_OF_TIME_US)  # a hub that believed a server may have put there any number
-        return self._member.layout.vault.seal(key, until.to_bytes(_UNTIL_BYTES) + value)
+        return self._member.layout.sealer.seal(key, until.to_bytes(_UNTIL_BYTES) + value)
 
     async def _find(self, name: str) -> _Found:
         """Raises: Unreachable."""
         keys = [layout.fact(name) for layout in self._member.layouts]
-        answers = await self._ask(*(finding(key, MAX_FACT_BYTES + _UNTIL_BYTES + OVERHEAD_BYTES) for key in keys))
+        answers = await self._ask(*(read_command(key, MAX_FACT_BYTES + _UNTIL_BYTES + OVERHEAD_BYTES) for key in keys))
         newest, value, is_mine, is_foreign = 0, None, False, False
         for layout, key, sealed in zip(self._member.layouts, keys, answers, strict=True):
             if sealed is None:
                 continue
-            opened = layout.vault.open(key, sealed) if isinstance(sealed, bytes) else None
+            opened = layout.sealer.open(key, sealed) if isinstance(sealed, bytes) else None
             if opened is None or len(opened) < _UNTIL_BYTES:
-                self._member.standing.found_altered()
+                self._member.health.on_altered()
                 is_foreign = True
                 continue
             until = int.from_bytes(opened[:_UNTIL_BYTES])
             if self._member.store_time_us() > until + GRACE_S * 1e6:
-                self._member.standing.found_altered()  # it is gone by itself then
+                self._member.health.on_altered()  # it is gone by itself then
             elif until > newest:
                 newest, value, is_mine = until, opened[_UNTIL_BYTES:], layout is self._member.layout
         mine = answers[0] if isinstance(answers[0], bytes) else b""
         return _Found(value, newest, mine, is_mine, is_foreign)
 
     async def _ask(self, *commands: Sequence[bytes | str | int]) -> list[Any]:
-        link = self._member.link
-        if link is None:
-            raise Unreachable(f"the shared store at {self._member.standing.place} is away")
+        connection = self._member.connection
+        if connection is None:
+            raise Unreachable(f"the shared store at {self._member.health.place} is away")
         with trio.move_on_after(FACT_S):
             try:
-                return await link.ask_each(commands)
+                return await connection.ask_each(commands)
             except Refused as error:
-                self._member.standing.refused(error.code, error.text, self._clock())
+                self._member.health.on_refused(error.code, error.text, self._clock())
                 raise
-        raise Unreachable(f"the shared store at {self._member.standing.place} did not answer within {FACT_S:g} s")
+        raise Unreachable(f"the shared store at {self._member.health.place} did not answer within {FACT_S:g} s")

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from math import inf
 from typing import Final, Literal
 
-from cache.facts import StoreFacts
+from cache.statistics import StoreStatistics
 
 log = logging.getLogger("cache.redis")
 
@@ -25,7 +25,7 @@ SAID_S: Final = 600.0
 State = Literal["away", "connected", "slow", "full", "read-only"]
 
 
-class Standing:
+class StoreHealth:
     """One store, as one hub finds it. Times are the hub's clock's."""
 
     def __init__(self, place: str, now: float) -> None:
@@ -43,13 +43,13 @@ class Standing:
         self._bypassed_until = 0.0
 
     def __repr__(self) -> str:
-        return f"<Standing of {self.place}: {self.state}{': ' * bool(self.reason)}{self.reason}>"
+        return f"<StoreHealth of {self.place}: {self.state}{': ' * bool(self.reason)}{self.reason}>"
 
     def is_bypassed(self, now: float) -> bool:
         """Whether it is left alone now."""
         return now < self._bypassed_until
 
-    def lost(self, reason: str, now: float) -> None:
+    def on_lost(self, reason: str, now: float) -> None:
         """There is no connection, again or still."""
         self.reason = reason
         if self.state != "away":
@@ -58,14 +58,14 @@ class Standing:
             self._said_away = True
             log.warning("the shared store at %s is not reached, so hubs share no cache: %s", self.place, reason)
 
-    def reached(self, now: float) -> None:
+    def on_reached(self, now: float) -> None:
         """It can be used."""
         self._turn("connected", now)
         self.reason = ""
         self._misses, self._bypassed_until, self._said_away = 0, 0.0, False
         log.info("the shared store at %s is reached", self.place)
 
-    def missed(self, now: float) -> None:
+    def on_late(self, now: float) -> None:
         """An answer came too late."""
         self.late += 1
         self._misses += 1
@@ -79,7 +79,7 @@ class Standing:
             self._turn("slow", now)
             log.warning("the shared store at %s answers too late and is asked only now and then", self.place)
 
-    def answered(self, now: float) -> None:
+    def on_answer(self, now: float) -> None:
         """An answer came in time."""
         self._misses = 0
         if self.state == "slow" and not self.is_bypassed(now):
@@ -87,7 +87,7 @@ class Standing:
             self.reason = ""
             log.info("the shared store at %s answers in time again", self.place)
 
-    def refused(self, code: str, text: str, now: float) -> None:
+    def on_refused(self, code: str, text: str, now: float) -> None:
         """It would not write something."""
         if self.state != "connected" or code not in REFUSALS:
             return
@@ -99,7 +99,7 @@ class Standing:
                 "the shared store at %s is %s, so nothing new is kept there: %s", self.place, self.state, self.reason
             )
 
-    def written(self, now: float) -> None:
+    def on_written(self, now: float) -> None:
         """It wrote something."""
         if self.state not in REFUSALS.values():
             return
@@ -109,7 +109,7 @@ class Standing:
         if was_said:
             log.info("the shared store at %s takes what is new again", self.place)
 
-    def found_altered(self) -> None:
+    def on_altered(self) -> None:
         """Something there is not what a hub of this key put there."""
         self.altered += 1
         if self.altered == 1:
@@ -117,9 +117,9 @@ class Standing:
                 "somebody else writes to the shared store at %s: a value is not what hubs put there", self.place
             )
 
-    def facts(self, now: float, hubs: int) -> StoreFacts:
+    def statistics(self, now: float, hubs: int) -> StoreStatistics:
         """What is shown of it."""
-        return StoreFacts(
+        return StoreStatistics(
             state=self.state,
             since_s=max(0.0, now - self._since),
             reason=self.reason,

@@ -14,7 +14,7 @@ brings back is found by nobody.
 from collections.abc import Iterable
 from typing import Final
 
-from cache.redis.sealed_values import Vault
+from cache.redis.sealed_values import ValueSealer
 from cache.shared_store import Unreachable
 from hub.wire.uri_parents import normalized, parents
 
@@ -22,12 +22,12 @@ HASH_TTL_S: Final = 3600
 """How long tokens are kept after the last one was made; nothing is kept longer under them."""
 MAX_FIELDS: Final = 20_000
 """Tokens per source; more, and it begins anew, which invalidates all of it."""
-MAX_VOIDED: Final = 4_000
+MAX_DELETED: Final = 4_000
 """Tokens that are deleted one by one: a script takes fewer than 8 000 words at a time. More, and it is all of them."""
-MAX_WHOLES: Final = 48
+MAX_PARENTS: Final = 48
 """What is a part of more than that is not shared."""
 
-LOOK: Final = b"""
+LOOK_UP: Final = b"""
 local tokens = redis.call('HMGET', KEYS[1], unpack(ARGV, 7))
 local missing = {}
 for i = 1, #tokens do
@@ -72,7 +72,7 @@ return found
 of two entries without stamp ("": none), then fields. Returns the stamp, the server's time in seconds and microseconds,
 and two values: bytes, false for none, -1 for what cannot be one. An error: a missing token could not be made."""
 
-SAY: Final = b"""
+PUBLISH: Final = b"""
 if #ARGV > 2 then
     redis.call('HDEL', KEYS[1], unpack(ARGV, 3))
 elseif #KEYS > 0 then
@@ -84,16 +84,16 @@ redis.call('PUBLISH', ARGV[1], ARGV[2] .. at)
 return at
 """
 """KEYS: the hash, if something became stale. ARGV: the channel, the message, then the fields to delete; none: all.
-Returns the server's time, which hubs also hear behind the message: `AT_CHARS` digits, microseconds.
+Returns the server's time, which hubs also hear behind the message: `TIME_CHARS` digits, microseconds.
 
 It is no transaction (MULTI): a server that is full refuses all that is said in one, but lets scripts delete."""
 
-AT_CHARS: Final = 16
+TIME_CHARS: Final = 16
 END_OF_TIME_US: Final = 1 << 53
 """In the year 2255. Later times are none, and could not be told apart as numbers with a fraction."""
 STAMP_CHARS: Final = 40
 
-FIND: Final = b"""
+READ: Final = b"""
 local size = redis.pcall('STRLEN', KEYS[1])
 if type(size) ~= 'number' or size > tonumber(ARGV[1]) then return -1 end
 return redis.call('GET', KEYS[1])
@@ -120,24 +120,24 @@ class Refused(Unreachable):
         self.text = text
 
 
-def saying(channel: str, message: bytes) -> list[bytes | str | int]:
-    """The command for `SAY` alone."""
-    return [b"EVAL", SAY, 0, channel, message]
+def publish_command(channel: str, message: bytes) -> list[bytes | str | int]:
+    """The command for `PUBLISH` alone."""
+    return [b"EVAL", PUBLISH, 0, channel, message]
 
 
-def voiding(hash: str, fields: Iterable[str], channel: str, message: bytes) -> list[bytes | str | int]:
-    """The command for `SAY`, and for deleting tokens."""
-    return [b"EVAL", SAY, 1, hash, channel, message, *fields]
+def invalidate_command(hash: str, fields: Iterable[str], channel: str, message: bytes) -> list[bytes | str | int]:
+    """The command for `PUBLISH`, and for deleting tokens."""
+    return [b"EVAL", PUBLISH, 1, hash, channel, message, *fields]
 
 
 def time_of(answer: object) -> int:
-    """The server's time as `SAY` or `TIME` answers, in microseconds. Raises: Unreachable."""
+    """The server's time as `PUBLISH` or `TIME` answers, in microseconds. Raises: Unreachable."""
     at = -1
     try:
         if isinstance(answer, list):
             seconds, microseconds = answer
             at = int(seconds) * 1_000_000 + int(microseconds)
-        elif isinstance(answer, bytes) and len(answer) == AT_CHARS and answer.isdigit():
+        elif isinstance(answer, bytes) and len(answer) == TIME_CHARS and answer.isdigit():
             at = int(answer)
     except (TypeError, ValueError, OverflowError):
         pass
@@ -146,22 +146,24 @@ def time_of(answer: object) -> int:
     return at
 
 
-def look_for(hash: str, fields: list[str], names: list[str], token: str, max_bytes: int) -> list[bytes | str | int]:
-    """The command for `LOOK`; `names` are two, and `token` is random."""
-    return [b"EVAL", LOOK, 1, hash, token, max_bytes, HASH_TTL_S, MAX_FIELDS, *names, *fields]
+def look_up_command(
+    hash: str, fields: list[str], names: list[str], token: str, max_bytes: int
+) -> list[bytes | str | int]:
+    """The command for `LOOK_UP`; `names` are two, and `token` is random."""
+    return [b"EVAL", LOOK_UP, 1, hash, token, max_bytes, HASH_TTL_S, MAX_FIELDS, *names, *fields]
 
 
-def finding(key: str, max_bytes: int) -> list[bytes | str | int]:
-    """The command for `FIND`."""
-    return [b"EVAL", FIND, 1, key, max_bytes]
+def read_command(key: str, max_bytes: int) -> list[bytes | str | int]:
+    """The command for `READ`."""
+    return [b"EVAL", READ, 1, key, max_bytes]
 
 
 class Layout:
     """The names that hubs of one key use in one run of a server."""
 
-    def __init__(self, vault: Vault, run_id: str) -> None:
-        self.vault = vault
-        self._prefix = f"hubd:{{{vault.namespace}}}:{run_id[:16]}:"
+    def __init__(self, sealer: ValueSealer, run_id: str) -> None:
+        self.sealer = sealer
+        self._prefix = f"hubd:{{{sealer.namespace}}}:{run_id[:16]}:"
 
     @property
     def channel(self) -> str:
@@ -170,32 +172,32 @@ class Layout:
 
     def tokens(self, source: str) -> str:
         """The hash of a source."""
-        return f"{self._prefix}t:{self.vault.digest(source)}"
+        return f"{self._prefix}t:{self.sealer.digest(source)}"
 
     def entry(self, source: str, uri: str, owner: str, abilities: str) -> str:
         """What is kept of a resource, to be followed by the stamp."""
-        return f"{self._prefix}e:{self.vault.digest(source, uri, owner, abilities)}:"
+        return f"{self._prefix}e:{self.sealer.digest(source, uri, owner, abilities)}:"
 
     def fact(self, name: str) -> str:
         """One name of the directory."""
-        return f"{self._prefix}d:{self.vault.digest(name)}"
+        return f"{self._prefix}d:{self.sealer.digest(name)}"
 
-    def depends(self, uri: str) -> list[str] | None:
+    def token_fields(self, uri: str) -> list[str] | None:
         """The fields whose tokens name what is kept of `uri`; None: it cannot be shared."""
         plain = normalized(uri)
         above = list(dict.fromkeys(parents(plain or "")))
-        if plain is None or len(above) > MAX_WHOLES:
+        if plain is None or len(above) > MAX_PARENTS:
             return None
-        return ["*", "s" + self.vault.digest(plain), *("d" + self.vault.digest(whole) for whole in above)]
+        return ["*", "s" + self.sealer.digest(plain), *("d" + self.sealer.digest(whole) for whole in above)]
 
-    def voids(self, uri: str) -> list[str]:
+    def voided_fields(self, uri: str) -> list[str]:
         """The fields to delete when `uri` changed, whose parts and wholes are known (`cache.index.is_followed`): its
         own, and those of all that it is a part of."""
         plain = normalized(uri) or uri
-        own = self.vault.digest(plain)
+        own = self.sealer.digest(plain)
         above = dict.fromkeys(parents(plain))
-        return ["s" + own, "d" + own, *("s" + self.vault.digest(whole) for whole in above)]
+        return ["s" + own, "d" + own, *("s" + self.sealer.digest(whole) for whole in above)]
 
     def fields(self, uris: Iterable[str]) -> dict[str, None]:
         """The same of many, each once."""
-        return dict.fromkeys(field for uri in uris for field in self.voids(uri))
+        return dict.fromkeys(field for uri in uris for field in self.voided_fields(uri))

@@ -3,8 +3,8 @@
     connect -> the same run of the server on both connections? -> listen -> write what could not be written
             -> hear oneself -> VOUCHED -> until anything of it fails -> pause -> connect
 
-Nothing here is mended in place: whatever goes wrong ends the link, and the next one begins with nothing. So does what
-nobody thought of.
+Nothing here is mended in place: whatever goes wrong ends the connections, and the next ones begin with nothing. So does
+an exception that nobody expected.
 """
 
 import importlib
@@ -16,19 +16,27 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
-from cache.redis.bus import BEAT_S, Bus, News
-from cache.redis.health import Standing
-from cache.redis.layout import MAX_VOIDED, Layout, Refused, look_for, saying, time_of, voiding
-from cache.redis.pending_writes import Unwritten
-from cache.redis.sealed_values import Vault
+from cache.redis.bus import BEAT_S, Bus, Invalidation
+from cache.redis.health import StoreHealth
+from cache.redis.layout import (
+    MAX_DELETED,
+    Layout,
+    Refused,
+    invalidate_command,
+    look_up_command,
+    publish_command,
+    time_of,
+)
+from cache.redis.pending_writes import PendingWrites
+from cache.redis.sealed_values import ValueSealer
 from cache.redis.seen_changes import Changes
-from cache.redis.url import Address
+from cache.redis.url import StoreAddress
 from cache.shared_store import Unreachable
 from hub.link.backoff import ExponentialBackoff, jitter
 from hub.link.fault_isolation import FaultLog
 
 if TYPE_CHECKING:
-    from cache.redis.connection import Link
+    from cache.redis.connection import ConnectionPair
 
 FIRST_PAUSE_S: Final = 0.5
 """After the first attempt to connect that failed."""
@@ -45,27 +53,31 @@ STEADY_S: Final = 10.0
 """After a link that lived so long, the pauses begin anew."""
 
 
-class Membership:
+class Member:
     """It lives through any number of links. `run` it once."""
 
     def __init__(
-        self, address: Address, vault: Vault, clock: Callable[[], float], others: Collection[Vault] = ()
+        self,
+        address: StoreAddress,
+        sealer: ValueSealer,
+        clock: Callable[[], float],
+        others: Collection[ValueSealer] = (),
     ) -> None:
         """`others`: of hubs that go by another key meanwhile, because it is being replaced. They are told, too."""
-        self.standing = Standing(str(address), clock())
-        self.link: Link | None = None
+        self.health = StoreHealth(str(address), clock())
+        self.connection: ConnectionPair | None = None
         """None: there is none that can be used."""
-        self.layouts = [Layout(each, "") for each in (vault, *others)]
+        self.layouts = [Layout(each, "") for each in (sealer, *others)]
         """Its own first."""
-        self.unwritten = Unwritten()
+        self.pending = PendingWrites()
         self.on_stale: Callable[[str, str | None], None] = lambda source, uri: None
-        self.on_unvouched: Callable[[], None] = lambda: None
-        self.bus = Bus(vault)
+        self.on_gap: Callable[[], None] = lambda: None
+        self.bus = Bus(sealer)
         self.changes = Changes()
         """What others may put back, and this hub knows to be stale."""
         self._address = address
         self._clock = clock
-        self._vouched = False
+        self._is_coherent = False
         self._seen_us = 0
         """What the store's clock said last."""
         self._ahead_us = 0
@@ -74,12 +86,12 @@ class Membership:
         self.wall = FaultLog(logging.getLogger("cache.redis"), f"the use of the shared store at {address}")
 
     def __repr__(self) -> str:
-        return f"<Membership: {self.standing!r}, {self.unwritten!r}>"
+        return f"<Member: {self.health!r}, {self.pending!r}>"
 
     @property
-    def vouched(self) -> bool:
+    def is_coherent(self) -> bool:
         """Whether what hubs invalidate reaches this one now, and what it invalidates reaches them."""
-        return self._vouched and not self.bus.is_deaf(self._clock())
+        return self._is_coherent and not self.bus.is_deaf(self._clock())
 
     @property
     def layout(self) -> Layout:
@@ -87,17 +99,17 @@ class Membership:
         return self.layouts[0]
 
     def store_time_us(self) -> int:
-        """What the store's clock says now, in microseconds, or a moment later; only while there is a link."""
+        """What the store's clock says now, in microseconds, or a moment later; only while there is a connection."""
         return int(self._clock() * 1e6) + self._ahead_us
 
     def invalidate(self, source: str, uri: str | None) -> None:
-        """Have it written, and said, as soon as there is a link."""
-        self.unwritten.add(source, uri)
+        """Have it written, and said, as soon as there is a connection."""
+        self.pending.add(source, uri)
         self._rung.set()
 
     async def until_written(self, source: str) -> None:
         """Wait until all hubs go by what was to be invalidated of `source`."""
-        while source in self.unwritten:
+        while source in self.pending:
             await self._written.wait()
 
     async def run(self) -> None:
@@ -111,59 +123,59 @@ class Membership:
             except* Exception as errors:  # noqa: BLE001  # a wall: logged there
                 reason = self.wall.caught(errors)
             finally:
-                self.link = None
-                self._unvouched()
-            self.standing.lost(reason, self._clock())
+                self.connection = None
+                self._lose_coherence()
+            self.health.on_lost(reason, self._clock())
             await self.pause(pauses.next_s(self._clock()))
 
     async def _use_link(self) -> str:
         """Connect, and use the link until it ends; returns why."""
-        link = sys.modules.get("cache.redis.connection")
-        if link is None:
+        connection = sys.modules.get("cache.redis.connection")
+        if connection is None:
             # 0.2 s that nobody waits for
-            link = await trio.to_thread.run_sync(importlib.import_module, "cache.redis.connection")
-        made: Link = link.Link(self._address)
+            connection = await trio.to_thread.run_sync(importlib.import_module, "cache.redis.connection")
+        made: ConnectionPair = connection.ConnectionPair(self._address)
         return await made.run(self._serve)
 
     async def pause(self, seconds: float) -> None:
         """Let the store be for a while; a shorter one, if there is something to be written."""
         began = self._clock()
         with trio.move_on_after(seconds):
-            while not self.unwritten:
+            while not self.pending:
                 await self._rung.wait()
                 self._rung = trio.Event()
             await trio.sleep(max(0.0, began + HURRY_S - self._clock()))
 
-    async def _serve(self, link: "Link") -> None:
-        self.layouts = [Layout(layout.vault, link.run_id) for layout in self.layouts]
+    async def _serve(self, connection: "ConnectionPair") -> None:
+        self.layouts = [Layout(layout.sealer, connection.run_id) for layout in self.layouts]
         self.bus.begin(self.layout.channel, self._clock())
         try:
             with trio.fail_after(GREETING_S):
-                await self._greet(link)
+                await self._greet(connection)
         except trio.TooSlowError:
-            return link.fail(f"no answer within {GREETING_S:g} s")
+            return connection.fail(f"no answer within {GREETING_S:g} s")
         except Unreachable as error:
-            return link.fail(str(error))
-        self.link = link
-        self.unwritten.failed()  # of an earlier link: it cannot be known whether it was written
+            return connection.fail(str(error))
+        self.connection = connection
+        self.pending.failed()  # of an earlier connection: it cannot be known whether it was written
         self._rung.set()
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(link.listen, partial(self._hear, link))
-            nursery.start_soon(self._write, link)
-            nursery.start_soon(self._beat, link)
+            nursery.start_soon(connection.listen, partial(self._hear, connection))
+            nursery.start_soon(self._write, connection)
+            nursery.start_soon(self._beat, connection)
 
-    async def _greet(self, link: "Link") -> None:
+    async def _greet(self, connection: "ConnectionPair") -> None:
         """Subscribe, and ask once what will be asked later: not every user may, and not every server can.
 
         Raises: Unreachable.
         """
         try:
-            await link.subscribe(self.bus.channel)
-            await link.ask(*look_for(self.layout.tokens(""), ["*"], ["", ""], "0", 0))
+            await connection.subscribe(self.bus.channel)
+            await connection.ask(*look_up_command(self.layout.tokens(""), ["*"], ["", ""], "0", 0))
         except Refused as error:
             if error.code not in ("OOM", "MISCONF"):
                 raise
-        now_us, _ = await self._look_at_clock(link.ask(b"TIME"))
+        now_us, _ = await self._look_at_clock(connection.ask(b"TIME"))
         self.changes.begin(now_us)
 
     async def _look_at_clock(self, asking: Awaitable[object]) -> tuple[int, int]:
@@ -176,77 +188,79 @@ class Membership:
         back_us, self._seen_us, self._ahead_us = self._seen_us - at, at, at - began_us
         return at, back_us
 
-    def _hear(self, link: "Link", heard: bytes) -> None:
+    def _hear(self, connection: "ConnectionPair", heard: bytes) -> None:
         foreign = self.bus.foreign
         news = self.bus.hear(heard, self._clock())
         if self.bus.foreign > foreign:
-            self.standing.found_altered()
+            self.health.on_altered()
         if news is not None:
-            self._note(link, news)
-        self._vouch(link)
+            self._note(connection, news)
+        self._check_coherence(connection)
 
-    def _note(self, link: "Link", news: News) -> None:
+    def _note(self, connection: "ConnectionPair", news: Invalidation) -> None:
         if news.at > self.store_time_us() + LEAP_S * 1e6:
-            link.fail("its clock has leapt, or somebody else says again what hubs said")
+            connection.fail("its clock has leapt, or somebody else says again what hubs said")
         for uri in news.uris if news.uris is not None else (None,):
-            self.changes.add(news.source, () if uri is None else self.layout.voids(uri), news.at)
+            self.changes.add(news.source, () if uri is None else self.layout.voided_fields(uri), news.at)
             self.on_stale(news.source, uri)
 
-    def _vouch(self, link: "Link") -> None:
-        if self._vouched or link is not self.link or self.unwritten or not self.bus.is_proven:
+    def _check_coherence(self, connection: "ConnectionPair") -> None:
+        if self._is_coherent or connection is not self.connection or self.pending or not self.bus.is_proven:
             return
-        self.on_unvouched()  # what was kept since the link was lost, nobody could have told us of
-        self._vouched = True
-        self.standing.reached(self._clock())
+        self.on_gap()  # what was kept since the link was lost, nobody could have told us of
+        self._is_coherent = True
+        self.health.on_reached(self._clock())
 
-    def _unvouched(self) -> None:
-        if self._vouched:
-            self._vouched = False
-            self.on_unvouched()
+    def _lose_coherence(self) -> None:
+        if self._is_coherent:
+            self._is_coherent = False
+            self.on_gap()
 
-    async def _beat(self, link: "Link") -> None:
+    async def _beat(self, connection: "ConnectionPair") -> None:
         """Say that this hub is there, and end the link when it does not hear so."""
         while True:
             at = self._clock()
             with trio.move_on_after(BEAT_S):
                 try:
-                    _, back_us = await self._look_at_clock(link.ask(*saying(self.bus.channel, self.bus.say())))
+                    _, back_us = await self._look_at_clock(
+                        connection.ask(*publish_command(self.bus.channel, self.bus.say()))
+                    )
                 except Unreachable as error:
-                    return link.fail(str(error))
+                    return connection.fail(str(error))
                 if back_us > SET_BACK_S * 1e6:
-                    return link.fail("its clock was set back")
+                    return connection.fail("its clock was set back")
             await trio.sleep(max(0.0, at + BEAT_S - self._clock()))
             if self.bus.is_deaf(self._clock()):
-                return link.fail("what hubs say there does not arrive")
+                return connection.fail("what hubs say there does not arrive")
 
-    async def _write(self, link: "Link") -> None:
+    async def _write(self, connection: "ConnectionPair") -> None:
         """Write what is to be invalidated, and tell the others."""
         while True:
             await self._rung.wait()
             self._rung = trio.Event()
-            while self.unwritten.is_waiting:
+            while self.pending.is_waiting:
                 try:
-                    await self._write_taken(link, self.unwritten.take())
+                    await self._write_taken(connection, self.pending.take())
                 except Unreachable as error:
-                    return link.fail(str(error))
-                self.unwritten.written()
+                    return connection.fail(str(error))
+                self.pending.written()
                 self._written.set()
                 self._written = trio.Event()
-                self._vouch(link)
+                self._check_coherence(connection)
 
-    async def _write_taken(self, link: "Link", taken: dict[str, set[str] | None]) -> None:
+    async def _write_taken(self, connection: "ConnectionPair", taken: dict[str, set[str] | None]) -> None:
         """Raises: Unreachable; then it may have been written or not."""
         commands, voided = [], []
         for source, uris in taken.items():
             all_fields = [layout.fields(uris or ()) for layout in self.layouts]
-            if len(all_fields[0]) > MAX_VOIDED:
+            if len(all_fields[0]) > MAX_DELETED:
                 all_fields, uris = [{} for _ in self.layouts], None
             word = self.bus.word(source, None if uris is None else tuple(sorted(uris)))
             for layout, fields in zip(self.layouts, all_fields, strict=True):
-                said = layout.vault.seal(layout.channel, word)
-                commands.append(voiding(layout.tokens(source), fields, layout.channel, said))
+                said = layout.sealer.seal(layout.channel, word)
+                commands.append(invalidate_command(layout.tokens(source), fields, layout.channel, said))
                 voided.append((source, fields if layout is self.layout else None))
-        for (source, mine), answer in zip(voided, await link.ask_all(commands), strict=True):
+        for (source, mine), answer in zip(voided, await connection.ask_all(commands), strict=True):
             if isinstance(answer, Exception):
                 raise Unreachable(f"what became stale cannot be written: {answer}")
             if mine is not None:

@@ -12,7 +12,7 @@ All = None
 """Instead of URIs: all of a source."""
 
 
-class Unwritten:
+class PendingWrites:
     """What is still to be written, and what is being written. Sources are few: they are configurations of servers."""
 
     def __init__(self) -> None:
@@ -31,7 +31,7 @@ class Unwritten:
         return bool(self._waiting)
 
     def __repr__(self) -> str:
-        return f"<Unwritten: {len(self._waiting)} sources, {len(self._writing)} being written>"
+        return f"<PendingWrites: {len(self._waiting)} sources, {len(self._writing)} being written>"
 
     def add(self, source: str, uri: str | None) -> None:
         """`uri` of `source` changed; None: all of it."""

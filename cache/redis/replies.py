@@ -6,8 +6,8 @@ anything. So this one takes its place. It knows what a store may say to a hub:
 
     + text   : integer   $ = bytes   _ nothing   - ! error   * ~ list   % map   > message   , # ( kept as text
 
-and ends the connection, by raising `Nonsense`, at the first byte that is anything else, or beyond a limit. A size that
-is announced counts before what it announces is waited for. All else is left to whoever reads the answer: that it is of
+and ends the connection, by raising `ProtocolViolation`, at the first byte that is anything else, or beyond a limit. A
+size counts as soon as it is announced. All else is left to whoever reads the answer: that it is of
 these types is all that is known of it.
 """
 
@@ -38,7 +38,7 @@ _ERRORS: Final = frozenset(b"-!")
 _MAP, _PUSH, _NOTHING, _VERBATIM, _NUMBER = b"%>_=:"
 
 
-class Nonsense(Lost):
+class ProtocolViolation(Lost):
     """What came is no answer of a store that a hub can use. The connection is of no more use."""
 
 
@@ -58,11 +58,11 @@ class _Group:
             return self.items
         keys = self.items[::2]
         if not all(isinstance(key, bytes | int) for key in keys):
-            raise Nonsense("it answers with a map whose keys are no texts")
+            raise ProtocolViolation("it answers with a map whose keys are no texts")
         return dict(zip(keys, self.items[1::2], strict=True))
 
 
-class Replies:
+class ReplyParser:
     """What one connection says; in place of `coredis.parser.Parser`, by the same names."""
 
     def __init__(self, may_come: Callable[[bool], bool] = lambda is_message: True) -> None:
@@ -79,7 +79,7 @@ class Replies:
         self._errors = Parser()
 
     def __repr__(self) -> str:
-        return f"<Replies [{len(self._buffer) - self._at} bytes unread]>"
+        return f"<ReplyParser [{len(self._buffer) - self._at} bytes unread]>"
 
     def feed(self, data: bytes) -> None:
         """Something has come."""
@@ -117,12 +117,12 @@ class Replies:
         self._items = self._bytes = 0
         is_message = marker == _PUSH
         if not self._may_come(is_message):
-            raise Nonsense("it says what nobody has asked for")
+            raise ProtocolViolation("it says what nobody has asked for")
         return DataType.PUSH if is_message else DataType.ARRAY, value
 
     def _add(self, value: Any) -> None:
         if isinstance(value, Exception):
-            raise Nonsense("it answers with an error inside of an answer")
+            raise ProtocolViolation("it answers with an error inside of an answer")
         self._groups[-1].items.append(value)
         self._groups[-1].missing -= 1
 
@@ -131,10 +131,10 @@ class Replies:
         end = self._buffer.find(b"\r\n", self._at, self._at + MAX_LINE_BYTES)
         if end < 0:
             if len(self._buffer) - self._at >= MAX_LINE_BYTES:
-                raise Nonsense("it answers with a line that has no end")
+                raise ProtocolViolation("it answers with a line that has no end")
             return None
         if end == self._at:
-            raise Nonsense("it answers with an empty line")
+            raise ProtocolViolation("it answers with an empty line")
         marker, text = self._buffer[self._at], bytes(self._buffer[self._at + 1 : end])
         if marker in _BULKS:
             return self._bulk(marker, text, end + 2)
@@ -151,12 +151,12 @@ class Replies:
             return int(text)
         if marker == _NOTHING:
             return None
-        raise Nonsense("it does not speak RESP3, as Redis and Valkey do")
+        raise ProtocolViolation("it does not speak RESP3, as Redis and Valkey do")
 
     def _bulk(self, marker: int, text: bytes, begin: int) -> tuple[int, Any] | None:
         size = _count(text)
         if size > MAX_BULK_BYTES or self._bytes + size > MAX_ANSWER_BYTES:
-            raise Nonsense("it answers with more bytes than were asked for")
+            raise ProtocolViolation("it answers with more bytes than were asked for")
         end = begin + max(size, 0)
         if size >= 0 and len(self._buffer) < end + 2:
             return None
@@ -165,7 +165,7 @@ class Replies:
         if size < 0:
             return marker, None
         if self._buffer[end : end + 2] != b"\r\n":
-            raise Nonsense("it answers with a text that is longer than it says")
+            raise ProtocolViolation("it answers with a text that is longer than it says")
         value = bytes(self._buffer[begin:end])
         if marker in _ERRORS:
             return marker, self._errors.parse_error(value[:MAX_LINE_BYTES].decode(errors="replace"))
@@ -176,17 +176,17 @@ class Replies:
         if count < 0:
             return None
         if marker == _PUSH and (self._groups or not count):
-            raise Nonsense("it sends a message that is none")
+            raise ProtocolViolation("it sends a message that is none")
         missing = count * 2 if marker == _MAP else count
         self._items += missing
         if self._items > MAX_ITEMS:
-            raise Nonsense("it answers with more values than were asked for")
+            raise ProtocolViolation("it answers with more values than were asked for")
         if len(self._groups) >= MAX_DEPTH:
-            raise Nonsense("it answers with values that are nested too deeply")
+            raise ProtocolViolation("it answers with values that are nested too deeply")
         return _Group(marker, missing)
 
 
 def _count(text: bytes) -> int:
     if not _COUNT.fullmatch(text):
-        raise Nonsense("it announces an answer without saying its size")
+        raise ProtocolViolation("it announces an answer without saying its size")
     return int(text)

@@ -19,7 +19,7 @@ OVERHEAD_BYTES: Final = NONCE_BYTES + TAG_BYTES
 """How much longer a value is when it is sealed."""
 
 
-class Vault:
+class ValueSealer:
     """Names and seals, by a key. `cryptography` is loaded at the first use: it costs memory."""
 
     def __init__(self, key: bytes) -> None:
@@ -29,7 +29,7 @@ class Vault:
         """What hubs of this key, and no others, have in common. No secret."""
 
     def __repr__(self) -> str:
-        return f"<Vault {self.namespace}>"
+        return f"<ValueSealer {self.namespace}>"
 
     def digest(self, *parts: str) -> str:
         """Short text that stands for `parts` and shows nothing of them."""

@@ -19,13 +19,13 @@ import trio
 from msgspec import Raw, Struct
 
 from cache.entry import EVERYONE, Entry
-from cache.facts import StoreFacts
 from cache.redis.directory import RedisDirectory
-from cache.redis.layout import HASH_TTL_S, STAMP_CHARS, Refused, look_for, time_of
-from cache.redis.member import Membership
-from cache.redis.sealed_values import OVERHEAD_BYTES, Vault
+from cache.redis.layout import HASH_TTL_S, STAMP_CHARS, Refused, look_up_command, time_of
+from cache.redis.member import Member
+from cache.redis.sealed_values import OVERHEAD_BYTES, ValueSealer
 from cache.redis.url import address_of, require_client
 from cache.shared_store import Ticket, Unreachable
+from cache.statistics import StoreStatistics
 from config.schema import CacheConfig
 
 BUDGET_S: Final = 0.05
@@ -60,7 +60,7 @@ class _Look:
 
 
 class RedisStore:
-    """A `cache.shared_store.Shared`, and a `Directory` beside it. Whoever makes it runs `run`."""
+    """A `cache.shared_store.SharedStore`, and a `Directory` beside it. Whoever makes it runs `run`."""
 
     def __init__(
         self,
@@ -79,17 +79,17 @@ class RedisStore:
         address = address_of(config)
         require_client()
         self.on_stale: Callable[[str, str | None], None] = lambda source, uri: None
-        """See `Shared.on_stale`."""
-        self.on_unvouched: Callable[[], None] = lambda: None
-        """See `Shared.on_unvouched`."""
+        """See `SharedStore.on_stale`."""
+        self.on_gap: Callable[[], None] = lambda: None
+        """See `SharedStore.on_gap`."""
         self.max_bytes = min(config.max_entry_bytes, MAX_VALUE_BYTES)
         self._budget_s = budget_s
         self._clock = clock
-        self._vault = Vault(key)
-        self._member = Membership(address, self._vault, clock, [Vault(other) for other in others])
-        self._member.on_stale = self._told_stale
-        self._member.on_unvouched = self._told_unvouched
-        self._standing = self._member.standing
+        self._sealer = ValueSealer(key)
+        self._member = Member(address, self._sealer, clock, [ValueSealer(other) for other in others])
+        self._member.on_stale = self._on_stale
+        self._member.on_gap = self._on_gap
+        self._health = self._member.health
         self._looks: dict[str, set[_Look]] = {}
         self.directory = RedisDirectory(self._member, clock)
 
@@ -97,34 +97,36 @@ class RedisStore:
         return f"<RedisStore: {self._member!r}>"
 
     @property
-    def vouched(self) -> bool:
-        """See `Shared.vouched`."""
-        return self._member.vouched
+    def is_coherent(self) -> bool:
+        """See `SharedStore.is_coherent`."""
+        return self._member.is_coherent
 
-    def facts(self) -> StoreFacts:
-        """See `Shared.facts`."""
+    def statistics(self) -> StoreStatistics:
+        """See `SharedStore.facts`."""
         now = self._clock()
-        return self._standing.facts(now, self._member.bus.hubs(now))
+        return self._health.statistics(now, self._member.bus.hubs(now))
 
     async def run(self) -> None:
         """Reach the store, and reach it again when it is lost, until cancelled."""
         await self._member.run()
 
-    async def look(self, source: str, uri: str, owner: str, abilities: str = "") -> tuple[Entry | None, Ticket | None]:
-        """See `Shared.look`. What is found may be no longer fresh, and then good only as `Entry.stale_until` says."""
+    async def look_up(
+        self, source: str, uri: str, owner: str, abilities: str = ""
+    ) -> tuple[Entry | None, Ticket | None]:
+        """See `SharedStore.look_up`. An entry may be no longer fresh, and then good only until its `stale_until`."""
         began = self._clock()
-        if not self.vouched or self._standing.is_bypassed(began):
+        if not self.is_coherent or self._health.is_bypassed(began):
             return None, None
         with trio.move_on_after(self._budget_s):
             await self._member.until_written(source)
         layout = self._member.layout
-        fields = layout.depends(uri)
-        if fields is None or source in self._member.unwritten:
+        fields = layout.token_fields(uri)
+        if fields is None or source in self._member.pending:
             return None, None
         owners = (owner, EVERYONE) if owner != EVERYONE else (owner,)
         names = [*(layout.entry(source, uri, each, abilities) for each in owners), ""][:2]
         limit = self.max_bytes + OVERHEAD_BYTES + HEAD_BYTES
-        command = look_for(layout.tokens(source), fields, names, secrets.token_urlsafe(9), limit)
+        command = look_up_command(layout.tokens(source), fields, names, secrets.token_urlsafe(9), limit)
         with self._looking(source) as look:
             try:
                 found = await self._ask(command, self._budget_s - (self._clock() - began))
@@ -139,7 +141,7 @@ class RedisStore:
             read_at = time_of([seconds, microseconds])
             ticket = Ticket(stamp.decode("ascii"), read_at / 1e6 - self._clock(), read_at)
         except (TypeError, ValueError, AttributeError, Unreachable):
-            self._standing.found_altered()
+            self._health.on_altered()
             return None, None
         entries = [
             self._opened(name + ticket.stamp, value, ticket, source, fields)
@@ -148,62 +150,62 @@ class RedisStore:
         return max(filter(None, entries), key=lambda entry: entry.fresh_until, default=None), ticket
 
     async def put(self, ticket: Ticket, source: str, uri: str, owner: str, entry: Entry, abilities: str = "") -> None:
-        """See `Shared.put`."""
+        """See `SharedStore.put`."""
         now = self._clock()
         stale_until = min(entry.stale_until, now + HASH_TTL_S)
         life_ms = int((min(max(entry.fresh_until, stale_until), now + HASH_TTL_S) - now) * 1000)
-        if life_ms <= 0 or entry.size > self.max_bytes or not self.vouched:
-            self._standing.dropped += 1
+        if life_ms <= 0 or entry.size > self.max_bytes or not self.is_coherent:
+            self._health.dropped += 1
             return
         fresh_until = None if entry.fresh_until == inf else entry.fresh_until + ticket.ahead_s
         head = _Head(
             entry.version, entry.public, entry.observed, fresh_until, stale_until + ticket.ahead_s, ticket.read_at
         )
         name = self._member.layout.entry(source, uri, owner, abilities) + ticket.stamp
-        sealed = self._vault.seal(name, msgspec.json.encode(head) + b"\n" + bytes(entry.value))
+        sealed = self._sealer.seal(name, msgspec.json.encode(head) + b"\n" + bytes(entry.value))
         try:
             await self._ask([b"SET", name, sealed, b"PX", life_ms], self._budget_s)
         except Unreachable:
-            self._standing.dropped += 1
+            self._health.dropped += 1
         else:
-            self._standing.written(self._clock())
+            self._health.on_written(self._clock())
 
     def invalidate(self, source: str, uri: str | None) -> None:
-        """See `Shared.invalidate`."""
+        """See `SharedStore.invalidate`."""
         self._member.invalidate(source, uri)
         self._spoil(source)
 
     async def _ask(self, command: list[bytes | str | int], within_s: float) -> Any:
         """The answer to a command, in time. Raises: Unreachable."""
-        link = self._member.link
-        if link is None or self._standing.is_bypassed(self._clock()):
+        connection = self._member.connection
+        if connection is None or self._health.is_bypassed(self._clock()):
             raise Unreachable("it is not asked now")
         with trio.move_on_after(max(0.01, within_s)):
             try:
-                answer = await link.ask(*command)
+                answer = await connection.ask(*command)
             except Refused as error:
                 self._refused(error)
                 raise
-            self._standing.answered(self._clock())
+            self._health.on_answer(self._clock())
             return answer
-        self._standing.missed(self._clock())
+        self._health.on_late(self._clock())
         raise Unreachable(f"no answer within {self._budget_s:g} s")
 
     def _refused(self, error: Refused) -> None:
         if error.code == "WRONGTYPE":
-            self._standing.found_altered()
-        elif error.code in ("READONLY", "NOPERM") and self._member.link is not None:
-            self._member.link.fail(str(error))
+            self._health.on_altered()
+        elif error.code in ("READONLY", "NOPERM") and self._member.connection is not None:
+            self._member.connection.fail(str(error))
         else:
-            self._standing.refused(error.code, error.text, self._clock())
+            self._health.on_refused(error.code, error.text, self._clock())
 
     def _opened(self, name: str, value: object, ticket: Ticket, source: str, fields: list[str]) -> Entry | None:
         """What is kept under `name`, its times those of this hub; None: nothing that it may believe."""
         if value is None:
             return None
-        opened = self._vault.open(name, value) if isinstance(value, bytes) else None
+        opened = self._sealer.open(name, value) if isinstance(value, bytes) else None
         if opened is None:
-            self._standing.found_altered()
+            self._health.on_altered()
             return None
         line, _, body = opened.partition(b"\n")
         try:
@@ -216,7 +218,7 @@ class RedisStore:
         if head.read_at > ticket.read_at or not changes.knows(source, head.read_at):
             return None
         if changes.concern(source, fields, head.read_at):  # nothing leads there but tokens that somebody has put back
-            self._standing.found_altered()
+            self._health.on_altered()
             return None
         fresh_until = inf if head.fresh_until is None else head.fresh_until - ticket.ahead_s
         return Entry(
@@ -239,11 +241,11 @@ class RedisStore:
         for look in self._looks.get(source, ()):
             look.spoiled = True
 
-    def _told_stale(self, source: str, uri: str | None) -> None:
+    def _on_stale(self, source: str, uri: str | None) -> None:
         self._spoil(source)
         self.on_stale(source, uri)
 
-    def _told_unvouched(self) -> None:
+    def _on_gap(self) -> None:
         for source in self._looks:
             self._spoil(source)
-        self.on_unvouched()
+        self.on_gap()

@@ -18,7 +18,7 @@ CLIENT: Final = "coredis>=6.9,<7"
 """As in the extra `redis` of pyproject.toml."""
 
 
-class Address(Struct, frozen=True, kw_only=True):
+class StoreAddress(Struct, frozen=True, kw_only=True):
     """One server. Its text and repr show where it is, never who logs in."""
 
     host: str = ""
@@ -39,10 +39,10 @@ class Address(Struct, frozen=True, kw_only=True):
         return f"{host}:{self.port}"
 
     def __repr__(self) -> str:
-        return f"<Address {self}, db {self.db}{', TLS' if self.tls else ''}>"
+        return f"<StoreAddress {self}, db {self.db}{', TLS' if self.tls else ''}>"
 
 
-def address_of(config: CacheConfig) -> Address:
+def address_of(config: CacheConfig) -> StoreAddress:
     """What `[cache]` says.
 
     Raises: ConfigError, which never shows the URL, since that may hold a password.
@@ -53,7 +53,7 @@ def address_of(config: CacheConfig) -> Address:
         raise ConfigError("cache.url: there is none")
     url = urlsplit(config.url.reveal())
     unix = url.scheme == "unix"
-    return Address(
+    return StoreAddress(
         host="" if unix else url.hostname or "",
         port=url.port or PORT,
         path=unquote(url.path) if unix else "",

@@ -79,7 +79,7 @@ class ControlClient:
         return cast(dict[str, Any], self._request("call", {"name": name, "arguments": arguments}))
 
     def cache(self) -> dict[str, Any]:
-        """Everything `hubd cache` shows; see `cache.facts.CacheFacts`."""
+        """Everything `hubd cache` shows; see `cache.statistics.CacheStatistics`."""
         return cast(dict[str, Any], self._request("cache", {}))
 
     def cache_clear(self, name: str | None) -> int:

@@ -70,7 +70,7 @@ class Controls(Protocol):
         ...
 
     async def cache(self) -> dict[str, object]:
-        """What is kept of resources, as `cache.facts.CacheFacts`."""
+        """What is kept of resources, as `cache.statistics.CacheStatistics`."""
         ...
 
     async def cache_clear(self, name: str | None) -> int:

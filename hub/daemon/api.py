@@ -12,7 +12,7 @@ from typing import Final
 import trio
 from msgspec import UNSET, Raw, to_builtins
 
-from cache.entry import Cause
+from cache.entry import DropCause
 from hub.app import OPEN_DOOR, Hub
 from hub.downstream.hosts import StatelessHost
 from hub.downstream.request_pipeline import serve
@@ -127,7 +127,7 @@ class Operator:
         return self._cache()
 
     def _cache(self) -> dict[str, object]:
-        facts: dict[str, object] = to_builtins(self._hub.reads.facts())
+        facts: dict[str, object] = to_builtins(self._hub.reads.statistics())
         return facts
 
     async def cache_clear(self, name: str | None) -> int:
@@ -138,7 +138,7 @@ class Operator:
         """
         if name is not None and name not in self._hub.supervisor.upstreams:
             raise self._unknown(name)
-        cleared = self._hub.reads.invalidate(name, Cause.CLEARED)
+        cleared = self._hub.reads.invalidate(name, DropCause.CLEARED)
         log.info("what was read of %s is forgotten by command: %d resources", name or "all upstreams", cleared)
         return cleared
 

@@ -43,7 +43,7 @@ async def serve_stdio(loaded: Loaded, read: Callable[[], Loaded]) -> None:
                 stop = nursery.cancel_scope.cancel
                 life.start_soon(obey, signals, stop, stop, {})
                 if store is not None:
-                    hub.reads.use(store)
+                    hub.reads.attach_store(store)
                     nursery.start_soon(keep_going, "Sharing with other hubs", store.run)
                 await nursery.start(hub.run)
                 nursery.start_soon(keep_going, "Following the configuration", reloader.run)

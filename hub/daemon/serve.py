@@ -152,7 +152,7 @@ async def serve_daemon(loaded: Loaded, read: Callable[[], Loaded], *, shown: boo
             known, boot = last_known(), boot_clock()
             hub = Hub(config, memory, Sealer(keys), last_known=known, projects=projects_of, run=run, boot=boot)
             if store is not None:
-                hub.reads.use(store)
+                hub.reads.attach_store(store)
             directory = None if store is None else store.directory
             front = Front(hub, config, tcp, revival, movable=movable, squatted=squatted, directory=directory)
             daemon = _Daemon(hub, front, loaded, read, store, shown=shown)

@@ -14,7 +14,7 @@ from msgspec import Raw, Struct
 from cache.cacheability import scope, ttl_ms
 from cache.key import HARMLESS
 from cache.resource_cache import Hit, ResourceCache
-from cache.upstream_interface import Place
+from cache.upstream_interface import PooledSession
 from config.schema import UpstreamConfig
 from hub.bridge.bridge import Callee
 from hub.catalog.catalog import Catalog
@@ -40,7 +40,7 @@ class _Form(Struct, frozen=True):
 class Readable(Callee, Protocol):
     """What the cache needs of an upstream beside what the bridge does."""
 
-    def session_for(self, caller: Caller) -> Place | None:
+    def session_for(self, caller: Caller) -> PooledSession | None:
         """The open session that a call of `caller` would go to now; None: there is none yet, or never will be."""
         ...
 
@@ -60,19 +60,19 @@ class Reading:
         if hit is None:
             return None
         key = caller.version, catalog.view, asked
-        form = hit.kept.forms.get(key)
+        form = hit.cached.forms.get(key)
         if not isinstance(form, _Form) or form.catalog() is not catalog:
             form = self._make(hit, key, caller.version, upstream.name, asked, catalog)
             if form is None:
                 return None
         if caller.era is Era.LEGACY:
             return Result(form.text)
-        entry = hit.kept.entry
+        entry = hit.cached.entry
         head = b'{"ttlMs":%d,"cacheScope":"%b",' % (ttl_ms(entry, trio.current_time()), scope(entry).encode())
         return Result(Raw(b"".join((head, form.text))))
 
     def _make(self, hit: Hit, key: object, version: str, upstream: str, asked: str, catalog: Catalog) -> _Form | None:
-        entry = hit.kept.entry
+        entry = hit.cached.entry
         try:
             value = result_for_host(
                 RESOURCES_READ, entry.value, upstream=upstream, upstream_version=entry.version, host_version=version
@@ -86,7 +86,7 @@ class Reading:
         except (UnknownResultType, TooManyItems):
             return None
         form = _Form(ref(catalog), text)
-        if key in hit.kept.forms:
+        if key in hit.cached.forms:
             self._reads.drop_forms(hit)
         self._reads.keep_form(hit, key, form, 0 if text is entry.value else memoryview(text).nbytes)
         return form
@@ -97,7 +97,7 @@ class Reading:
 
     def acted(self, upstream: str) -> None:
         """It did something: who reads from now on is not to be given what it said before."""
-        self._reads.acted(upstream)
+        self._reads.note_call(upstream)
 
 
 class Through:

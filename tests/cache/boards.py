@@ -7,7 +7,7 @@ from random import Random
 import trio
 
 from cache.entry import EVERYONE, Entry
-from cache.index import is_followed
+from cache.index import is_trackable
 from cache.shared_store import Ticket
 from hub.app import Hub
 from hub.wire.uri_parents import parents
@@ -38,13 +38,13 @@ def _concerns(said: tuple[str, str | None], source: str, uri: str) -> bool:
     about, changed = said
     if about != source:
         return False
-    if changed is None or changed == uri or not is_followed(changed):
+    if changed is None or changed == uri or not is_trackable(changed):
         return True
     return changed in parents(uri) or uri in parents(changed)
 
 
 class Member:
-    """The end of one hub. Satisfies `cache.shared_store.Shared`."""
+    """The end of one hub. Satisfies `cache.shared_store.SharedStore`."""
 
     def __init__(self, board: Board, hub: Hub) -> None:
         self.board = board
@@ -54,13 +54,15 @@ class Member:
         """How often something of a source was invalidated here."""
 
     @property
-    def vouched(self) -> bool:
+    def is_coherent(self) -> bool:
         return True
 
     async def _wait(self) -> None:
         await trio.sleep(self.board.dice.choice((0, 0, 0.001, 0.01, 0.05)))
 
-    async def look(self, source: str, uri: str, owner: str, abilities: str = "") -> tuple[Entry | None, Ticket | None]:
+    async def look_up(
+        self, source: str, uri: str, owner: str, abilities: str = ""
+    ) -> tuple[Entry | None, Ticket | None]:
         if self.unwritten.get(source):
             return None, None
         before = self.looking.get(source, 0)
@@ -96,4 +98,4 @@ class Member:
 
     async def _tell(self, member: "Member", source: str, uri: str | None) -> None:
         await self._wait()
-        member.hub.reads.elsewhere(source, uri)
+        member.hub.reads.on_stale(source, uri)

@@ -136,7 +136,7 @@ async def reads_of(nursery: trio.Nursery, *servers: Served, shared: Any = None, 
     """A cache that runs."""
     reads = ResourceCache(CacheConfig(**config))
     if shared is not None:
-        reads.use(shared)
+        reads.attach_store(shared)
     for server in servers:
         server.says = reads.onlooker(server)
     await nursery.start(reads.run)

@@ -67,10 +67,14 @@ def server():
 async def test_a_thousand_hosts_are_one_read(nursery, server, autojump_clock):
     reads = await reads_of(nursery, server)
     asking = await begin(nursery, reads, server, *(Host(label=f"h{number}") for number in range(1000)))
-    assert reads.facts().flights == 1
+    assert reads.statistics().flights == 1
     await land(server)
     assert {each.text for each in asking} == {"1"}
-    assert (reads.facts().counts.misses, reads.facts().counts.coalesced, reads.facts().flights) == (1, 999, 0)
+    assert (reads.statistics().counts.misses, reads.statistics().counts.coalesced, reads.statistics().flights) == (
+        1,
+        999,
+        0,
+    )
 
 
 @pytest.mark.covers("K-3")
@@ -107,7 +111,7 @@ async def test_when_the_last_has_left_it_is_cancelled(nursery, server, autojump_
     assert (server.cancelled, len(server.reads)) == (1, 2), "whoever comes while it ends does not wait for it"
     await land(server)
     assert late.text == "2"
-    assert reads.facts().flights == 0
+    assert reads.statistics().flights == 0
 
 
 @pytest.mark.covers("I-2")
@@ -184,7 +188,7 @@ async def test_a_change_of_something_else_does_no_harm(nursery, server, autojump
 async def test_what_a_tool_may_have_changed_is_not_given_to_who_asks_after_it(nursery, server, autojump_clock):
     reads = await reads_of(nursery, server)
     [before] = await begin(nursery, reads, server, Host())
-    reads.acted("files")
+    reads.note_call("files")
     [after] = await begin(nursery, reads, server, Host())
     await land(server)
     assert (before.text, after.text) == ("1", "2")
@@ -195,7 +199,7 @@ async def test_a_session_that_another_one_replaced_vouches_for_nothing(nursery, 
     await begin(nursery, reads, server, Host())
     server.place = Place(server)
     await land(server)
-    assert reads.facts().entries == 0
+    assert reads.statistics().entries == 0
 
 
 # --- when it is one host's affair -------------------------------------------------------------------------------------
@@ -224,7 +228,7 @@ async def test_a_read_that_asks_is_its_beginners_own(nursery, server, autojump_c
     await land(server)
     assert [len(host.asked) for host in hosts] == [1, 1]
     assert sorted(each.text for each in asking) == ["1", "2"]
-    assert (len(server.reads), reads.facts().entries) == (2, 0)
+    assert (len(server.reads), reads.statistics().entries) == (2, 0)
 
 
 async def test_nobody_is_asked_for_one_that_has_left(nursery, server, autojump_clock):
@@ -252,7 +256,7 @@ async def test_a_result_that_wants_input_is_for_its_beginner(nursery, autojump_c
     asking = await begin(nursery, reads, server, Host(), Host())
     await land(server)
     assert len({bytes(each.text.value) for each in asking}) == 2
-    assert (len(server.reads), reads.facts().entries) == (2, 0)
+    assert (len(server.reads), reads.statistics().entries) == (2, 0)
 
 
 @pytest.mark.covers("SEC-23")

@@ -5,8 +5,8 @@ from math import inf
 import pytest
 from msgspec import Raw
 
-from cache.entry import EVERYONE, Entry, Subject
-from cache.index import Index, is_followed
+from cache.entry import EVERYONE, CacheKey, Entry
+from cache.index import ResourceIndex, is_trackable
 from cache.memory import FORM_OVERHEAD, OVERHEAD, MemoryStore, size_of
 from hub.link.interface import Identity, Tenant
 from hub.wire.mcp import L4, MODERN
@@ -25,7 +25,7 @@ class Clock:
 
 
 def subject(uri="note://a", owner="alice", *, upstream="files", tenant=None):
-    return Subject(upstream, "source", uri, owner, tenant)
+    return CacheKey(upstream, "source", uri, owner, tenant)
 
 
 def entry(size=10, *, fresh=inf, stale=None):
@@ -164,27 +164,27 @@ def test_a_change_concerns_the_wholes_and_the_parts(store, changed, gone):
     for uri in ("file:///a", "file:///a/b", "file:///a/b/c", "file:///a/b?q", "file:///ab"):
         store.put(subject(uri), entry())
         store.put(subject(uri, upstream="others"), entry())
-    assert sorted(each.uri for each in store.concerned("files", changed)) == gone
-    assert store.concerned("nobody", changed) == []
+    assert sorted(each.uri for each in store.affected_by("files", changed)) == gone
+    assert store.affected_by("nobody", changed) == []
 
 
 def test_a_change_too_deep_to_follow_concerns_everything(store):
     store.put(subject(), entry())
     deep = "a:" + "/b" * 65
-    assert not is_followed(deep)
-    assert not is_followed("a:" + "b" * 2048)
-    assert store.concerned("files", deep) == [subject()]
+    assert not is_trackable(deep)
+    assert not is_trackable("a:" + "b" * 2048)
+    assert store.affected_by("files", deep) == [subject()]
 
 
 def test_hosts_are_told_apart(store):
     store.put(subject(), entry())
     store.put(subject(tenant=DESK), entry())
     assert store.of_tenant("files", DESK) == [subject(tenant=DESK)]
-    assert len(store.exactly("files", "note://a")) == 2
+    assert len(store.of_resource("files", "note://a")) == 2
 
 
 def test_an_empty_index_holds_nothing():
-    index: Index[int] = Index()
+    index: ResourceIndex[int] = ResourceIndex()
     index.add("files", "note://a/b", DESK, 1)
     index.add("files", "note://a", None, 2)
     index.discard("files", "note://a/b", DESK, 1)

@@ -8,7 +8,7 @@ import trio
 import trio.testing
 from served import Host, Place, Served, read_of, reads_of
 
-from cache.entry import Cause
+from cache.entry import DropCause
 from config.identity import source_of
 from config.schema import CacheConfig, Secret, UpstreamConfig
 from hub.link import machine_clock
@@ -195,7 +195,7 @@ async def test_what_depends_on_more_than_the_uri_is_neither_kept_nor_given(nurse
     for _ in range(2):
         await reads.call(server, operation, Host())
     assert len(server.reads) == 2
-    assert reads.facts().entries == 0
+    assert reads.statistics().entries == 0
     await read(reads, server)
     await reads.call(server, operation, Host())
     assert len(server.reads) == 4
@@ -242,7 +242,7 @@ async def test_errors_are_not_kept(nursery, autojump_clock, reply):
         else:
             assert await reads.call(server, read_of(), Host()) is reply
     assert len(server.reads) == 2
-    assert reads.facts().entries == 0
+    assert reads.statistics().entries == 0
 
 
 async def test_what_is_too_large_is_not_kept(nursery, autojump_clock):
@@ -250,7 +250,7 @@ async def test_what_is_too_large_is_not_kept(nursery, autojump_clock):
     server.more = {"_meta": {"x": "y" * 1000}}
     reads = await reads_of(nursery, server, max_entry_bytes=1000)
     assert [(await read(reads, server))[0] for _ in range(2)] == ["1", "2"]
-    assert reads.facts().counts.refused == 2
+    assert reads.statistics().counts.refused == 2
 
 
 @pytest.mark.parametrize("off", ["hub", "upstream"])
@@ -277,13 +277,13 @@ async def test_a_part_that_changed_is_a_change(nursery, autojump_clock):
 @pytest.mark.parametrize(
     ("event", "cause"),
     [
-        (lambda reads, server: server.says.relisted(), Cause.LISTS),
-        (lambda reads, server: server.says.lost(None), Cause.SESSION),
-        (lambda reads, server: reads.invalidate("files", Cause.CLEARED), Cause.CLEARED),
-        (lambda reads, server: reads.invalidate(None, Cause.CLEARED), Cause.CLEARED),
-        (lambda reads, server: reads.elsewhere(source_of(server.config), None), Cause.ELSEWHERE),
-        (lambda reads, server: reads.elsewhere(source_of(server.config), A), Cause.ELSEWHERE),
-        (lambda reads, server: setattr(server, "says", reads.onlooker(server)), Cause.CONFIG),
+        (lambda reads, server: server.says.relisted(), DropCause.LISTS),
+        (lambda reads, server: server.says.lost(None), DropCause.SESSION),
+        (lambda reads, server: reads.invalidate("files", DropCause.CLEARED), DropCause.CLEARED),
+        (lambda reads, server: reads.invalidate(None, DropCause.CLEARED), DropCause.CLEARED),
+        (lambda reads, server: reads.on_stale(source_of(server.config), None), DropCause.ELSEWHERE),
+        (lambda reads, server: reads.on_stale(source_of(server.config), A), DropCause.ELSEWHERE),
+        (lambda reads, server: setattr(server, "says", reads.onlooker(server)), DropCause.CONFIG),
     ],
 )
 @pytest.mark.covers("K-8")
@@ -295,7 +295,7 @@ async def test_everything_that_makes_it_doubtful(nursery, autojump_clock, event,
         assert [(await read(reads, server))[0] for _ in range(2)] == ["1", "1"]
         event(reads, server)
         assert (await read(reads, server))[0] == "2"
-        assert reads.facts().invalidations[cause.value] == 1
+        assert reads.statistics().invalidations[cause.value] == 1
 
 
 @pytest.mark.covers("SEC-23")
@@ -307,8 +307,8 @@ async def test_another_configuration_has_other_entries(nursery, autojump_clock):
     await read(reads, new)
     assert [(await read(reads, old))[0] for _ in range(2)] == ["2", "3"], "the old one is not asked for what is kept"
     assert (await read(reads, new))[0] == "1"
-    reads.forget("files")
-    assert reads.facts().entries == 0
+    reads.forget_upstream("files")
+    assert reads.statistics().entries == 0
 
 
 def test_a_source_is_what_server_it_is_and_what_it_is_asked_with():
@@ -344,7 +344,7 @@ async def test_what_cannot_be_read_anew_may_be_stale_and_says_so(stale, autojump
     mark = more["_meta"].pop(HUB_STALE)
     assert more == {"ttlMs": 0, "cacheScope": "private", "_meta": {"x": 1}}
     assert (round(mark["ageMs"], -2), mark["reason"]) == (10_000, "upstream_unavailable")
-    assert (reads.facts().counts.stale, len(server.reads)) == (1, 2)
+    assert (reads.statistics().counts.stale, len(server.reads)) == (1, 2)
     await trio.sleep(55)
     with pytest.raises(UpstreamUnavailable):
         await read(reads, server)
@@ -428,13 +428,13 @@ async def test_facts(nursery, autojump_clock):
     await trio.sleep(3)
     await read(reads, server, uri="note://b")
     await read(reads, server)
-    facts = reads.facts()
-    assert (facts.entries, facts.oldest_s, facts.newest_s, facts.flights) == (2, 3.0, 0.0, 0)
-    assert (facts.counts.hits, facts.counts.misses, facts.counts.stored) == (1, 2, 2)
-    assert [(each.name, each.entries, each.bytes) for each in facts.upstreams] == [("files", 2, facts.bytes)]
-    assert facts.store is None
-    reads.forget("files")
-    assert (reads.facts().upstreams, reads.facts().counts.hits) == ((), 1)
+    statistics = reads.statistics()
+    assert (statistics.entries, statistics.oldest_s, statistics.newest_s, statistics.flights) == (2, 3.0, 0.0, 0)
+    assert (statistics.counts.hits, statistics.counts.misses, statistics.counts.stored) == (1, 2, 2)
+    assert [(each.name, each.entries, each.bytes) for each in statistics.upstreams] == [("files", 2, statistics.bytes)]
+    assert statistics.store is None
+    reads.forget_upstream("files")
+    assert (reads.statistics().upstreams, reads.statistics().counts.hits) == ((), 1)
 
 
 async def test_other_settings_are_taken_over(nursery, autojump_clock):
@@ -442,8 +442,8 @@ async def test_other_settings_are_taken_over(nursery, autojump_clock):
     reads = await reads_of(nursery, server)
     await read(reads, server)
     await read(reads, server, uri="note://b")
-    reads.adjust(CacheConfig(max_entries=1))
-    assert reads.facts().entries == 1
-    reads.adjust(CacheConfig(enabled=False))
-    assert reads.facts().entries == 0
+    reads.reconfigure(CacheConfig(max_entries=1))
+    assert reads.statistics().entries == 1
+    reads.reconfigure(CacheConfig(enabled=False))
+    assert reads.statistics().entries == 0
     assert (await read(reads, server))[0] == "3"

@@ -6,7 +6,7 @@ import pytest
 import trio
 from served import Host, Served, read_of, reads_of
 
-from cache.index import is_followed
+from cache.index import is_trackable
 from hub.wire.uri_parents import normalized
 
 SPELLINGS = [
@@ -48,7 +48,7 @@ async def test_a_change_is_one_in_whatever_spelling(nursery, autojump_clock, one
 
 @pytest.mark.parametrize("uri", ["mailto:x", "note://a", "note://a/b c?d#e", "file:///C:/x", "urn:isbn:1", "a"])
 def test_ordinary_names_are_followed(uri):
-    assert is_followed(uri)
+    assert is_trackable(uri)
 
 
 def test_different_ones_stay_different():
@@ -57,14 +57,14 @@ def test_different_ones_stay_different():
 
 
 class Told:
-    """A store that nothing is found in, and what was invalidated there. Satisfies `cache.shared_store.Shared`."""
+    """A store that nothing is found in, and what was invalidated there. Satisfies `cache.shared_store.SharedStore`."""
 
-    vouched = True
+    is_coherent = True
 
     def __init__(self):
         self.void = []
 
-    async def look(self, source, uri, owner, abilities=""):
+    async def look_up(self, source, uri, owner, abilities=""):
         await trio.lowlevel.checkpoint()
         return None, None
 

@@ -10,9 +10,9 @@ from hub.wire.mcp import MODERN
 
 
 class Faulty:
-    """Satisfies `cache.shared_store.Shared`, but for raising nothing."""
+    """Satisfies `cache.shared_store.SharedStore`, but for raising nothing."""
 
-    vouched = True
+    is_coherent = True
 
     def __init__(self, *faults):
         self.faults = faults
@@ -23,7 +23,7 @@ class Faulty:
             self.raised.append(name)
             raise OverflowError("int too big to convert")
 
-    async def look(self, source, uri, owner, abilities=""):
+    async def look_up(self, source, uri, owner, abilities=""):
         await trio.lowlevel.checkpoint()
         self._do("look")
         return None, Ticket("1")

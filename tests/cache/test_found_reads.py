@@ -6,8 +6,8 @@ from msgspec import Raw
 from served import Host, Served, read_of, reads_of
 
 from cache.entry import Entry
-from cache.facts import StoreFacts
 from cache.shared_store import Ticket
+from cache.statistics import StoreStatistics
 from hub.wire.mcp import MODERN
 
 FOUND = Entry(
@@ -21,16 +21,16 @@ FOUND = Entry(
 
 
 class Full:
-    """A store that has all of it. Satisfies `cache.shared_store.Shared`."""
+    """A store that has all of it. Satisfies `cache.shared_store.SharedStore`."""
 
-    vouched = True
+    is_coherent = True
 
-    async def look(self, source, uri, owner, abilities=""):
+    async def look_up(self, source, uri, owner, abilities=""):
         await trio.lowlevel.checkpoint()
         return FOUND, Ticket("t")
 
-    def facts(self):
-        return StoreFacts(state="connected", since_s=0)
+    def statistics(self):
+        return StoreStatistics(state="connected", since_s=0)
 
 
 async def test_what_is_found_is_no_read_of_the_upstream(nursery, autojump_clock):
@@ -39,7 +39,7 @@ async def test_what_is_found_is_no_read_of_the_upstream(nursery, autojump_clock)
     for uri in ("note://a", "note://b", "note://a"):
         await reads.call(server, read_of(uri), Host())
         await trio.testing.wait_all_tasks_blocked()
-    counts = reads.facts().counts
+    counts = reads.statistics().counts
     assert server.reads == []
     assert (counts.misses, counts.found, counts.stored, counts.coalesced) == (2, 2, 2, 0)
     nursery.cancel_scope.cancel()

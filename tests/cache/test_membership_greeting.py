@@ -3,9 +3,9 @@
 import pytest
 import trio
 
-from cache.redis.member import GREETING_S, Membership
-from cache.redis.sealed_values import Vault
-from cache.redis.url import Address
+from cache.redis.member import GREETING_S, Member
+from cache.redis.sealed_values import ValueSealer
+from cache.redis.url import StoreAddress
 
 
 class Hanging:
@@ -38,6 +38,6 @@ class Hanging:
 async def test_one_that_hangs_once_it_is_connected_is_left(autojump_clock, answers):
     link = Hanging(answers)
     began = trio.current_time()
-    await Membership(Address(host="h"), Vault(b"k" * 32), trio.current_time)._serve(link)
+    await Member(StoreAddress(host="h"), ValueSealer(b"k" * 32), trio.current_time)._serve(link)
     assert link.reason == "no answer within 3 s"
     assert trio.current_time() - began == GREETING_S

@@ -4,8 +4,8 @@ import pytest
 import trio
 from redis_server import KEY, Store, entry, redis_server, stores
 
-from cache.redis.layout import AT_CHARS
-from cache.redis.sealed_values import OVERHEAD_BYTES, Vault
+from cache.redis.layout import TIME_CHARS
+from cache.redis.sealed_values import OVERHEAD_BYTES, ValueSealer
 
 
 @pytest.fixture(scope="module")
@@ -43,11 +43,11 @@ async def test_altered_and_foreign_values_are_misses(store, server):
     for count, (_how, value) in enumerate(changed(sealed), 1):
         server.do("SET", name, value)
         assert await store.found() is None
-        assert store.facts().altered == count
+        assert store.statistics().altered == count
     server.do("SET", name, sealed)
     assert await store.found() == "genuine"
     assert len(store.told.said("WARNING")) == 1
-    assert store.vouched
+    assert store.is_coherent
 
 
 @pytest.mark.real
@@ -67,7 +67,7 @@ async def test_values_in_the_session_for_others_are_misses(store, server):
     (new,) = set(server.keys("*:e:*")) - {hers}
     server.do("COPY", hers, new, "REPLACE")
     assert await store.found(owner="ben") is None
-    assert store.facts().altered == 2
+    assert store.statistics().altered == 2
 
 
 @pytest.mark.real
@@ -80,11 +80,11 @@ async def test_things_of_other_kinds_and_sizes_are_misses(store, server):
     server.do("DEL", name)
     server.do("LPUSH", name, "x")
     assert await store.found() is None
-    assert store.facts().altered == 2
-    (tokens,) = server.keys("*:t:" + store._vault.digest("s"))
+    assert store.statistics().altered == 2
+    (tokens,) = server.keys("*:t:" + store._sealer.digest("s"))
     server.do("SET", tokens, "x")
-    assert await store.look("s", "a://x/y", "ann") == (None, None)
-    assert store.facts().altered == 3
+    assert await store.look_up("s", "a://x/y", "ann") == (None, None)
+    assert store.statistics().altered == 3
     store.invalidate("s", None)
     await store.until_written()
     assert await store.ticket()
@@ -99,7 +99,7 @@ async def test_too_large_results_are_not_shared(server):
         assert await store.found() == "x" * 100
         await store.keep("x" * 101, uri="b://")
         assert await store.found(uri="b://") is None
-        assert store.facts().dropped == 1
+        assert store.statistics().dropped == 1
     store = Store(server.url)
     async with stores(store):
         await store.keep("x" * (1 << 20), uri="c://")
@@ -115,15 +115,15 @@ async def test_strangers_cannot_speak_for_hubs(store, server):
         other.invalidate("s", "a://x/y")
         await store.told.until(lambda: ("stale", "s", "a://x/y") in store.told.news)
     genuine = said[-1]
-    message, at = genuine[:-AT_CHARS], genuine[-AT_CHARS:]
+    message, at = genuine[:-TIME_CHARS], genuine[-TIME_CHARS:]
     for _how, odd in changed(message):
         server.do("PUBLISH", channel, odd + at)
-    server.do("PUBLISH", channel, message + b"x" * AT_CHARS)
+    server.do("PUBLISH", channel, message + b"x" * TIME_CHARS)
     server.do("PUBLISH", channel, message)
     server.do("PUBLISH", channel, genuine)  # said again: the worst is a miss
     await store.told.until(lambda: store.told.news.count(("stale", "s", "a://x/y")) == 2)
-    assert store.facts().altered == len(changed(message)) + 2
-    assert store.vouched
+    assert store.statistics().altered == len(changed(message)) + 2
+    assert store.is_coherent
 
 
 @pytest.mark.real
@@ -137,7 +137,7 @@ async def test_altered_facts_of_the_directory_are_none(store, server):
     assert [await store.directory.get(f"replica/{n}") for n in (1, 2)].count(None) == 1
     server.do("SET", one, genuine[:-1])
     assert [await store.directory.get(f"replica/{n}") for n in (1, 2)] == [None, None]
-    assert store.facts().altered == 3
+    assert store.statistics().altered == 3
     assert not await store.directory.swap("replica/1", b"http://here", b"", 60)
     assert not await store.directory.swap("replica/2", b"http://there", b"", 60)
 
@@ -152,18 +152,18 @@ async def test_answers_of_another_shape_are_misses(store, odd):
     async def ask(*command):
         return odd
 
-    store._member.link.ask = ask
-    assert await store.look("s", "a://x/y", "ann") == (None, None)
-    assert store.facts().altered == 1
+    store._member.connection.ask = ask
+    assert await store.look_up("s", "a://x/y", "ann") == (None, None)
+    assert store.statistics().altered == 1
 
 
 async def test_old_words_of_its_own_prove_nothing(autojump_clock):
     """A replay of what a hub said does not make it believe that it is heard."""
     from cache.redis.bus import Bus
 
-    bus = Bus(Vault(KEY))
+    bus = Bus(ValueSealer(KEY))
     bus.begin("channel", 0.0)
-    first, second = bus.say() + b"0" * AT_CHARS, bus.say() + b"0" * AT_CHARS
+    first, second = bus.say() + b"0" * TIME_CHARS, bus.say() + b"0" * TIME_CHARS
     assert not bus.is_proven
     bus.hear(first, 1.0)
     assert bus.is_proven
@@ -178,15 +178,15 @@ async def test_old_words_of_its_own_prove_nothing(autojump_clock):
 
 
 def test_a_vault_opens_only_what_it_sealed_for_that_name():
-    vault, same, other = Vault(KEY), Vault(KEY), Vault(bytes(32))
-    sealed = vault.seal("name", b"value")
+    sealer, same, other = ValueSealer(KEY), ValueSealer(KEY), ValueSealer(bytes(32))
+    sealed = sealer.seal("name", b"value")
     assert same.open("name", sealed) == b"value"
     assert same.open("name2", sealed) is None
     assert other.open("name", sealed) is None
-    assert vault.seal("name", b"value") != sealed
+    assert sealer.seal("name", b"value") != sealed
     assert len(sealed) == len(b"value") + OVERHEAD_BYTES
-    assert vault.namespace == same.namespace != other.namespace
-    assert vault.digest("a", "bc") != vault.digest("ab", "c")
-    assert vault.digest("a") != other.digest("a")
-    assert repr(vault) == f"<Vault {vault.namespace}>"
+    assert sealer.namespace == same.namespace != other.namespace
+    assert sealer.digest("a", "bc") != sealer.digest("ab", "c")
+    assert sealer.digest("a") != other.digest("a")
+    assert repr(sealer) == f"<ValueSealer {sealer.namespace}>"
     assert entry

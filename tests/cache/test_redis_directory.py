@@ -47,7 +47,7 @@ async def test_what_somebody_else_put_there_costs_nothing_whatever_its_size(one,
     here = one.directory
     await here.put("session", b"mine", 15)
     (name,) = server.keys("*:d:*")
-    parser, read = one._member.link._asking._parser, []
+    parser, read = one._member.connection._asking._parser, []
     feed = parser.feed
     parser.feed = lambda data: (read.append(len(data)), feed(data))
     server.do("SETRANGE", name, 64 << 20, b"x")
@@ -56,7 +56,7 @@ async def test_what_somebody_else_put_there_costs_nothing_whatever_its_size(one,
         assert await here.get("session") is None
         assert not await here.swap("session", None, b"mine", 15)
         assert sum(read) < 1_024
-        assert one.facts().altered == 2 * count
+        assert one.statistics().altered == 2 * count
     server.do("DEL", name)
     server.do("LPUSH", name, b"x")
     assert await here.get("session") is None

@@ -17,17 +17,17 @@ async def test_it_is_down_at_start_and_comes_later(tmp_path):
     server, store = RedisServer(tmp_path), None
     try:
         store = Store(server.url)
-        async with stores(store, vouched=False):
+        async with stores(store, is_coherent=False):
             await store.until_away()
-            assert store.facts().reason == "No such file or directory"
-            assert store.facts().state == "away"
-            assert not store.vouched
-            assert await store.look("s", "a://x/y", "ann") == (None, None)
+            assert store.statistics().reason == "No such file or directory"
+            assert store.statistics().state == "away"
+            assert not store.is_coherent
+            assert await store.look_up("s", "a://x/y", "ann") == (None, None)
             store.invalidate("s", "a://x/y")
             server.start()
-            await store.until_vouched()
-            assert store.facts().state == "connected"
-            assert store.facts().reason == ""
+            await store.until_coherent()
+            assert store.statistics().state == "connected"
+            assert store.statistics().reason == ""
             await store.keep()
             assert await store.found() == "value"
             assert len(store.told.said("WARNING")) == len(store.told.said("INFO")) == 1
@@ -45,22 +45,22 @@ async def test_a_slow_one_costs_little_and_is_left_alone(server, monkeypatch):
         server.pause()
         for _ in range(4):
             began = time.perf_counter()
-            assert await store.look("s", "a://x/y", "ann") == (None, None)
+            assert await store.look_up("s", "a://x/y", "ann") == (None, None)
             assert elapsed_ms(began) > 45
         await store.put(ticket, "s", "a://other", "ann", entry())
-        assert (store.facts().late, store.facts().dropped, store.facts().bypasses) == (5, 1, 1)
-        assert store.facts().state == "slow"
+        assert (store.statistics().late, store.statistics().dropped, store.statistics().bypasses) == (5, 1, 1)
+        assert store.statistics().state == "slow"
         for _ in range(20):
-            assert await store.look("s", "a://x/y", "ann") == (None, None)
-        assert store.facts().late == 5, "none of them was waited for"
+            assert await store.look_up("s", "a://x/y", "ann") == (None, None)
+        assert store.statistics().late == 5, "none of them was waited for"
         await trio.sleep(0.5)
-        assert await store.look("s", "a://x/y", "ann") == (None, None)  # one is enough to see that it still is
-        assert (store.facts().late, store.facts().bypasses) == (6, 2)
+        assert await store.look_up("s", "a://x/y", "ann") == (None, None)  # one is enough to see that it still is
+        assert (store.statistics().late, store.statistics().bypasses) == (6, 2)
         server.resume()
         await trio.sleep(0.5)
         assert await store.found() == "value"  # and no answer that came late was taken for that of another
-        assert store.facts().state == "connected"
-        assert store.vouched
+        assert store.statistics().state == "connected"
+        assert store.is_coherent
         assert [text.rsplit(" ", 4)[-1] for text in store.told.said("WARNING")] == ["then"]
         assert len(store.told.said("INFO")) == 2
 
@@ -75,13 +75,13 @@ async def test_one_that_hangs_is_lost_and_found_again(server):
         began = trio.current_time()
         await store.until_away()
         assert trio.current_time() - began > 2
-        assert not store.vouched
+        assert not store.is_coherent
         assert store.told.news.count(("gap",)) == gaps + 1
-        assert await store.look("s", "a://x/y", "ann") == (None, None)
+        assert await store.look_up("s", "a://x/y", "ann") == (None, None)
         with pytest.raises(Unreachable, match="is away"):
             await store.directory.get("x")
         server.resume()
-        await store.until_vouched()
+        await store.until_coherent()
         assert store.told.news.count(("gap",)) == gaps + 2
         assert await store.found() is None  # nobody can tell what changed meanwhile
         await store.keep("anew")
@@ -103,12 +103,12 @@ async def test_after_a_restart_nothing_is_believed(server, restored):
         await one.until_away()
         await other.until_away()
         one.invalidate("s", "a://x/y")  # nobody can be told now
-        assert not one.vouched
+        assert not one.is_coherent
         server.start()
         assert bool(server.keys("*:e:*")) is restored
         for store in (one, other):
             await store.until_gaps(3)
-            await store.until_vouched()
+            await store.until_coherent()
         assert len(one.told.said("WARNING")) == 2  # of two stores, one each
         assert len(one.told.said("INFO")) == 4
         await one.until_written()
@@ -117,7 +117,7 @@ async def test_after_a_restart_nothing_is_believed(server, restored):
         assert await other.directory.get("replica/1") is None
         await one.keep("anew")
         assert await other.found() == "anew"
-        assert one.facts().altered == other.facts().altered == 0
+        assert one.statistics().altered == other.statistics().altered == 0
 
 
 @pytest.mark.covers("F-X-03")
@@ -132,7 +132,7 @@ async def test_losing_all_data_is_a_miss(server):
         assert await other.found(uri="a://z") is None
         await one.keep("anew")
         assert await other.found() == "anew"
-        assert one.vouched
+        assert one.is_coherent
         assert not one.told.said("WARNING")
 
 
@@ -145,7 +145,7 @@ async def test_a_connection_that_is_killed_is_replaced(server, kind):
         assert server.do("CLIENT", "KILL", "TYPE", kind) >= 2
         for store in (one, other):
             await store.until_gaps(3)
-            await store.until_vouched()
+            await store.until_coherent()
         assert await other.found() is None  # nobody can tell what changed meanwhile
         await one.keep("anew")
         assert await other.found() == "anew"
@@ -165,10 +165,10 @@ async def test_what_could_not_be_written_is_found_by_nobody_here(server, nursery
         await relay.cut()
         far.invalidate("s", "a://x/y")
         assert await far.found() is None
-        await far.until_vouched() if not far.vouched else None
+        await far.until_coherent() if not far.is_coherent else None
         await near.told.until(lambda: ("stale", "s", "a://x/y") in near.told.news)
         assert await near.found() is None
-        await far.until_vouched()
+        await far.until_coherent()
         assert await far.found() is None
 
 
@@ -177,11 +177,11 @@ async def test_two_servers_behind_one_address_are_not_one_store(server, tmp_path
         relay = Relay(server.socket, second.socket)
         await nursery.start(relay.run)
         store = Store(relay.url)
-        async with stores(store, vouched=False):
+        async with stores(store, is_coherent=False):
             await store.until_away()
-            assert store.facts().reason == "two connections reach two servers"
+            assert store.statistics().reason == "two connections reach two servers"
             relay.sockets = [second.socket]
-            await store.until_vouched()
+            await store.until_coherent()
 
 
 async def test_a_hub_that_does_not_hear_itself_hears_nobody(server, nursery):
@@ -192,9 +192,9 @@ async def test_a_hub_that_does_not_hear_itself_hears_nobody(server, nursery):
     async with stores(store):
         relay.silent = True
         await store.until_away()
-        assert store.facts().reason == "what hubs say there does not arrive"
+        assert store.statistics().reason == "what hubs say there does not arrive"
         relay.silent = False
-        await store.until_vouched()
+        await store.until_coherent()
 
 
 async def test_cancelling_at_any_time_leaves_nothing(server):
@@ -208,4 +208,4 @@ async def test_cancelling_at_any_time_leaves_nothing(server):
                     await trio.lowlevel.checkpoint()
                 scope.cancel()
         assert scope.cancelled_caught
-        assert not store.vouched
+        assert not store.is_coherent

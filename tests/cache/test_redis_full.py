@@ -25,21 +25,21 @@ async def test_a_full_one_takes_invalidations_and_drops_the_rest(tmp_path):
             assert await other.found() == "kept"
             big = "x" * 100_000
             await one.put(ticket, "s", "a://z", "ann", entry(big))
-            assert one.facts().dropped == 1
-            assert await one.look("s", "new://", "ann") == (None, None)
+            assert one.statistics().dropped == 1
+            assert await one.look_up("s", "new://", "ann") == (None, None)
             other.invalidate("s", "a://x/y")
             await one.told.until(lambda: ("stale", "s", "a://x/y") in one.told.news)
             await other.until_written()
             assert await one.found() is None
-            assert one.vouched
-            assert other.vouched
+            assert one.is_coherent
+            assert other.is_coherent
             assert [text for text in one.told.said("WARNING") if "is full, so nothing new is kept there" in text]
             assert len(one.told.said("WARNING")) == 1
-            assert (one.facts().state, one.facts().reason[:3]) == ("full", "OOM")
+            assert (one.statistics().state, one.statistics().reason[:3]) == ("full", "OOM")
             server.do("CONFIG", "SET", "maxmemory", "0")
             await one.keep("anew")
             assert await other.found() == "anew"
-            assert (one.facts().state, one.facts().reason) == ("connected", "")
+            assert (one.statistics().state, one.statistics().reason) == ("connected", "")
 
 
 @pytest.mark.covers("F-X-06")
@@ -49,7 +49,7 @@ async def test_evicting_tokens_is_an_invalidation(tmp_path):
         async with stores(one, other):
             await one.keep("kept")
             ticket = await one.ticket(uri="a://z")
-            (tokens,) = server.keys("*:t:" + one._vault.digest("s"))
+            (tokens,) = server.keys("*:t:" + one._sealer.digest("s"))
             (name,) = server.keys("*:e:*")
             sealed = server.do("GET", name)
             for n in range(100_000):  # which key goes is chance: five are looked at, and their ages are told in seconds
@@ -63,7 +63,7 @@ async def test_evicting_tokens_is_an_invalidation(tmp_path):
             assert await other.found(uri="a://z") is None
             await one.keep("anew")
             assert await other.found() == "anew"
-            assert one.facts().altered == other.facts().altered == 0
+            assert one.statistics().altered == other.statistics().altered == 0
 
 
 @pytest.mark.covers("F-X-06")
@@ -71,11 +71,11 @@ async def test_a_replica_is_not_used(tmp_path):
     with redis_server(tmp_path, tcp=True) as server, redis_server(tmp_path, name="replica") as replica:
         replica.do("REPLICAOF", "127.0.0.1", server.port)
         store = Store(replica.url)
-        async with stores(store, vouched=False):
+        async with stores(store, is_coherent=False):
             await store.until_away()
-            assert store.facts().reason == "it is a replica, which cannot be written to"
+            assert store.statistics().reason == "it is a replica, which cannot be written to"
             replica.do("REPLICAOF", "NO", "ONE")
-            await store.until_vouched()
+            await store.until_coherent()
             await store.keep()
             assert await store.found() == "value"
 
@@ -88,15 +88,15 @@ async def test_one_that_becomes_a_replica_is_left(tmp_path, by):
         async with stores(store):
             replica.do("REPLICAOF", "127.0.0.1", server.port)
             if by == "look":
-                assert await store.look("s", "a://new", "ann") == (None, None)
+                assert await store.look_up("s", "a://new", "ann") == (None, None)
             else:
                 store.invalidate("s", "a://x/y")
             await store.until_away()
             assert len(store.told.said("WARNING")) == 1
             assert "READONLY" in store.told.said("WARNING")[0]
-            assert not store.vouched
+            assert not store.is_coherent
             replica.do("REPLICAOF", "NO", "ONE")
-            await store.until_vouched()
+            await store.until_coherent()
             await store.until_written()
             assert len(store.told.said("INFO")) == 2
 
@@ -115,8 +115,8 @@ async def test_one_that_cannot_save_is_not_written_to(tmp_path):
             assert "MISCONF" in server.do("SET", "x", "y")
             store.invalidate("s", "a://x/y")
             await store.until_away()
-            assert await store.look("s", "a://x/y", "ann") == (None, None)
+            assert await store.look_up("s", "a://x/y", "ann") == (None, None)
             assert "MISCONF" in store.told.said("WARNING")[0]
             server.do("CONFIG", "SET", "save", "")
-            await store.until_vouched()
+            await store.until_coherent()
             assert await store.found() is None

@@ -29,7 +29,7 @@ async def test_what_a_hub_of_another_version_keeps_is_a_miss(server):
     async with stores(store):
         ticket = await store.ticket()
         name = store._member.layout.entry("s", "a://x/y", "ann", "") + ticket.stamp
-        server.do("SET", name, store._vault.seal(name, b'{"of": "another version"}\n{}'))
+        server.do("SET", name, store._sealer.seal(name, b'{"of": "another version"}\n{}'))
         assert await store.found() is None
 
 
@@ -38,11 +38,11 @@ async def test_what_a_hub_of_another_version_says_is_not_heard(server):
     store = Store(server.url)
     async with stores(store):
         channel = store._member.bus.channel
-        server.do("PUBLISH", channel, store._vault.seal(channel, msgspec.msgpack.encode({"of": "another version"})))
+        server.do("PUBLISH", channel, store._sealer.seal(channel, msgspec.msgpack.encode({"of": "another version"})))
         await trio.lowlevel.checkpoint()
         store.invalidate("s", None)
         await store.until_written()
-        assert store.vouched
+        assert store.is_coherent
         await store.keep()
         assert await store.found() == "value"
 
@@ -57,5 +57,5 @@ async def test_what_somebody_puts_back_is_good_for_no_longer_than_it_was(server)
         now = trio.current_time() + ticket.ahead_s
         for good_until, found in ((now + 60, "of then"), (now - 1, None)):
             head = ["2026-07-28", False, True, None, good_until, ticket.read_at]
-            server.do("SET", name, store._vault.seal(name, msgspec.json.encode(head) + b"\nof then"))
+            server.do("SET", name, store._sealer.seal(name, msgspec.json.encode(head) + b"\nof then"))
             assert await store.found() == found

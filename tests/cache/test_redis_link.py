@@ -6,9 +6,9 @@ import pytest
 import trio
 from redis_server import Relay
 
-from cache.redis.connection import Link
-from cache.redis.layout import look_for
-from cache.redis.url import Address
+from cache.redis.connection import ConnectionPair
+from cache.redis.layout import look_up_command
+from cache.redis.url import StoreAddress
 from cache.shared_store import Unreachable
 
 pytestmark = pytest.mark.real
@@ -26,7 +26,7 @@ async def test_no_answer_is_ever_that_of_another_request(server, nursery):
     server.do("HSET", "h", "*", "t", "sx", "t")
     cuts, answered = 0, 0
 
-    async def serve(link: Link) -> None:
+    async def serve(link: ConnectionPair) -> None:
         nonlocal cuts, answered
         relay.limit = limit
 
@@ -38,9 +38,9 @@ async def test_no_answer_is_ever_that_of_another_request(server, nursery):
             except Unreachable:
                 pass
 
-        async def look() -> None:
+        async def look_up() -> None:
             try:
-                found = await link.ask(*look_for("h", ["*", "sx"], ["n", ""], "new", 100))
+                found = await link.ask(*look_up_command("h", ["*", "sx"], ["n", ""], "new", 100))
                 assert found[3:] == [b"kept", None]
             except Unreachable:
                 pass
@@ -48,12 +48,12 @@ async def test_no_answer_is_ever_that_of_another_request(server, nursery):
         async with trio.open_nursery() as asking:
             for name in values:
                 asking.start_soon(get, name)
-            asking.start_soon(look)
+            asking.start_soon(look_up)
 
     limit = 0
     while cuts == limit:  # until nothing was cut
         limit += 1
-        reason = await Link(Address(host="127.0.0.1", port=relay.port)).run(serve)
+        reason = await ConnectionPair(StoreAddress(host="127.0.0.1", port=relay.port)).run(serve)
         if reason != "it is of no more use":
             cuts += 1
     assert limit > 300
@@ -67,14 +67,14 @@ async def test_a_link_that_is_cut_while_it_is_made_says_why(server, nursery):
 
     made = False
 
-    async def serve(link: Link) -> None:
+    async def serve(link: ConnectionPair) -> None:
         nonlocal made
         made = True
 
     reasons, limit = set(), 1
     while not made:
         relay.limit = limit
-        reasons.add(await Link(Address(host="127.0.0.1", port=relay.port)).run(serve))
+        reasons.add(await ConnectionPair(StoreAddress(host="127.0.0.1", port=relay.port)).run(serve))
         limit += 1 if limit < 40 else 41
     assert limit > 1000
     assert "" not in reasons
@@ -88,14 +88,14 @@ async def test_those_who_give_up_leave_no_answer_to_others(server):
     asked = got = 0
     patience_s = 0.0002
 
-    async def ask(link: Link, n: int) -> None:
+    async def ask(link: ConnectionPair, n: int) -> None:
         nonlocal asked, got
         asked += 1
         with trio.move_on_after(chance.uniform(0, patience_s)):
             assert await link.ask(b"GET", f"k{n}") == (f"value {n}" * n * 50).encode()
             got += 1
 
-    async def serve(link: Link) -> None:
+    async def serve(link: ConnectionPair) -> None:
         nonlocal patience_s
         while got < 100:  # at first nobody waits long enough, whatever the machine
             patience_s *= 1.1
@@ -103,5 +103,5 @@ async def test_those_who_give_up_leave_no_answer_to_others(server):
                 for n in range(20):
                     nursery.start_soon(ask, link, n)
 
-    assert await Link(Address(path=str(server.socket))).run(serve) == "it is of no more use"
+    assert await ConnectionPair(StoreAddress(path=str(server.socket))).run(serve) == "it is of no more use"
     assert asked - got > 100

@@ -77,10 +77,10 @@ async def test_a_password_and_a_wrong_one(tmp_path, caplog):
         await works(Store(f"redis://127.0.0.1:{server.port}", password=Secret(SECRET)))
         for wrong, reason in ((None, "cache.password"), (Secret("wr0ng"), "invalid username-password")):
             store = Store(server.url, password=wrong)
-            async with stores(store, vouched=False):
+            async with stores(store, is_coherent=False):
                 await store.until_away()
-                assert reason in store.facts().reason
-                shown = f"{store!r} {store.facts()} {store.told.news} {caplog.text}"
+                assert reason in store.statistics().reason
+                shown = f"{store!r} {store.statistics()} {store.told.news} {caplog.text}"
                 assert "wr0ng" not in shown
                 assert SECRET not in shown
 
@@ -95,10 +95,10 @@ async def test_a_user_who_may_do_what_is_needed_and_one_who_may_not(tmp_path):
         await works(Store(server.url, username="hubd", password=Secret("pw")))
         for user in ("deaf", "reader"):
             store = Store(server.url, username=user, password=Secret("pw"))
-            async with stores(store, vouched=False):
+            async with stores(store, is_coherent=False):
                 await store.until_away()
-                assert "permission" in store.facts().reason
-                assert not store.vouched
+                assert "permission" in store.statistics().reason
+                assert not store.is_coherent
 
 
 @pytest.mark.real
@@ -113,9 +113,9 @@ async def test_tls(tmp_path):
             (f"redis://localhost:{server.port}", None, "onnection"),
         ):
             store = Store(url, tls_ca=str(tmp_path / ca) if ca else None)
-            async with stores(store, vouched=False):
+            async with stores(store, is_coherent=False):
                 await store.until_away()
-                assert reason in store.facts().reason
+                assert reason in store.statistics().reason
 
 
 @pytest.mark.real
@@ -128,9 +128,9 @@ async def test_something_else_listens_there(nursery):
 
     listeners = await nursery.start(trio.serve_tcp, answer, 0)
     store = Store(f"redis://127.0.0.1:{listeners[0].socket.getsockname()[1]}")
-    async with stores(store, vouched=False):
+    async with stores(store, is_coherent=False):
         await store.until_away()
-        assert store.facts().reason
+        assert store.statistics().reason
     nursery.cancel_scope.cancel()
 
 
@@ -155,7 +155,7 @@ def test_who_logs_in_is_not_shown():
     config = CacheConfig(url=Secret("rediss://h"), username="ben", password=Secret("other"), tls_ca="ca.pem")
     address = address_of(config)
     assert (address.username, address.password, address.ca) == ("ben", Secret("other"), "ca.pem")
-    assert repr(address) == "<Address h:6379, db 0, TLS>"
+    assert repr(address) == "<StoreAddress h:6379, db 0, TLS>"
     assert str(address_of(CacheConfig(url=Secret("redis://[::1]")))) == "[::1]:6379"
 
 

@@ -3,8 +3,8 @@
 import pytest
 import trio
 
-from cache.redis.member import HURRY_S, Membership
-from cache.redis.sealed_values import Vault
+from cache.redis.member import HURRY_S, Member
+from cache.redis.sealed_values import ValueSealer
 from cache.redis.url import address_of
 from config.schema import CacheConfig, Secret
 
@@ -12,7 +12,7 @@ from config.schema import CacheConfig, Secret
 @pytest.mark.covers("F-X-01")
 async def test_it_is_tried_sooner_while_others_may_find_what_is_stale(autojump_clock):
     address = address_of(CacheConfig(url=Secret("unix:///nowhere")))
-    member = Membership(address, Vault(bytes(32)), trio.current_time)
+    member = Member(address, ValueSealer(bytes(32)), trio.current_time)
 
     async def paused_s(seconds: float) -> float:
         began = trio.current_time()

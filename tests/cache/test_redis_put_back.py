@@ -7,7 +7,7 @@ import trio
 from redis_server import RedisServer, Store, entry, stores
 from served import Host, Served, read_of, reads_of
 
-from cache.redis.layout import AT_CHARS
+from cache.redis.layout import TIME_CHARS
 from cache.redis.seen_changes import MAX_FIELDS, MAX_SOURCES, Changes
 from hub.wire.mcp import MODERN
 
@@ -40,7 +40,7 @@ async def test_what_was_read_before_a_change_is_found_by_nobody(one, other, serv
     before.put_back()
     assert await one.found() is None
     assert await other.found() is None
-    assert (one.facts().altered, other.facts().altered) == (1, 1)
+    assert (one.statistics().altered, other.statistics().altered) == (1, 1)
     assert len(one.told.said("WARNING")) == 2, "of two stores, one each"
 
 
@@ -98,7 +98,7 @@ async def test_a_hub_that_was_not_there_believes_nothing_older(one, server):
         assert await later.found() is None
         await one.keep("of after")
         assert await later.found() == "of after"
-        assert later.facts().altered == 0, "it cannot tell"
+        assert later.statistics().altered == 0, "it cannot tell"
 
 
 @pytest.mark.real
@@ -109,7 +109,7 @@ async def test_a_hub_that_was_cut_off_believes_nothing_older(one, other, server)
     one.invalidate("s", "a://x/y")
     for store in (one, other):
         await store.until_gaps(3)
-        await store.until_vouched()
+        await store.until_coherent()
     await one.until_written()
     before.put_back()
     assert await one.found() is None
@@ -123,7 +123,7 @@ async def test_a_hub_hears_again_what_was_said_and_knows_when_it_was(one, other,
     other.invalidate("s", "a://x/y")
     await one.told.until(lambda: ("stale", "s", "a://x/y") in one.told.news)
     await one.keep("anew")
-    for again in (said[-1], said[-1][:-AT_CHARS] + b"0" * AT_CHARS):
+    for again in (said[-1], said[-1][:-TIME_CHARS] + b"0" * TIME_CHARS):
         server.do("PUBLISH", one._member.bus.channel, again)
     await one.told.until(lambda: one.told.news.count(("stale", "s", "a://x/y")) == 3)
     assert await one.found() == "anew"
@@ -134,9 +134,9 @@ async def test_a_time_to_come_ends_the_link_and_harms_nobody_for_long(one, other
     said = one.overheard()
     other.invalidate("s", "a://x/y")
     await one.told.until(lambda: ("stale", "s", "a://x/y") in one.told.news)
-    server.do("PUBLISH", one._member.bus.channel, said[-1][:-AT_CHARS] + b"9" * AT_CHARS)
+    server.do("PUBLISH", one._member.bus.channel, said[-1][:-TIME_CHARS] + b"9" * TIME_CHARS)
     await one.until_gaps(3)
-    await one.until_vouched()
+    await one.until_coherent()
     assert any("its clock has leapt" in text for text in one.told.said("WARNING"))
     await one.keep("anew")
     assert await one.found() == "anew"
@@ -151,7 +151,7 @@ async def test_a_clock_that_is_set_back_keeps_nobody_from_sharing(one, other, se
         store._member.changes.since += 3_600_000_000
     for store in (one, other):
         await store.until_gaps(3)
-        await store.until_vouched()
+        await store.until_coherent()
     assert any("its clock was set back" in text for text in one.told.said("WARNING"))
     await one.keep("anew")
     assert await one.found() == "anew"
@@ -171,7 +171,7 @@ async def test_a_fact_that_is_put_back_is_good_for_no_longer_than_it_was(one, ot
         while await other.directory.get("replica/1") is not None:
             await trio.lowlevel.checkpoint()
     assert server.do("PTTL", name) == -1
-    assert other.facts().altered == 1
+    assert other.statistics().altered == 1
     assert not await other.directory.swap("replica/1", b"http://10.0.0.5:8765", b"x", 60)
     assert await other.directory.swap("replica/1", None, b"http://10.0.0.6:8765", 60)
     assert await one.directory.get("replica/1") == b"http://10.0.0.6:8765"
@@ -193,7 +193,7 @@ async def test_a_host_is_never_given_what_was_put_back(one, other, server, nurse
     before = Snapshot(server)
     here.says.updated("note://a")
     with trio.fail_after(30):
-        while far.facts().invalidations["another hub"] == 0:
+        while far.statistics().invalidations["another hub"] == 0:
             await trio.lowlevel.checkpoint()
     before.put_back()
     await far.call(there, read_of(), Host())

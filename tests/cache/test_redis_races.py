@@ -38,7 +38,7 @@ async def test_nobody_finds_what_was_read_before_a_change(tmp_path, seed):
         for _ in range(60):
             uri = chance.choice(URIS)
             least = upstream.known[uri]
-            found, ticket = await store.look("s", uri, "ann")
+            found, ticket = await store.look_up("s", uri, "ann")
             if found is not None:
                 hits += 1
                 assert int(bytes(found.value)) >= least

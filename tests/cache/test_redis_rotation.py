@@ -32,7 +32,7 @@ async def test_what_one_says_is_stale_reaches_the_other(pair, back, changed):
     await other.keep("of after")
     assert await other.found() == "of after"
     assert await one.found() in (None, "of after")
-    assert (one.facts().altered, other.facts().altered) == (0, 0)
+    assert (one.statistics().altered, other.statistics().altered) == (0, 0)
 
 
 @pytest.mark.parametrize("back", [False, True])

@@ -32,7 +32,7 @@ def _empty(server):
 
 async def test_what_one_hub_keeps_another_finds(one, other):
     await one.keep('{"text":"caf\\u00e9"}', fresh_s=100)
-    found, ticket = await other.look("s", "a://x/y", "ann")
+    found, ticket = await other.look_up("s", "a://x/y", "ann")
     assert bytes(found.value) == b'{"text":"caf\\u00e9"}'
     assert ticket is not None
     assert found.version == "2026-07-28"
@@ -53,7 +53,7 @@ async def test_nobody_finds_what_is_somebody_elses(one, other):
 
 async def test_everyone_finds_what_is_public(one, other):
     await one.keep("for all", owner=EVERYONE, public=True)
-    found, _ = await other.look("s", "a://x/y", "ben")
+    found, _ = await other.look_up("s", "a://x/y", "ben")
     assert bytes(found.value) == b"for all"
     assert found.public
     assert await other.found(owner=EVERYONE) == "for all"
@@ -69,7 +69,7 @@ async def test_the_fresher_one_is_found(one):
 
 async def test_what_may_stand_in_is_found_when_it_is_no_longer_fresh(one, other):
     await one.keep(fresh_s=-0.001, stale_s=60)
-    found, _ = await other.look("s", "a://x/y", "ann")
+    found, _ = await other.look_up("s", "a://x/y", "ann")
     now = trio.current_time()
     assert found.fresh_until < now
     assert 58 < found.stale_until - now < 61
@@ -78,12 +78,12 @@ async def test_what_may_stand_in_is_found_when_it_is_no_longer_fresh(one, other)
 async def test_nothing_is_kept_that_is_over(one):
     await one.keep(fresh_s=-1)
     assert await one.found() is None
-    assert one.facts().dropped == 1
+    assert one.statistics().dropped == 1
 
 
 async def test_what_is_observed_is_kept_without_an_end(one, other, server):
     await one.keep(fresh_s=float("inf"), observed=True)
-    found, _ = await other.look("s", "a://x/y", "ann")
+    found, _ = await other.look_up("s", "a://x/y", "ann")
     assert found.observed
     assert found.fresh_until == float("inf")
     assert 3500_000 < server.do("PTTL", server.keys("*:e:*")[0]) <= 3600_000
@@ -170,9 +170,9 @@ async def test_a_look_does_not_wait_long_for_that(server):
         server.pause()
         store.invalidate("s", "a://x/y")
         began = time.perf_counter()
-        assert await store.look("s", "a://x/y", "ann") == (None, None)
+        assert await store.look_up("s", "a://x/y", "ann") == (None, None)
         assert elapsed_ms(began) > 45
-        assert await store.look("t", "a://x/y", "ann") == (None, None)
+        assert await store.look_up("t", "a://x/y", "ann") == (None, None)
         server.resume()
         await store.until_written()
 
@@ -184,11 +184,11 @@ async def test_a_look_across_an_invalidation_finds_nothing(one, server, heard):
     server.pause()
     found = []
 
-    async def look() -> None:
-        found.append(await one.look("s", "a://x/y", "ann"))
+    async def look_up() -> None:
+        found.append(await one.look_up("s", "a://x/y", "ann"))
 
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(look)
+        nursery.start_soon(look_up)
         await trio.testing.wait_all_tasks_blocked()
         if heard:
             one._member.on_stale("s", "a://unrelated")
@@ -211,7 +211,7 @@ async def test_many_invalidations_are_written_together(one, other):
 
 async def test_tokens_are_bounded(one, server):
     await one.keep(uri="first:1")
-    (tokens,) = server.keys("*:t:" + one._vault.digest("s"))
+    (tokens,) = server.keys("*:t:" + one._sealer.digest("s"))
     server.do("EVAL", f"for i = 1, {MAX_FIELDS} do redis.call('HSET', KEYS[1], i, i) end", 1, tokens)
     assert await one.found(uri="first:1") == "value"
     await one.keep(uri="second:1")
@@ -223,7 +223,7 @@ async def test_tokens_are_bounded(one, server):
 
 @pytest.mark.parametrize("uri", ["a://" + "x" * 2050, "a" + "/b" * 60])
 async def test_odd_uris_are_not_shared_but_invalidate(one, other, uri):
-    assert await one.look("s", uri, "ann") == (None, None)
+    assert await one.look_up("s", uri, "ann") == (None, None)
     one.invalidate("s", uri)
     await other.told.until(lambda: ("stale", "s", uri) in other.told.news)
 
@@ -245,19 +245,19 @@ async def test_hubs_of_another_key_share_nothing(one, server):
         stranger.invalidate("s", None)
         await stranger.until_written()
         assert await one.found() == "value"
-        assert one.facts().hubs == stranger.facts().hubs == 1
-        assert one.facts().altered == stranger.facts().altered == 0
+        assert one.statistics().hubs == stranger.statistics().hubs == 1
+        assert one.statistics().altered == stranger.statistics().altered == 0
 
 
 async def test_hubs_are_counted(one, other):
-    await one.told.until(lambda: one.facts().hubs == 2) if one.facts().hubs < 2 else None
-    assert one.facts().hubs == 2
-    assert repr(one).startswith("<RedisStore: <Membership: <Standing of ")
+    await one.told.until(lambda: one.statistics().hubs == 2) if one.statistics().hubs < 2 else None
+    assert one.statistics().hubs == 2
+    assert repr(one).startswith("<RedisStore: <Member: <StoreHealth of ")
 
 
 async def test_nothing_is_asked_before_the_store_is_reached(server):
     store = Store(server.url)
-    assert await store.look("s", "a://x/y", "ann") == (None, None)
+    assert await store.look_up("s", "a://x/y", "ann") == (None, None)
     with pytest.raises(Unreachable, match="is away"):
         await store.directory.get("name")
 

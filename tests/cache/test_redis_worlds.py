@@ -70,14 +70,14 @@ async def test_nobody_reads_what_is_known_to_be_old(seed, tmp_path, fast_clock):
                 return stores[-1]
 
             async with a_world(dice, hubs=2, share=share) as world:
-                while not all(store.vouched for store in stores):  # noqa: ASYNC110
+                while not all(store.is_coherent for store in stores):  # noqa: ASYNC110
                     await trio.sleep(0.1)
                 for _ in range(MOVES):
                     await world.move()
                     await world.read()
                     await faults.happen()
                 fast_clock.rate *= 40  # what is under way may end
-                stored = sum(house.hub.reads.facts().counts.stored for house in world.houses)
+                stored = sum(house.hub.reads.statistics().counts.stored for house in world.houses)
             nursery.cancel_scope.cancel()
     assert world.wrong == []
     assert world.answers > 10

@@ -13,8 +13,8 @@ from cache.redis.replies import (
     MAX_DEPTH,
     MAX_ITEMS,
     MAX_LINE_BYTES,
-    Nonsense,
-    Replies,
+    ProtocolViolation,
+    ReplyParser,
 )
 
 
@@ -62,20 +62,20 @@ def test_however_it_is_cut(values, data):
     cuts = sorted(data.draw(st.lists(st.integers(0, len(whole)), max_size=9)))
     pieces = [whole[a:b] for a, b in zip([0, *cuts], [*cuts, len(whole)], strict=True)]
     expected = [(False, value) for value in values]
-    assert decoded(Replies(), whole) == decoded(Replies(), *pieces) == expected
+    assert decoded(ReplyParser(), whole) == decoded(ReplyParser(), *pieces) == expected
 
 
 @given(st.binary(max_size=300), st.sampled_from([b"", b"*2\r\n", b"%1\r\n", b"$5\r\n", b">1\r\n", b":1\r\n", b"-"]))
 def test_whatever_comes(data, front):
-    with suppress(Nonsense):
-        decoded(Replies(), front, data)
+    with suppress(ProtocolViolation):
+        decoded(ReplyParser(), front, data)
 
 
 def test_the_rest_of_what_is_said():
     everything = (
         b"+OK\r\n-ERR unknown command\r\n!8\r\nOOM full\r\n$-1\r\n*-1\r\n=6\r\ntxt:hi\r\n>1\r\n+hi\r\n*0\r\n%0\r\n"
     )
-    assert decoded(Replies(), everything + b",1.5\r\n#t\r\n(12\r\n~1\r\n+x\r\n") == [
+    assert decoded(ReplyParser(), everything + b",1.5\r\n#t\r\n(12\r\n~1\r\n+x\r\n") == [
         (False, b"OK"),
         (False, "UnknownCommandError('unknown command')"),
         (False, "ResponseError('OOM full')"),
@@ -109,14 +109,14 @@ def test_the_rest_of_what_is_said():
 )
 def test_what_is_too_much_is_refused_when_it_is_announced(announced):
     assert MAX_ANSWER_BYTES < 4 * MAX_BULK_BYTES
-    with pytest.raises(Nonsense):
-        decoded(Replies(), announced)
+    with pytest.raises(ProtocolViolation):
+        decoded(ReplyParser(), announced)
 
 
 def test_it_takes_the_session_for_the_other_one():
     wanted = {name for name in ("feed", "parse", "on_disconnect") if hasattr(Parser, name)}
-    assert wanted == {"feed", "parse", "on_disconnect"} <= set(dir(Replies))
-    parser = Replies()
+    assert wanted == {"feed", "parse", "on_disconnect"} <= set(dir(ReplyParser))
+    parser = ReplyParser()
     parser.feed(b"*2\r\n$3\r\nab")
     assert parser.parse() is NOT_ENOUGH_DATA
     parser.on_disconnect()

@@ -81,15 +81,15 @@ async def lives_through(server, nursery):
     """It is not used while it answers like that, for several links; and used afterwards."""
     store = Store("redis://127.0.0.1:1")
     replicas = Replicas(Peer("0" * 8, "a", ""), store.directory)
-    async with stores(store, vouched=False):
+    async with stores(store, is_coherent=False):
         nursery.start_soon(replicas.run)
         await until(lambda: server.links >= 4)
         assert ("gap",) not in store.told.news
-        assert store.facts().state == "away"
+        assert store.statistics().state == "away"
         assert len(store.told.said("WARNING")) == 1
         server.answers.clear()
         server.then.clear()
-        await until(lambda: store.vouched and replicas.facts()["registered"])
+        await until(lambda: store.is_coherent and replicas.facts()["registered"])
         assert store._member.wall.count == 0
         assert replicas._wall.count == 0
 
@@ -125,11 +125,11 @@ async def test_odd_answers_to_looks_and_facts_are_none(autojump_clock, server, n
         nursery.start_soon(replicas.run)
         server.answers |= answers
         for _ in range(5):
-            assert (await store.look("s", "a://x/y", "ann"))[0] is None
+            assert (await store.look_up("s", "a://x/y", "ann"))[0] is None
             await trio.sleep(2)
         assert store._member.wall.count == replicas._wall.count == 0
         server.answers.clear()
-        await until(lambda: store.vouched)
+        await until(lambda: store.is_coherent)
 
 
 @pytest.mark.covers("F-D-13", "SEC-16")
@@ -144,7 +144,7 @@ async def test_an_error_that_nobody_thought_of_ends_the_link_and_nothing_else(au
         hear = store._member.bus.hear
         store._member.bus.hear = lambda heard, now: stale("s", None) if faults else hear(heard, now)
         await until(lambda: not faults)
-        await store.until_vouched()
+        await store.until_coherent()
     assert store._member.wall.count == 3
     assert len(store.told.said("ERROR")) == 2
 
@@ -154,13 +154,13 @@ async def test_no_more_is_read_than_was_heard(autojump_clock, server, nursery):
     """Messages that come faster than they are heard wait in the network, not here."""
     store = Store("redis://127.0.0.1:1")
     async with stores(store):
-        link = store._member.link
+        link = store._member.connection
         one = b">3\r\n" + bulk(b"message") + bulk(b"c") + bulk(b"x")
         nursery.start_soon(server._tell, server._hears[-1], one * 40_000)
         most = 0
-        altered = store.facts().altered
-        while store.facts().altered < altered + 40_000:
+        altered = store.statistics().altered
+        while store.statistics().altered < altered + 40_000:
             await trio.lowlevel.checkpoint()
             most = max(most, link._listening._unheard())
         assert most < 256 + (16 << 10) // len(one) + 1
-        assert store.vouched
+        assert store.is_coherent

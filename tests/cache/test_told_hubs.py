@@ -3,7 +3,7 @@
 import pytest
 from served import Served, reads_of
 
-from cache.entry import Cause
+from cache.entry import DropCause
 from hub.link.interface import Identity, Tenant
 
 A = "note://a"
@@ -12,9 +12,9 @@ ALL = {("files", None)}
 
 
 class Told:
-    """A store where only what is invalidated is of interest. Satisfies `cache.shared_store.Shared`."""
+    """A store where only what is invalidated is of interest. Satisfies `cache.shared_store.SharedStore`."""
 
-    vouched = True
+    is_coherent = True
 
     def __init__(self):
         self.void = set()
@@ -32,10 +32,10 @@ class Told:
         (lambda reads, server: server.says.relisted(), ALL),
         (lambda reads, server: server.says.lost(None), ALL),
         (lambda reads, server: server.says.lost(OWN), set()),
-        (lambda reads, server: reads.invalidate("files", Cause.CLEARED), ALL),
-        (lambda reads, server: reads.invalidate(None, Cause.CLEARED), {*ALL, ("other", None)}),
-        (lambda reads, server: reads.elsewhere(server.says.source, A), set()),
-        (lambda reads, server: reads.unvouched(), set()),
+        (lambda reads, server: reads.invalidate("files", DropCause.CLEARED), ALL),
+        (lambda reads, server: reads.invalidate(None, DropCause.CLEARED), {*ALL, ("other", None)}),
+        (lambda reads, server: reads.on_stale(server.says.source, A), set()),
+        (lambda reads, server: reads.on_gap(), set()),
     ],
 )
 async def test_others_are_told_of_what_concerns_them(nursery, autojump_clock, event, told):

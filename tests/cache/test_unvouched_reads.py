@@ -9,11 +9,11 @@ from hub.wire.mcp import MODERN
 
 
 class Silent:
-    """A store that nothing is found in. Satisfies `cache.shared_store.Shared`."""
+    """A store that nothing is found in. Satisfies `cache.shared_store.SharedStore`."""
 
-    vouched = False
+    is_coherent = False
 
-    async def look(self, source, uri, owner, abilities=""):
+    async def look_up(self, source, uri, owner, abilities=""):
         await trio.lowlevel.checkpoint()
         return None, None
 
@@ -29,7 +29,7 @@ async def test_nothing_is_kept_that_only_others_may_be_told_of(nursery, autojump
     for _ in range(2):
         await reads.call(server, read_of(), Host())
     assert len(server.reads) == 2
-    store.vouched = True
+    store.is_coherent = True
     for _ in range(2):
         await reads.call(server, read_of(), Host())
     assert len(server.reads) == 3
@@ -53,8 +53,8 @@ async def test_nor_is_what_was_read_meanwhile_when_they_are_heard_again(nursery,
     reads = await reads_of(nursery, server, shared=store)
     nursery.start_soon(reads.call, server, read_of(), Host())
     await trio.testing.wait_all_tasks_blocked()
-    store.vouched = True
-    reads.unvouched()
+    store.is_coherent = True
+    reads.on_gap()
     server.gate.set()
     await trio.testing.wait_all_tasks_blocked()
     await reads.call(server, read_of(), Host())
@@ -67,7 +67,7 @@ async def test_a_process_is_of_this_hub_alone_wherever_its_files_are(nursery, au
     server = Served(url=None, command="docker", locality="remote")
     looked = Silent()
     looked.look = None
-    looked.vouched = True
+    looked.is_coherent = True
     reads = await reads_of(nursery, server, shared=looked)
     for _ in range(2):
         await reads.call(server, read_of(), Host())

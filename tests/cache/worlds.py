@@ -9,7 +9,7 @@ with the least that a resource may say from then on; a read that was asked for l
 marked as stale may be older than the end of a session, never than a change that was said.
 
 With several hubs, `share` gives each of them its end of the store that they have in common; what they tell each other
-is to go by `ResourceCache.elsewhere` of the hub.
+is to go by `ResourceCache.on_stale` of the hub.
 """
 
 from collections.abc import AsyncIterator, Callable
@@ -22,8 +22,8 @@ import trio.testing
 from fakes import Conversation, FakeUpstream
 from house import ALICE, BOB, House, a_house
 
-from cache.entry import Cause
-from cache.shared_store import Shared
+from cache.entry import DropCause
+from cache.shared_store import SharedStore
 from config.schema import CacheConfig, UpstreamConfig
 from hub.app import Hub
 from hub.link.interface import Identity, Tenant
@@ -32,7 +32,7 @@ from hub.wire.mcp import HUB_STALE, L4, MODERN, Era
 from hub.wire.uri_parents import parents
 
 URIS = ("note:a", "note:a/b", "note:a/b/c", "note:d")
-Share = Callable[[Hub, int], Shared | None]
+Share = Callable[[Hub, int], SharedStore | None]
 
 
 class Changing(FakeUpstream):
@@ -154,17 +154,17 @@ class World:
 
     def overhear(self, hub: Hub, number: int) -> None:
         """Note what other hubs tell `hub`."""
-        elsewhere = hub.reads.elsewhere
+        on_stale = hub.reads.on_stale
 
         def heard(source: str, uri: str | None) -> None:
-            elsewhere(source, uri)
+            on_stale(source, uri)
             whole, _, version = (uri or "").rpartition("/")
             for spy in self.spies[number].values() if version.isdigit() else ():
                 is_meant = spy.told.source == source  # another configuration is another upstream
                 if whole in spy.fake.versions and is_meant:
                     spy.note(whole, int(version))
 
-        hub.reads.elsewhere = heard  # type: ignore[method-assign]
+        hub.reads.on_stale = heard  # type: ignore[method-assign]
 
     def watch(self, upstream: Any, name: str, spies: dict[str, Spy]) -> None:
         old = spies.get(name)
@@ -251,7 +251,7 @@ class World:
 
     async def clear(self) -> None:
         house = self.dice.choice(self.houses)
-        house.hub.reads.invalidate(self.dice.choice((None, *self.fakes)), Cause.CLEARED)
+        house.hub.reads.invalidate(self.dice.choice((None, *self.fakes)), DropCause.CLEARED)
 
     async def reconfigure(self) -> None:
         hub = self.dice.choice(self.houses).hub
@@ -290,7 +290,7 @@ async def a_world(dice: Random, *, hubs: int = 1, share: Share | None = None) ->
                 world.overhear(house.hub, number)
                 store = share(house.hub, number) if share is not None else None
                 if store is not None:
-                    house.hub.reads.use(store)
+                    house.hub.reads.attach_store(store)
                 world.add(house)
             for _ in range(4):
                 await world.arrive()

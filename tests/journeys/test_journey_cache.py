@@ -9,7 +9,7 @@ from fakes import FakeUpstream
 from house import ALICE, BOB, a_house
 from msgspec import structs
 
-from cache.entry import Cause
+from cache.entry import DropCause
 from config.schema import CacheConfig, Timeouts, UpstreamConfig
 from hub.downstream.hosts import PRINCIPAL_IN_FLIGHT
 from hub.link.interface import Identity
@@ -179,7 +179,7 @@ async def test_what_was_asked_for_is_not_kept(pair, autojump_clock):
         for _ in range(3):
             await host.result("resources/read", {"uri": A})
         assert len(host.asked) == 3
-        assert house.hub.reads.facts().entries == 0
+        assert house.hub.reads.statistics().entries == 0
 
 
 async def test_many_reads_are_one(pair, autojump_clock):
@@ -195,7 +195,7 @@ async def test_many_reads_are_one(pair, autojump_clock):
         answers = [await each.wait() for each in asked]
         assert {answer["result"]["contents"][0]["text"] for answer in answers} == {"0"}
         assert shelf.reads == 1
-        assert house.hub.reads.facts().counts.coalesced == count - 1
+        assert house.hub.reads.statistics().counts.coalesced == count - 1
         await shelf.change()
         assert await text(hosts[0]) == "1"
 
@@ -260,7 +260,7 @@ async def test_changed_lists_end_all_of_it(pair, autojump_clock):
         await trio.testing.wait_all_tasks_blocked()
         assert [await text(host), await text(host, B)] == ["1", "1"]
         assert shelf.reads == before + 2
-        assert house.hub.reads.facts().invalidations[Cause.LISTS.value] >= 2
+        assert house.hub.reads.statistics().invalidations[DropCause.LISTS.value] >= 2
 
 
 @pytest.mark.covers("K-8")
@@ -312,7 +312,7 @@ async def test_another_configuration_ends_all_of_it(autojump_clock):
             await text(host)
         assert shelf.reads == 4
         house.hub.apply(structs.replace(config, upstreams={}))
-        assert house.hub.reads.facts().upstreams == ()
+        assert house.hub.reads.statistics().upstreams == ()
 
 
 async def test_settings_that_come_to_nothing_end_none_of_it_for_good(autojump_clock):
@@ -352,8 +352,8 @@ async def test_clearing_by_command(pair, autojump_clock):
             await text(host)
             await trio.sleep(1)
         before = shelf.reads
-        assert house.hub.reads.invalidate("shelf", Cause.CLEARED) == 1
-        assert house.hub.reads.invalidate(None, Cause.CLEARED) == 0
+        assert house.hub.reads.invalidate("shelf", DropCause.CLEARED) == 1
+        assert house.hub.reads.invalidate(None, DropCause.CLEARED) == 0
         await text(host)
         assert shelf.reads == before + 1
 

@@ -288,7 +288,7 @@ class Readers:
         """Whoever asked has been answered, and nothing is being read."""
         self.check_reading()
         assert [each for each in self.perusals if each.is_waiting] == []
-        assert self.house.hub.reads.facts().flights == 0
+        assert self.house.hub.reads.statistics().flights == 0
 
 
 def observing(hub: Any) -> int:

@@ -56,17 +56,17 @@ def _reason(cache: CacheConfig) -> str:
     """Why the store cannot be used; "": it can."""
     import trio
 
-    from cache.redis.connection import Link
+    from cache.redis.connection import ConnectionPair
     from cache.redis.url import address_of
 
     async def attempt() -> str:
         reached = trio.Event()
 
-        async def serve(link: Link) -> None:
+        async def serve(link: ConnectionPair) -> None:
             reached.set()
 
         with trio.move_on_after(TRY_S) as scope:
-            ended = await Link(address_of(cache)).run(serve)
+            ended = await ConnectionPair(address_of(cache)).run(serve)
         if reached.is_set():
             return ""
         return f"no answer within {TRY_S:g} s" if scope.cancel_called else ended

@@ -1,4 +1,4 @@
-"""What `hubd cache` shows, as text. Pure; the data is `cache.facts.CacheFacts` as the control socket has it."""
+"""What `hubd cache` shows, as text. Pure; the data is `cache.statistics.CacheStatistics`, from the control socket."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
