@@ -10,7 +10,6 @@ exchange, and any of them may leave; when the last one has, the read is cancelle
 """
 
 import copy
-from typing import Final
 
 import trio
 from msgspec import Raw
@@ -19,12 +18,9 @@ from cache.entry import CacheKey
 from cache.shared_store import Ticket
 from cache.upstream_interface import PooledSession, Upstream
 from hub.link.interface import Caller, Exchange, Operation, Question, UpstreamUnavailable
-from hub.link.peer import last_words
+from hub.link.peer import UPSTREAM_CANCEL_S, last_words
 from hub.wire.jsonrpc import Failure, Reply
 from hub.wire.mcp import INVALID_PARAMS
-
-LAST_WORDS_S: Final = 5.0
-"""How long an upstream may take to be told that nobody wants the answer any more."""
 
 
 class Released(Exception):
@@ -103,7 +99,7 @@ class Flight:
             self._waiters.pop(waiter, None)
             if not self._waiters:
                 self.scope.cancel()
-                with last_words(LAST_WORDS_S):
+                with last_words(UPSTREAM_CANCEL_S):
                     await self.over.wait()
             raise
         assert waiter.outcome is not None, "nobody is woken without an outcome"

@@ -26,7 +26,7 @@ MAX_ANSWER_BYTES: Final = 4 << 20
 MAX_ITEMS: Final = 1_024
 """Values in one answer. Those of our scripts have five; a greeting names the modules of the server, too."""
 MAX_DEPTH: Final = 8
-MAX_LINE_BYTES: Final = 16 << 10
+MAX_REPLY_LINE_BYTES: Final = 16 << 10
 """Of an error, most likely."""
 
 _COUNT: Final = re.compile(rb"-1|\d{1,9}")
@@ -128,9 +128,9 @@ class ReplyParser:
 
     def _next(self) -> tuple[int, Any] | None:
         """One value, or the beginning of a group; None: not all of it is there."""
-        end = self._buffer.find(b"\r\n", self._at, self._at + MAX_LINE_BYTES)
+        end = self._buffer.find(b"\r\n", self._at, self._at + MAX_REPLY_LINE_BYTES)
         if end < 0:
-            if len(self._buffer) - self._at >= MAX_LINE_BYTES:
+            if len(self._buffer) - self._at >= MAX_REPLY_LINE_BYTES:
                 raise ProtocolViolation("it answers with a line that has no end")
             return None
         if end == self._at:
@@ -168,7 +168,7 @@ class ReplyParser:
             raise ProtocolViolation("it answers with a text that is longer than it says")
         value = bytes(self._buffer[begin:end])
         if marker in _ERRORS:
-            return marker, self._errors.parse_error(value[:MAX_LINE_BYTES].decode(errors="replace"))
+            return marker, self._errors.parse_error(value[:MAX_REPLY_LINE_BYTES].decode(errors="replace"))
         return marker, value[4:] if marker == _VERBATIM else value
 
     def _group(self, marker: int, text: bytes) -> "_Group | None":

@@ -13,7 +13,7 @@ from hub.wire.jsonrpc import detach
 from hub.wire.mcp import LIST_ROOTS
 from hub.wire.questions.question import answer_for_upstream, check_capabilities
 
-ROOTS_S: Final = 600.0
+ROOTS_VALID_S: Final = 600.0
 MAX_ROOTS: Final = 256
 """Hosts whose roots are remembered."""
 
@@ -45,7 +45,7 @@ class KnownRoots:
     def remember(self, caller: Caller, roots: Raw, now: float) -> None:
         """`caller` answered this. Beyond `MAX_ROOTS` the oldest is forgotten."""
         self._known.pop(caller.tenant, None)
-        self._known[caller.tenant] = detach(roots), now + ROOTS_S
+        self._known[caller.tenant] = detach(roots), now + ROOTS_VALID_S
         if len(self._known) > MAX_ROOTS:
             del self._known[next(iter(self._known))]
 

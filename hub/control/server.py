@@ -43,7 +43,7 @@ from upstreams.journal.journal import Journal
 log = logging.getLogger("hubd.control")
 OUTBOX_BYTES: Final = 256 << 20
 """A list of 100 000 tools is one message."""
-MAX_LINE_BYTES: Final = (16 << 20) + (64 << 10)
+MAX_CONTROL_LINE_BYTES: Final = (16 << 20) + (64 << 10)
 """The largest message of a host, as the arguments of `hubd call`, and what goes around it."""
 LINGER_S: Final = 5.0
 LOG_LINES: Final = 100
@@ -120,7 +120,7 @@ async def _serve(stream: trio.SocketStream, controls: Controls) -> None:
         return
     async with trio.open_nursery() as requests:
         outbox = Outbox(stream, requests, requests.cancel_scope.cancel, limit_bytes=OUTBOX_BYTES)
-        channel = LineChannel(LineReader(stream, limit_bytes=MAX_LINE_BYTES), outbox)
+        channel = LineChannel(LineReader(stream, limit_bytes=MAX_CONTROL_LINE_BYTES), outbox)
         try:
             while True:
                 line = await channel.receive()

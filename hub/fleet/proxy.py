@@ -24,7 +24,7 @@ LOOK_S: Final = 5.0
 """Seconds between checks whether a silent hub is still registered."""
 SILENCE_S: Final = 45.0
 """How long a stream may be silent: hubs write a comment every 15 s."""
-CONGESTED_BYTES: Final = 256 << 10
+CONGESTED_PROXY_BYTES: Final = 256 << 10
 """Bytes that a host may leave unread before the proxy stops reading for it."""
 MAX_ANSWER_BYTES: Final = 256 << 20
 MAX_HUBS: Final = 64
@@ -200,5 +200,5 @@ async def _pass_stream(reply: HttpReply, response: HttpResponse) -> None:
         if not data:
             return
         response.write(data, vital=True)
-        if response.queued_bytes > CONGESTED_BYTES:
+        if response.queued_bytes > CONGESTED_PROXY_BYTES:
             await response.drained()

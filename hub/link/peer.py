@@ -51,6 +51,8 @@ MAX_UNREAD_BYTES: Final = 256 << 10
 may write something before it reads."""
 COMPLAIN_EVERY_S: Final = 1.0
 SHOWN_BYTES: Final = 200
+UPSTREAM_CANCEL_S: Final = 5.0
+"""How long an upstream may take to be told that an answer is no longer wanted."""
 NEVER_CANCELLED: Final = frozenset({INITIALIZE, DISCOVER})
 """`initialize` by rule (P-8); a probe, because it may have gone to a server that knows neither."""
 

@@ -21,7 +21,7 @@ from hub.wire.mcp import LIST_ROOTS
 
 log = logging.getLogger("hubd.projects")
 
-ROOTS_S: Final = 30.0
+ROOTS_ANSWER_S: Final = 30.0
 """How long a host may take to say what its roots are."""
 HUB_NAME: Final = "hubd"
 """Who asks."""
@@ -91,7 +91,7 @@ class Roots:
                 if not await self._any_allowed():
                     self._unasked.add(host)
                     return
-                with trio.move_on_after(ROOTS_S):
+                with trio.move_on_after(ROOTS_ANSWER_S):
                     question = Question(LIST_ROOTS, {}, HUB_NAME, host.version)
                     reply = await host.ask(question, _beside(host))
                     if isinstance(reply, Result):

@@ -19,7 +19,7 @@ PARSED_BYTES = 1 << 16
 says something in it that the shim has to know."""
 WHOLE_BYTES = 1 << 20
 """Longer lines of the hub are passed on as they come."""
-MAX_LINE_BYTES = 16 << 20
+MAX_HOST_LINE_BYTES = 16 << 20
 """A longer one of the host the hub does not take, so it is not kept."""
 PIPE_BYTES = 4096
 """PIPE_BUF: a pipe that polls writable takes this much without blocking."""
@@ -83,7 +83,7 @@ class ToHub:
         if begun:
             self._begun.append(begun)
             self._begun_bytes += len(begun)
-            if self._begun_bytes > MAX_LINE_BYTES:
+            if self._begun_bytes > MAX_HOST_LINE_BYTES:
                 self._begun[1:] = [begun]
                 self.broken = True
 

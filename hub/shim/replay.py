@@ -62,7 +62,7 @@ SUBSCRIPTION_KEY = "io.modelcontextprotocol/subscriptionId"
 CHANGES = {"toolsListChanged": "tools", "promptsListChanged": "prompts", "resourcesListChanged": "resources"}
 
 MAX_RUNNING = 1024
-MAX_LINE_BYTES = 1 << 16
+MAX_KEPT_LINE_BYTES = 1 << 16
 MAX_KEPT_BYTES = 1 << 20
 """Of all lines that may have to be sent again. What is beyond it is answered with an error instead."""
 AT_ONCE = 8
@@ -164,7 +164,7 @@ class Recall:
 
     def _keep(self, line: bytes) -> bytes:
         """`line`, if it can be kept, else nothing."""
-        if len(line) > MAX_LINE_BYTES or self._kept_bytes + len(line) > MAX_KEPT_BYTES:
+        if len(line) > MAX_KEPT_LINE_BYTES or self._kept_bytes + len(line) > MAX_KEPT_BYTES:
             return b""
         self._kept_bytes += len(line)
         return line

@@ -12,7 +12,7 @@ from cache.redis.replies import (
     MAX_BULK_BYTES,
     MAX_DEPTH,
     MAX_ITEMS,
-    MAX_LINE_BYTES,
+    MAX_REPLY_LINE_BYTES,
     ProtocolViolation,
     ReplyParser,
 )
@@ -99,7 +99,7 @@ def test_the_rest_of_what_is_said():
         b"%%%d\r\n" % (MAX_ITEMS // 2 + 1),
         b"*2\r\n*%d\r\n*%d\r\n" % (MAX_ITEMS // 2, MAX_ITEMS // 2),
         b"*1\r\n" * (MAX_DEPTH + 1),
-        b"+" + b"x" * MAX_LINE_BYTES,
+        b"+" + b"x" * MAX_REPLY_LINE_BYTES,
         b"$?\r\n",
         b"|1\r\n",
         b"$1\r\nxyz",

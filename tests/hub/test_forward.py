@@ -12,7 +12,7 @@ from http_fakes import ALICE, Answered
 
 from hub.downstream.http.elsewhere import FORWARDED
 from hub.fleet import proxy as module
-from hub.fleet.proxy import CONGESTED_BYTES, LOOK_S, SILENCE_S, Forwarder, HubGone, Misdirected
+from hub.fleet.proxy import CONGESTED_PROXY_BYTES, LOOK_S, SILENCE_S, Forwarder, HubGone, Misdirected
 from hub.net.http_server import HttpRequest, HttpServer
 
 
@@ -247,16 +247,16 @@ async def test_no_more_is_read_than_a_host_takes(nursery):
     async def work(stream):
         await stream.send_all(EVENTS)
         for _ in range(32):
-            await stream.send_all(chunk(b"data: %b\n\n" % (b"x" * CONGESTED_BYTES)))
+            await stream.send_all(chunk(b"data: %b\n\n" % (b"x" * CONGESTED_PROXY_BYTES)))
         await stream.send_all(chunk(b""))
 
     other, answered = await Other(nursery).open(work), Slow()
     async with trio.open_nursery() as sending:
         sending.start_soon(send, other, None, answered)
-        while answered.queued_bytes <= CONGESTED_BYTES:
+        while answered.queued_bytes <= CONGESTED_PROXY_BYTES:
             await answered.arrived.wait()
         await trio.testing.wait_all_tasks_blocked(0.05)
-        assert answered.queued_bytes <= 2 * CONGESTED_BYTES
+        assert answered.queued_bytes <= 2 * CONGESTED_PROXY_BYTES
         answered.takes.set()
     assert len(answered.events) == 32
 

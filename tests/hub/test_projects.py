@@ -18,7 +18,7 @@ from hub.app import Hub
 from hub.catalog.view import project_view
 from hub.projects import project_files as workplaces
 from hub.projects import projects
-from hub.projects.host_roots import ROOTS_S, first_directory
+from hub.projects.host_roots import ROOTS_ANSWER_S, first_directory
 from hub.projects.project_files import Allowed
 from hub.projects.projects import LINGER_S, Projects
 from hub.wire.jsonrpc import Failure
@@ -420,7 +420,7 @@ async def test_nobody_is_asked_who_would_not_hear_it(shop: Shop):
         host = await rooted(house, [shop.root.as_uri()], listens=False)
         assert await host.names() == ["asking__echo"]
         assert host.asked == []
-        with trio.fail_after(ROOTS_S / 2):
+        with trio.fail_after(ROOTS_ANSWER_S / 2):
             assert (await host.call("asking__echo"))["content"][0]["text"] == shop.root.as_uri()
         host.listening = host._answer(None)
         house.nursery.start_soon(host._get, host.listening)
@@ -436,7 +436,7 @@ async def test_silent_hosts_are_not_asked_for_ever(shop: Shop, mock_clock):
         del host.on["roots/list"]
         await until(asked(host))
         await trio.testing.wait_all_tasks_blocked()
-        mock_clock.jump(ROOTS_S + 1)
+        mock_clock.jump(ROOTS_ANSWER_S + 1)
 
         async def is_over() -> bool:
             return not house.hub.projects._roots._asking

@@ -8,7 +8,7 @@ from hub.downstream.lines.preamble import GOODBYE, UNDERSTOOD
 from hub.link.interface import UpstreamLost
 from hub.routing.server_info import initialize_result
 from hub.shim import replay as module
-from hub.shim.replay import AT_ONCE, MAX_KEPT_BYTES, MAX_LINE_BYTES, MAX_RUNNING, Recall
+from hub.shim.replay import AT_ONCE, MAX_KEPT_BYTES, MAX_KEPT_LINE_BYTES, MAX_RUNNING, Recall
 from hub.wire import mcp
 from hub.wire.jsonrpc import Failure, Result, encode_notification, encode_request, encode_response, raw
 
@@ -357,9 +357,9 @@ def test_batches():
 
 def test_what_is_kept_is_bounded():
     recall = introduced()
-    recall.sent(request(2, "prompts/get", name="x" * MAX_LINE_BYTES))
+    recall.sent(request(2, "prompts/get", name="x" * MAX_KEPT_LINE_BYTES))
     assert messages(recall.lost()) == [(2, True)]
-    text = "x" * (MAX_LINE_BYTES // 2)
+    text = "x" * (MAX_KEPT_LINE_BYTES // 2)
     for id in range(100):
         recall.sent(request(id, "prompts/get", name=text))
     lost = [id for id, _ in messages(recall.lost())]

@@ -4,7 +4,7 @@ import pytest
 from http_fakes import Answered
 
 from hub.downstream.http.event_stream import (
-    CONGESTED_BYTES,
+    CONGESTED_STREAM_BYTES,
     KEEP_S,
     RING_BYTES,
     RING_EVENTS,
@@ -87,7 +87,7 @@ def test_a_host_that_does_not_keep_up_misses_what_may_be_missed(stream):
     answered = Answered()
     stream.attach(answered)
     stream.send(b"{}")
-    answered.queued_bytes = CONGESTED_BYTES + 1
+    answered.queued_bytes = CONGESTED_STREAM_BYTES + 1
     stream.send(b"{}")
     stream.send(b"[]", vital=True)
     assert ids(answered) == ["a1-1", "a1-2"]

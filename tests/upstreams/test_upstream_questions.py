@@ -13,7 +13,7 @@ from hub.wire.capabilities import shared_session_capabilities
 from hub.wire.jsonrpc import Failure, Result, raw
 from hub.wire.mcp import L3, L4, MODERN
 from hub.wire.questions.question import QUESTIONS_PER_MINUTE
-from upstreams.questions.questions import EARLY_S, KEEPALIVE_S, MAX_OPEN, MAX_OPEN_EACH, ROOTS_S, STARTUP_QUIET_S
+from upstreams.questions.questions import EARLY_S, KEEPALIVE_S, MAX_OPEN, MAX_OPEN_EACH, ROOTS_WAIT_S, STARTUP_QUIET_S
 from upstreams.session import CallTimeouts, SessionTerms
 
 TIMEOUTS = CallTimeouts(idle_s=10, total_s=60)
@@ -638,7 +638,7 @@ async def test_later_on_only_roots_are_asked_for_outside_of_calls(nursery, autoj
     host.answer = None
     began = trio.current_time()
     assert (await up.ask("roots/list", {}))["code"] == -32602
-    assert trio.current_time() - began == ROOTS_S
+    assert trio.current_time() - began == ROOTS_WAIT_S
     assert host.withdrawn == 1
     nursery.cancel_scope.cancel()
 

@@ -56,7 +56,7 @@ STARTUP_QUIET_S: Final = 0.1
 """How long a new session may take to ask its first questions."""
 EARLY_S: Final = 5.0
 """How long those wait for a host."""
-ROOTS_S: Final = 60.0
+ROOTS_WAIT_S: Final = 60.0
 """How long a host may take to say its roots when no operation of it runs."""
 
 Tell = Callable[[str, dict[str, Raw]], None]
@@ -252,7 +252,7 @@ class Questions:
         if self._host is not None and self._welcoming:
             return await self._ask(question, self._host)
         if self._host is not None and question.method == LIST_ROOTS:
-            with trio.move_on_after(ROOTS_S):
+            with trio.move_on_after(ROOTS_WAIT_S):
                 return await self._ask(question, self._host)
         return self._unattributed(question).failure
 

@@ -4,7 +4,7 @@ It has two ends. The upstream sees an `Exchange` that lasts as long as the call,
 the host, one after the other, wait for what comes next: the outcome, or a round of questions.
 """
 
-from typing import Final, Protocol
+from typing import Protocol
 
 import trio
 from msgspec import Raw
@@ -14,13 +14,10 @@ from hub.bridge.parking.state import Record
 from hub.bridge.request_state import Binding
 from hub.link.budget import Account
 from hub.link.interface import Caller, Exchange, Question
-from hub.link.peer import last_words
+from hub.link.peer import UPSTREAM_CANCEL_S, last_words
 from hub.wire.jsonrpc import Failure, Reply, Request
 from hub.wire.mcp import INVALID_PARAMS
 from hub.wire.questions.question import QuestionRefusal
-
-LAST_WORDS_S: Final = 5.0
-"""How long an upstream may take to be told that a call is cancelled."""
 
 
 class Keeper(Protocol):
@@ -128,7 +125,7 @@ class Call:
             await self._answered.wait()
         except trio.Cancelled:
             self._keeper.abandon(self)
-            with last_words(LAST_WORDS_S):
+            with last_words(UPSTREAM_CANCEL_S):
                 await self._over.wait()
             raise
         return self.outcome()

@@ -31,7 +31,7 @@ LISTEN_RETRY_MS: Final = 3000
 hub that was killed takes its time to start."""
 SLACK_BYTES: Final = 1 << 10
 """What is kept, and what is counted of it, may differ by so much."""
-CONGESTED_BYTES: Final = 512 << 10
+CONGESTED_STREAM_BYTES: Final = 512 << 10
 """Beyond this much unread, what may be dropped is (F-H-04)."""
 
 
@@ -84,7 +84,7 @@ class EventStream:
     @property
     def congested(self) -> bool:
         """The host does not keep up."""
-        return self._response is not None and self._response.queued_bytes > CONGESTED_BYTES
+        return self._response is not None and self._response.queued_bytes > CONGESTED_STREAM_BYTES
 
     def attach(
         self, response: HttpResponse, *, after: int | None = None, on_left: Callable[[], None] | None = None

@@ -10,7 +10,7 @@ from typing import Final, Protocol
 
 from msgspec import Struct
 
-from hub.downstream.http.event_stream import CONGESTED_BYTES, EventStream
+from hub.downstream.http.event_stream import CONGESTED_STREAM_BYTES, EventStream
 from hub.downstream.http.session import HttpSession
 from hub.link.interface import Question
 from hub.net.http_server import HttpResponse
@@ -78,7 +78,7 @@ class ModernAnswer:
 
     def send(self, message: bytes, *, vital: bool = False) -> bool:
         self.open()
-        if self._response.started and (vital or self._response.queued_bytes <= CONGESTED_BYTES):
+        if self._response.started and (vital or self._response.queued_bytes <= CONGESTED_STREAM_BYTES):
             self._response.write(encode_event(message), vital=vital)
             return True
         return False

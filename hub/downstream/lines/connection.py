@@ -72,12 +72,12 @@ MAX_MESSAGE_BYTES: Final = 16 << 20
 """As over HTTP."""
 EOF_GRACE_S: Final = 5.0
 """How long running requests of a host that has said all it wanted to say may take."""
-LAST_WORDS_S: Final = 2.0
+FLUSH_S: Final = 2.0
 MAX_UNREAD_BYTES: Final = 256 << 20
 """Answers are not dropped while the host reads at all (F-H-04); it is given up when it stalls, or beyond this."""
 MUCH_UNREAD_BYTES: Final = 16 << 20
 """Beyond this no more is read from the host until it has read."""
-CONGESTED_BYTES: Final = 1 << 20
+CONGESTED_LINES_BYTES: Final = 1 << 20
 """Beyond this much unread, progress and logs are dropped and list changes merge (F-H-04)."""
 
 TURN: Final = 32
@@ -128,7 +128,7 @@ async def serve_lines(
                 await hosts.workplaces.arrived(host)
             if await host.read():
                 await host.finish(lambda: _is_read(writing))
-            with trio.move_on_after(LAST_WORDS_S):
+            with trio.move_on_after(FLUSH_S):
                 await outbox.flush()
         finally:
             host.left(router)
@@ -180,7 +180,7 @@ class LineHost(Downstream):
     # --- to the host
 
     def tell(self, subject: str, message: bytes) -> None:
-        if self._channel.outbox.queued_bytes < CONGESTED_BYTES:
+        if self._channel.outbox.queued_bytes < CONGESTED_LINES_BYTES:
             self._send(message)
             return
         if not self._untold:
@@ -195,7 +195,7 @@ class LineHost(Downstream):
 
     def _say(self, message: bytes, *, vital: bool = False) -> bool:
         """Send what belongs to a request and may be dropped, unless it is `vital`."""
-        if vital or self._channel.outbox.queued_bytes < CONGESTED_BYTES:
+        if vital or self._channel.outbox.queued_bytes < CONGESTED_LINES_BYTES:
             self._send(message)
             return True
         return False
@@ -264,7 +264,7 @@ class LineHost(Downstream):
     async def _hold_back(self, size: int) -> None:
         """Go on when it is time after a message that began nothing. A host that has much to read has to read first: all
         that is asked of it by such messages is that there are not too many."""
-        if self._channel.queued_bytes > CONGESTED_BYTES:
+        if self._channel.queued_bytes > CONGESTED_LINES_BYTES:
             await self._channel.flush()
         await self.pace.keep(size)
 
@@ -329,7 +329,7 @@ class LineHost(Downstream):
         if held and self.account is not None and not self.account.take(held, trio.current_time()):
             self._reply(request.id, overloaded(Overloaded(NO_ROOM, retry_after_ms=1000)))
             return False
-        congested = self._channel.outbox.queued_bytes >= CONGESTED_BYTES
+        congested = self._channel.outbox.queued_bytes >= CONGESTED_LINES_BYTES
         try:
             taken = take_on(self, self._router, request, caller, congested=congested)
         except (RemoteProtocolError, Overloaded) as error:

@@ -14,7 +14,7 @@ import trio
 
 from hub.catalog.view import EVERYTHING, View
 from hub.downstream.hosts import Downstreams, Router
-from hub.downstream.lines.connection import LAST_WORDS_S, LineHost, serve_lines
+from hub.downstream.lines.connection import FLUSH_S, LineHost, serve_lines
 from hub.downstream.lines.preamble import Preamble, read_preamble
 from hub.link.interface import OWNER, Identity
 from hub.net.acceptor import Acceptor, share_of_descriptors
@@ -74,7 +74,7 @@ class LineServer:
                 if host.parted is not None:
                     await host.parted.wait()
         await self._hosts.quiet()
-        with trio.move_on_after(LAST_WORDS_S):
+        with trio.move_on_after(FLUSH_S):
             for host in self._lines():
                 await host.flush()
 

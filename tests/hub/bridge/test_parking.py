@@ -17,7 +17,7 @@ from schemas import validate
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 import hub.bridge.parking.parking
-from hub.bridge.known_roots import ROOTS_S
+from hub.bridge.known_roots import ROOTS_VALID_S
 from hub.bridge.parking.parking import COALESCE_S, DRAIN_S, MAX_PARKED_EACH, PARK, TOMBSTONE_S, Parking, Stopping
 from hub.bridge.request_state import EXPIRED, LOST, USED, BadState, States
 from hub.link.interface import DeadlineExceeded, Exchange, Question, UpstreamLost
@@ -794,7 +794,7 @@ async def test_roots_are_asked_for_once_in_a_while(autojump_clock):
         assert text_of((await lot.begin(asker(LIST_ROOTS), unable).wait()).outcome)[0][0] == -32601
         theirs = await lot.parked(asker(LIST_ROOTS), other)
         assert text_of((await lot.resume(theirs.state, {"q1": {"roots": []}}, other).wait()).outcome) == [{"roots": []}]
-        await trio.sleep(ROOTS_S)
+        await trio.sleep(ROOTS_VALID_S)
         again = await lot.parked(asker(LIST_ROOTS), desk)
         await lot.resume(again.state, {"q1": roots}, desk).wait()
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from hub.bridge.known_roots import MAX_ROOTS, ROOTS_S, KnownRoots
+from hub.bridge.known_roots import MAX_ROOTS, ROOTS_VALID_S, KnownRoots
 from hub.link.interface import Caller, Identity, Question
 from hub.wire.jsonrpc import raw
 from hub.wire.mcp import ELICIT, L4, LIST_ROOTS, MODERN
@@ -19,11 +19,11 @@ def caller(host="desk", **more) -> Caller:
 def test_they_answer_for_a_while():
     known = KnownRoots()
     known.remember(caller(), ROOTS, 0)
-    assert known.answer(ASKED, caller(), ROOTS_S - 1) == ROOTS
-    assert known.answer(ASKED, caller(), ROOTS_S) is None
-    known.sweep(ROOTS_S - 1)
+    assert known.answer(ASKED, caller(), ROOTS_VALID_S - 1) == ROOTS
+    assert known.answer(ASKED, caller(), ROOTS_VALID_S) is None
+    known.sweep(ROOTS_VALID_S - 1)
     assert len(known) == 1
-    known.sweep(ROOTS_S)
+    known.sweep(ROOTS_VALID_S)
     assert len(known) == 0
 
 

@@ -63,7 +63,7 @@ SWEEP_S: Final = 30.0
 PROBE_S: Final = 15.0
 MAX_FAULTS: Final = 5
 """Calls in a row that may be answered with nonsense, or with a status that is none of MCP's."""
-LAST_WORDS_S: Final = 2.0
+GOODBYE_S: Final = 2.0
 
 log = logging.getLogger(__name__)
 
@@ -310,7 +310,7 @@ class HttpConversation:
         """Start what belongs to the session besides calls."""
 
     async def finish(self) -> None:
-        """Say goodbye, within `LAST_WORDS_S`."""
+        """Say goodbye, within `GOODBYE_S`."""
 
     async def keep_alive(self) -> None:
         """Called every `SWEEP_S`."""

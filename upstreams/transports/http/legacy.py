@@ -36,7 +36,7 @@ from hub.wire.mcp import CANCELLED, INITIALIZE, INITIALIZED, L1, L2, L4, PING, S
 from upstreams.questions.questions import Answering, Questions
 from upstreams.questions.running import Running
 from upstreams.session import COMMON, SessionEvents, SessionTerms
-from upstreams.transports.http.conversation import LAST_WORDS_S, RESENDABLE, HttpConversation
+from upstreams.transports.http.conversation import GOODBYE_S, RESENDABLE, HttpConversation
 from upstreams.transports.http.poster import (
     CONTENT,
     JSON,
@@ -262,7 +262,7 @@ class LegacyHttp(HttpConversation):
 
     def _notify(self, method: str, params: dict[str, Raw]) -> None:
         if self._nursery is not None:
-            self._nursery.start_soon(self._tell, encode_notification(method, params), LAST_WORDS_S)
+            self._nursery.start_soon(self._tell, encode_notification(method, params), GOODBYE_S)
 
     async def _tell(self, message: bytes, limit_s: float, resend: bool = False) -> None:
         with trio.move_on_after(limit_s):
@@ -346,7 +346,7 @@ class LegacyHttp(HttpConversation):
     async def finish(self) -> None:
         """End the session at the server too (T-34), unless it is gone anyway."""
         if self._end is None and self.server_session.id is not None:
-            with last_words(LAST_WORDS_S):
+            with last_words(GOODBYE_S):
                 await self._delete()
 
     async def _delete(self) -> None:
