@@ -60,7 +60,7 @@ class Host:
 
 @contextlib.contextmanager
 def ready(hub):
-    """A host whose hub has settled."""
+    """A host that has had its handshake and the first list of tools."""
     with Host(hub) as host:
         host.ask(0, "initialize", INITIALIZE)
         assert host.receive()["id"] == 0
@@ -70,13 +70,13 @@ def ready(hub):
 
 
 def hubd(hub, *arguments, stdin=""):
-    """What a command says and how it ends."""
+    """Run a command; returns its output and exit code."""
     argv = [HUBD, *map(str, arguments)]
     return subprocess.run(argv, env=hub.env, input=stdin, capture_output=True, text=True, timeout=60, check=False)
 
 
 class Post:
-    """A tool call over HTTP, as a host of the modern era sends it; `answer` waits for status and message."""
+    """A tool call of a modern host over HTTP; `answer` waits for status and message."""
 
     def __init__(self, hub, tool, arguments, *, token=None, query=""):
         meta = {VERSION_KEY: MODERN, CLIENT_CAPABILITIES_KEY: {}}

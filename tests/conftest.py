@@ -1,6 +1,6 @@
-"""What every test shares: `tests/` on the path, the claims of requirements, and whether real peers are installed.
+"""Setup of all tests: `tests/` on the path, the claims of requirements, and whether real peers are installed.
 
-How chance is seeded and what ends a test that hangs is in `seeds.py` and `limits.py`.
+`seeds.py` seeds chance; `limits.py` ends tests that hang.
 
 Tests import their helpers as `from schemas import validate`, `from fakes import ...`.
 """
@@ -24,10 +24,10 @@ settings.load_profile(os.environ.get("HUBD_HYPOTHESIS", "same"))
 """The same examples in every run, however slow the machine; HUBD_HYPOTHESIS=default looks further."""
 
 signal.signal(signal.SIGINT, signal.default_int_handler)
-"""A shell that runs the tests in the background has it ignored, which every program that they start would inherit."""
+"""A shell ignores SIGINT for tests in the background, and all programs that they start would inherit that."""
 
 DEPS_MADE = TESTS.parent / ".deps" / "src" / "mcp-2.3.0" / ".complete"
-"""The last thing that tests/deps/setup.sh makes."""
+"""The last file that tests/deps/setup.sh makes."""
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -1,4 +1,4 @@
-"""How much work something is, in numbers that are the same on every machine."""
+"""Work counted in calls and lines, which are the same on every machine."""
 
 import sys
 from collections.abc import Callable
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def calls_of(work: Callable[[], object]) -> int:
-    """How many functions are called in the course of `work`, those in C included."""
+    """The number of function calls during `work`, those in C included."""
     calls = 0
 
     def count(frame: FrameType, event: str, arg: Any) -> None:
@@ -24,7 +24,7 @@ def calls_of(work: Callable[[], object]) -> int:
 
 
 def lines_of(work: Callable[[], object]) -> int:
-    """How many lines of Python are carried out in the course of `work`."""
+    """The number of lines of Python executed during `work`."""
     lines = 0
 
     def count(frame: FrameType, event: str, arg: Any) -> Any:

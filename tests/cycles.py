@@ -1,5 +1,5 @@
-"""What stays in memory until a full collection, of which an idle hub has none: exceptions that hold the frames that
-hold them, and with them the messages those frames were about.
+"""Reference cycles, which stay in memory until a full collection, and an idle hub has none: exceptions that hold the
+frames that hold them, and with these the messages in those frames.
 """
 
 import gc
@@ -17,10 +17,10 @@ TIMES = 100
 async def left_by(
     action: Callable[[], Awaitable[object]], times: int = TIMES, *, objects: bool = False
 ) -> dict[str, int]:
-    """Run `action` again and again without the collector; what it leaves that nothing refers to but itself, by kind.
+    """Run `action` again and again without the collector; returns the number of objects in cycles, by kind.
 
-    Frames and exceptions; with `objects` also objects of ours, some of which know each other by design. A fixture's own
-    litter is none of our business.
+    Frames and exceptions; with `objects` also objects of ours, some of which know each other by design. Cycles of
+    fixtures do not count.
     """
     for _ in range(3):  # what is made once and kept
         await action()

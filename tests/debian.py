@@ -10,22 +10,22 @@ FOLDERS = ("usr/bin", "usr/sbin", "bin", "sbin")
 
 
 class Program(NamedTuple):
-    """How to start one: `Process([program.path, ...], log, env=program.env)`."""
+    """A program to start: `Process([program.path, ...], log, env=program.env)`."""
 
     path: Path
     env: dict[str, str]
-    """This process's environment, and where the libraries are that came with it."""
+    """This process's environment, with the folders of the libraries that came with the program."""
 
 
 def program(name: str) -> Program:
-    """The unpacked program, or else the one that is installed. Raises: AssertionError, when there is none."""
+    """The unpacked program, or else the installed one. Raises: AssertionError if there is none."""
     if (found := find(name)) is None:
         raise AssertionError(f"{name} is neither in .deps/debian nor installed: make deps")
     return found
 
 
 def find(name: str) -> Program | None:
-    """The same, or None: for what not every Debian has."""
+    """The same, or None: for programs that not every Debian has."""
     for folder in FOLDERS:
         if (path := UNPACKED / folder / name).exists():
             return Program(path, {**os.environ, "LD_LIBRARY_PATH": _libraries()})
@@ -34,7 +34,7 @@ def find(name: str) -> Program | None:
 
 
 def _libraries() -> str:
-    """What LD_LIBRARY_PATH must say: each unpacked folder that holds shared libraries, then what it says now."""
+    """The value for LD_LIBRARY_PATH: each unpacked folder with shared libraries, then the present value."""
     roots = [UNPACKED / "usr" / "lib", UNPACKED / "lib"]
     folders = [folder for root in roots for folder in (root, *root.glob("*-linux-gnu*")) if folder.is_dir()]
     return ":".join([*map(str, folders), *filter(None, [os.environ.get("LD_LIBRARY_PATH")])])

@@ -1,6 +1,6 @@
-"""Which file descriptors this process has open, for tests that must leave none behind.
+"""The open file descriptors of this process, for tests that must leave none behind.
 
-Fewer than before are no fault: what earlier tests left to the garbage collector may go at any time.
+Fewer than before are no fault: the garbage collector may close those of earlier tests at any time.
 """
 
 import gc
@@ -8,6 +8,6 @@ import os
 
 
 def open_descriptors() -> list[str]:
-    """The open descriptors, without those that only a reference cycle of an earlier test still holds."""
+    """The open descriptors, without those in reference cycles of earlier tests."""
     gc.collect()
     return os.listdir("/proc/self/fd")

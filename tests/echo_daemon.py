@@ -3,8 +3,8 @@
     python echo_daemon.py STARTS      appends its pid to the file STARTS, then serves until it is stopped. It says
                                       `ready`, and `waiting` and `cancelled` of calls of the tool `wait`
 
-On the MCP socket everything comes back, the shim's first line after the word `hello`; when the host ends its input,
-`bye` does.
+The MCP socket echoes everything, the shim's first line after the word `hello`; at the end of the host's input it says
+`bye`.
 """
 
 import os

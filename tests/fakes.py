@@ -1,4 +1,4 @@
-"""In-memory counterparts of what the hub talks to.
+"""In-memory counterparts of the hub: upstreams and hosts.
 
 `FakeUpstream` is an MCP server of either era that speaks lines over memory streams. `FakeUpstream.open` stands in for
 `upstreams.session.open_session`, so that a supervisor connects to it as to a process, handshake and all:
@@ -6,9 +6,9 @@
     fake = FakeUpstream(tools=["echo"])
     Supervisor(Memory(None), on_change, open_session=opener({"files": fake}))
 
-What it answers is decided by `on`, a table from a method or `tools/call:NAME` to a handler; what is not in it is
-answered as a good server would. A handler gets the request and its conversation and returns a result, a `Failure`, or
-None to say nothing; it may write whatever it likes meanwhile.
+`on` decides its answers: a table from a method or `tools/call:NAME` to a handler; all other requests are answered as by
+a good server. A handler gets the request and its conversation and returns a result, a `Failure`, or None for no answer;
+it may write any message meanwhile.
 """
 
 import json
@@ -47,7 +47,7 @@ class Conversation:
 
     def __init__(self, stream: trio.abc.Stream, config: Any = None) -> None:
         self.config = config
-        """That of the upstream, as far as the fake was told."""
+        """The revision of the upstream, as far as the fake was told."""
         self._stream = stream
         self._sending = trio.Lock()
         self._asked: dict[str, tuple[trio.Event, list[dict[str, Any]]]] = {}
@@ -56,9 +56,9 @@ class Conversation:
         """Every message, in order."""
         self.over = False
         self.subscribed: set[str] = set()
-        """What a legacy upstream was subscribed to."""
+        """The URIs that are subscribed to, at a legacy upstream."""
         self.listens: dict[int, dict[str, Any]] = {}
-        """The honoured filters of a modern one, by id."""
+        """The acknowledged filters of subscriptions, by id, at a modern upstream."""
 
     async def write(self, data: bytes) -> None:
         """Write bytes as they are."""
@@ -74,7 +74,7 @@ class Conversation:
         await self.say({"method": method, "params": params or {}})
 
     async def ask(self, method: str, params: dict[str, Any] | None = None, *, id: str | None = None) -> dict[str, Any]:
-        """Ask the hub something, as legacy upstreams do; the whole response."""
+        """Ask the hub a question, as legacy upstreams do, and return the whole response."""
         self._questions += 1
         id = id or f"s{self._questions}"
         event, found = self._asked[id] = trio.Event(), []
@@ -83,7 +83,7 @@ class Conversation:
         return found[0]
 
     def answered(self, message: dict[str, Any]) -> str:
-        """Take a response; what is wrong with it."""
+        """Take a response; returns a complaint, or ""."""
         waiting = self._asked.get(message["id"])
         if waiting is None or waiting[1]:
             return f"an answer to nothing that was asked, or a second one: {message}"
@@ -120,9 +120,9 @@ class FakeUpstream:
         self.on: dict[str, Callable[[dict[str, Any], Conversation], Any]] = {}
         """Handlers, sync or async."""
         self.conversations: list[Conversation] = []
-        """All there ever were."""
+        """All conversations that there ever were."""
         self.complaints: list[str] = []
-        """Of messages that its revision does not allow; for the test to look at."""
+        """Complaints of messages that its revision does not allow, for the test."""
         self.refuses = False
         """Whether new connections fail."""
         if self.lists["prompts"]:
@@ -134,7 +134,7 @@ class FakeUpstream:
 
     @property
     def conversation(self) -> Conversation:
-        """The newest that is not over; or the newest."""
+        """The newest conversation that is not over; or the newest."""
         going_on = [each for each in self.conversations if not each.over]
         return (going_on or self.conversations)[-1]
 
@@ -163,7 +163,7 @@ class FakeUpstream:
                     self.complaints.append(wrong)
 
     def judge(self, line: bytes, method: str | None) -> None:
-        """Hold a message against the schema. Attempts to shake hands are of their own era, whoever gets them."""
+        """Check a message by the schema. A handshake has the schema of its own era, whichever upstream gets it."""
         version = {"server/discover": MODERN, "initialize": min(self.version, L4)}.get(method or "", self.version)
         try:
             validate(line, version, sender="client")
@@ -213,8 +213,8 @@ class FakeUpstream:
         return {}
 
     async def touch(self, uri: str, *, of: str | None = None, over: Conversation | None = None) -> None:
-        """Say that a resource changed, to whoever watches it or that which it is a part `of`; over the newest
-        connection, or another."""
+        """Report a changed resource to its subscribers, or to those of the resource that it is a part `of`; over the
+        newest connection, or another."""
         watched, conversation = of or uri, over or self.conversation
         if watched in conversation.subscribed:
             await conversation.tell("notifications/resources/updated", {"uri": uri})
@@ -224,7 +224,7 @@ class FakeUpstream:
                 await conversation.tell("notifications/resources/updated", params)
 
     def watched(self, over: Conversation | None = None) -> list[str]:
-        """What the hub watches here, over the newest connection, or another."""
+        """The URIs that the hub is subscribed to here, over the newest connection, or another."""
         conversation = over or self.conversation
         listens = conversation.listens.values()
         listened = [uri for wanted in listens for uri in wanted.get("resourceSubscriptions", ())]
@@ -239,7 +239,7 @@ class FakeUpstream:
             )
 
     def answer(self, message: dict[str, Any]) -> Any:
-        """What a good server answers."""
+        """The answer of a good server."""
         method, params = message["method"], message.get("params", {})
         modern = self.era is Era.MODERN
         complete = {"resultType": "complete"} if modern else {}
@@ -279,7 +279,7 @@ class FakeUpstream:
         return {key: entries[start:end], **more}
 
     def open(self, config: Any, name: str, events: Any, memory: Any, terms: SessionTerms = COMMON) -> "FakeSession":
-        """As `upstreams.session.open_session`."""
+        """Open a session, in place of `upstreams.session.open_session`."""
         return FakeSession(self, config, name, events, memory, terms)
 
 
@@ -296,7 +296,7 @@ LISTS = {
 
 
 class FakeSession(PeerSession):
-    """The hub's session with a `FakeUpstream`: real in all but the process."""
+    """The hub's session with a `FakeUpstream`: real, but without a process."""
 
     transport = "stdio"
 
@@ -353,7 +353,7 @@ def opener(fakes: dict[str, FakeUpstream]) -> Callable[..., FakeSession]:
 
 
 class FakeHost(HostExchange):
-    """The host's end of an operation, which keeps what it is sent."""
+    """The host's end of an operation, which records all messages to the host."""
 
     def __init__(
         self,

@@ -3,9 +3,9 @@
     fleet = Fleet(nursery)
     a, b = await fleet.start("a"), await fleet.start("b")
     host = await a.host()                   # its session is at `a`
-    b.turn(host)                            # what it asks now comes to `b` first
+    b.turn(host)                            # its requests now arrive at `b` first
 
-A host's requests are handed to the endpoint of a hub, without HTTP; what hubs send each other goes over sockets.
+A host's requests go to the endpoint of a hub without HTTP; messages between hubs go over sockets.
 """
 
 from pathlib import Path
@@ -74,7 +74,7 @@ class Facts:
 
 
 class Open:
-    """Who asks is what a header says."""
+    """Access by a header that names the principal."""
 
     def check(self, request: HttpRequest) -> Identity | Denied:
         return Identity(*request.headers[WHO].split(" "))
@@ -85,7 +85,7 @@ class Open:
 
 
 class FleetHost(Host):
-    """A host that says who it is, so that another hub can know it, too."""
+    """A host that names its principal, so that another hub knows it, too."""
 
     async def http(self, method: str, body: bytes = b"", headers: Any = None, **more: Any) -> Answered:
         who = {WHO: f"{self.identity.principal} {self.identity.host}"}
@@ -103,7 +103,7 @@ class Replica:
         self.name = name
         self.keys = keys
         self.seen: list[HttpRequest] = []
-        """What came over its own HTTP."""
+        """The requests that arrived over its own HTTP."""
         self._scope = trio.CancelScope()
         self._over = trio.Event()
 
@@ -116,19 +116,19 @@ class Replica:
         return host
 
     def turn(self, host: Any) -> Any:
-        """Have what `host` asks come here first."""
+        """Route the requests of `host` to this hub first."""
         host.endpoint = self.endpoint
         return host
 
     async def listen(self, host: Host, **headers: str | None) -> Answered:
-        """What a host hears on a stream of its own, once it is there."""
+        """The messages on a host's own stream; returns once the stream is open."""
         answered = Answered()
         self.fleet.nursery.start_soon(lambda: host.get(into=answered, **headers))
         await answered.arrived.wait()
         return answered
 
     def start(self, work: Any) -> Answered:
-        """Begin a request; `work` is given what is to be answered into."""
+        """Begin a request; `work` gets the response to write."""
         answered = Answered()
 
         async def run() -> None:
@@ -187,13 +187,13 @@ class Replica:
         await self._over.wait()
 
     async def stop(self) -> None:
-        """Stop it in order."""
+        """Stop it in order: it leaves the fleet, then ends."""
         await self.switch.ownership.leave()
         await self.kill()
 
 
 class Fleet:
-    """Hubs behind one balancer. `fakes` makes the upstreams of each; without them tools are those of `Scripted`."""
+    """Hubs behind one balancer. `fakes` makes the upstreams of each; by default `Scripted` is the router."""
 
     def __init__(self, nursery: trio.Nursery, path: Path | None = None, fakes: Any = None) -> None:
         self.nursery = nursery
@@ -203,11 +203,11 @@ class Fleet:
         self.now = 1_800_000_000.0
 
     async def start(self, name: str, keys: Keys | bytes = KEY) -> Replica:
-        """One more."""
+        """Start one more hub."""
         replica = Replica(self, name, keys)
         await self.nursery.start(replica.run)
         return replica
 
     def grow_old(self) -> None:
-        """The directory has been there for long."""
+        """Let the directory look as if it had existed for long."""
         self.facts.values.pop("young", None)

@@ -1,4 +1,4 @@
-"""`hubd` in a home directory with every host: what it says to people and to programs, and what is in files after it."""
+"""Runs `hubd` in a home directory with every host: its output for people and programs, and the files after it."""
 
 import json
 import subprocess
@@ -17,7 +17,7 @@ def home(tmp_path):
 
 
 def hubd(home, *arguments, code=0):
-    """All that a command says."""
+    """The whole output of a command."""
     done = _run(home, arguments, code)
     return done.stdout + done.stderr
 
@@ -40,5 +40,5 @@ def _run(home, arguments, code):
 
 
 def contents(home):
-    """Of the files of all hosts."""
+    """The contents of the files of all hosts."""
     return {id: (home[0] / kept.path).read_bytes() for id, kept in HOMES.items()}

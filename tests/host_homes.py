@@ -1,4 +1,4 @@
-"""Files of hosts as people have them: one home directory with every host, and what they edit there by hand."""
+"""Realistic files of hosts: one home directory with every host, and edits by hand."""
 
 from pathlib import Path
 from typing import NamedTuple
@@ -11,9 +11,9 @@ class Kept(NamedTuple):
     """Below the home directory."""
     text: str
     edits: tuple[tuple[str, str], ...]
-    """What is replaced by hand, somewhere around our entry."""
+    """A replacement by hand, somewhere around our entry."""
     servers: tuple[str, ...]
-    """What `hubd import` finds in it."""
+    """The servers that `hubd import` finds in it."""
 
 
 CLAUDE_DESKTOP = """{
@@ -327,7 +327,7 @@ HOMES: dict[str, Kept] = {
 
 
 def write(home: Path, *hosts: str) -> dict[str, Path]:
-    """The files of these hosts, or of all, below `home`; their paths by host."""
+    """Write the files of these hosts, or of all, below `home`; returns their paths by host."""
     paths = {}
     for id in hosts or HOMES:
         paths[id] = home / HOMES[id].path

@@ -5,8 +5,8 @@
         answer = await host.ask("tools/call", {"name": "files__echo"})
 
 Hosts speak either era over either carrier: `lines` (the shim, stdio) or `http` (the endpoint; its HTTP server is left
-out). Every message that a host or an upstream receives is held against the schema of the revision it speaks, and when
-the house is left nothing may be running any more in it (I-12).
+out). Every message that a host or an upstream receives is checked by the schema of its revision, and at the end of the
+block nothing may be running in the house any more.
 """
 
 import json
@@ -51,7 +51,7 @@ BOB = Identity("bob", "desk")
 
 
 class Question:
-    """A request that a host has sent: what it heard meanwhile, and the response."""
+    """A request that a host has sent, its notifications, and its response."""
 
     def __init__(self, id: int | str, method: str) -> None:
         self.id = id
@@ -70,7 +70,7 @@ class Question:
         return self.answer
 
     def take(self, message: dict[str, Any]) -> str:
-        """Hear of it; what is wrong with that."""
+        """Record a message; returns a complaint, or ""."""
         wrong = f"after the response to {self.method}: {message}" if self.done.is_set() else ""
         if "method" in message:
             self.heard.append(message)
@@ -81,7 +81,7 @@ class Question:
 
 
 class JudgedHost:
-    """A host. Subclasses carry its messages."""
+    """A host that checks each message it gets. Subclasses carry its messages."""
 
     carrier = ""
     nursery: trio.Nursery
@@ -93,7 +93,7 @@ class JudgedHost:
         """Last segment of its path; "": /mcp."""
         self.era = era_of(version)
         self.welcome: dict[str, Any] = {}
-        """What the handshake, or `server/discover`, was answered with."""
+        """The result of the handshake, or of `server/discover`."""
         self.level: str | None = None
         self.capabilities: dict[str, Any] = {}
         self.heard: list[dict[str, Any]] = []
@@ -104,33 +104,33 @@ class JudgedHost:
         self.workplace: Path | None = None
         self.is_bound = False
         self.on: dict[str, Callable[[dict[str, Any]], Any]] = {}
-        """How it answers questions, by method: params to a result, or to a `Failure`; sync or async. Others it leaves
-        open."""
+        """Its answers to questions, by method: a function from params to a result or a `Failure`, sync or async. Other
+        questions stay open."""
         self.asked: list[dict[str, Any]] = []
         """Every question: the request (legacy), or the input request with its key as `id` (modern)."""
 
     def __repr__(self) -> str:
         return f"<host {self.identity.principal} {self.version} over {self.carrier}>"
 
-    # --- what a subclass does
+    # --- of subclasses
 
     async def open(self) -> None:
         raise NotImplementedError
 
     async def send(self, message: dict[str, Any], question: Question | None) -> None:
-        """Send; of a request, return when it is on its way."""
+        """Send a message; returns when it is on its way."""
         raise NotImplementedError
 
     async def cancel(self, question: Question) -> None:
-        """Cancel a request in the way of its era and carrier (bridging.md 9.4)."""
+        """Cancel a request in the way of its era and carrier."""
         raise NotImplementedError
 
     async def leave(self) -> None:
-        """Be gone, as if killed."""
+        """Disconnect, as if killed."""
         raise NotImplementedError
 
     def cancel_now(self, hub: Hub) -> None:
-        """Cancel what is running, in no time at all: for a sweep over checkpoints."""
+        """Cancel all running requests without a checkpoint: for a sweep over checkpoints."""
         raise NotImplementedError
 
     def kill_now(self) -> None:
@@ -138,12 +138,12 @@ class JudgedHost:
         raise NotImplementedError
 
     async def end(self) -> None:
-        """End what outlives a connection."""
+        """End the session."""
 
-    # --- what all do
+    # --- of all hosts
 
     async def start_without_waiting(self, method: str, params: dict[str, Any], **more: Any) -> Question:
-        """As `start`, but the hub has had no time for it when this returns."""
+        """Send a request and return before the hub has run."""
         self.hasty = True
         try:
             return await self.start(method, params, **more)
@@ -170,7 +170,7 @@ class JudgedHost:
         token: object = None,
         meta: dict[str, Any] | None = None,
     ) -> Question:
-        """Send a request; its `Question` is answered later."""
+        """Send a request; returns its `Question`, which is answered later."""
         params = dict(params or {})
         meta = dict(meta or {})
         if token is not None:
@@ -188,11 +188,11 @@ class JudgedHost:
         return question
 
     async def ask(self, method: str, params: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
-        """Send a request; the response."""
+        """Send a request and wait for its response."""
         return await (await self.start(method, params, **more)).wait()
 
     async def result(self, method: str, params: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
-        """Send a request that succeeds; the result. What it is asked meanwhile is answered by `on`."""
+        """Send a request that succeeds and return its result; `on` answers questions meanwhile."""
         answer = await self.ask(method, params, **more)
         assert "result" in answer, answer
         while self.on and answer["result"].get("resultType") == "input_required":
@@ -201,7 +201,7 @@ class JudgedHost:
         return answer["result"]
 
     async def fulfil(self, params: dict[str, Any] | None, result: dict[str, Any]) -> dict[str, Any]:
-        """The params of a retry, with an answer to everything that was asked and `on` has an answer for."""
+        """The params of a retry, with an answer to each question that `on` answers."""
         responses = {}
         for key, request in result.get("inputRequests", {}).items():
             self.asked.append({"id": key, **request})
@@ -213,7 +213,7 @@ class JudgedHost:
         return {**(params or {}), "inputResponses": responses, **state}
 
     async def reply_to(self, request: dict[str, Any]) -> Any:
-        """What `on` says to a question."""
+        """The answer of `on` to a question."""
         reply = self.on[request["method"]](request.get("params", {}))
         return await reply if hasattr(reply, "__await__") else reply
 
@@ -236,13 +236,13 @@ class JudgedHost:
             self.nursery.start_soon(self.answer, request)
 
     async def error(self, method: str, params: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
-        """Send a request that fails; the error."""
+        """Send a request that fails and return its error."""
         answer = await self.ask(method, params, **more)
         assert "error" in answer, answer
         return answer["error"]
 
     async def call(self, name: str, arguments: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
-        """The result of a tool."""
+        """Call a tool and return its result."""
         return await self.result("tools/call", {"name": name, "arguments": arguments or {}}, **more)
 
     async def tell(self, method: str, params: dict[str, Any] | None = None) -> None:
@@ -256,7 +256,7 @@ class JudgedHost:
             assert await self.result("logging/setLevel", {"level": level}) == {}
 
     async def names(self, kind: str = "tools") -> list[str]:
-        """The tools or other things it is shown."""
+        """The names of a list that it is shown: tools by default."""
         methods = {"resourceTemplates": "resources/templates/list"}
         by = {"resources": "uri", "resourceTemplates": "uriTemplate"}
         listed = await self.result(methods.get(kind, f"{kind}/list"))
@@ -267,12 +267,12 @@ class JudgedHost:
         return [message.get("params", {}) for message in self.heard if message["method"] == method]
 
     def hand(self, question: Question, message: dict[str, Any]) -> None:
-        """Give a message to the request it belongs to. Nothing follows a response."""
+        """Give a message to its request. No message may follow the response."""
         if wrong := question.take(message):
             self.complaints.append(f"{self!r}: {wrong}")
 
     def judge(self, data: bytes, method: str | None) -> dict[str, Any]:
-        """Complain of a message that this revision does not allow."""
+        """Record a complaint if this revision does not allow the message."""
         try:
             validate(data, self.version, sender="server", method=method)
         except Invalid as error:
@@ -472,7 +472,7 @@ class HttpHost(JudgedHost):
 
 
 class JudgedAnswer(Answered):
-    """An HTTP response whose messages are handed on as they come."""
+    """An HTTP response that passes on its messages as they arrive."""
 
     def __init__(self, take: Any) -> None:
         super().__init__()
@@ -494,7 +494,7 @@ HOSTS: dict[str, type[JudgedHost]] = {"lines": LineHost, "http": HttpHost}
 
 
 class House:
-    """A running hub and everyone around it."""
+    """A running hub with its hosts and fake upstreams."""
 
     def __init__(
         self, fakes: dict[str, FakeUpstream], nursery: trio.Nursery, hub: Hub, revival: DurableSessions
@@ -518,9 +518,9 @@ class House:
         is_bound: bool = False,
         roots: str | None = None,
     ) -> Any:
-        """Attach a host, and let it shake hands.
+        """Attach a host, and complete its handshake.
 
-        `workplace` is what its shim says, or, `is_bound`, the user; `roots` is the one that it has.
+        `workplace` is the folder that its shim names, or, if `is_bound`, the user; `roots` is its only root.
         """
         host = HOSTS[carrier](self, version, identity, endpoint)  # type: ignore[call-arg, arg-type]
         host.capabilities = capabilities or {}
@@ -534,7 +534,7 @@ class House:
         return host
 
     def assert_at_rest(self) -> None:
-        """Nothing is running, waited for, or counted as running (I-12)."""
+        """Assert that nothing is running, waited for, or counted as running."""
         assert self.hub.downstreams._in_flight == {}
         assert [host.calls for host in self.hub.downstreams._attached.values() if host.calls] == []
         assert [host.asking for host in self.hub.downstreams._attached.values() if len(host.asking)] == []
@@ -556,13 +556,13 @@ class House:
                     assert waiting == pooled.session._listens.keys(), pooled  # type: ignore[attr-defined]
 
     def watched(self, name: str) -> list[str]:
-        """What the hub watches at an upstream, those included that nobody does any more, session by session."""
+        """The subscriptions of the hub at an upstream, session by session, with those that no host needs any more."""
         upstream = self.hub.supervisor.upstreams[name]
         sessions = [pooled for pool in upstream.pools for pooled in pool.open_sessions()]
         return [subscription.uri for pooled in sessions for subscription in pooled.subscriptions]
 
     def assert_watched_by_who_is_there(self) -> None:
-        """No host that is gone watches anything; whoever does is told by the session that serves it."""
+        """Assert that only attached hosts are subscribed, each at the session that serves it."""
         attached = {host.tenant for host in self.hub.downstreams._attached.values()}
         listening = self.hub.router.subscriptions._streams.keys()
         for upstream in self.hub.supervisor.upstreams.values():
@@ -580,14 +580,14 @@ class House:
                     assert entry.pooled is upstream.selector.for_subscriptions(entry.exchange.caller), entry.pooled
 
     def assert_judged(self) -> None:
-        """Nobody got a message that its revision does not allow."""
+        """Assert that no message broke the rules of its revision."""
         complaints = [each for host in self.hosts for each in host.complaints]
         complaints += [each for fake in self.fakes.values() for each in fake.complaints]
         assert complaints == []
 
 
 async def tasks_at_rest(*nurseries: trio.Nursery) -> int:
-    """How many tasks are beneath nurseries once none has anything to do in this moment, in which a ping may be due."""
+    """The number of tasks beneath nurseries once all are blocked; a ping may be due at that moment."""
     await trio.testing.wait_all_tasks_blocked()
     return sum(map(_tasks, nurseries))
 

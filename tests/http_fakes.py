@@ -1,4 +1,4 @@
-"""A host's HTTP without HTTP, and a router without upstreams: for tests of what lies between.
+"""A host's HTTP without sockets, and a router without upstreams: for tests of the endpoint between them.
 
 `Answered` stands in for `hub.net.http_server.HttpResponse`, `Scripted` for `hub.routing.router.Router`. `Host` sends
 requests to an endpoint and judges every message it gets by the official schema.
@@ -48,7 +48,7 @@ BOB = Identity("token:bob", "desk")
 
 
 class Scripted:
-    """A router whose tools do what a test needs; `waiting` ones end when it says so."""
+    """A router with tools for tests; `waiting` tools end when the test says so."""
 
     def __init__(self) -> None:
         self.release = trio.Event()
@@ -61,16 +61,16 @@ class Scripted:
         self.started = trio.Event()
         self.exchanges: dict[str, HostExchange] = {}
         self.questions: dict[str, Question] = {}
-        """What tools ask, by name."""
+        """The questions of tools, by name."""
         self.replies: dict[str, Reply] = {}
         self.at_hand: dict[str, Reply | Exception] = {}
-        """What need not be waited for, by URI."""
+        """Resources that are read without waiting, by URI."""
         self.settled = trio.Event()
         self.settled.set()
         self.lists = {kind.value: "as ever" for kind in Kind}
-        """Digests of what it lists."""
+        """Digests of its lists."""
         self.subscribed: list[str] = []
-        """What hosts subscribed to, or unsubscribed from, in order."""
+        """The subscriptions and unsubscriptions of hosts, in order."""
         self.unwatchable: set[str] = set()
 
     def digests(self, view: View) -> dict[str, str]:
@@ -157,7 +157,7 @@ class Scripted:
 
 
 class Answered:
-    """What an endpoint answered. `leave` is the host closing its connection."""
+    """The response of an endpoint. `leave`: the host closes its connection."""
 
     def __init__(self) -> None:
         self.status = 0
@@ -232,7 +232,7 @@ class Answered:
 
     @property
     def streamed(self) -> bool:
-        """It was answered with events."""
+        """Whether the response is a stream of events."""
         return self.started and not self.body and self.status == 200 and bool(self.raw_events or self.streaming)
 
     @property
@@ -251,7 +251,7 @@ class Answered:
 
 
 class Open:
-    """Access for everyone who says who they are."""
+    """Access for every request that names its principal."""
 
     def check(self, request: HttpRequest) -> Identity | Denied:
         return Denied(401, b"{}")
@@ -291,7 +291,7 @@ class Host:
         return response
 
     def judge(self, response: Answered, version: str, ask: str | None = None) -> None:
-        """Hold every message against the schema; errors without an id, which older ones do not have, against theirs."""
+        """Check every message by its schema; errors without id, unknown to older revisions, by the newest one."""
         parts = [data for _, data in response.events] if response.raw_events else [response.body]
         for part in parts:
             if b"jsonrpc" in part:
@@ -323,7 +323,7 @@ class Host:
         return answered
 
     async def post(self, message: Any, *, into: Answered | None = None, **headers: str | None) -> Answered:
-        """A message of the session."""
+        """Post a message of the session."""
         body = message if isinstance(message, bytes) else encode(message)
         return await self.http("POST", body, self.headers(**headers), into=into)
 
@@ -353,7 +353,7 @@ class Host:
         into: Answered | None = None,
         **headers: str | None,
     ) -> Answered:
-        """A request of 2026-07-28 with the headers it ought to have, unless told otherwise."""
+        """Send a request of 2026-07-28, by default with the headers that it requires."""
         params = dict(params or {})
         params["_meta"] = {VERSION_KEY: MODERN, CLIENT_CAPABILITIES_KEY: {}, **(meta or {})}
         sent: dict[str, str | None] = {
@@ -389,5 +389,5 @@ def make_endpoint(router: Scripted, revival: DurableSessions | None = None) -> E
 
 
 def make_revival(path: Path | None = None, wall: Callable[[], float] = lambda: 1e9) -> DurableSessions:
-    """One run of a hub that keeps its sessions in `path`; all have one key."""
+    """The durable sessions of one run of a hub, in `path`; all runs have one key."""
     return DurableSessions(Signer(b"k" * 32), Memory(path), wall)

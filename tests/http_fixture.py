@@ -1,4 +1,4 @@
-"""A session over HTTP that runs against a scripted server, and the ears of both ends."""
+"""A session over HTTP with a scripted server, and recorders at both ends."""
 
 import json
 from collections.abc import AsyncIterator, Callable
@@ -29,7 +29,7 @@ class Ear:
     def __init__(self, *, wants_progress: bool = True, answer: Any = None) -> None:
         self.caller = Caller(Identity("me", "test"), MODERN, {}, "debug")
         self.answer = answer
-        """What it answers to questions; None: nothing, for ever."""
+        """Its answer to questions; None: never any."""
         self.questions: list[Question] = []
         self.withdrawn: list[Question] = []
         self.events: list[str] = []
@@ -96,7 +96,7 @@ class Ear:
         self._hear()
 
     async def until(self, condition: Callable[[], object]) -> None:
-        """Wait until something is heard that makes `condition` true."""
+        """Wait until recorded events make `condition` true."""
         while not condition():
             await self.heard.wait()
 
@@ -126,7 +126,7 @@ class Fixture:
         return self._end is not None
 
     async def end(self) -> HubError:
-        """Wait until the session has ended by itself; why."""
+        """Wait until the session has ended by itself; returns the reason."""
         await self._over.wait()
         assert self._end is not None
         return self._end
@@ -157,7 +157,7 @@ async def running(
 
 
 def judge(peer: HttpPeer, version: str) -> None:
-    """Hold all that was sent against the schema of its revision."""
+    """Check all sent messages by the schema of their revision."""
     for request in peer.requests:
         if request.body:
             modern = request.headers.get("mcp-protocol-version") == MODERN
@@ -165,7 +165,7 @@ def judge(peer: HttpPeer, version: str) -> None:
 
 
 async def failing(handler: Handler, *, memory: Memory | None = None, **more: Any) -> None:
-    """Run a session that cannot be opened; raises why."""
+    """Run a session that cannot be opened; raises the reason."""
     failure: HubError | None = None
     async with http_peer(handler) as peer:
         try:

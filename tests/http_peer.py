@@ -28,7 +28,7 @@ class PeerRequest:
     headers: dict[str, str]
     body: bytes
     connection: int
-    """Number of the connection it came on, from 0."""
+    """The number of its connection, from 0."""
 
     @property
     def json(self) -> Any:
@@ -63,7 +63,7 @@ class Talk:
         return transport.socket
 
     async def raw(self, data: bytes) -> None:
-        """These very bytes."""
+        """Send exactly these bytes."""
         await self._stream.send_all(data)
 
     async def reply(
@@ -74,14 +74,14 @@ class Talk:
         headers: dict[str, str] | None = None,
         body: bytes | None = None,
     ) -> None:
-        """A whole answer with a Content-Length."""
+        """Send a whole answer with a Content-Length."""
         if body is None:
             body = b"" if message is None else json.dumps(message).encode()
         fields = ({"Content-Type": "application/json"} if body else {}) | (headers or {})
         await self.raw(head(status, {**fields, "Content-Length": str(len(body))}) + body)
 
     async def stream(self, headers: dict[str, str] | None = None) -> None:
-        """The head of a chunked event stream."""
+        """Send the head of a chunked event stream."""
         fields = {"Content-Type": "text/event-stream", "Transfer-Encoding": "chunked"} | (headers or {})
         await self.raw(head(200, fields))
 
@@ -89,14 +89,14 @@ class Talk:
         await self.raw(b"%x\r\n%b\r\n" % (len(data), data))
 
     async def event(self, message: Any, *, id: str | None = None, retry: int | None = None) -> None:
-        """One event, in a chunk of its own. `message` bytes are sent as they are."""
+        """Send one event in a chunk of its own; bytes as they are."""
         data = message if isinstance(message, bytes) else json.dumps(message).encode()
         lines = [b"id: %b" % id.encode()] if id is not None else []
         lines += [b"retry: %d" % retry] if retry is not None else []
         await self.chunk(b"\n".join([*lines, b"data: " + data, b"", b""]))
 
     async def end(self) -> None:
-        """The last chunk."""
+        """Send the last chunk."""
         await self.raw(b"0\r\n\r\n")
 
     async def close(self) -> None:
@@ -120,7 +120,7 @@ class Talk:
         self.closed = True
 
     async def hang(self) -> None:
-        """Say nothing more until the client goes."""
+        """Send nothing more until the client leaves."""
         await self.gone()
 
 
@@ -153,11 +153,11 @@ class HttpPeer:
         return f"{self.scheme}://{self.host}:{self.port}/mcp"
 
     def stop(self) -> None:
-        """Accept no more connections. Those there are stay."""
+        """Accept no more connections; open ones stay."""
         self.accepting.cancel()
 
     def methods(self) -> list[str]:
-        """What was asked, in order: the JSON-RPC method of a POST, else the HTTP method."""
+        """The methods of requests, in order: the JSON-RPC method of a POST, else the HTTP method."""
         return [request.rpc or request.method for request in self.requests]
 
     async def until(self, condition: Callable[[], bool]) -> None:
@@ -237,9 +237,9 @@ async def http_peer(
 
 
 class Script:
-    """A handler with the manners of an MCP server; `on[...]` replaces its answer to one JSON-RPC or HTTP method.
+    """A handler that behaves like an MCP server; `on[...]` replaces its answer to one JSON-RPC or HTTP method.
 
-    `era` legacy: `initialize` gives out a new session id each time, other requests without the current one get 404, GET
+    `era` legacy: `initialize` makes a new session id each time, other requests without the current one get 404, GET
     is 405. `era` modern: `server/discover`; everything else is up to `on`.
     """
 
@@ -258,7 +258,7 @@ class Script:
         return f"session-{self.sessions}"
 
     def forget(self) -> None:
-        """As after a restart: the session is unknown from now on."""
+        """Forget the session, as after a restart."""
         self.sessions += 100
 
     async def __call__(self, request: PeerRequest, talk: Talk) -> None:

@@ -1,13 +1,13 @@
-"""The end of a test that does not end by itself.
+"""Time limits: how a test that hangs is ended.
 
-pytest-timeout holds the limits (`timeout` in pyproject.toml, `@pytest.mark.timeout`) and has a timer set for each test.
-What happens when it goes off is decided here, since an exception out of a signal handler would tear trio's loop apart
-wherever that just is, and leave behind what the test had started. So an overdue test is ended in steps of `STEP_S`:
+pytest-timeout holds the limits (`timeout` in pyproject.toml, `@pytest.mark.timeout`) and sets a timer for each test.
+Its own reaction, an exception out of a signal handler, would break trio's loop at any point and leave the test's
+processes behind. So an overdue test is ended here, in steps of `STEP_S`:
 
-    1  The tree of tasks is noted, which the report of the failure shows, and the run of trio is cancelled: the test
-       ends like any other, and its fixtures and processes with it.
-    2  What is shielded is cancelled too. A task that blocks the loop gets an exception where it is.
-    3  So does whoever still runs, again and again.
+    1  The tree of tasks is noted for the report of the failure, and the run of trio is cancelled: the test ends like
+       any other, and its fixtures and processes with it.
+    2  Shielded scopes are cancelled too. A task that blocks the loop gets an exception where it is.
+    3  All code that still runs gets that exception, again and again.
 """
 
 import os
@@ -26,9 +26,9 @@ from task_tree import all_tasks, run_of_this_thread, task_tree
 
 STEP_S: Final = 5.0
 REAL_S: Final = 300.0
-"""The limit of tests that drive real servers and clients; these look for none of their own."""
+"""The limit of tests with real servers and clients, which set none of their own."""
 LONG_S: Final = 3600.0
-"""The limit of any test in the long forms, which these variables ask for."""
+"""The limit of all tests when one of `LONG_FORMS` is set."""
 LONG_FORMS: Final = ("HUBD_FUZZ", "HUBD_SEEDS", "HUBD_LOAD")
 MACHINERY: Final = ("/_pytest/", "/pluggy/", "/pytest_trio/", "/bin/pytest")
 
@@ -38,7 +38,7 @@ ALARMS: Final = pytest.StashKey[int]()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Give long tests more time, unless they say themselves how much."""
+    """Give long tests more time, unless they set their own limit."""
     is_long = any(name in os.environ for name in LONG_FORMS)
     for item in items:
         if is_long:
@@ -48,7 +48,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_timeout_set_timer(item: pytest.Item, settings: Any) -> bool | None:
-    """Start the timer of a test. With `--timeout-method=thread` the plugin goes on as it does."""
+    """Start the timer of a test. With `--timeout-method=thread` the plugin uses its own."""
     if settings.method != "signal" or threading.current_thread() is not threading.main_thread():
         return None
 
@@ -68,7 +68,7 @@ def pytest_timeout_set_timer(item: pytest.Item, settings: Any) -> bool | None:
 
 
 def _end(item: pytest.Item, limit_s: float, frame: FrameType | None) -> None:
-    """Take the next step to end a test that has had its time."""
+    """Take the next step to end an overdue test."""
     __tracebackhide__ = True
     step = item.stash[ALARMS] = item.stash.get(ALARMS, 0) + 1
     reason = item.stash.setdefault(OVERDUE, f"the test was not over after {limit_s:g} seconds")
@@ -84,7 +84,7 @@ def _end(item: pytest.Item, limit_s: float, frame: FrameType | None) -> None:
 
 
 def _is_in_a_task() -> bool:
-    """Whether the loop is in the midst of a task, and not between two or waiting."""
+    """Whether the loop runs a task now, and is not between two tasks or waiting."""
     return hasattr(trio._core._run.GLOBAL_RUN_CONTEXT, "task")
 
 
@@ -96,11 +96,11 @@ def _take_shields_away(run: Any) -> None:
             status = status._parent
 
 
-# --- what is told -----------------------------------------------------------------------------------------------------
+# --- the report -------------------------------------------------------------------------------------------------------
 
 
 def _note(item: pytest.Item, run: Any, frame: FrameType | None, when: str) -> None:
-    """Have the report tell where everything was."""
+    """Add to the report where each task and thread was."""
     if run is not None:
         item.add_report_section("call", f"tasks{when}", task_tree(run))
     if run is None or _is_in_a_task():
@@ -125,7 +125,7 @@ def pytest_runtest_setup(item: pytest.Item) -> Generator[None, object, object]:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
-    """Say why a test was ended, whatever came of its being cancelled."""
+    """Say why a test was ended, whatever its cancellation led to."""
     return (yield from _explained(item))
 
 

@@ -1,4 +1,4 @@
-"""Real processes for tests: start, wait for a line, stop for certain. And the hub itself as one.
+"""Real processes for tests, the hub among them: start, wait for a line, stop reliably.
 
 Nothing here sleeps or polls: waiting is for a line of output or for an exit, and always bounded.
 """
@@ -71,7 +71,7 @@ class Process:
         self._lines.put(None)
 
     def wait_for(self, pattern: str, *, silence_s: float = 60) -> re.Match[str]:
-        """The first line of standard output that matches; fails when it ends, or is silent for `silence_s`."""
+        """Wait for a matching line of standard output; fails if that ends, or is silent for `silence_s`."""
         while True:
             try:
                 line = self._lines.get(timeout=silence_s)
@@ -83,28 +83,28 @@ class Process:
                 return match
 
     def tail(self) -> str:
-        """The end of what it wrote to standard error."""
+        """The end of its standard error."""
         return self.log.read_text(errors="replace")[-4000:]
 
     def write(self, data: bytes) -> None:
-        """To its standard input."""
+        """Write to its standard input."""
         assert self._popen.stdin is not None
         self._popen.stdin.write(data)
         self._popen.stdin.flush()
 
     def exit_code(self, *, patience_s: float = 60) -> int:
-        """Wait until it ends by itself; its exit code."""
+        """Wait until it ends by itself; returns its exit code."""
         return self._popen.wait(patience_s)
 
     def signalled(self, number: int, *, patience_s: float = 0.1) -> int | None:
-        """Send it a signal; its exit code if it ends soon."""
+        """Send it a signal; returns its exit code if it ends soon."""
         self._popen.send_signal(number)
         with contextlib.suppress(subprocess.TimeoutExpired):
             return self._popen.wait(patience_s)
         return None
 
     def stop(self, *, patience_s: float = 30) -> int:
-        """End it: SIGTERM, and SIGKILL to the whole group; its exit code."""
+        """End it by SIGTERM, then SIGKILL to the whole group; returns its exit code."""
         with contextlib.suppress(ProcessLookupError):
             self._popen.terminate()
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -128,7 +128,7 @@ def running(
     cwd: Path | None = None,
     merged: bool = False,
 ) -> Iterator[Process]:
-    """A process for as long as the block runs."""
+    """A process that runs during the block."""
     process = Process(argv, log, env=env, cwd=cwd, merged=merged)
     try:
         yield process
@@ -137,10 +137,10 @@ def running(
 
 
 def free_port() -> int:
-    """A port for a server that cannot be told to take any, or that is to come back to its own.
+    """A port for a server that cannot choose one itself, or that must return to its own.
 
-    It is below those that the kernel gives out by itself: no connection of anybody gets it before the server does. No
-    seed decides which it is, since other tests may be running with the same one.
+    It is below the kernel's ephemeral ports, so no other connection gets it before the server does. It does not depend
+    on the seed, since other tests may be running with the same seed.
     """
     first_given_out = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
     while True:
@@ -155,7 +155,7 @@ class Hub(NamedTuple):
     url: str
     token: str | None
     env: dict[str, str]
-    """For commands that are to find this hub: its XDG directories and home."""
+    """The environment of commands that should find this hub: its XDG directories and home."""
     config: Path
     process: Process
 
@@ -167,14 +167,14 @@ def own_directories(directory: Path) -> dict[str, str]:
         kept[name] = str(directory / ("run" if name == "XDG_RUNTIME_DIR" else name.lower()))  # sockets have short paths
         Path(kept[name]).mkdir(mode=0o700, parents=True, exist_ok=True)
     if os.geteuid() == 0:
-        kept[CONTAINER_VARIABLE] = "none"  # of its own will nobody says more where tests are run by root
+        kept[CONTAINER_VARIABLE] = "none"  # output is the same where tests run as root
     kept["HUBD_DUMPABLE"] = "1"  # tests look at its descriptors and memory
     return kept
 
 
 @contextlib.contextmanager
 def running_hub(directory: Path, config: str, *, auth: str = "token", listen: str = "127.0.0.1:0") -> Iterator[Hub]:
-    """`hubd serve` with the text of a hubd.toml, on a port of the kernel's choice."""
+    """`hubd serve` with this text as hubd.toml, on a port of the kernel's choice."""
     env = own_directories(directory)
     file = directory / "hubd.toml"
     file.write_text(config)

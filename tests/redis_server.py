@@ -1,7 +1,7 @@
-"""A real Redis for tests, a store on it with everything that it says, and a relay in between that cuts.
+"""A real Redis for tests, a store on it that records its events, and a relay between them that cuts connections.
 
 The server is Redis, or what HUBD_REDIS names (`valkey-server`), from `debian.program`. Nothing sleeps: `Told.until`
-waits for what is told or logged.
+waits for events and log lines.
 """
 
 import contextlib
@@ -30,7 +30,7 @@ PATIENCE_S = 30.0
 
 
 class RedisServer:
-    """A server on a unix socket, and on a TCP or TLS port if wanted. It keeps its place when it is started again."""
+    """A server on a unix socket, and on a TCP or TLS port if wanted; a restart keeps its addresses."""
 
     def __init__(
         self,
@@ -59,17 +59,17 @@ class RedisServer:
 
     @property
     def url(self) -> str:
-        """Over the unix socket."""
+        """The URL of the unix socket."""
         return f"unix://{self.socket}"
 
     def start(self) -> None:
-        """Returns when it takes connections."""
+        """Start it; returns when it accepts connections."""
         redis = program(self.kind)
         self.process = Process([redis.path, self.conf], self.directory / "log", env=redis.env, merged=True)
         self.process.wait_for("eady to accept connections (at|unix)|connections at")
 
     def stop(self) -> None:
-        """With SIGKILL: nothing is saved."""
+        """Stop it with SIGKILL: nothing is saved."""
         if self.process is not None:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.process.pid, signal.SIGKILL)
@@ -78,7 +78,7 @@ class RedisServer:
         self.socket.unlink(missing_ok=True)
 
     def pause(self) -> None:
-        """It answers nothing until `resume`."""
+        """Make it answer nothing until `resume`."""
         assert self.process is not None
         os.kill(self.process.pid, signal.SIGSTOP)
 
@@ -87,7 +87,7 @@ class RedisServer:
         os.kill(self.process.pid, signal.SIGCONT)
 
     def do(self, *command: str | bytes | int) -> object:
-        """The answer to a command, RESP2, by a connection of its own, as an administrator would; errors are text."""
+        """Run a command over a connection of its own, as an administrator would; returns the RESP2 answer or error."""
         words = [word if isinstance(word, bytes) else str(word).encode() for word in command]
         with socket.socket(socket.AF_UNIX) as connection:
             connection.connect(str(self.socket))
@@ -113,7 +113,7 @@ def _answer(stream) -> object:
 
 @contextlib.contextmanager
 def redis_server(directory: Path, *settings: str, **how: Any) -> Iterator[RedisServer]:
-    """One that runs, for as long as the block does; the arguments are those of `RedisServer`."""
+    """A server that runs during the block; the arguments go to `RedisServer`."""
     server = RedisServer(directory, *settings, **how)
     server.start()
     try:
@@ -123,7 +123,7 @@ def redis_server(directory: Path, *settings: str, **how: Any) -> Iterator[RedisS
 
 
 class Told(logging.Handler):
-    """What a store tells and stores log, in order: ("stale", source, uri), ("gap",), (level, text)."""
+    """Events and log lines of a store, in order: ("stale", source, uri), ("gap",), (level, text)."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -138,7 +138,7 @@ class Told(logging.Handler):
         self.tell(record.levelname, record.getMessage())
 
     async def until(self, is_so: Callable[[], object]) -> None:
-        """Wait for news after which `is_so`."""
+        """Wait for events after which `is_so`."""
         with trio.move_on_after(PATIENCE_S):
             while not is_so():
                 self._event = trio.Event()
@@ -151,7 +151,7 @@ class Told(logging.Handler):
 
 
 class Store(RedisStore):
-    """A store that remembers what it told, and waits for its answers as long as a busy machine takes."""
+    """A store that records its events, with time limits for a busy machine."""
 
     def __init__(
         self, url: str, *, key: bytes = KEY, others: Sequence[bytes] = (), budget_s: float = 10.0, **settings: object
@@ -166,7 +166,7 @@ class Store(RedisStore):
         pending.written = lambda: (forget_upstream(), self.told.tell("written"))
 
     def overheard(self) -> list[bytes]:
-        """What it hears on the channel from now on, as it came."""
+        """The messages that it gets on the channel from now on, unchanged."""
         said: list[bytes] = []
         hear = self._member.bus.hear
 
@@ -184,26 +184,26 @@ class Store(RedisStore):
         await self.told.until(lambda: self.statistics().state == "away" and self._health._said_away)
 
     async def until_gaps(self, count: int) -> None:
-        """Each store begins with one; each time in which it hears nobody brings two."""
+        """Wait for so many gaps: each store begins with one, and each lost connection brings two."""
         await self.told.until(lambda: self.told.news.count(("gap",)) == count)
 
     async def until_written(self) -> None:
-        """What was invalidated is so for every hub."""
+        """Wait until invalidations count for every hub."""
         await self.told.until(lambda: not self._member.pending)
 
     async def ticket(self, source: str = "s", uri: str = "a://x/y", owner: str = "ann"):
-        """What a reading may be kept under now; there is nothing kept."""
+        """A ticket under which a read may be cached now; asserts that nothing is cached."""
         found, ticket = await self.look_up(source, uri, owner)
         assert found is None
         assert ticket is not None
         return ticket
 
     async def keep(self, text: str = "value", source: str = "s", uri: str = "a://x/y", owner: str = "ann", **how):
-        """Keep what was read just now."""
+        """Cache a resource as read just now."""
         await self.put(await self.ticket(source, uri, owner), source, uri, owner, entry(text, **how))
 
     async def found(self, source: str = "s", uri: str = "a://x/y", owner: str = "ann") -> str | None:
-        """The text of what is kept."""
+        """The text of the cached resource."""
         found, _ = await self.look_up(source, uri, owner)
         return None if found is None else bytes(found.value).decode()
 
@@ -222,7 +222,7 @@ def entry(
 
 @asynccontextmanager
 async def stores(*made: Store, is_coherent: bool = True) -> AsyncIterator[None]:
-    """Run them; begin when each hears the others."""
+    """Run stores; the block begins when each hears the others."""
     async with trio.open_nursery() as nursery:
         log = logging.getLogger("cache.redis")
         level = log.level
@@ -248,9 +248,9 @@ class Relay:
         self.sockets = [*sockets]
         self.port = 0
         self.silent = False
-        """Answers vanish."""
+        """Whether answers vanish."""
         self.limit: int | None = None
-        """Bytes of answers that pass from now on; then every connection is cut. None: all."""
+        """Bytes of answers that pass before every connection is cut. None: no limit."""
         self._streams: set[trio.abc.Stream] = set()
 
     @property
@@ -282,7 +282,7 @@ class Relay:
                     return await self.cut()
 
     async def cut(self) -> None:
-        """Every connection, now."""
+        """Cut every connection now."""
         self.limit = None
         streams, self._streams = self._streams, set()
         for stream in streams:

@@ -1,4 +1,4 @@
-"""A hub that is killed and started again on the same port and state, over an upstream that starts when it is let."""
+"""A hub that is killed and restarted on the same port and state, over an upstream that starts when a gate opens."""
 
 import contextlib
 import json
@@ -11,17 +11,17 @@ from pathlib import Path
 from processes import HUBD, Hub, free_port, own_directories, running
 
 TICK = threading.Event()
-"""Never set: to wait a little in a thread."""
+"""Never set: for short waits in a thread."""
 
 
 class Gate:
-    """In front of a server's command: while it is `shut`, the server starts and does nothing."""
+    """A gate in front of a server's command: while it is `shut`, the server starts and does nothing."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
 
     def command(self, *argv: str) -> str:
-        """The entries of a table of hubd.toml."""
+        """The `command` and `args` of a table of hubd.toml."""
         script = f'if test -p "{self._path}"; then read -r line < "{self._path}"; fi; exec "$@"'
         args = ["-c", script, "sh", *argv]
         return f'command = "/bin/sh"\nargs = {json.dumps(args)}\n'
@@ -30,7 +30,7 @@ class Gate:
         os.mkfifo(self._path)
 
     def open(self) -> None:
-        """Let the server that waits go on, and all that follow."""
+        """Let the waiting server continue, and all later ones."""
         with self._path.open("w") as pipe:  # waits for it
             self._path.unlink()
             pipe.write("\n")
@@ -43,7 +43,7 @@ def demo(gate: Gate) -> str:
 
 @contextlib.contextmanager
 def a_run(directory: Path, config: str, port: int = 0):
-    """One run of the hub, the first one on a port that is free; what it said is kept in one log per run."""
+    """One run of the hub, the first on a free port; each run has its own log."""
     env = own_directories(directory)
     file = directory / "hubd.toml"
     file.write_text(config)
@@ -53,7 +53,7 @@ def a_run(directory: Path, config: str, port: int = 0):
 
 
 def kill(hub: Hub) -> None:
-    """As if its power had failed."""
+    """Kill it without warning."""
     assert hub.process.signalled(signal.SIGKILL, patience_s=20) == -signal.SIGKILL
 
 
@@ -63,7 +63,7 @@ def state(hub: Hub, *path: str) -> Path:
 
 
 def wait_until_written(path: Path, *texts: str) -> None:
-    """Wait until a file of the state holds all of these: files tell nobody."""
+    """Wait until a file of the state holds all of these texts, by looking again and again."""
     for _ in range(400):
         with contextlib.suppress(FileNotFoundError):
             found = path.read_text()

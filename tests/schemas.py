@@ -1,11 +1,10 @@
-"""Judges one emitted message by the official schema of its revision.
+"""Checks a message by the official schema of its revision.
 
     validate(message, "2025-11-25", sender="server", method="tools/call")
 
-A request or notification is held against the type of its very method, and must be one its sender may send; a result
-against the result type of the request it answers, if `method` names it. The files in tests/data/schema are those the
-specification publishes. Where they are no exact translation of its schema.ts, they are patched here
-(spec/ledger.md, conflicts, 8).
+A request or notification must match the type of its method, and be one that its sender may send; a result must match
+the result type of its request, if `method` names that. The files in tests/data/schema are published with the
+specification, and patched here where they differ from its schema.ts.
 """
 
 import json
@@ -29,8 +28,8 @@ class Invalid(AssertionError):
 def validate(message: bytes, version: str, *, sender: Sender, method: str | None = None) -> None:
     """Raise `Invalid` unless `message` is one that `sender` may send under `version`.
 
-    `method` is that of the request a response answers; None: not known, so only the envelope and what all results
-    have in common is judged. An array is a batch, in the one revision that has them.
+    `method` is the method of the request that a response answers; None: not known, so only the envelope and the common
+    members of results are checked. An array is a batch, in the one revision that has them.
     """
     if b"\n" in message or b"\r" in message:
         raise Invalid(f"a line end within {message[:200]!r}")
@@ -104,7 +103,7 @@ def _definitions(version: str) -> dict[str, Any]:
 
 
 def _add_tasks(definitions: dict[str, Any]) -> None:
-    """The tasks extension, from its own file; its `_more` are members of unions and of a type of the revision."""
+    """Add the tasks extension from its own file; `_more` there extends unions and a type of the revision."""
     extension = json.loads((FILES / "tasks-2026-07-28.json").read_text())
     definitions |= extension["$defs"]
     for union, names in extension["_more"]["unions"].items():
@@ -113,7 +112,7 @@ def _add_tasks(definitions: dict[str, Any]) -> None:
 
 
 def _patched(definitions: dict[str, Any]) -> dict[str, Any]:
-    """`number` of schema.ts became `integer` where it stands in a union, and `null` was lost."""
+    """Mend types of schema.ts: in unions `number` had become `integer`, and `null` was lost."""
     content = (
         definitions.get("ElicitResult", {}).get("properties", {}).get("content", {}).get("additionalProperties", {})
     )
@@ -150,14 +149,14 @@ def _questions(version: str, sender: Sender, family: str) -> dict[str, str]:
     definitions = _definitions(version)
     union = definitions.get(f"{sender.capitalize()}{family}", {})
     names = [part["$ref"].rsplit("/", 1)[-1] for part in union.get("anyOf", ())]
-    if _method(union):  # a union of one is published as that one
+    if _method(union):  # a union of one type is published as that type
         names = [f"{sender.capitalize()}{family}"]
     return {str(_method(definitions[name])): name for name in names}
 
 
 @cache
 def _results(version: str) -> dict[str, str]:
-    """Method -> type of its result. Those without one of their own have the empty result."""
+    """Method -> type of its result; methods without a type of their own have the empty result."""
     definitions = _definitions(version)
     results = {}
     for name, definition in definitions.items():

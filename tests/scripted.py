@@ -1,4 +1,4 @@
-"""A real MCP server process that does what a script says (spec/faults.md 8.1). Standard library only.
+"""A real MCP server process that follows a script. Standard library only.
 
     python scripted.py '{"era": "legacy", "on": {"tools/call:die": [["exit", 3]]}}'
 
@@ -7,11 +7,11 @@ The script is an object:
 - `era`: "legacy" (default), "modern", or "both"; `version`: the legacy revision (2025-11-25);
 - `tools`: their names (default: those that `on` mentions, and "echo");
 - `start`: steps before anything is read;
-- `on`: steps per method, or per `tools/call:NAME`; what is not mentioned is served as a good server would;
+- `on`: steps per method, or per `tools/call:NAME`; other requests are answered as by a good server;
 - `record`: a file to which every received line is appended;
-- `once`: a file; where it exists when the process starts, `on` and `start` are ignored. Steps may make it (`mark`).
+- `once`: a file; if it exists when the process starts, `on` and `start` are ignored. Steps may make it (`mark`).
 
-Steps, the current request being what triggered them:
+Steps; the current request is the one that triggered them:
 """
 
 import json
@@ -75,7 +75,7 @@ class Server:
             view = view[os.write(1, view) :]
 
     def answer(self):
-        """What a good server answers."""
+        """The answer of a good server."""
         method, params = self.request["method"], self.request.get("params", {})
         modern = self.era == "modern" or (self.era == "both" and "_meta" in params)
         complete = {"resultType": "complete"} if modern else {}
@@ -97,7 +97,7 @@ class Server:
     # --- steps ------------------------------------------------------------------------------------------------------
 
     def step_serve(self):
-        """Answer as a good server would."""
+        """Answer as a good server does."""
         result = self.answer()
         if result is None:
             self.step_fail(-32601, "Method not found")
@@ -119,7 +119,7 @@ class Server:
         self.say({"method": method, "params": {k: token if v == "$token" else v for k, v in params.items()}})
 
     def step_ask(self, method, params):
-        """Ask the hub something and wait for the response, dropping what else comes. `reply_told` follows."""
+        """Ask the hub a question and wait for the response, dropping other messages. `reply_told` follows."""
         self.say({"id": "question", "method": method, "params": params})
         for line in sys.stdin.buffer:
             message = json.loads(line)
@@ -128,7 +128,7 @@ class Server:
                 return
 
     def step_reply_told(self):
-        """Answer a call with what `ask` was told."""
+        """Answer a call with the response to `ask`."""
         self.step_reply({"content": [{"type": "text", "text": json.dumps(self.told)}]})
 
     def step_raw(self, text):
@@ -151,7 +151,7 @@ class Server:
         os.write(2, text.encode("latin-1") * times)
 
     def step_hang(self):
-        """Do nothing any more, but stay."""
+        """Do nothing more, but stay alive."""
         while True:
             signal.pause()
 
@@ -181,8 +181,8 @@ class Server:
         os.close(0)
 
     def step_fork(self, file, setsid=False, bare=False, ends=False):
-        """Leave a grandchild behind that holds our pipes, ignores SIGTERM and never ends, unless it `ends` at once; its
-        pid goes into `file`. `bare`: its environment is empty."""
+        """Leave a grandchild behind that holds our pipes, ignores SIGTERM and never ends, or `ends` at once; its pid
+        goes into `file`. `bare`: its environment is empty."""
         program = (
             "import os, signal, sys\n"
             "if os.fork(): os._exit(0)\n"

@@ -1,11 +1,11 @@
-"""Chance in tests, which can be had again.
+"""Seeded chance: each test can be repeated as it went.
 
-trio runs the tasks that are ready in an order that it draws; pauses between attempts vary. Both are drawn from one seed
-per test, which comes of the seed of the run and of the test's id: one test alone goes as it went among all others.
-HUBD_SCHEDULER_SEED sets the seed of the run; else each run has another one, told when it begins and with each failure.
+trio draws the order of tasks that are ready, and pauses between attempts are random. Both come from one seed per test,
+made from the seed of the run and the test's id: a test alone goes as it went among all others. HUBD_SCHEDULER_SEED sets
+the seed of the run; by default each run has a new one, printed at its start and with each failure.
 
-Not everything is drawn: real processes and sockets take their own time, and sets of texts have the order of
-PYTHONHASHSEED, which is told as well where it is set.
+Real processes and sockets keep their own time. Sets of strings have the order of PYTHONHASHSEED, which is printed as
+well if it is set.
 """
 
 import os
@@ -23,18 +23,18 @@ from trio.testing import MockClock
 VARIABLE: Final = "HUBD_SCHEDULER_SEED"
 RUN_SEED: Final = os.environ.get(VARIABLE) or str(secrets.randbelow(10**6))
 THREAD_S: Final = 0.001
-"""How long a thread that works is given before it is looked after again."""
+"""Interval at which a jumping clock checks for working threads."""
 
 
 def repeat() -> str:
-    """The environment that makes another run go like this one."""
+    """The environment that repeats this run."""
     hashes = os.environ.get("PYTHONHASHSEED", "random")
     return f"{VARIABLE}={RUN_SEED}" + ("" if hashes == "random" else f" PYTHONHASHSEED={hashes}")
 
 
 def pytest_configure() -> None:
-    """Have trio draw the order of all tasks in a batch from their order of birth, which lies in no address; and let a
-    clock that jumps stand still while a thread works, as when something is saved, however long the machine takes."""
+    """Make runs repeatable: trio shuffles tasks by their order of birth instead of their addresses, and a jumping
+    clock stands still while a thread works, when a file is saved for instance."""
     os.environ[VARIABLE] = RUN_SEED  # for workers of this run, which are processes of their own
     trio._core._run._ALLOW_DETERMINISTIC_SCHEDULING = True  # type: ignore[misc]
     jump = MockClock._autojump
@@ -50,7 +50,7 @@ def pytest_configure() -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionstart(session: pytest.Session) -> None:
-    """Tell the seed, in a quiet run too: one that is killed has told it."""
+    """Print the seed at the start, in a quiet run too, since the run may be killed."""
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
     if reporter is not None:
         reporter.write_line(f"seed of this run: {repeat()}")
@@ -58,13 +58,13 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Seed what fixtures draw."""
+    """Seed the chance of fixtures."""
     _seed(item)
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_call(item: pytest.Item) -> None:
-    """Seed what the test draws, however much fixtures did, which some tests share."""
+    """Seed the chance of the test anew: some tests share fixtures, which have drawn from it."""
     _seed(item)
 
 
@@ -75,7 +75,7 @@ def _seed(item: pytest.Item) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Tell with a failure how to have it again."""
+    """Add to a failure the command that repeats it."""
     report = yield
     if report.failed:
         report.sections.append(("to have it again", f"{repeat()} .venv/bin/pytest '{item.nodeid}'"))

@@ -1,4 +1,4 @@
-"""How much is done in one step of the loop: items and bytes are counted, never time."""
+"""Work in one step of the loop, counted in items and bytes, never in time."""
 
 import contextlib
 from collections.abc import Callable, Iterator
@@ -10,20 +10,20 @@ from msgspec import Raw
 
 
 class Steps(trio.abc.Instrument):
-    """Counts what is noted between two checkpoints of a task."""
+    """Counts the noted work between two checkpoints of a task."""
 
     def __init__(self) -> None:
         self._now = self._now_bytes = 0
         self.total = 0
         self.most = 0
-        """Items of one step, at most."""
+        """The most items of one step."""
         self.most_bytes = 0
 
     def __repr__(self) -> str:
         return f"<Steps: {self.total} in all, at most {self.most} and {self.most_bytes} bytes at once>"
 
     def note(self, size: int = 0) -> None:
-        """One more item of `size` bytes."""
+        """Note one more item of `size` bytes."""
         self.total += 1
         self._now += 1
         self._now_bytes += size

@@ -1,4 +1,4 @@
-"""Doing something at every moment of a journey, one after the other, to see that nothing is left behind (I-12)."""
+"""Sweeps: an act at every step of a journey in turn, which must leave nothing behind."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -8,7 +8,7 @@ from house import House
 
 
 class At(trio.abc.Instrument):
-    """Acts before the n-th step that any task takes from now on."""
+    """Acts before the n-th step of any task from now on."""
 
     def __init__(self, n: int, act: Callable[[], object]) -> None:
         self._left = n
@@ -31,9 +31,9 @@ async def sweep(
     after: Callable[[], Awaitable[object]],
     rest_s: float = 3,
 ) -> int:
-    """Act at the n-th step of a journey, for every n until it comes to its end before; how many steps that took.
+    """Act at the n-th step of a journey, for every n until the journey ends before; returns its number of steps.
 
-    `start` begins it and returns what has an event `done`; `after` looks at what is left, `rest_s` later.
+    `start` begins the journey and returns an object with an event `done`; `after` checks the remains, `rest_s` later.
     """
     for n in range(1, 2000):
         if before is not None:

@@ -1,4 +1,4 @@
-"""What every task of a trio run waits for, as text: for a test that does not end.
+"""The tree of tasks of a trio run as text, with the line at which each waits: for a test that hangs.
 
     <test 'test_caps'>
         tests/journeys/test_journey_subscriptions.py:333 in test_caps: error = await host.error(...)
@@ -7,8 +7,8 @@
         hub.app.Hub.run  (3 of these)
             hub/app.py:210 in run: await trio.sleep_forever()
 
-Of each task the frames outside of libraries are shown, and the last one whoever's it is. Tasks that are alike, with all
-that is beneath them, are shown once and counted.
+Of each task the frames outside of libraries are shown, and the last frame in any case. Equal tasks, with all beneath
+them, are shown once and counted.
 """
 
 import linecache
@@ -27,12 +27,12 @@ OTHERS = tuple(sysconfig.get_paths()[name] for name in ("stdlib", "purelib", "pl
 
 
 def run_of_this_thread() -> Any:
-    """The run of trio in this thread, if there is one: for a signal handler, which is no task of it."""
+    """The run of trio in this thread, if any: for a signal handler, which is not one of its tasks."""
     return getattr(trio._core._run.GLOBAL_RUN_CONTEXT, "runner", None)
 
 
 def all_tasks(run: Any) -> list[trio.lowlevel.Task]:
-    """The main task of a run and all beneath it, none of trio's own."""
+    """The main task of a run and all beneath it, without trio's own."""
     found = [run.main_task] if run.main_task is not None else []
     for task in found:
         found += [child for nursery in task.child_nurseries for child in nursery.child_tasks]
@@ -40,7 +40,7 @@ def all_tasks(run: Any) -> list[trio.lowlevel.Task]:
 
 
 def task_tree(run: Any) -> str:
-    """All tasks of a run but trio's own."""
+    """The tree of all tasks of a run but trio's own."""
     main = run.main_task
     return "the run has not begun, or is over" if main is None else "\n".join(_lines(main))
 
@@ -83,5 +83,5 @@ def _is_ours(frame: FrameType) -> bool:
 
 
 def _is_of_a_trap(frame: FrameType) -> bool:
-    """The last frame of each task that waits: it says nothing."""
+    """Whether this is the last frame of each waiting task, which tells nothing."""
     return frame.f_code.co_filename.endswith("_traps.py")

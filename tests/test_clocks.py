@@ -1,6 +1,6 @@
-"""Who looks at the time of day: whoever does so must bear that it jumps (F-D-11).
+"""The modules that use the time of day, and so must bear its jumps.
 
-Everything else goes by the clock of the event loop, which neither jumps nor counts while the machine sleeps.
+All others use the clock of the event loop, which neither jumps nor counts while the machine sleeps.
 """
 
 import ast

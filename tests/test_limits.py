@@ -1,4 +1,4 @@
-"""What hangs is ended and told, and chance in tests can be had again: pytest in a process of its own."""
+"""Tests that hang are ended and reported, and seeded chance repeats: pytest in a process of its own."""
 
 import os
 import re
@@ -100,7 +100,7 @@ def test_that_is_not_reached():
 
 
 def run(directory, program, *arguments, code=1, **env):
-    """Run `program` as tests under the plugins of this suite; what pytest said."""
+    """Run `program` as tests under the plugins of this suite; returns the output of pytest."""
     file = directory / "test_it.py"
     file.write_text(program)
     argv = [sys.executable, "-m", "pytest", "-c", TESTS.parent / "pyproject.toml", "--rootdir", directory]

@@ -1,4 +1,4 @@
-"""The judge of all other tests is judged here: by examples of the specification, and by each with one thing wrong."""
+"""Tests of the schema check itself: examples of the specification pass, and each with one mistake fails."""
 
 import json
 
