@@ -1,9 +1,12 @@
-"""Statistics of the cache, as `hubd cache`, `hubd status` and metrics show them. Pure; decides nothing."""
+"""Statistics of the cache, as `hubd cache`, `hubd status` and metrics show them. Pure; decides nothing.
+
+Every member of these structs has a default: `hubd status` also reads them from hubs of other versions.
+"""
 
 from collections import Counter
 from collections.abc import KeysView
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from cache.entry import DropCause
 
@@ -30,18 +33,18 @@ class CacheCounts(Struct, kw_only=True):
 class UpstreamCacheStatistics(Struct, frozen=True, kw_only=True):
     """What is kept of one upstream."""
 
-    name: str
-    entries: int
-    bytes: int
-    counts: CacheCounts
+    name: str = ""
+    entries: int = 0
+    bytes: int = 0
+    counts: CacheCounts = field(default_factory=CacheCounts)
 
 
 class StoreStatistics(Struct, frozen=True, kw_only=True):
     """How it stands with the store that hubs have in common."""
 
-    state: str
+    state: str = ""
     """`connected`, `away`, `slow`, or it takes nothing new: `full`, `read-only`."""
-    since_s: float
+    since_s: float = 0.0
     """How long it has been so."""
     reason: str = ""
     """Why it is not connected."""
@@ -60,22 +63,22 @@ class StoreStatistics(Struct, frozen=True, kw_only=True):
 class CacheStatistics(Struct, frozen=True, kw_only=True):
     """Everything `hubd cache` shows."""
 
-    enabled: bool
-    entries: int
-    bytes: int
-    max_entries: int
-    max_bytes: int
-    counts: CacheCounts
-    evicted: int
+    enabled: bool = True
+    entries: int = 0
+    bytes: int = 0
+    max_entries: int = 0
+    max_bytes: int = 0
+    counts: CacheCounts = field(default_factory=CacheCounts)
+    evicted: int = 0
     """Entries that had to make room for others."""
-    invalidations: dict[str, int]
+    invalidations: dict[str, int] = {}
     """How many entries were dropped, by `cache.entry.DropCause.value`."""
-    oldest_s: float | None
+    oldest_s: float | None = None
     """The age of the oldest entry; None: there is none."""
-    newest_s: float | None
-    flights: int
+    newest_s: float | None = None
+    flights: int = 0
     """Reads of upstreams that are running now."""
-    upstreams: tuple[UpstreamCacheStatistics, ...]
+    upstreams: tuple[UpstreamCacheStatistics, ...] = ()
     """Those of which something is kept or was counted, by name."""
     store: StoreStatistics | None = None
     """None: nothing is shared with other hubs."""
@@ -129,6 +132,6 @@ class CacheCounters:
 def _sum(all_counts: list[CacheCounts]) -> CacheCounts:
     total = CacheCounts()
     for counts in all_counts:
-        for field in CacheCounts.__struct_fields__:
-            setattr(total, field, getattr(total, field) + getattr(counts, field))
+        for name in CacheCounts.__struct_fields__:
+            setattr(total, name, getattr(total, name) + getattr(counts, name))
     return total

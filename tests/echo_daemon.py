@@ -15,10 +15,11 @@ from msgspec import Raw
 
 from config.paths import control_path, lock_path, socket_path
 from hub.control.server import serve_control
+from hub.control.status import Cleared, Logs, Reloaded
 from hub.link.interface import Overloaded, UpstreamUnavailable
 from hub.net.unix import bind_unix, take_lock
 from hub.wire.jsonrpc import encode, peek_object, peek_str, raw
-from upstreams.journal.journal import Journal, Journals
+from upstreams.journal.journal import Journals
 
 TOOLS = [
     {
@@ -30,8 +31,8 @@ TOOLS = [
 ]
 
 
-class Controls:
-    """Satisfies `hub.control.server.Controls`."""
+class Api:
+    """In place of `hub.daemon.api.DaemonApi`."""
 
     def __init__(self) -> None:
         self.stopped = trio.Event()
@@ -83,22 +84,27 @@ class Controls:
         ages = {"oldest_s": 5.0, "newest_s": 5.0, "flights": 0}
         return {"enabled": True, **whole, **ages, "invalidations": {}, "upstreams": [demo], "store": None}
 
-    async def cache_clear(self, name: str | None) -> int:
+    async def cache_clear(self, name: str | None) -> Cleared:
         if name not in (None, "demo"):
             raise UpstreamUnavailable(f"There is no server {name}; there are: demo")
-        return 1
+        return Cleared(1)
 
     async def restart(self, name: str) -> None:
         if name != "demo":
             raise UpstreamUnavailable(f"There is no server {name}; there are: demo")
 
-    async def reload(self) -> dict[str, object]:
-        return {"changed": False, "summary": "nothing changed", "pending": [], "problem": None}
+    async def reload(self) -> Reloaded:
+        return Reloaded(summary="nothing changed", pending=(), warnings=())
 
-    def journal(self, name: str) -> Journal:
+    async def logs(self, name: str, lines: int, follow: bool):
         if name != "demo":
             raise UpstreamUnavailable(f"There is no server {name}; there are: demo")
-        return self.journals.of(name)
+        journal = self.journals.of(name)
+        with journal.follow() as follower:
+            yield Logs(tuple(journal.tail(lines)))
+            while follow:
+                records, lost = await follower.next()
+                yield Logs(tuple(records), lost)
 
     async def stop(self) -> None:
         self.stopped.set()
@@ -122,12 +128,12 @@ async def main(starts: str) -> None:
             await file.write(f"{os.getpid()}\n")
         control = trio.SocketListener(trio.socket.from_stdlib_socket(bind_unix(control_path())))
         lines = trio.SocketListener(trio.socket.from_stdlib_socket(bind_unix(socket_path())))
-        controls = Controls()
+        api = Api()
         async with trio.open_nursery() as nursery:
             await nursery.start(trio.serve_listeners, echo, [lines])
-            await nursery.start(serve_control, control, controls)
+            await nursery.start(serve_control, control, api)
             say("ready")
-            await controls.stopped.wait()
+            await api.stopped.wait()
             nursery.cancel_scope.cancel()
 
 

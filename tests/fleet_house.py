@@ -158,7 +158,7 @@ class Replica:
                     self.server = HttpServer(self.handle, Open().guard)
                     await nursery.start(self.server.serve, [listener])
                     nursery.start_soon(self.endpoint.run)
-                    while not self.replicas.facts()["registered"] and not self.fleet.facts.away:
+                    while not self.replicas.status().registered and not self.fleet.facts.away:
                         await trio.lowlevel.checkpoint()
                     task_status.started()
         finally:

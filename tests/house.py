@@ -25,7 +25,7 @@ from config.saved_state import Memory
 from config.schema import HubConfig, UpstreamConfig
 from hub.app import Hub
 from hub.catalog.view import EVERYTHING
-from hub.daemon.api import Operator
+from hub.daemon.api import DaemonApi
 from hub.downstream.http.durable_sessions import DurableSessions
 from hub.downstream.http.endpoint import Endpoint
 from hub.downstream.lines.connection import serve_lines
@@ -502,7 +502,7 @@ class House:
         self.fakes = fakes
         self.nursery = nursery
         self.hub = hub
-        self.operator = Operator(hub)
+        self.api = DaemonApi(hub)
         self.endpoint = Endpoint(Open(), hub.router, hub.downstreams, revival)
         self.hosts: list[JudgedHost] = []
 

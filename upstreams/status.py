@@ -2,47 +2,10 @@
 
 from urllib.parse import urlsplit
 
-from msgspec import Struct
-
 from config.loading.check import is_loopback
 from config.schema import UpstreamConfig
 from hub.wire.mcp import Freshness, Kind, Snapshot
-from upstreams.journal.history import Trouble
 from upstreams.session import Session
-
-
-class Counts(Struct, frozen=True):
-    """How much of each kind an upstream offers."""
-
-    tools: int
-    prompts: int
-    resources: int
-    templates: int
-
-
-class UpstreamStatus(Trouble, frozen=True, kw_only=True):
-    """What `hubd status` shows of one upstream."""
-
-    name: str
-    state: str
-    era: str | None
-    version: str | None
-    transport: str
-    pid: int | None
-    counts: Counts
-    failures: int
-    """Attempts in a row that failed."""
-    health: str | None
-    """`ok` or `silent`; None: it is not connected, or there is nothing to tell by."""
-    silent_s: float | None
-    """How long it has left pings unanswered."""
-    in_flight: int
-    degraded: tuple[str, ...]
-    sessions: int
-    mode: str | None
-    """Who shares them."""
-    unattributed: int
-    """Questions refused because nobody can tell which host they are for."""
 
 
 def health(session: Session | None, silent_s: float | None) -> str | None:

@@ -27,6 +27,7 @@ from hub.link.wakeups import DirtyFlag
 from hub.wire.jsonrpc import Failure, Reply
 from hub.wire.mcp import Era, Kind, Snapshot, era_of
 from upstreams.availability import Availability
+from upstreams.facts import Counts, UpstreamStatus
 from upstreams.host_subscriptions import HostSubscriptions
 from upstreams.invalidation import Onlooker, Onlooking
 from upstreams.inventory.freshness import declares_changes
@@ -42,7 +43,7 @@ from upstreams.sessions.legacy_sessions import LegacySessions
 from upstreams.sessions.pool import Memory, Pool
 from upstreams.sessions.pooled_session import PooledSession
 from upstreams.sessions.selector import SessionSelector
-from upstreams.status import Counts, UpstreamStatus, configured_transport, health, is_local
+from upstreams.status import configured_transport, health, is_local
 from upstreams.subscriptions.subscription import ResourceSubscriber
 
 

@@ -1,4 +1,4 @@
-"""`hubd cache`: what is kept of resources that were read, and forgetting it."""
+"""`hubd cache`: show the resource cache, or clear it."""
 
 import argparse
 from typing import Any
@@ -16,16 +16,19 @@ def add_commands(commands: Any) -> None:
 
 def _cache(options: argparse.Namespace) -> int:
     from hub.cli.render.cache import cache
+    from hub.control.methods import CACHE, read
 
     with client() as hub:
-        facts = hub.cache()
-    print(as_json(facts) if options.json else cache(facts))
+        answer = hub.answer(CACHE)
+    print(as_json(answer) if options.json else cache(read(CACHE, answer)))
     return EX_OK
 
 
 def _clear(options: argparse.Namespace) -> int:
+    from hub.control.methods import CACHE_CLEAR
+
     with client() as hub:
-        cleared = hub.cache_clear(options.name)
+        cleared = hub.ask(CACHE_CLEAR, name=options.name).cleared
     if options.json:
         print(as_json({"cleared": cleared, "upstream": options.name}))
     else:

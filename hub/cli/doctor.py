@@ -9,6 +9,8 @@ from hub.cli.subcommand import EX_FAILED, EX_OK, add, add_config, as_json
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from hub.control.status import Status
+
 
 STRANGER_S: Final = 2.0
 """How long a hub other than this shell's may take to say what it is."""
@@ -59,18 +61,20 @@ def _doctor(options: argparse.Namespace) -> int:
     return EX_FAILED if any(finding.level != "note" for finding in found) else EX_OK
 
 
-def _asked(path: "Path", patience_s: float | None = None) -> dict[str, Any] | None:
+def _asked(path: "Path", patience_s: float | None = None) -> "Status | None":
     """What the hub behind a control socket says; None: nothing."""
-    from hub.control.client import ControlClient, ControlFailed, HubNotRunning
+    from hub.control.client import ControlClient
+    from hub.control.errors import ControlFailed, HubNotRunning
+    from hub.control.methods import STATUS
 
     try:
         with ControlClient(path, patience_s) as hub:
-            return hub.status()
+            return hub.ask(STATUS)
     except (OSError, HubNotRunning, ControlFailed):
         return None
 
 
-def _status() -> dict[str, Any] | None:
+def _status() -> "Status | None":
     """What the running hub says; None: there is none, and none is started for this."""
     from pathlib import Path
 

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any
 from hub.cli.config import remark_object
 from hub.cli.diffs import of_configuration
 from hub.cli.subcommand import EX_CONFIG, EX_OK, Told, client, now
-from hub.control.client import HubNotRunning
+from hub.control.errors import HubNotRunning
 
 if TYPE_CHECKING:
     from config.editing.draft import Change, Draft
     from config.errors import Remark
+    from hub.control.status import ConfigStatus
 
 
 def say_problems(problems: "Sequence[Remark]", told: Told) -> None:
@@ -58,14 +59,16 @@ def tell_hub(changed: Sequence[Path], told: Told) -> int:
     """Have a hub that runs read what was changed, and say what it makes of that; the exit code."""
     if not changed:
         return EX_OK
+    from hub.control.methods import RELOAD, STATUS
+
     try:
         with client() as hub:
-            config = hub.status().get("config") or {}
+            config = hub.ask(STATUS).config
             if not _is_watched(changed, config):
                 told.set(hub="elsewhere")
-                told.say(f"the hub that runs reads other files: {', '.join(config.get('files') or ())}")
+                told.say(f"the hub that runs reads other files: {', '.join(config.files)}")
                 return EX_OK
-            problem = hub.reload()["problem"]
+            problem = hub.ask(RELOAD).problem
     except HubNotRunning:
         told.set(hub="none")
         told.say("no hub is running; the next one reads it")
@@ -80,12 +83,12 @@ def tell_hub(changed: Sequence[Path], told: Told) -> int:
     return told.fail(EX_CONFIG, f"{text} variables of this shell: write those it needs into {own}")
 
 
-def _watched(config: dict[str, Any]) -> list[str]:
+def _watched(config: "ConfigStatus") -> Sequence[str]:
     """What a hub reads that says this of its configuration, the main file first."""
-    return config.get("watched") or config.get("files") or []
+    return config.watched or config.files
 
 
-def _is_watched(changed: Sequence[Path], config: dict[str, Any]) -> bool:
+def _is_watched(changed: Sequence[Path], config: "ConfigStatus") -> bool:
     """Whether a hub that says this of its configuration reads any of these files."""
     watched = [path for path in _watched(config) if os.path.exists(path)]
     return any(os.path.samefile(place, path) for each in changed for place in (each, each.parent) for path in watched)

@@ -4,8 +4,9 @@ import argparse
 import json
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hub.cli.subcommand import (
     EX_CONFIG,
@@ -20,7 +21,11 @@ from hub.cli.subcommand import (
     client,
     nearest,
 )
-from hub.control.client import ControlClient, ControlFailed
+from hub.control.errors import ControlFailed
+
+if TYPE_CHECKING:
+    from hub.control.client import ControlClient
+    from hub.control.status import UpstreamRow
 
 # --- the commands' arguments ------------------------------------------------------------------------------------------
 
@@ -107,26 +112,28 @@ def _connect(options: argparse.Namespace) -> int:
 
 
 def _status(options: argparse.Namespace) -> int:
-    from hub.cli.render.status import status as shown
+    from hub.cli.render.status import status
+    from hub.control.methods import STATUS, read
 
     with client() as hub:
-        status = hub.status()
-    print(as_json(status) if options.json else shown(status))
+        answer = hub.answer(STATUS)
+    print(as_json(answer) if options.json else status(read(STATUS, answer)))
     return EX_OK
 
 
 def _tools(options: argparse.Namespace) -> int:
-    from hub.cli.render.answers import tools as shown
+    from hub.cli.render.answers import tools
+    from hub.control.methods import STATUS, TOOLS
 
     with client() as hub:
-        tools = hub.tools()
+        found = hub.ask(TOOLS)
         if options.name is not None:
-            tools = _tools_of(options.name, tools, hub.status().get("upstreams") or [])
-    print(as_json(tools) if options.json else shown(tools))
+            found = _tools_of(options.name, found, hub.ask(STATUS).upstreams)
+    print(as_json(found) if options.json else tools(found))
     return EX_OK
 
 
-def _tools_of(name: str, tools: list[dict[str, Any]], upstreams: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _tools_of(name: str, tools: list[dict[str, Any]], upstreams: "Sequence[UpstreamRow]") -> list[dict[str, Any]]:
     """Those whose names begin with `name`, which may be an upstream that has none.
 
     Raises:
@@ -134,33 +141,33 @@ def _tools_of(name: str, tools: list[dict[str, Any]], upstreams: list[dict[str, 
     """
     found = [tool for tool in tools if str(tool.get("name")).startswith(f"{name}__")]
     found = found or [tool for tool in tools if str(tool.get("name")).startswith(name)]
-    row = next((each for each in upstreams if each.get("name") == name), None)
+    row = next((each for each in upstreams if each.name == name), None)
     if not found and row is None:
-        known = [str(each.get("name")) for each in upstreams]
+        known = [each.name for each in upstreams]
         meant = nearest(name, known) or f"there are: {', '.join(known) or 'none'}"
         raise ControlFailed(f"no tool begins with {name}, and no server has this name; {meant}")
     if not found and row is not None:
-        why = str(row.get("last_error") or "").partition("\n")[0] or "`hubd tools` lists all there are"
-        raise ControlFailed(f"no tool begins with {name}, which is {row.get('state')}: {why}")
+        why = (row.last_error or "").partition("\n")[0] or "`hubd tools` lists all there are"
+        raise ControlFailed(f"no tool begins with {name}, which is {row.state}: {why}")
     return found
 
 
 def _call(options: argparse.Namespace) -> int:
-    from hub.cli.render.answers import result as shown
+    from hub.cli.render.answers import result
+    from hub.control.methods import CALL
     from hub.wire.printable import printable
 
     with client() as hub:
-        arguments = _arguments(options, hub)
-        result = hub.call(options.name, arguments)
-    error = result.get("error")
+        answer = hub.ask(CALL, name=options.name, arguments=_arguments(options, hub))
+    error = answer.get("error")
     if options.raw:
-        print(as_json(result))
+        print(as_json(answer))
     elif isinstance(error, dict):
         told: Told = options.told
         return told.fail(EX_FAILED, printable(str(error.get("message"))))
     else:
-        print(shown(result), file=sys.stderr if result.get("isError") is True else sys.stdout)
-    return EX_FAILED if error or result.get("isError") is True else EX_OK
+        print(result(answer), file=sys.stderr if answer.get("isError") is True else sys.stdout)
+    return EX_FAILED if error or answer.get("isError") is True else EX_OK
 
 
 def _token(options: argparse.Namespace) -> int:
@@ -178,8 +185,10 @@ def _restart(options: argparse.Namespace) -> int:
     if options.name is None:
         text = "name a server. To restart the hub itself: `hubd stop`; the next host starts it again, or `hubd serve`"
         raise UsageError(text, options.parser.format_usage())
+    from hub.control.methods import RESTART
+
     with client() as hub:
-        hub.restart(options.name)
+        hub.ask(RESTART, name=options.name)
     print(
         as_json({"restarting": options.name}) if options.json else f"{options.name} is starting anew; see `hubd status`"
     )
@@ -188,31 +197,39 @@ def _restart(options: argparse.Namespace) -> int:
 
 def _reload(options: argparse.Namespace) -> int:
     told: Told = options.told
+    from hub.control.methods import RELOAD, read
+
     with client() as hub:
-        outcome = hub.reload()
+        answer = hub.answer(RELOAD)
+    outcome = read(RELOAD, answer)
     if told.json:
-        told.set(**outcome)
-    if outcome["problem"] is not None:
-        return told.fail(EX_CONFIG, f"nothing is changed: {outcome['problem']}")
+        told.set(**answer)
+    if outcome.problem is not None:
+        return told.fail(EX_CONFIG, f"nothing is changed: {outcome.problem}")
     if not told.json:
-        for warning in outcome["warnings"]:
+        for warning in outcome.warnings:
             told.warn(warning)
-    told.say(outcome["summary"])
-    for setting in outcome["pending"]:
+    told.say(outcome.summary)
+    for setting in outcome.pending:
         told.say(f"{setting} takes effect at the next start")
     return EX_OK
 
 
 def _logs(options: argparse.Namespace) -> int:
-    from hub.cli.render.answers import record as shown
+    from msgspec import convert
+
+    from hub.cli.render.answers import record
+    from hub.control.methods import LOGS
+    from upstreams.facts import Record
 
     with client() as hub:
-        records = hub.follow(options.name, options.lines) if options.follow else hub.logs(options.name, options.lines)
-        record = None
-        for record in records:
-            line = as_line(record) if options.json else shown(record)
+        name, lines = options.name, options.lines
+        entries = hub.follow(name, lines) if options.follow else hub.answer(LOGS, name=name, lines=lines)["records"]
+        entry = None
+        for entry in entries:
+            line = as_line(entry) if options.json else record(convert(entry, Record))
             print(line, flush=options.follow)
-    if record is None and options.lines and not options.json:
+    if entry is None and options.lines and not options.json:
         options.told.note(f"nothing has happened to {options.name} since the hub started")
     return EX_OK
 
@@ -245,7 +262,7 @@ def version(options: argparse.Namespace) -> int:
 # --- a call's arguments -----------------------------------------------------------------------------------------------
 
 
-def _arguments(options: argparse.Namespace, hub: ControlClient) -> dict[str, Any]:
+def _arguments(options: argparse.Namespace, hub: "ControlClient") -> dict[str, Any]:
     """The arguments of a call from `--json` or from KEY=VALUE words.
 
     Raises:
@@ -263,7 +280,9 @@ def _arguments(options: argparse.Namespace, hub: ControlClient) -> dict[str, Any
         raise UsageError(str(error)) from None
     schema: dict[str, Any] = {}
     if arguments.depends_on_schema(texts):
-        schema = next((tool.get("inputSchema", {}) for tool in hub.tools() if tool.get("name") == options.name), {})
+        from hub.control.methods import TOOLS
+
+        schema = next((tool.get("inputSchema", {}) for tool in hub.ask(TOOLS) if tool.get("name") == options.name), {})
     return arguments.typed(texts, schema)
 
 

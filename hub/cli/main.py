@@ -23,7 +23,7 @@ from hub.cli.subcommand import (
     Told,
     UsageError,
 )
-from hub.control.client import ControlFailed, HubNotRunning, NotUnderstood
+from hub.control.errors import ControlFailed, HubNotRunning, NotUnderstood
 from hub.wire.printable import Printable
 
 FAMILIES: Final = {

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from hub.cli.subcommand import EX_FAILED, EX_OK, EX_USAGE, Told, add, client, now, own_command
-from hub.control.client import HubNotRunning
+from hub.control.errors import HubNotRunning
 
 if TYPE_CHECKING:
     from hub.cli.service_manager import Service

@@ -7,11 +7,12 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
-from hub.control.client import ControlClient
 from hub.wire.printable import printable_json
 
 if TYPE_CHECKING:
     from datetime import datetime
+
+    from hub.control.client import ControlClient
 
 EX_OK: Final = 0
 EX_FAILED: Final = 1
@@ -180,13 +181,14 @@ def add_config(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--config", type=Path, metavar="FILE", help="in place of the user's own hubd.toml")
 
 
-def client() -> ControlClient:
+def client() -> "ControlClient":
     """The running daemon.
 
     Raises:
         HubNotRunning: there is none.
     """
     from config.paths import control_path
+    from hub.control.client import ControlClient
 
     return ControlClient(control_path())
 

@@ -1,4 +1,8 @@
-"""The control socket's client, for the command line: blocking, on plain sockets, without trio (which costs 90 ms)."""
+"""The control socket's client, for the command line: blocking, on plain sockets, without trio (which costs 90 ms).
+
+hub.ask(STATUS)               the result as its struct
+hub.answer(RESTART, name=x)   the result as the hub's JSON, which was found to be such a result
+"""
 
 import json
 import socket
@@ -6,33 +10,26 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, cast
+from typing import Any, Final, TypeVar, cast
 
-from hub.control.answers import ANSWERS, MORE_LOGS, OBJECT, Answer, Shape, misfit
+from msgspec import ValidationError
+
+from hub.control.errors import ControlFailed, HubNotRunning, NotUnderstood
+from hub.control.methods import LOGS, STOP, Method, read
 from hub.net.peer_credentials import ForeignPeer, refuse_foreign_hub
 
 CONNECT_S: Final = 5.0
 STOP_S: Final = 60.0
 PIECE_BYTES: Final = 1 << 18
 
-
-class HubNotRunning(Exception):
-    """Nothing answers on the control socket. The text is one sentence that says what to do."""
-
-
-class ControlFailed(Exception):
-    """The hub refused or failed a control request."""
-
-
-class NotUnderstood(ControlFailed):
-    """The hub answered what no hub of this version answers."""
+Result = TypeVar("Result")
 
 
 class ControlClient:
     """One connection to a running daemon. Requests are answered one after the other.
 
     Every method raises HubNotRunning when the daemon goes away meanwhile, ControlFailed for its refusals and if it does
-    not answer in time, and NotUnderstood if its answer is not of the shape or size that `answers` describes.
+    not answer in time, and NotUnderstood if its answer is too large or not what `methods` describes.
     """
 
     def __init__(self, path: Path, patience_s: float | None = None) -> None:
@@ -66,60 +63,31 @@ class ControlClient:
     ) -> None:
         self._socket.close()
 
-    def status(self) -> dict[str, Any]:
-        """Everything `hubd status` shows."""
-        return cast(dict[str, Any], self._request("status", {}))
+    def ask(self, method: Method[Result], **params: object) -> Result:
+        """The result; `params` that are None are left out."""
+        return self._ask(method, params)[1]
 
-    def tools(self) -> list[dict[str, Any]]:
-        """The merged tools as hosts see them."""
-        return cast(list[dict[str, Any]], self._request("tools", {}))
-
-    def call(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
-        """The result of a tool call, or an object with the member `error`. Waits as long as the hub does (D-15)."""
-        return cast(dict[str, Any], self._request("call", {"name": name, "arguments": arguments}))
-
-    def cache(self) -> dict[str, Any]:
-        """Everything `hubd cache` shows; see `cache.statistics.CacheStatistics`."""
-        return cast(dict[str, Any], self._request("cache", {}))
-
-    def cache_clear(self, name: str | None) -> int:
-        """Have what was read of an upstream, or of all, forgotten; how many resources that were."""
-        params = {} if name is None else {"name": name}
-        return int(cast(dict[str, Any], self._request("cache_clear", params))["cleared"])
-
-    def restart(self, name: str) -> None:
-        """Start an upstream anew, without waiting for it."""
-        self._request("restart", {"name": name})
-
-    def reload(self) -> dict[str, Any]:
-        """Have the configuration read again; what came of it."""
-        return cast(dict[str, Any], self._request("reload", {}))
-
-    def logs(self, name: str, lines: int) -> list[dict[str, Any]]:
-        """The last records of an upstream's journal, oldest first; see `upstreams.journal.journal.Record`."""
-        return self._logs(name, lines, follow=False)
+    def answer(self, method: Method[Any], **params: object) -> Any:
+        """The result as `ask`, but as the JSON that the hub sent, for programs."""
+        return self._ask(method, params)[0]
 
     def follow(self, name: str, lines: int) -> Iterator[dict[str, Any]]:
-        """As `logs`, and then for ever those that come. A record of the kind `lost` says how many are missing."""
-        yield from self._logs(name, lines, follow=True)
-        expected = ANSWERS["logs"]._replace(shape=MORE_LOGS, patience_s=None)
+        """The last records of an upstream's journal, and then for ever those that come. A record of the kind `lost`
+        says how many are missing."""
+        yield from self.answer(LOGS, name=name, lines=lines, follow=True)["records"]
         while True:
-            line = self._line("logs", expected)
+            line = self._line(LOGS, None)
             if not line:
                 raise HubNotRunning("the hub has stopped")
-            params = self._understood("logs", line, MORE_LOGS)["params"]
-            if (lost := params["lost"]) and params["records"]:
-                yield {**params["records"][0], "kind": "lost", "text": f"{lost} records were lost: too slow a reader"}
-            yield from params["records"]
-
-    def _logs(self, name: str, lines: int, *, follow: bool) -> list[dict[str, Any]]:
-        params = {"name": name, "lines": lines, "follow": follow}
-        answer = cast(dict[str, Any], self._request("logs", params))
-        return cast(list[dict[str, Any]], answer["records"])
+            params: Any = _object(LOGS, line).get("params")
+            lost, records = _read(LOGS, params, "params").lost, params["records"]
+            if lost and records:
+                yield {**records[0], "kind": "lost", "text": f"{lost} records were lost: too slow a reader"}
+            yield from records
 
     def stop(self) -> None:
         """Stop the daemon; returns when it has ended."""
-        self._request("stop", {})
+        self.ask(STOP)
         until = _now() + STOP_S
         try:
             while self._received_more(until):
@@ -131,31 +99,31 @@ class ControlClient:
 
     # --- one request and its answer
 
-    def _request(self, method: str, params: dict[str, Any]) -> object:
-        """The result.
+    def _ask(self, method: Method[Result], params: dict[str, object]) -> tuple[Any, Result]:
+        """The result, as JSON and read.
 
         Raises:
             HubNotRunning, ControlFailed, NotUnderstood: as the class says.
         """
         self._last_id += 1
-        message = {"jsonrpc": "2.0", "id": self._last_id, "method": method, "params": params}
-        expected = ANSWERS[method]
-        line = self._line(method, expected, json.dumps(message).encode() + b"\n")
+        given = {name: value for name, value in params.items() if value is not None}
+        message = {"jsonrpc": "2.0", "id": self._last_id, "method": method.name, "params": given}
+        line = self._line(method, method.patience_s, json.dumps(message).encode() + b"\n")
         if not line:
             raise HubNotRunning("the hub stopped before it answered; `hubd serve` starts it again")
-        answer = self._understood(method, line, OBJECT)
+        answer = _object(method, line)
         if "error" in answer:
-            refused = self._fitting(method, answer["error"], {"message!": str}, "error")
-            raise ControlFailed(cast(dict[str, str], refused)["message"])
-        return self._fitting(method, answer.get("result"), expected.shape, "result")
+            raise ControlFailed(_message(method, answer["error"]))
+        result = answer.get("result")
+        return result, _read(method, result, "result")
 
-    def _line(self, method: str, expected: Answer, request: bytes = b"") -> bytes:
+    def _line(self, method: Method[Any], patience_s: float | None, request: bytes = b"") -> bytes:
         """Send `request`; the next line of the hub's, b"" if it ends before that.
 
         Raises:
             HubNotRunning, ControlFailed, NotUnderstood: as the class says.
         """
-        patience_s, until = self._patience_s or expected.patience_s, self._end_at
+        patience_s, until = self._patience_s or patience_s, self._end_at
         if until is None and patience_s is not None:
             until = _now() + patience_s
         try:
@@ -165,8 +133,8 @@ class ControlClient:
             seen = 0
             while (end := self._received.find(b"\n", seen)) < 0:
                 seen = len(self._received)
-                if seen > expected.max_bytes:
-                    raise _not_understood(method, f"is larger than {expected.max_bytes >> 20} MiB")
+                if seen > method.max_bytes:
+                    raise _not_understood(method, f"is larger than {method.max_bytes >> 20} MiB")
                 if not self._received_more(until):
                     return b""
         except TimeoutError:
@@ -201,37 +169,56 @@ class ControlClient:
             raise TimeoutError
         self._socket.settimeout(left_s)
 
-    def _understood(self, method: str, line: bytes, shape: Shape) -> dict[str, Any]:
-        """The object on a line.
-
-        Raises:
-            NotUnderstood: it is no JSON, or not of this shape.
-        """
-        try:
-            value = json.loads(line)
-        except (ValueError, RecursionError):
-            raise _not_understood(method, "is not JSON that can be read") from None
-        return cast(dict[str, Any], self._fitting(method, value, shape, "message"))
-
-    def _fitting(self, method: str, value: object, shape: Shape, name: str) -> object:
-        """`value`, which is `name` of an answer.
-
-        Raises:
-            NotUnderstood: it is not of this shape.
-        """
-        if wrong := misfit(value, shape, name):
-            raise _not_understood(method, f"is not of the shape expected (see its {wrong})")
-        return value
-
     def _not_running(self, error: OSError) -> HubNotRunning:
         if isinstance(error, FileNotFoundError | ConnectionRefusedError):
             return HubNotRunning(f"no hub is running (nothing listens on {self._path}); `hubd serve` starts one")
         return HubNotRunning(f"the hub on {self._path} cannot be reached: {error.strerror or error}")
 
 
-def _not_understood(method: str, why: str) -> NotUnderstood:
+def _object(method: Method[Any], line: bytes) -> dict[str, Any]:
+    """The object on a line.
+
+    Raises:
+        NotUnderstood: there is none.
+    """
+    try:
+        value = json.loads(line)
+    except (ValueError, RecursionError):
+        raise _not_understood(method, "is not JSON that can be read") from None
+    if not isinstance(value, dict):
+        raise _not_understood(method, "is not of the shape expected (it is no message)")
+    return value
+
+
+def _message(method: Method[Any], error: object) -> str:
+    """The text of an error.
+
+    Raises:
+        NotUnderstood: it has none.
+    """
+    if not (isinstance(error, dict) and isinstance(error.get("message"), str)):
+        raise _not_understood(method, "is not of the shape expected (see its error.message)")
+    return cast(str, error["message"])
+
+
+def _read(method: Method[Result], value: object, name: str) -> Result:
+    """`value`, the part `name` of an answer, as a result.
+
+    Raises:
+        NotUnderstood: it is none.
+    """
+    try:
+        return read(method, value)
+    except RecursionError:
+        raise _not_understood(method, "is nested too deep") from None
+    except ValidationError as error:
+        text = str(error).replace("`$", f"`{name}") if "`$" in str(error) else f"{error} - at `{name}`"
+        raise _not_understood(method, f"is not of the shape expected ({text})") from None
+
+
+def _not_understood(method: Method[Any], why: str) -> NotUnderstood:
     todo = "is the hub that runs another version? Run `hubd stop`; the next host, or `hubd serve`, starts this one"
-    return NotUnderstood(f"the hub's answer to `{method}` {why}; {todo}")
+    return NotUnderstood(f"the hub's answer to `{method.name}` {why}; {todo}")
 
 
 def _now() -> float:

@@ -1,25 +1,21 @@
-"""The control socket's server: newline JSON-RPC, for `hubd status` and its like. `hub.control.client` is the other end.
-
-    status -> object    tools -> array    call {name, arguments} -> the tool's result
-    cache -> object    cache_clear {name, or without} -> {cleared}
-    restart {name} -> {}    reload -> what came of it    stop -> {}
-    logs {name, lines, follow} -> {records}, and with `follow` then notifications `logs` {records, lost} for ever
+"""The control socket's server: newline JSON-RPC for the methods of `hub.control.methods`, which an API carries out.
 
 It is a 0600 unix socket in a 0700 directory, and the peer's uid is checked as well. A request runs in a task of its
-own; when the peer leaves, what it asked for is cancelled.
+own; when the peer leaves, what it asked for is cancelled. An endless method sends on only when the peer has read what
+was sent before.
 """
 
 import logging
 import os
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from contextlib import aclosing, suppress
 from functools import partial
-from typing import Final, Protocol
+from typing import Final
 
 import msgspec
 import trio
-from msgspec import Raw
+from msgspec import Raw, structs
 
+from hub.control.methods import ENDLESS, METHODS
 from hub.link.channel import ChannelClosed, LineChannel, LineReader, LineTooLong, Outbox, OutboxFull
 from hub.link.interface import HubError
 from hub.net.acceptor import Acceptor, share_of_descriptors
@@ -28,17 +24,14 @@ from hub.wire.jsonrpc import (
     EMPTY,
     Failure,
     RemoteProtocolError,
-    Reply,
     Request,
     Result,
     decode,
     encode_notification,
     encode_response,
-    peek_str,
     raw,
 )
 from hub.wire.mcp import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND
-from upstreams.journal.journal import Journal
 
 log = logging.getLogger("hubd.control")
 OUTBOX_BYTES: Final = 256 << 20
@@ -46,74 +39,28 @@ OUTBOX_BYTES: Final = 256 << 20
 MAX_CONTROL_LINE_BYTES: Final = (16 << 20) + (64 << 10)
 """The largest message of a host, as the arguments of `hubd call`, and what goes around it."""
 LINGER_S: Final = 5.0
-LOG_LINES: Final = 100
-"""Of the journal of an upstream, unless the client says how many."""
+TOO_LONG: Final = "The message is too long; the arguments of a call may have up to 16 MiB"
 MAX_CONNECTIONS: Final = 64
 """Or an eighth of the descriptors, if that is less."""
 
 
-class Controls(Protocol):
-    """What can be asked of a daemon."""
-
-    async def status(self) -> dict[str, object]: ...
-
-    async def tools(self) -> list[object]: ...
-
-    async def call(self, name: str, arguments: Raw) -> Raw: ...
-
-    async def restart(self, name: str) -> None:
-        """Start an upstream anew, without waiting for it.
-
-        Raises:
-            HubError: it cannot be.
-        """
-        ...
-
-    async def cache(self) -> dict[str, object]:
-        """What is kept of resources, as `cache.statistics.CacheStatistics`."""
-        ...
-
-    async def cache_clear(self, name: str | None) -> int:
-        """Forget what was read of an upstream, or of all; how many resources were kept of it.
-
-        Raises:
-            HubError: there is none of this name.
-        """
-        ...
-
-    def journal(self, name: str) -> Journal:
-        """What an upstream said.
-
-        Raises:
-            HubError: there is none of this name.
-        """
-        ...
-
-    async def reload(self) -> dict[str, object]:
-        """Read the configuration again; what came of it."""
-        ...
-
-    async def stop(self) -> None: ...
-
-
 async def serve_control(
     listener: trio.SocketListener,
-    controls: Controls,
+    api: object,
     *,
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Answer everyone who connects, until cancelled. Closes the listener.
+    """Answer everyone who connects, until cancelled; `api` has the methods of `METHODS`. Closes the listener.
 
     Cancellation: running requests are cancelled and connections closed; clients of `stop` wait for just that.
     """
-
     acceptor = Acceptor("control connections", min(MAX_CONNECTIONS, share_of_descriptors(8)))
     async with trio.open_nursery() as connections:
         task_status.started()
-        await acceptor.serve(listener, partial(_serve, controls=controls), connections)
+        await acceptor.serve(listener, partial(_serve, api=api), connections)
 
 
-async def _serve(stream: trio.SocketStream, controls: Controls) -> None:
+async def _serve(stream: trio.SocketStream, api: object) -> None:
     uid = peer_uid(stream.socket)
     if uid != os.getuid():
         log.warning("refused a control connection of uid %d", uid)
@@ -124,9 +71,9 @@ async def _serve(stream: trio.SocketStream, controls: Controls) -> None:
         try:
             while True:
                 line = await channel.receive()
-                requests.start_soon(_answer, line, channel, controls)
+                requests.start_soon(_answer, line, channel, api)
         except LineTooLong:
-            _send(channel, encode_response(None, Failure(INVALID_REQUEST, _TOO_LONG)))
+            _send(channel, encode_response(None, Failure(INVALID_REQUEST, TOO_LONG)))
             await _hang_up(stream, outbox)
         except ChannelClosed:
             pass
@@ -142,31 +89,56 @@ async def _hang_up(stream: trio.SocketStream, outbox: Outbox) -> None:
             pass
 
 
-async def _answer(line: bytes, channel: LineChannel, controls: Controls) -> None:
+async def _answer(line: bytes, channel: LineChannel, api: object) -> None:
     try:
         request = decode(line)
     except RemoteProtocolError as error:
         _send(channel, encode_response(error.id, error.failure))
         return
-    if isinstance(request, Request) and request.method == "logs":
-        await _logs(request, channel, controls)
-    elif isinstance(request, Request):
-        reply = await _reply(request, controls)
-        _send(channel, encode_response(request.id, reply))
-
-
-async def _reply(request: Request, controls: Controls) -> Reply:
-    """The wall around one request."""
-    handler = _HANDLERS.get(request.method)
-    if handler is None:
-        return Failure(
-            METHOD_NOT_FOUND, f"There is no control method {request.method}; is this hubd newer than the hub?"
-        )
+    if not isinstance(request, Request):
+        return
     try:
-        return await handler(request.params, controls)
+        await _carry_out(request, channel, api)
+    except HubError as error:
+        _refuse(channel, request, INTERNAL_ERROR, str(error))
     except Exception as error:
         log.exception("control request %s failed", request.method)
-        return Failure(INTERNAL_ERROR, f"The hub failed to answer: {type(error).__name__}; its log says more")
+        text = f"The hub failed to answer: {type(error).__name__}; its log says more"
+        _refuse(channel, request, INTERNAL_ERROR, text)
+
+
+async def _carry_out(request: Request, channel: LineChannel, api: object) -> None:
+    """Have `api` do what is asked, and answer.
+
+    Raises:
+        HubError: it refuses.
+    """
+    method = METHODS.get(request.method)
+    if method is None:
+        text = f"There is no control method {request.method}; is this hubd newer than the hub?"
+        _refuse(channel, request, METHOD_NOT_FOUND, text)
+        return
+    try:
+        params = structs.asdict(msgspec.json.decode(msgspec.json.encode(request.params), type=method.params))
+    except msgspec.MsgspecError as error:
+        _refuse(channel, request, INVALID_PARAMS, f"{method.name}: {error}")
+        return
+    do = getattr(api, method.name)
+    if method.name not in ENDLESS:
+        result = await do(**params)
+        _send(channel, encode_response(request.id, Result(EMPTY if result is None else _json(result))))
+        return
+    async with aclosing(do(**params)) as results:
+        _send(channel, encode_response(request.id, Result(_json(await anext(results)))))
+        await channel.flush()
+        async for result in results:
+            members = {name: raw(value) for name, value in structs.asdict(result).items()}
+            _send(channel, encode_notification(method.name, members))
+            await channel.flush()
+
+
+def _refuse(channel: LineChannel, request: Request, code: int, text: str) -> None:
+    _send(channel, encode_response(request.id, Failure(code, text)))
 
 
 def _send(channel: LineChannel, message: bytes) -> None:
@@ -179,60 +151,8 @@ def _send(channel: LineChannel, message: bytes) -> None:
         channel.outbox.close()
 
 
-async def _status(params: dict[str, Raw], controls: Controls) -> Reply:
-    return Result(_told(await controls.status()))
-
-
-async def _tools(params: dict[str, Raw], controls: Controls) -> Reply:
-    return Result(raw(await controls.tools()))
-
-
-async def _call(params: dict[str, Raw], controls: Controls) -> Reply:
-    name = peek_str(params.get("name"))
-    if name is None:
-        return Failure(INVALID_PARAMS, "call needs the name of a tool")
-    try:
-        return Result(await controls.call(name, params.get("arguments", EMPTY)))
-    except HubError as error:
-        return Failure(INTERNAL_ERROR, str(error))
-
-
-async def _cache(params: dict[str, Raw], controls: Controls) -> Reply:
-    return Result(raw(await controls.cache()))
-
-
-async def _cache_clear(params: dict[str, Raw], controls: Controls) -> Reply:
-    name = peek_str(params.get("name"))
-    if name is None and "name" in params:
-        return Failure(INVALID_PARAMS, "cache_clear needs the name of an upstream, or none for all")
-    try:
-        return Result(raw({"cleared": await controls.cache_clear(name)}))
-    except HubError as error:
-        return Failure(INVALID_PARAMS, str(error))
-
-
-async def _restart(params: dict[str, Raw], controls: Controls) -> Reply:
-    name = peek_str(params.get("name"))
-    if name is None:
-        return Failure(INVALID_PARAMS, "restart needs the name of an upstream")
-    try:
-        await controls.restart(name)
-    except HubError as error:
-        return Failure(INVALID_PARAMS, str(error))
-    return Result(EMPTY)
-
-
-async def _reload(params: dict[str, Raw], controls: Controls) -> Reply:
-    return Result(_told(await controls.reload()))
-
-
-async def _stop(params: dict[str, Raw], controls: Controls) -> Reply:
-    await controls.stop()
-    return Result(EMPTY)
-
-
-def _told(value: object) -> Raw:
-    """As JSON, with what is no text escaped: names of files need not be UTF-8."""
+def _json(value: object) -> Raw:
+    """As JSON. Names of files need not be UTF-8, so whatever is no text is escaped."""
     try:
         return raw(value)
     except UnicodeEncodeError:
@@ -247,36 +167,3 @@ def _text(value: object) -> object:
     if isinstance(value, list | tuple):
         return [_text(each) for each in value]
     return value
-
-
-async def _logs(request: Request, channel: LineChannel, controls: Controls) -> None:
-    """Answer with the last records; then, if it is to be followed, with those that come, until the client leaves. One
-    that reads too slowly loses the oldest: nothing more is taken up while it has not read what was sent before."""
-    lines = bytes(request.params.get("lines", b""))
-    try:
-        journal = controls.journal(peek_str(request.params.get("name")) or "")
-    except HubError as error:
-        _send(channel, encode_response(request.id, Failure(INVALID_PARAMS, str(error))))
-        return
-    with journal.follow() as follower:
-        records = journal.tail(int(lines[:9]) if lines.isdigit() else LOG_LINES)
-        _send(channel, encode_response(request.id, Result(raw({"records": records}))))
-        while request.params.get("follow") == _TRUE:
-            await channel.flush()
-            more, lost = await follower.next()
-            _send(channel, encode_notification("logs", {"records": raw(more), "lost": raw(lost)}))
-
-
-_TRUE: Final = Raw(b"true")
-_TOO_LONG: Final = "The message is too long; the arguments of a call may have up to 16 MiB"
-
-_HANDLERS: Final[dict[str, Callable[[dict[str, Raw], Controls], Awaitable[Reply]]]] = {
-    "status": _status,
-    "tools": _tools,
-    "call": _call,
-    "cache": _cache,
-    "cache_clear": _cache_clear,
-    "restart": _restart,
-    "reload": _reload,
-    "stop": _stop,
-}

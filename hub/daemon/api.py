@@ -1,74 +1,115 @@
-"""What the user whom the hub runs for may see of it and have it do: the part of `hub.control.server.Controls` that is a
-hub's.
+"""`DaemonApi`: what the user whom the hub runs for may see of it and have it do, typed.
 
-Whoever may open the control socket is that user. Nothing here is decided: the parts of the hub are asked.
+The control socket carries these methods out for the command line (`hub.control.methods` lists them); a page over HTTP
+may call them as well. Whoever may open the control socket is that user. Nothing is decided here: the parts of the hub
+are asked.
 """
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+import os
+import signal
+from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from typing import Final
 
 import trio
-from msgspec import UNSET, Raw, to_builtins
+from msgspec import UNSET, Raw, structs
 
 from cache.entry import DropCause
+from cache.statistics import CacheStatistics
+from config.paths import socket_path
 from hub.app import OPEN_DOOR, Hub
+from hub.control.methods import LOG_LINES
+from hub.control.status import (
+    BufferStatus,
+    Cleared,
+    ConfigStatus,
+    ListenStatus,
+    Logs,
+    Reloaded,
+    Status,
+    UpstreamRow,
+)
+from hub.daemon.http_listener import Front
+from hub.daemon.privileges import is_root
+from hub.daemon.process import Faults, Watch
+from hub.daemon.reload import Reloader
 from hub.downstream.hosts import StatelessHost
 from hub.downstream.request_pipeline import serve
 from hub.link.interface import OWNER, Caller, Identity, UpstreamUnavailable
 from hub.routing.host_exchange import HostExchange
-from hub.wire.jsonrpc import Failure, Reply, Request, Result, own_items, peek_object, peek_str, raw
+from hub.wire.jsonrpc import EMPTY, Failure, Reply, Request, Result, own_items, peek_object, peek_str, raw
 from hub.wire.mcp import HUBD_VERSION, INVALID_PARAMS, L4, TOOLS_CALL, Kind
-from upstreams.journal.journal import Journal
 from upstreams.lifecycle import State
-from upstreams.status import UpstreamStatus
+from upstreams.upstream import Upstream
 
 log = logging.getLogger("hubd")
 
 OPERATOR: Final = Identity(OWNER, "cli")
 CLOSE: Final = 0.7
 """How like the name of a tool one must be to be taken for it mistyped."""
-_UNKNOWN: Final = {
-    **dict.fromkeys((*UpstreamStatus.__struct_fields__, "parked", "stale_config")),
-    "state": "unresolved",
-}
-"""What can be said of an upstream that the hub does without, since a reference of its configuration leads nowhere."""
 
 
-class Operator:
-    """That user, at one hub."""
+class DaemonApi:
+    """A hub and the process around it, for its user. Every method raises HubError if it refuses."""
 
-    def __init__(self, hub: Hub, left_out: Callable[[], Mapping[str, str]] = dict) -> None:
-        """`left_out`: the upstreams that the hub does without though its files name them, and why."""
+    def __init__(
+        self,
+        hub: Hub,
+        listener: Front | None = None,
+        reloader: Reloader | None = None,
+        watch: Watch | None = None,
+        faults: Faults | None = None,
+    ) -> None:
+        """Parts that are None are not in its status."""
         self._hub = hub
-        self._left_out = left_out
+        self._listener = listener
+        self._reloader = reloader
+        self._watch = watch
+        self._faults = faults
+        self._is_root = is_root()
 
     def __repr__(self) -> str:
-        return f"<Operator of {self._hub.supervisor!r}>"
+        return f"<DaemonApi of {self._hub.supervisor!r}>"
 
-    async def status(self) -> dict[str, object]:
+    # --- how it is ----------------------------------------------------------------------------------------------------
+
+    async def status(self) -> Status:
         """Everything `hubd status` shows."""
-        hub = self._hub
-        return {
-            "version": HUBD_VERSION,
-            "uptime_s": round(trio.current_time() - hub.started_at, 1),
-            "settled": hub.router.settled.is_set(),
-            "upstreams": [
-                {
-                    **to_builtins(upstream.status()),
-                    "parked": hub.carrier.parking.parked(name),
-                    "stale_config": self._stale(name),
-                }
-                for name, upstream in hub.supervisor.upstreams.items()
-            ]
-            + [{**_UNKNOWN, "name": name, "last_error": reason} for name, reason in self._left_out().items()],
-            "hosts": hub.downstreams.status(),
-            "projects": [] if hub.projects is None else hub.projects.status(),
-            "cache": self._cache(),
-            "buffer": hub.budget.facts(),
-            "warnings": self.warnings(),
-        }
+        hub, listener = self._hub, self._listener
+        replicas = None if listener is None else listener.replicas
+        return Status(
+            version=HUBD_VERSION,
+            uptime_s=round(trio.current_time() - hub.started_at, 1),
+            settled=hub.router.settled.is_set(),
+            upstreams=(*map(self._upstream, hub.supervisor.upstreams.values()), *self._unresolved()),
+            hosts=tuple(hub.downstreams.status()),
+            projects=() if hub.projects is None else tuple(hub.projects.status()),
+            cache=hub.reads.statistics(),
+            buffer=BufferStatus(**hub.budget.facts()),
+            warnings=tuple(self._warnings()),
+            listen=UNSET if listener is None else _listen(listener),
+            config=ConfigStatus() if self._reloader is None else self._reloader.status(),
+            root=self._is_root,
+            loop=UNSET if self._watch is None else self._watch.status(),
+            faults=0 if self._faults is None else self._faults.count,
+            replica=UNSET if replicas is None else replicas.status(),
+        )
+
+    def _upstream(self, upstream: Upstream) -> UpstreamRow:
+        return UpstreamRow(
+            **structs.asdict(upstream.status()),
+            parked=self._hub.carrier.parking.parked(upstream.name),
+            stale_config=self._stale(upstream.name),
+        )
+
+    def _unresolved(self) -> Iterator[UpstreamRow]:
+        """The upstreams that the hub does without though its files name them."""
+        for name, reason in self._left_out().items():
+            yield UpstreamRow(name=name, state="unresolved", last_error=reason)
+
+    def _left_out(self) -> Mapping[str, str]:
+        return {} if self._reloader is None else self._reloader.left_out()
 
     def _stale(self, name: str) -> str | None:
         """Why an upstream goes on as it was configured before; None: it does not."""
@@ -77,24 +118,57 @@ class Operator:
             return None
         return candidate.last_error or "with its new settings it is not ready yet"
 
-    def warnings(self) -> list[str]:
-        """What of the hub as a whole should be seen to."""
+    def _warnings(self) -> Iterator[str]:
+        """What of the hub as a whole should be seen to, the worst first."""
         hub, catalog = self._hub, self._hub.router.catalog
-        projects = [] if hub.projects is None else hub.projects.warnings
-        door = [OPEN_DOOR] if hub.config.auth == "none" else []
-        unsaved = filter(None, [hub.memory.problem, hub.last_known.problem])
-        shown = dict.fromkeys(each for view in (catalog, *catalog.projects.values()) for each in view.warnings)
-        return [*projects, *door, *unsaved, *shown]
+        if self._listener is not None:
+            yield from _displaced(self._listener)
+        if hub.projects is not None:
+            yield from hub.projects.warnings
+        if hub.config.auth == "none":
+            yield OPEN_DOOR
+        yield from filter(None, [hub.memory.problem, hub.last_known.problem])
+        yield from dict.fromkeys(each for view in (catalog, *catalog.projects.values()) for each in view.warnings)
 
-    async def tools(self) -> list[object]:
+    async def cache(self) -> CacheStatistics:
+        """Everything `hubd cache` shows."""
+        return self._hub.reads.statistics()
+
+    async def logs(self, name: str, lines: int = LOG_LINES, follow: bool = False) -> AsyncGenerator[Logs, None]:  # noqa: FBT
+        """The last records of an upstream's journal; with `follow` then, for ever, those that come.
+
+        Who takes them too slowly loses the oldest.
+
+        Raises:
+            UpstreamUnavailable: there is none of this name.
+        """
+        if name not in self._hub.supervisor.upstreams:
+            raise self._unknown(name)
+        journal = self._hub.supervisor.journals.of(name)
+        with journal.follow() as follower:
+            yield Logs(tuple(journal.tail(lines)))
+            while follow:
+                records, lost = await follower.next()
+                yield Logs(tuple(records), lost)
+
+    # --- what it does -------------------------------------------------------------------------------------------------
+
+    async def reload(self) -> Reloaded:
+        """Read the configuration again; the outcome. Cancellation: it is read all the same."""
+        if self._reloader is None:
+            raise UpstreamUnavailable("this hub follows no files")
+        return (await self._reloader.reload()).told()
+
+    async def stop(self) -> None:
+        """Have this process end, as by a signal."""
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    async def tools(self) -> list[Raw]:
         """The merged tools as a host of the newest legacy revision sees them."""
-        return list(await self._listed())
-
-    async def _listed(self) -> list[Raw]:
         reply = await self._serve(Request(0, "tools/list", {}), counts=False)
         return own_items(reply.value, "tools") if isinstance(reply, Result) else []
 
-    async def call(self, name: str, arguments: Raw) -> Raw:
+    async def call(self, name: str, arguments: Raw = EMPTY) -> Raw:
         """Call a tool by its visible name; the whole result, or an object with the member `error`.
 
         Raises:
@@ -104,7 +178,7 @@ class Operator:
         reply = await self._serve(request)
         if isinstance(reply, Failure):
             if reply.code == INVALID_PARAMS and self._hub.router.catalog.route(Kind.TOOL, name) is None:
-                known = [peek_str(peek_object(tool).get("name")) or "" for tool in await self._listed()]
+                known = [peek_str(peek_object(tool).get("name")) or "" for tool in await self.tools()]
                 reply = Failure(reply.code, self._no_tool(name, known))
             data = {} if reply.data is UNSET else {"data": reply.data}
             return raw({"error": {"code": reply.code, "message": reply.message, **data}})
@@ -122,16 +196,8 @@ class Operator:
             raise self._unknown(name) from None
         log.info("%s is restarted by command", name)
 
-    async def cache(self) -> dict[str, object]:
-        """Everything `hubd cache` shows."""
-        return self._cache()
-
-    def _cache(self) -> dict[str, object]:
-        facts: dict[str, object] = to_builtins(self._hub.reads.statistics())
-        return facts
-
-    async def cache_clear(self, name: str | None) -> int:
-        """Forget what was read of an upstream, or of all; how many resources were kept of it.
+    async def cache_clear(self, name: str | None = None) -> Cleared:
+        """Forget what was read of an upstream, or of all.
 
         Raises:
             UpstreamUnavailable: there is none of this name.
@@ -140,17 +206,7 @@ class Operator:
             raise self._unknown(name)
         cleared = self._hub.reads.invalidate(name, DropCause.CLEARED)
         log.info("what was read of %s is forgotten by command: %d resources", name or "all upstreams", cleared)
-        return cleared
-
-    def journal(self, name: str) -> Journal:
-        """What an upstream said, and what became of it.
-
-        Raises:
-            UpstreamUnavailable: there is none of this name.
-        """
-        if name not in self._hub.supervisor.upstreams:
-            raise self._unknown(name)
-        return self._hub.supervisor.journals.of(name)
+        return Cleared(cleared)
 
     def _unknown(self, name: str) -> UpstreamUnavailable:
         if reason := self._left_out().get(name):
@@ -188,3 +244,25 @@ def _nearest(name: str, known: Mapping[str, str]) -> str:
     """What a key of `known` stands for that is much like `name`; "": none is."""
     near = get_close_matches(name, known, 1, CLOSE)
     return known[near[0]] if near else ""
+
+
+def _listen(listener: Front) -> ListenStatus:
+    return ListenStatus(
+        url=listener.url, socket=str(socket_path()), wanted=listener.displaced, squatted=listener.squatted
+    )
+
+
+def _displaced(listener: Front) -> Iterator[str]:
+    if (wanted := listener.displaced) and listener.squatted:
+        yield (
+            f"another user of this machine held {wanted} when the hub started: hosts with the usual URL show their "
+            "token there, so nobody is let in by HTTP until the hub has an address of its own. Find out who it is, "
+            "or name another port with `listen` in hubd.toml; then run `hubd stop`, and `hubd install` for hosts "
+            "that have the URL, since the token was replaced. Hosts on `hubd connect` are not affected"
+        )
+    elif wanted:
+        yield (
+            f"{wanted} was taken when the hub started, so it listens on {listener.url}: hosts that have the usual URL "
+            "do not reach it. Stop what uses that port and run `hubd stop`, or name another port with `listen` in "
+            "hubd.toml"
+        )

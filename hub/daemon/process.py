@@ -19,6 +19,7 @@ from typing import Final
 
 import trio
 
+from hub.control.status import LoopStatus
 from upstreams.transports.stdio.orphans import kill_orphans
 from upstreams.transports.stdio.process import MOST_DESCRIPTORS
 
@@ -107,9 +108,9 @@ class Watch:
         finally:
             self._over.set()  # it ends by itself, soon
 
-    def facts(self) -> dict[str, object]:
+    def status(self) -> LoopStatus:
         """For `hubd status`."""
-        return {"blocked": self.times, "longest_s": round(self.longest_s, 3)}
+        return LoopStatus(blocked=self.times, longest_s=round(self.longest_s, 3))
 
     def _look(self, soon: Callable[[Callable[[], object]], object], loop: int) -> None:
         while not self._over.wait(self._every_s):

@@ -26,6 +26,7 @@ from config.errors import ConfigError
 from config.loading.all_files import OWN_VARIABLES
 from config.loading.layers import Loaded
 from config.watch import Watcher
+from hub.control.status import ConfigStatus, Reloaded
 from hub.link.fault_isolation import keep_going
 from hub.link.wakeups import DirtyFlag
 
@@ -56,20 +57,20 @@ class Outcome(Struct, frozen=True):
         last = f"; the last change was taken over already: {self.last}" if self.last else ""
         return f"{self.difference}{last}"
 
-    def to_dict(self) -> dict[str, object]:
-        """For programs."""
+    def told(self) -> Reloaded:
+        """For commands and programs."""
         found = self.difference
-        return {
-            "changed": bool(found),
-            "summary": str(self),
-            "added": found.added,
-            "removed": found.removed,
-            "upstreams": {name: change.settings for name, change in found.changed.items()},
-            "settings": found.settings,
-            "pending": self.pending,
-            "problem": self.problem,
-            "warnings": self.warnings,
-        }
+        return Reloaded(
+            changed=bool(found),
+            summary=str(self),
+            added=found.added,
+            removed=found.removed,
+            upstreams={name: change.settings for name, change in found.changed.items()},
+            settings=found.settings,
+            pending=self.pending,
+            problem=self.problem,
+            warnings=self.warnings,
+        )
 
 
 class Reloader:
@@ -137,16 +138,16 @@ class Reloader:
                     waiter.outcome = outcome
                     waiter.done.set()
 
-    def status(self) -> dict[str, object]:
+    def status(self) -> ConfigStatus:
         """For `hubd status`."""
-        return {
-            "files": [str(path) for path in self._loaded.sources],
-            "watched": [str(path) for path in (*self._loaded.files, *self._loaded.directories)],
-            "loaded_at": datetime.fromtimestamp(self._loaded_at, UTC).isoformat(timespec="seconds"),
-            "problem": self.problem,
-            "pending": list(self._pending()),
-            "warnings": [str(warning) for warning in self._loaded.warnings],
-        }
+        return ConfigStatus(
+            files=tuple(str(path) for path in self._loaded.sources),
+            watched=tuple(str(path) for path in (*self._loaded.files, *self._loaded.directories)),
+            loaded_at=datetime.fromtimestamp(self._loaded_at, UTC).isoformat(timespec="seconds"),
+            problem=self.problem,
+            pending=self._pending(),
+            warnings=tuple(str(warning) for warning in self._loaded.warnings),
+        )
 
     def left_out(self) -> dict[str, str]:
         """The upstreams that the files name and the hub does without, and why."""

@@ -13,7 +13,7 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -32,7 +32,7 @@ from config.saved_state import Memory
 from hub.app import Hub
 from hub.control.server import serve_control
 from hub.daemon import logs, systemd
-from hub.daemon.api import Operator
+from hub.daemon.api import DaemonApi
 from hub.daemon.banner import announce
 from hub.daemon.foreground import serve_stdio
 from hub.daemon.http_listener import CannotListen, Front, listen
@@ -189,6 +189,9 @@ class _Daemon:
         )
         self._lines = LineServer(hub.router, hub.downstreams)
         self._watch = Watch()
+        faults = Faults()
+        logging.getLogger().addHandler(faults)
+        self._api = DaemonApi(hub, front, self._reloader, self._watch, faults)
         self._asked = trio.Event()
         self._patience = trio.CancelScope()
 
@@ -215,8 +218,7 @@ class _Daemon:
                 await nursery.start(self._hub.run)
                 await nursery.start(self._front.run, pages())
                 await nursery.start(self._lines.serve, lines)
-                controls = _Controls(self._hub, self._front, self._watch, self._reloader)
-                await nursery.start(serve_control, control, controls)
+                await nursery.start(serve_control, control, self._api)
                 self._announce()
                 systemd.notify("READY=1", f"STATUS={self._summary()}")
                 await self._reload_until_asked()
@@ -334,62 +336,6 @@ async def _unix_listener(path: Path, given: socket.socket | None) -> AsyncIterat
         listener.close()
         if is_ours:
             path.unlink(missing_ok=True)  # noqa: ASYNC240 - a directory entry in memory
-
-
-class _Controls:
-    """What the control socket may ask of this daemon."""
-
-    def __init__(self, hub: Hub, front: Front, watch: Watch, reloader: Reloader) -> None:
-        self._operator = Operator(hub, reloader.left_out)
-        self._front = front
-        self._watch = watch
-        self._reloader = reloader
-        self._is_root = is_root()
-        self._faults = Faults()
-        logging.getLogger().addHandler(self._faults)
-        self.tools = self._operator.tools
-        self.call = self._operator.call
-        self.cache = self._operator.cache
-        self.cache_clear = self._operator.cache_clear
-        self.restart = self._operator.restart
-        self.journal = self._operator.journal
-
-    async def status(self) -> dict[str, object]:
-        more: dict[str, object] = {
-            "listen": {
-                "url": self._front.url,
-                "socket": str(socket_path()),
-                "wanted": self._front.displaced,
-                "squatted": self._front.squatted,
-            },
-            "warnings": [*self._displaced(), *self._operator.warnings()],
-            "config": self._reloader.status(),
-            "root": self._is_root,
-            "loop": self._watch.facts(),
-            "faults": self._faults.count,
-        }
-        if self._front.replicas is not None:
-            more["replica"] = self._front.replicas.facts()
-        return {**await self._operator.status(), **more}
-
-    def _displaced(self) -> Iterator[str]:
-        if (wanted := self._front.displaced) and self._front.squatted:
-            yield (
-                f"another user of this machine held {wanted} when the hub started: hosts with the usual URL show their "
-                "token there, so nobody is let in by HTTP until the hub has an address of its own. Find out who it is, "
-                "or name another port with `listen` in hubd.toml; then run `hubd stop`, and `hubd install` for hosts "
-                "that have the URL, since the token was replaced. Hosts on `hubd connect` are not affected"
-            )
-        elif wanted:
-            text = f"{wanted} was taken when the hub started, so it listens on {self._front.url}: hosts that have the"
-            text += " usual URL do not reach it. Stop what uses that port and run `hubd stop`, or name another port"
-            yield f"{text} with `listen` in hubd.toml"
-
-    async def reload(self) -> dict[str, object]:
-        return (await self._reloader.reload()).to_dict()
-
-    async def stop(self) -> None:
-        os.kill(os.getpid(), signal.SIGTERM)
 
 
 def _failed(code: int, error: Exception) -> int:

@@ -12,13 +12,14 @@ each needs the other: what a host begins counts for its principal as well, and w
 import secrets
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, ClassVar, Final, Protocol
+from typing import ClassVar, Final, Protocol
 
 import trio
 from msgspec import Raw, Struct, structs
 
 from hub.bridge.url_elicitation import Visits
 from hub.catalog.view import EVERYTHING, View
+from hub.control.status import HostRow
 from hub.downstream.host_questions import Asking
 from hub.link.budget import Budget
 from hub.link.interface import Caller, HubError, Identity, Overloaded, Question, Stopping, Tenant, new_conversation
@@ -223,7 +224,7 @@ class Downstreams:
         """The levels that hosts of legacy sessions have set."""
         return [host.log_level for host in self._attached.values() if host.log_level is not None]
 
-    def status(self) -> list[dict[str, object]]:
+    def status(self) -> list[HostRow]:
         """One row per attached host, for people."""
         now = trio.current_time()
         return [host.status(now) for host in self._attached.values()]
@@ -426,22 +427,22 @@ class Downstream:
         for scope in (*self.calls.values(), *self.listens.values()):
             scope.cancel()
 
-    def status(self, now: float) -> dict[str, Any]:
+    def status(self, now: float) -> HostRow:
         """Its row in `hubd status`."""
         info = peek_object(self.client_info)
         name = peek_str(info.get("title")) or peek_str(info.get("name")) or self.identity.host
-        return {
-            "host": name[:MAX_NAME],
-            "label": self.identity.host,
-            "principal": self.identity.principal,
-            "transport": self.transport,
-            "version": self.version or None,
-            "endpoint": self.view.path,
-            "attached_s": round(now - self.since, 1),
-            "idle_s": 0.0 if self.calls else round(now - self.seen, 1),
-            "in_flight": len(self.calls),
-            "asked": len(self.asking),
-        }
+        return HostRow(
+            host=name[:MAX_NAME],
+            label=self.identity.host,
+            principal=self.identity.principal,
+            transport=self.transport,
+            version=self.version or None,
+            endpoint=self.view.path,
+            attached_s=round(now - self.since, 1),
+            idle_s=0.0 if self.calls else round(now - self.seen, 1),
+            in_flight=len(self.calls),
+            asked=len(self.asking),
+        )
 
 
 class StatelessHost(Struct, eq=False):

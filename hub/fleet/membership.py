@@ -21,6 +21,7 @@ import trio
 from msgspec import Struct, structs
 
 from cache.shared_store import Directory, Unreachable
+from hub.control.status import PeerRow, ReplicaStatus
 from hub.link.fault_isolation import FaultLog
 
 log = logging.getLogger("hubd.replicas")
@@ -99,16 +100,16 @@ class Replicas:
         state = "leaving" if self._leaving else "registered" if self._reached else "alone"
         return f"<Replicas {self.me.name} {self.me.run} {state}, {len(self._peers())} others>"
 
-    def facts(self) -> dict[str, object]:
+    def status(self) -> ReplicaStatus:
         """For `hubd status`."""
-        others = [{"name": peer.name, "run": peer.run, "url": peer.url} for peer in self._peers()]
-        mine = {"name": self.me.name, "run": self.me.run, "url": self.me.url}
-        return {
-            **mine,
-            "registered": self._reached and not self._leaving,
-            "peers": others,
-            "looking": self._rounds < ROUNDS,
-        }
+        return ReplicaStatus(
+            name=self.me.name,
+            run=self.me.run,
+            url=self.me.url,
+            registered=self._reached and not self._leaving,
+            peers=tuple(PeerRow(name=peer.name, run=peer.run, url=peer.url) for peer in self._peers()),
+            looking=self._rounds < ROUNDS,
+        )
 
     def _peers(self) -> list[Peer]:
         return [self._known[run][0] for run in self._roster if run != self.me.run and run in self._known]

@@ -30,6 +30,7 @@ from config.watch import Watcher
 from hub.catalog.catalog import Catalog, Rules, UpstreamRule
 from hub.catalog.uri_claims import Claims
 from hub.catalog.view import EVERYTHING, View, home_of, project_view
+from hub.control.status import ProjectRow
 from hub.downstream.hosts import Downstream
 from hub.link.fault_isolation import keep_going, run_isolated
 from hub.link.wakeups import DirtyFlag
@@ -159,10 +160,10 @@ class Projects:
         for view, live in self.live.items():
             catalog.projects[view] = make(live, known.get(view))
 
-    def status(self) -> list[dict[str, object]]:
+    def status(self) -> list[ProjectRow]:
         """For `hubd status`."""
         return [
-            {"root": str(live.project.root), "endpoint": live.view.path, "hosts": len(live.hosts)}
+            ProjectRow(root=str(live.project.root), endpoint=live.view.path, hosts=len(live.hosts))
             for live in self.live.values()
         ]
 

@@ -89,7 +89,7 @@ async def lives_through(server, nursery):
         assert len(store.told.said("WARNING")) == 1
         server.answers.clear()
         server.then.clear()
-        await until(lambda: store.is_coherent and replicas.facts()["registered"])
+        await until(lambda: store.is_coherent and replicas.status().registered)
         assert store._member.wall.count == 0
         assert replicas._wall.count == 0
 

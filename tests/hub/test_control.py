@@ -8,21 +8,36 @@ from pathlib import Path
 
 import pytest
 import trio
-from echo_daemon import TOOLS, Controls
+from echo_daemon import TOOLS, Api
 
-from hub.control.client import ControlClient, ControlFailed, HubNotRunning
+from hub.control.client import ControlClient
+from hub.control.errors import ControlFailed, HubNotRunning
+from hub.control.methods import CACHE, CACHE_CLEAR, CALL, LOGS, METHODS, RELOAD, STATUS
 from hub.control.server import serve_control
+from hub.control.status import Cleared
 from hub.net.unix import bind_unix
 
 
 @asynccontextmanager
-async def serving(path: Path) -> AsyncIterator[Controls]:
-    controls = Controls()
+async def serving(path: Path) -> AsyncIterator[Api]:
+    api = Api()
     async with trio.open_nursery() as nursery:
         listener = trio.SocketListener(trio.socket.from_stdlib_socket(bind_unix(path)))
-        await nursery.start(serve_control, listener, controls)
-        yield controls
+        await nursery.start(serve_control, listener, api)
+        yield api
         nursery.cancel_scope.cancel()
+
+
+def tools(client: ControlClient):
+    return client.ask(METHODS["tools"])
+
+
+def call(client: ControlClient, name: str, **arguments: object):
+    return client.ask(CALL, name=name, arguments=arguments)
+
+
+def records(client: ControlClient, lines: int):
+    return client.answer(LOGS, name="demo", lines=lines)["records"]
 
 
 async def in_thread(path: Path, function):
@@ -37,19 +52,19 @@ async def in_thread(path: Path, function):
 
 
 async def test_every_method(tmp_path):
-    async with serving(tmp_path / "c") as controls:
-        status = await in_thread(tmp_path / "c", ControlClient.status)
-        assert status["upstreams"][0]["name"] == "demo"
-        assert await in_thread(tmp_path / "c", ControlClient.tools) == TOOLS
-        result = await in_thread(tmp_path / "c", lambda client: client.call("demo__echo", {"text": "ü\u2028"}))
+    async with serving(tmp_path / "c") as api:
+        status = await in_thread(tmp_path / "c", lambda client: client.ask(STATUS))
+        assert status.upstreams[0].name == "demo"
+        assert await in_thread(tmp_path / "c", tools) == TOOLS
+        result = await in_thread(tmp_path / "c", lambda client: call(client, "demo__echo", text="ü\u2028"))
         assert result["_meta"]["text"] == "ü\u2028"
-        assert (await in_thread(tmp_path / "c", ControlClient.cache))["entries"] == 1
-        assert await in_thread(tmp_path / "c", lambda client: client.cache_clear(None)) == 1
-        assert not controls.stopped.is_set()
+        assert (await in_thread(tmp_path / "c", lambda client: client.ask(CACHE))).entries == 1
+        assert await in_thread(tmp_path / "c", lambda client: client.ask(CACHE_CLEAR)) == Cleared(1)
+        assert not api.stopped.is_set()
 
 
 async def test_names_of_files_need_not_be_utf_8(tmp_path):
-    async with serving(tmp_path / "c") as controls:
+    async with serving(tmp_path / "c") as api:
 
         async def status():
             return {
@@ -59,9 +74,9 @@ async def test_names_of_files_need_not_be_utf_8(tmp_path):
                 "config": {"files": ("/caf\udce9/hubd.toml",), "caf\udce9": 1},
             }
 
-        controls.status = controls.reload = status
-        for method in (ControlClient.status, ControlClient.reload):
-            assert (await in_thread(tmp_path / "c", method))["config"] == {
+        api.status = api.reload = status
+        for method in (STATUS, RELOAD):
+            assert (await in_thread(tmp_path / "c", lambda client, method=method: client.answer(method)))["config"] == {
                 "files": ["/caf\\udce9/hubd.toml"],
                 "caf\\udce9": 1,
             }
@@ -70,7 +85,12 @@ async def test_names_of_files_need_not_be_utf_8(tmp_path):
 async def test_several_requests_on_one_connection(tmp_path):
     async with serving(tmp_path / "c"):
         found = await in_thread(
-            tmp_path / "c", lambda client: [client.call("x", {}), client.tools(), client.call("y", {})]
+            tmp_path / "c",
+            lambda client: [
+                call(client, "x"),
+                tools(client),
+                call(client, "y"),
+            ],
         )
         assert [item["error"]["message"] for item in found[::2]] == ["Unknown tool: x", "Unknown tool: y"]
 
@@ -80,9 +100,9 @@ async def test_a_failing_request_harms_no_other(tmp_path, caplog):
 
         def both(client: ControlClient):
             with pytest.raises(ControlFailed, match="failed to answer: RuntimeError; its log says more") as caught:
-                client.call("crash", {})
+                call(client, "crash")
             assert "canary" not in str(caught.value)
-            return client.tools()
+            return tools(client)
 
         assert await in_thread(tmp_path / "c", both) == TOOLS
     assert "canary" in caplog.text
@@ -91,7 +111,7 @@ async def test_a_failing_request_harms_no_other(tmp_path, caplog):
 async def test_a_call_too_many_is_refused_with_the_reason(tmp_path, caplog):
     async with serving(tmp_path / "c"):
         with pytest.raises(ControlFailed, match="256 requests of this account are running already"):
-            await in_thread(tmp_path / "c", lambda client: client.call("one-too-many", {}))
+            await in_thread(tmp_path / "c", lambda client: call(client, "one-too-many"))
     assert caplog.text == ""
 
 
@@ -103,21 +123,21 @@ async def test_stop_returns_when_the_daemon_has_ended(tmp_path):
             await in_thread(tmp_path / "c", ControlClient.stop)
             ended.append("client")
 
-        async with serving(tmp_path / "c") as controls:
+        async with serving(tmp_path / "c") as api:
             nursery.start_soon(stop)
-            await controls.stopped.wait()
+            await api.stopped.wait()
             assert ended == []
         ended.append("server")
     assert sorted(ended) == ["client", "server"]
 
 
 async def test_a_client_that_leaves_cancels_its_call(tmp_path):
-    async with serving(tmp_path / "c") as controls:
+    async with serving(tmp_path / "c") as api:
         with trio.fail_after(30):
             async with await trio.open_unix_socket(str(tmp_path / "c")) as client:
                 await client.send_all(request("call", {"name": "wait"}) + request("call", {"name": "quick"}))
                 assert b"Unknown tool: quick" in await client.receive_some(65536)
-            await controls.cancelled.wait()
+            await api.cancelled.wait()
 
 
 def request(method: str, params: object) -> bytes:
@@ -137,7 +157,7 @@ def request(method: str, params: object) -> bytes:
         (request("call", {"name": 5}), -32602),
         (request("call", []), -32602),
         (request("cache_clear", {"name": 5}), -32602),
-        (request("cache_clear", {"name": "nope"}), -32602),
+        (request("cache_clear", {"name": "nope"}), -32603),
     ],
 )
 async def test_clumsy_clients_are_answered(tmp_path, line, code):
@@ -154,7 +174,7 @@ async def test_clumsy_clients_are_answered(tmp_path, line, code):
 async def test_arguments_as_large_as_a_host_may_send(tmp_path):
     text = "x" * ((16 << 20) - 100)
     async with serving(tmp_path / "c"):
-        result = await in_thread(tmp_path / "c", lambda client: client.call("demo__echo", {"text": text}))
+        result = await in_thread(tmp_path / "c", lambda client: call(client, "demo__echo", text=text))
         assert result["_meta"]["text"] == text
 
 
@@ -164,10 +184,10 @@ async def test_larger_arguments_are_refused_in_one_sentence(tmp_path):
 
         def too_much(client: ControlClient):
             with pytest.raises(ControlFailed, match=r"too long; .* 16 MiB"):
-                client.call("demo__echo", {"text": "x" * (40 << 20)})
+                call(client, "demo__echo", text="x" * (40 << 20))
 
         await in_thread(tmp_path / "c", too_much)
-        assert await in_thread(tmp_path / "c", ControlClient.tools) == TOOLS
+        assert await in_thread(tmp_path / "c", tools) == TOOLS
 
 
 @pytest.mark.covers("SEC-04")
@@ -175,7 +195,7 @@ async def test_other_users_are_refused(tmp_path, monkeypatch, caplog):
     monkeypatch.setattr("hub.control.server.peer_uid", lambda socket: os.getuid() + 1)
     async with serving(tmp_path / "c"):
         with pytest.raises(HubNotRunning):
-            await in_thread(tmp_path / "c", ControlClient.tools)
+            await in_thread(tmp_path / "c", tools)
     assert "refused a control connection of uid" in caplog.text
 
 
@@ -197,10 +217,10 @@ def test_nothing_there_is_one_helpful_sentence(tmp_path):
 
 async def test_logs_are_the_last_records(tmp_path):
     async with serving(tmp_path / "c"):
-        records = await in_thread(tmp_path / "c", lambda client: client.logs("demo", 10))
-        assert records[0] == {"at": 1_800_000_000.5, "kind": "state", "text": "connecting", "pid": None}
-        assert records[1]["pid"] == 7
-        assert await in_thread(tmp_path / "c", lambda client: client.logs("demo", 1)) == records[1:]
+        found = await in_thread(tmp_path / "c", lambda client: records(client, 10))
+        assert found[0] == {"at": 1_800_000_000.5, "kind": "state", "text": "connecting", "pid": None}
+        assert found[1]["pid"] == 7
+        assert await in_thread(tmp_path / "c", lambda client: records(client, 1)) == found[1:]
 
 
 async def test_logs_of_an_unknown_upstream_name_those_there_are(tmp_path):
@@ -208,14 +228,14 @@ async def test_logs_of_an_unknown_upstream_name_those_there_are(tmp_path):
 
         def unknown(client: ControlClient):
             with pytest.raises(ControlFailed, match="no server nope; there are: demo"):
-                client.logs("nope", 1)
+                client.ask(LOGS, name="nope")
 
         await in_thread(tmp_path / "c", unknown)
 
 
 async def test_logs_are_followed_until_the_client_leaves(tmp_path):
-    async with serving(tmp_path / "c") as controls:
-        journal = controls.journals.of("demo")
+    async with serving(tmp_path / "c") as api:
+        journal = api.journals.of("demo")
         with trio.fail_after(30):
             async with await trio.open_unix_socket(str(tmp_path / "c")) as client:
                 await client.send_all(request("logs", {"name": "demo", "lines": 1, "follow": True}))
@@ -234,8 +254,8 @@ async def test_logs_are_followed_until_the_client_leaves(tmp_path):
 
 @pytest.mark.covers("I-5", "I-3")
 async def test_a_follower_that_does_not_read_loses_records_and_holds_up_nobody(tmp_path):
-    async with serving(tmp_path / "c") as controls:
-        journal = controls.journals.of("demo")
+    async with serving(tmp_path / "c") as api:
+        journal = api.journals.of("demo")
         with trio.fail_after(60):
             async with await trio.open_unix_socket(str(tmp_path / "c")) as client:
                 await client.send_all(request("logs", {"name": "demo", "lines": 0, "follow": True}))
@@ -249,16 +269,16 @@ async def test_a_follower_that_does_not_read_loses_records_and_holds_up_nobody(t
                     data += await client.receive_some(1 << 20)
                 messages = [json.loads(line)["params"] for line in data.splitlines()]
                 assert sum(params["lost"] + len(params["records"]) for params in messages) == 20_000
-        assert await in_thread(tmp_path / "c", ControlClient.tools) == TOOLS
+        assert await in_thread(tmp_path / "c", tools) == TOOLS
 
 
 async def test_the_client_follows_too(tmp_path):
-    async with serving(tmp_path / "c") as controls:
+    async with serving(tmp_path / "c") as api:
 
         def first_two(client: ControlClient):
             records = client.follow("demo", 1)
             first = next(records)
-            trio.from_thread.run_sync(controls.journals.of("demo").add, "log", "second")
+            trio.from_thread.run_sync(api.journals.of("demo").add, "log", "second")
             return first["text"], next(records)["text"]
 
         assert await in_thread(tmp_path / "c", first_two) == ("it \\x1b[31mfell", "second")

@@ -27,7 +27,10 @@ from config.trust import Trust
 from hub.cli.checks import all as checks
 from hub.cli.checks import daemons, hosts, servers, stores
 from hub.cli.checks.examined import Examined, Finding, examine
-from hub.control.client import ControlClient, ControlFailed, HubNotRunning
+from hub.control.client import ControlClient
+from hub.control.errors import ControlFailed, HubNotRunning
+from hub.control.methods import STATUS, read
+from hub.control.status import Status
 from upstreams.transports.stdio import orphans
 
 
@@ -69,7 +72,7 @@ class Case:
         return examine(
             Machine(self.home, self.environ),
             version="1",
-            status=self.status,
+            status=None if self.status is None else read(STATUS, self.status),
             records=self.home / "installed.json",
             token=self.home / "token",
             trust=self.home / "trust.json",
@@ -77,10 +80,10 @@ class Case:
             ask=self.ask,
         )
 
-    def ask(self, path: Path) -> dict[str, object] | None:
+    def ask(self, path: Path) -> Status | None:
         """What a hub says, if it has not ended meanwhile: the machine may have hubs that are none of this test's."""
         with contextlib.suppress(OSError, HubNotRunning, ControlFailed), ControlClient(path) as hub:
-            return hub.status()
+            return hub.ask(STATUS)
         return None
 
     def found(self, check):

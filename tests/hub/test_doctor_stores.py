@@ -12,6 +12,7 @@ from config.hosts.facts import Machine
 from config.loading.layers import load_all
 from hub.cli.checks import stores
 from hub.cli.checks.examined import Examined
+from hub.control.methods import STATUS, read
 
 KEY = "c4" * 32
 pytestmark = pytest.mark.filterwarnings("ignore:.*MemoryObject:pytest.PytestUnraisableExceptionWarning")
@@ -37,7 +38,7 @@ def examined(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
         return Examined(
             machine=machine,
             version="1",
-            status=status,
+            status=None if status is None else read(STATUS, status),
             loaded=loaded,
             error=None,
             files=(),

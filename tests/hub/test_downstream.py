@@ -313,7 +313,7 @@ async def test_one_upstream_by_itself(router, hosts):
         await host.initialize()
         await host.send(call("echo"))
         await host.receive()
-        assert hosts.status()[0]["endpoint"] == "/mcp/files"
+        assert hosts.status()[0].endpoint == "/mcp/files"
     assert router.seen[0][0].view.name == "files"
 
 
@@ -385,14 +385,14 @@ async def test_cancelling_a_call_withdraws_what_it_asks(host, router, hosts):
     await host.initialize(capabilities=ASKABLE)
     await host.send(call("ask"))
     asked = await host.receive()
-    assert hosts.status()[0]["asked"] == 1
+    assert hosts.status()[0].asked == 1
     await host.notify("notifications/cancelled", {"requestId": 1})
     withdrawn = await host.receive()
     assert (withdrawn["method"], withdrawn["params"]["requestId"]) == ("notifications/cancelled", asked["id"])
     await host.send({"jsonrpc": "2.0", "id": asked["id"], "result": {"action": "accept"}})
     await host.settle()
     assert router.replies == {}
-    assert hosts.status()[0]["asked"] == 0
+    assert hosts.status()[0].asked == 0
 
 
 @pytest.mark.covers("F-I-01", "R-2", "F-H-25")
@@ -712,11 +712,11 @@ async def test_status_rows(host, hosts):
     await host.send(modern(TOOLS_CALL, {"name": "echo"}, **{CLIENT_INFO_KEY: info}))
     await host.receive(MODERN, TOOLS_CALL)
     (row,) = hosts.status()
-    assert row["host"] == "The Code Editor"
-    assert (row["transport"], row["version"], row["principal"]) == ("unix", MODERN, "token:alice")
+    assert row.host == "The Code Editor"
+    assert (row.transport, row.version, row.principal) == ("unix", MODERN, "token:alice")
     await host.initialize(L3)
     (row,) = hosts.status()
-    assert (row["host"], row["version"], row["in_flight"]) == ("Test", L3, 0)
+    assert (row.host, row.version, row.in_flight) == ("Test", L3, 0)
     assert repr(next(iter(hosts._attached.values()))) == "<LineHost desk 2025-06-18, 0 requests in flight>"
 
 

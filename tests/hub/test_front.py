@@ -78,7 +78,7 @@ async def test_a_hub_answers_to_what_others_call_it(nursery, url, names):
     config = HubConfig(token=Secret(TOKEN), replica=ReplicaConfig(name="a", url=url))
     front = a_front(config, Facts())
     await nursery.start(front.run, pages())
-    assert front.replicas.facts()["url"] == url
+    assert front.replicas.status().url == url
     for name in names:
         assert await status_of(front, name) == REACHED
     assert await status_of(front, "elsewhere:8765") == 403

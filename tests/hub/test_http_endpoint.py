@@ -1126,9 +1126,9 @@ async def test_status_rows_and_reprs(session, endpoint, nursery, router):
     nursery.start_soon(session.call, "wait")
     await trio.testing.wait_all_tasks_blocked()
     (row,) = endpoint._hosts.status()
-    assert row["host"] == "test"
-    assert row["label"] == "desk"
-    assert (row["transport"], row["version"], row["endpoint"], row["in_flight"]) == ("http", L4, "/mcp", 1)
+    assert row.host == "test"
+    assert row.label == "desk"
+    assert (row.transport, row.version, row.endpoint, row.in_flight) == ("http", L4, "/mcp", 1)
     assert msgspec.json.encode(row)
     assert repr(endpoint) == ("<Endpoint <HttpSessions [1 open]>, <Archive [0 streams, 0 bytes]>, 1 answers pending>")
     assert repr(endpoint._hosts) == "<Downstreams [1 attached, 1 requests in flight]>"

@@ -3,6 +3,7 @@
 import json
 import threading
 
+import msgspec
 import pytest
 import trio
 from fakes import FakeUpstream
@@ -39,27 +40,27 @@ async def test_status_shows_upstreams_hosts_and_warnings(autojump_clock):
         await house.host("lines", L4)
         await house.host("http", L4)
         await trio.sleep(1)
-        status = await house.operator.status()
-        states = {row["name"]: (row["state"], row["version"]) for row in status["upstreams"]}
+        status = await house.api.status()
+        states = {row.name: (row.state, row.version) for row in status.upstreams}
         assert states == {
             "one": ("connected", MODERN),
             "two": ("connected", L4),
             "gone": ("reconnecting", None),
         }
-        assert status["settled"] is True
-        assert sorted(row["transport"] for row in status["hosts"]) == ["http", "unix"]
-        assert len(status["warnings"]) == 1
-        json.dumps(status)
+        assert status.settled is True
+        assert sorted(row.transport for row in status.hosts) == ["http", "unix"]
+        assert len(status.warnings) == 1
+        assert msgspec.json.encode(status)
 
 
 async def test_the_command_line_lists_and_calls_tools(autojump_clock):
     async with a_house({"files": FakeUpstream()}) as house:
-        assert [json.loads(bytes(tool))["name"] for tool in await house.operator.tools()] == ["files__echo"]
-        result = json.loads(bytes(await house.operator.call("files__echo", Raw(b'{"a":1}'))))
+        assert [json.loads(bytes(tool))["name"] for tool in await house.api.tools()] == ["files__echo"]
+        result = json.loads(bytes(await house.api.call("files__echo", Raw(b'{"a":1}'))))
         assert json.loads(result["content"][0]["text"])["arguments"] == {"a": 1}
-        failure = json.loads(bytes(await house.operator.call("nothing", Raw(b"{}"))))
+        failure = json.loads(bytes(await house.api.call("nothing", Raw(b"{}"))))
         assert failure["error"]["code"] == -32602
-        failure = json.loads(bytes(await house.operator.call("fles__echo", Raw(b"{}"))))
+        failure = json.loads(bytes(await house.api.call("fles__echo", Raw(b"{}"))))
         assert "did you mean files__echo?" in failure["error"]["message"]
 
 
@@ -68,7 +69,7 @@ async def test_the_command_line_is_told_why_a_tool_is_not_there(autojump_clock):
     fakes["gone"].refuses = True
     async with a_house(fakes, upstreams={"off": {"disabled": True}}) as house:
         for name, why in (("gone__echo", "since gone is reconnecting: "), ("off__echo", "run `hubd enable off`")):
-            assert why in bytes(await house.operator.call(name, Raw(b"{}"))).decode()
+            assert why in bytes(await house.api.call(name, Raw(b"{}"))).decode()
 
 
 async def test_what_was_learned_is_kept(autojump_clock, tmp_path):
@@ -116,13 +117,13 @@ async def test_an_upstream_is_restarted_by_command(autojump_clock):
     fakes = {"files": FakeUpstream(), "off": FakeUpstream()}
     async with a_house(fakes, upstreams={"off": {"disabled": True}}) as house:
         await trio.sleep(1)
-        await house.operator.restart("files")
+        await house.api.restart("files")
         await trio.sleep(1)
         assert len(fakes["files"].conversations) == 2
         assert house.hub.supervisor.upstreams["files"].state is State.CONNECTED
         for name, reason in [("off", "off is disabled"), ("no", "There is no server no; there are: files, off")]:
             with pytest.raises(UpstreamUnavailable, match=reason):
-                await house.operator.restart(name)
+                await house.api.restart(name)
 
 
 @pytest.mark.covers("F-D-13", "I-3")

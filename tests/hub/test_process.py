@@ -67,9 +67,9 @@ async def test_a_loop_that_stands_still_is_noticed_and_named(nursery, caplog):
     assert re.search(
         r"stood still for \d\.\d\d s, .*: stand_still \(tests/hub/test_process\.py:\d+\)", record.getMessage()
     )
-    facts = watch.facts()
-    assert facts["blocked"] == watch.times
-    assert facts["longest_s"] > 0
+    facts = watch.status()
+    assert facts.blocked == watch.times
+    assert facts.longest_s > 0
     assert "times" in repr(watch)
 
 

@@ -336,9 +336,7 @@ async def test_names_that_meet_in_a_project_are_told_of(shop: Shop):
         shop.trust.allow(load_project(shop.root, os.environ, HubConfig()))
         host = await house.host("lines", L4, workplace=shop.root)
         await host.names()
-        assert any(
-            ".hubd.toml" in text or "earlier upstream" in text for text in (await house.operator.status())["warnings"]
-        )
+        assert any(".hubd.toml" in text or "earlier upstream" in text for text in (await house.api.status()).warnings)
 
 
 # --- who works where --------------------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from attached import DEMO, INITIALIZE, Host, Post, hubd, upstream
 from processes import HUBD, Hub, free_port, own_directories, running, running_hub
 
 from hub.control.client import ControlClient
+from hub.control.methods import RELOAD, STATUS
 from hub.daemon.logs import LINE_BYTES
 
 ECHO = {"tools": ["echo"]}
@@ -42,12 +43,12 @@ def controls(hub):
 def reload(hub):
     """Have the files read; what came of it. When this returns they are in effect, whoever noticed them first."""
     with controls(hub) as client:
-        return client.reload()
+        return client.answer(RELOAD)
 
 
 def status(hub):
     with controls(hub) as client:
-        return client.status()
+        return client.answer(STATUS)
 
 
 def pids(hub):

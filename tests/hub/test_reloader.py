@@ -90,7 +90,7 @@ async def test_reloads_follow_each_other_and_the_last_one_counts(nursery):
 async def test_what_is_the_same_is_not_applied():
     async with staged() as stage:
         outcome = await stage.reloader.reload()
-        assert not outcome.to_dict()["changed"]
+        assert not outcome.told().changed
         assert stage.applied == []
         assert stage.around == 1, "it was asked for"
         stage.says(3)
@@ -107,11 +107,11 @@ async def test_a_problem_is_said_once_and_kept_until_it_is_none(caplog):
         for _ in range(3):
             outcome = await stage.reloader.reload()
             assert outcome.problem == "hubd.toml, line 3: no"
-        assert stage.reloader.status()["problem"] == "hubd.toml, line 3: no"
+        assert stage.reloader.status().problem == "hubd.toml, line 3: no"
         assert caplog.text.count("line 3") == 1
         stage.next = EMPTY
         assert (await stage.reloader.reload()).problem is None
-        assert stage.reloader.status()["problem"] is None
+        assert stage.reloader.status().problem is None
         assert stage.applied == []
 
 
@@ -138,7 +138,7 @@ async def test_files_that_are_gone_say_nothing(tmp_path):
         more.mkdir()
         assert (await stage.reloader.reload()).problem is None
         assert stage.applied == [2]
-        assert stage.reloader.status()["files"] == [str(main)]
+        assert stage.reloader.status().files == (str(main),)
 
 
 @pytest.mark.covers("F-C-03")

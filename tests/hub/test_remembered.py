@@ -240,7 +240,7 @@ async def test_a_full_disk_is_shown_and_stops_nothing(autojump_clock, tmp_path, 
         assert await host.names() == ["files__echo"]
         await trio.sleep(2)
         await written(lambda: house.hub.last_known.problem)
-        assert any("cannot save" in warning for warning in (await house.operator.status())["warnings"])
+        assert any("cannot save" in warning for warning in (await house.api.status()).warnings)
     assert caplog.text.count("cannot use") == caplog.text.count("cannot save") == 1
 
 

@@ -8,6 +8,7 @@ import trio.testing
 from fleet_house import Facts, Fleet
 from http_fakes import ALICE, BOB
 
+from hub.control.status import PeerRow
 from hub.fleet.membership import LIVES_S, RENEW_S, TEND_S, YOUNG_S
 from hub.wire.jsonrpc import encode_notification
 
@@ -212,17 +213,17 @@ async def test_a_hub_that_nobody_can_reach_keeps_its_sessions(fleet):
 
 async def test_status_names_the_others(fleet):
     a, b = await two(fleet)
-    assert a.replicas.facts()["looking"] is True, "b came after it had looked"
+    assert a.replicas.status().looking is True, "b came after it had looked"
     await a.replicas._renew()
-    facts = a.replicas.facts()
-    assert facts["looking"] is False
-    assert (facts["name"], facts["run"], facts["url"], facts["registered"]) == ("a", a.revival.run_id, a.url, True)
-    assert facts["peers"] == [{"name": "b", "run": b.revival.run_id, "url": b.url}]
+    facts = a.replicas.status()
+    assert facts.looking is False
+    assert (facts.name, facts.run, facts.url, facts.registered) == ("a", a.revival.run_id, a.url, True)
+    assert facts.peers == (PeerRow(name="b", run=b.revival.run_id, url=b.url),)
     assert a.replicas.is_elsewhere(b.revival.run_id)
     assert not a.replicas.is_elsewhere(a.revival.run_id)
     await b.stop()
     await a.replicas._renew()
-    assert a.replicas.facts()["peers"] == []
+    assert a.replicas.status().peers == ()
 
 
 # --- time -------------------------------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 import json
 from contextlib import asynccontextmanager
 
+import msgspec
 import pytest
 import trio
 import trio.testing
@@ -107,7 +108,7 @@ async def test_a_session_is_as_before(autojump_clock, hubs, version):
     caller = hubs.router.seen[0][0].caller
     assert (caller.version, caller.identity) == (version, host.identity)
     assert json.loads(bytes(caller.capabilities["roots"])) == {"listChanged": True}
-    assert hubs.endpoint._hosts.status()[0] == {**before, "attached_s": 0.0}
+    assert hubs.endpoint._hosts.status()[0] == msgspec.structs.replace(before, attached_s=0.0)
     assert (await host.call("echo", 2)).last["result"]
     assert len(hubs.endpoint.sessions) == 1
     await hubs.start(saved=False)
@@ -660,7 +661,7 @@ async def test_a_host_goes_on_as_if_nothing_had_happened(autojump_clock, nursery
         if version == L4:
             await fakes["files"].conversation.tell(TOOLS_CHANGED)
         else:
-            await house.operator.restart("files")
+            await house.api.restart("files")
         await until_still(house)
         assert TOOLS_CHANGED in [message["method"] for message in stream.messages[2:]]
         stream.leave()

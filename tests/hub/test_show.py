@@ -4,9 +4,12 @@ import re
 
 import pytest
 
+from hub.cli.render import status as screen
 from hub.cli.render.answers import record, result, tools
-from hub.cli.render.status import status
 from hub.cli.render.tables import duration, table
+from hub.control import methods
+from hub.control.methods import read
+from upstreams.facts import Record
 
 STATUS = {
     "version": "1.2.3",
@@ -51,6 +54,10 @@ STATUS = {
     ],
     "warnings": ["two tools share a name"],
 }
+
+
+def status(answer):
+    return screen.status(read(methods.STATUS, answer))
 
 
 def notes(**upstream):
@@ -144,9 +151,9 @@ def test_a_full_table_fits_a_hundred_columns():
 
 
 def test_records():
-    line = record({"at": 0, "kind": "stderr", "text": "it \x1b[31mfell", "pid": 7})
+    line = record(Record(0, "stderr", "it \x1b[31mfell", 7))
     assert re.fullmatch(r"19(69|70)-\d\d-\d\d \d\d:\d\d:\d\d  stderr  it \\x1b\[31mfell", line)
-    assert record({"at": 0, "kind": "log", "text": "x"}).endswith("  log     x")
+    assert record(Record(0, "log", "x")).endswith("  log     x")
 
 
 def test_status():

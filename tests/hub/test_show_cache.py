@@ -2,9 +2,22 @@
 
 import pytest
 
-from hub.cli.render.cache import brief, cache
-from hub.cli.render.status import status
+from hub.cli.render import cache as screen
+from hub.cli.render import status as status_screen
 from hub.cli.render.tables import size
+from hub.control.methods import CACHE, STATUS, read
+
+
+def status(answer):
+    return status_screen.status(read(STATUS, answer))
+
+
+def cache(answer):
+    return screen.cache(read(CACHE, answer))
+
+
+def brief(answer):
+    return screen.brief(read(CACHE, answer))
 
 
 def counts(**others):

@@ -48,10 +48,10 @@ async def test_being_registered_outlives_what_nobody_thought_of(autojump_clock, 
     replicas = Replicas(Peer("0" * 8, "a", ""), facts)
     await nursery.start(replicas.run)
     await trio.sleep(REPLICAS_RETRY_S * 5)
-    assert not replicas.facts()["registered"]
+    assert not replicas.status().registered
     facts.broken = ()
     await trio.sleep(REPLICAS_RETRY_S * 2)
-    assert replicas.facts()["registered"]
+    assert replicas.status().registered
     assert len(caplog.records) == 1
 
 

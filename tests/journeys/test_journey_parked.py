@@ -108,11 +108,11 @@ async def test_a_host_comes_back_with_the_answer(pair, autojump_clock):
             "q1": {"method": "elicitation/create", "params": {**FORM, "message": "[files] Name?"}}
         }
         await trio.sleep(600)  # people take as long as they take (P-12)
-        assert [row["parked"] for row in (await house.operator.status())["upstreams"]] == [1]
+        assert [row.parked for row in (await house.api.status()).upstreams] == [1]
         second = await host.result("tools/call", retry(first, {"q1": YES}))
         assert (second["resultType"], said(second)) == ("complete", {"form": YES})
         assert len(calls(fake)) == 1
-        assert [row["parked"] for row in (await house.operator.status())["upstreams"]] == [0]
+        assert [row.parked for row in (await house.api.status()).upstreams] == [0]
 
 
 @pytest.mark.covers("R-4", "R-10", "F-I-10")

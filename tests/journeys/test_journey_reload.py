@@ -188,16 +188,16 @@ async def test_a_server_is_connected_to_before_the_old_one_is_left(pair, autojum
         await change(house, {"files": {"url": "http://there/"}})
         await trio.sleep(20)
         assert "isError" not in await host.call("files__echo")
-        status = (await house.operator.status())["upstreams"][0]
-        assert status["state"] == "connected"
-        assert "refuses" in status["stale_config"]
+        status = (await house.api.status()).upstreams[0]
+        assert status.state == "connected"
+        assert "refuses" in status.stale_config
         running = await begin(host, "files__hang")
         new.refuses = False
         await trio.sleep(40)
         assert await host.names() == ["files__echo", "files__hang", "files__more"]
         assert len(host.of(LISTED)) == 1
         assert "isError" not in await host.call("files__more")
-        assert (await house.operator.status())["upstreams"][0]["stale_config"] is None
+        assert (await house.api.status()).upstreams[0].stale_config is None
         gate.open.set()
         assert "isError" not in (await running.wait())["result"]
         await settle(1)
@@ -218,7 +218,7 @@ async def test_who_takes_a_bad_change_back_has_lost_nothing(pair, autojump_clock
             await trio.sleep(10)
         await change(house, {"files": {"url": "http://here/"}})
         await trio.sleep(60)
-        assert (await house.operator.status())["upstreams"][0]["stale_config"] is None
+        assert (await house.api.status()).upstreams[0].stale_config is None
         assert "isError" not in await host.call("files__echo")
         assert len(old.conversations) == 1
         assert new.conversations == []

@@ -50,7 +50,7 @@ class Changes(Crowd):
         name = self.dice.choice(list(self.house.hub.supervisor.upstreams))
         self.spoil(name)
         try:
-            await self.house.operator.restart(name)
+            await self.house.api.restart(name)
         except HubError:
             assert self.house.hub.supervisor.upstreams[name].state is State.DISABLED
 

@@ -149,7 +149,7 @@ class Crowd(World):
             known = set()
         await self.start()
         if known:
-            shown = {msgspec.json.decode(tool)["name"] for tool in await self.house.operator.tools()}
+            shown = {msgspec.json.decode(tool)["name"] for tool in await self.house.api.tools()}
             assert known <= shown, f"not shown at once: {known - shown}"
 
     def known_tools(self) -> set[str]:

@@ -20,7 +20,7 @@ from http_fakes import Open
 from config.saved_state import Memory
 from config.schema import HubConfig, UpstreamConfig
 from hub.app import Hub
-from hub.daemon.api import Operator
+from hub.daemon.api import DaemonApi
 from hub.downstream.http.durable_sessions import DurableSessions
 from hub.downstream.http.endpoint import Endpoint
 from hub.downstream.lines.connection import LineHost as Attached
@@ -294,7 +294,7 @@ class Street(House):
         begun = trio.current_time()
         revival = DurableSessions(Signer(KEY), KeptMemory(self._disk, "sessions"), lambda: 1e9 + trio.current_time())
         assert trio.current_time() == begun
-        self.operator = Operator(self.hub)
+        self.api = DaemonApi(self.hub)
         self.endpoint = Endpoint(Open(), self.hub.router, self.hub.downstreams, revival)
         self._over = trio.Event()
         await self.nursery.start(self._run)

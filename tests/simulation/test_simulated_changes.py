@@ -134,7 +134,7 @@ class ChangingWorld(Changes):
             assert not errand.results[0].get("result", {"isError": True}).get("isError"), (name, errand.results)
         for name, upstream in self.house.hub.supervisor.upstreams.items():
             if upstream.state is State.IDLE:
-                await self.house.operator.restart(name)
+                await self.house.api.restart(name)
         await trio.sleep(3)
 
     def scope(self, person: Person) -> str | None:

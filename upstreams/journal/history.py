@@ -6,10 +6,9 @@ Texts come from servers and of errors about them: they are masked and made print
 import logging
 from typing import Final
 
-from msgspec import Struct
-
 from config.schema import UpstreamConfig
 from hub.wire.printable import printable
+from upstreams.facts import LastExit, Trouble
 from upstreams.journal.journal import Journal
 from upstreams.journal.redact import Mask
 from upstreams.lifecycle import LOOP_ENDS, CrashCounter, State
@@ -19,37 +18,6 @@ log = logging.getLogger(__name__)
 
 LAST_ERROR_CHARS: Final = 4_000
 TRYING: Final = frozenset({State.CONNECTING, State.CONNECTED, State.RECONNECTING})
-
-
-class LastExit(Struct, frozen=True):
-    """How a process of the upstream last ended by itself."""
-
-    how: str
-    """As a clause: `exited with status 1`."""
-    code: int | None
-    """None: it was killed."""
-    signal: str | None
-    ago_s: float
-    said: tuple[str, ...]
-    """The last lines of its stderr."""
-
-
-class Trouble(Struct, frozen=True, kw_only=True):
-    """The part of `status.UpstreamStatus` that says how well it goes."""
-
-    since_s: float
-    """How long it has been in this state: of a connected one, its uptime."""
-    last_error: str | None
-    last_error_ago_s: float | None
-    last_exit: LastExit | None
-    restarts: int
-    """How often it came back after it had ended by itself."""
-    next_attempt_s: float | None
-    """Until it is tried again; None: it is being tried, or need not be, or waits for a call."""
-    ends_lately: int
-    """How often it ended by itself or could not be started, within `lifecycle.LOOP_WINDOW_S`."""
-    crash_loop: bool
-    """That was `lifecycle.LOOP_ENDS` times or more, and it is still tried."""
 
 
 class History:

@@ -11,26 +11,14 @@ from contextlib import contextmanager
 from typing import Final
 
 import trio
-from msgspec import Struct
+
+from upstreams.facts import Record
 
 MAX_RECORDS: Final = 1_000
 MAX_CHARS: Final = 256 << 10
 MAX_TEXT_CHARS: Final = 4_000
 MAX_QUEUED: Final = 1_000
 """Records that wait for one follower."""
-
-
-class Record(Struct, frozen=True):
-    """One line."""
-
-    at: float
-    """Wall time, in seconds since 1970."""
-    kind: str
-    """`stderr`: it wrote that; `log`: it sent it as a log message; `state`: what became of it; `exit`: how a process
-    ended."""
-    text: str
-    pid: int | None = None
-    """Of the process, if it is about one."""
 
 
 class Journal:

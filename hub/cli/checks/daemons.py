@@ -34,23 +34,21 @@ def daemon(examined: Examined) -> Iterator[Finding]:
         why = "the first host that needs it starts it, if it has `hubd connect`; by URL it is not reached"
         yield Finding("daemon", "note", "no hub is running", why, "run `hubd service install` to have it always")
         return
-    if status.get("version") != examined.version:
-        what = f"the hub that runs is version {status.get('version')}, and this is {examined.version}"
+    if status.version != examined.version:
+        what = f"the hub that runs is version {status.version}, and this is {examined.version}"
         fix = "run `hubd stop`; the next host, or the service manager, starts the new one"
         yield Finding("daemon", "warning", what, "it was not started anew after an update", fix)
-    listen = status.get("listen") or {}
-    if wanted := listen.get("wanted"):
-        what = f"the hub listens on {listen.get('url')}, and not on {wanted}"
-        if listen.get("squatted"):
+    if (listen := status.listen) and listen.wanted:
+        what = f"the hub listens on {listen.url}, and not on {listen.wanted}"
+        if listen.squatted:
             yield Finding("daemon", "problem", what, SQUATTED, UNSQUAT)
             return
         fix = "stop what uses that port and run `hubd stop`; or name another one with `listen` in hubd.toml"
         yield Finding(
             "daemon", "warning", what, "it was taken at the start; hosts with the usual URL do not reach it", fix
         )
-    config = status.get("config") or {}
-    if pending := config.get("pending"):
-        what = f"the hub that runs does not use yet: {', '.join(pending)}"
+    if status.config.pending:
+        what = f"the hub that runs does not use yet: {', '.join(status.config.pending)}"
         yield Finding("daemon", "warning", what, "such settings count from its start on", "run `hubd stop`")
 
 
@@ -59,7 +57,7 @@ def root(examined: Examined) -> Iterator[Finding]:
     status = examined.status
     if status is None and examined.root:
         what = "you are root here, and so would be a hub that is started, with every server of it"
-    elif status is not None and status.get("root"):
+    elif status is not None and status.root:
         what = ROOT
     else:
         return
@@ -69,18 +67,18 @@ def root(examined: Examined) -> Iterator[Finding]:
 
 def upstreams(examined: Examined) -> Iterator[Finding]:
     """The servers that the hub that runs cannot use, with what it knows of why."""
-    for upstream in (examined.status or {}).get("upstreams") or ():
-        name, error = str(upstream.get("name")), str(upstream.get("last_error") or "")
+    for upstream in () if examined.status is None else examined.status.upstreams:
+        name, error = upstream.name, upstream.last_error or ""
         reason, *said = [line.strip() for line in error.splitlines() if line.strip()] or ["the hub does not know why"]
         again = f"then run `hubd restart {name}`"
-        if upstream.get("state") == "unauthorized":
+        if upstream.state == "unauthorized":
             fix = (
                 f'write headers = {{ Authorization = "Bearer ${{VAR}}" }} below [upstreams.{name}]; or if one has to '
                 f"sign in there, which hubd cannot do yet, run it by `npx -y mcp-remote URL`; {again}"
             )
             yield Finding("upstream", "problem", f"{name}: it does not let the hub in", reason, fix, name)
-        elif upstream.get("state") == "failed" or upstream.get("crash_loop"):
-            what = "it has failed" if upstream.get("state") == "failed" else "it ends again and again"
+        elif upstream.state == "failed" or upstream.crash_loop:
+            what = "it has failed" if upstream.state == "failed" else "it ends again and again"
             why = "; ".join((reason, *(f'it said "{line}"' for line in said[-1:])))
             fix = f"see `hubd logs {name}`, put that right, {again}"
             yield Finding("upstream", "problem", f"{name}: {what}", why, fix, name)
@@ -96,9 +94,8 @@ def other_daemons(examined: Examined) -> Iterator[Finding]:
             what = f"another hub of yours runs (process {pid}), with its sockets in {directory} and not in {ours}"
             known = examined.ask(Path(directory, "control.sock"))
             if known is not None:
-                files = (known.get("config") or {}).get("files") or ["no configuration"]
-                count = len(known.get("hosts") or ())
-                what += f": version {known.get('version')} with {files[0]}, {count} host{'s' * (count != 1)} attached"
+                files, count = known.config.files or ("no configuration",), len(known.hosts)
+                what += f": version {known.version} with {files[0]}, {count} host{'s' * (count != 1)} attached"
             why = "HUBD_RUNTIME_DIR or XDG_RUNTIME_DIR differ, so hosts may reach different hubs, and servers run twice"
             shown = f"HUBD_RUNTIME_DIR={shlex.quote(directory)} hubd status"
             fix = f"none, if it is meant to be apart (`{shown}` shows it); else run "

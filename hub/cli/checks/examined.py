@@ -2,7 +2,7 @@
 
 import os
 import shlex
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -19,6 +19,7 @@ from config.hosts.survey import Server, survey
 from config.loading.layers import Loaded, load_all
 from config.loading.source import read_private
 from config.schema import HubConfig, UpstreamConfig
+from hub.control.status import Status
 
 GUI_PATH: Final = "/usr/bin:/bin:/usr/sbin:/sbin"
 """What a program has as PATH that no shell has started."""
@@ -62,7 +63,7 @@ class Examined(Struct, frozen=True, kw_only=True):
 
     machine: Machine
     version: str
-    status: Mapping[str, Any] | None
+    status: Status | None
     """What the running hub says of itself; None: none runs."""
     loaded: Loaded | None
     error: ConfigError | None
@@ -75,7 +76,7 @@ class Examined(Struct, frozen=True, kw_only=True):
     """Where the user is at work."""
     unread: tuple[Finding, ...] = ()
     """The hub's own files that could not be read for this."""
-    ask: Callable[[Path], Mapping[str, Any] | None]
+    ask: Callable[[Path], Status | None]
     """What the hub says of itself whose control socket is there; None: it does not."""
     root: bool = False
     """Whoever looks has the rights of root, and not only in a container."""
@@ -98,13 +99,13 @@ def examine(
     machine: Machine,
     *,
     version: str,
-    status: Mapping[str, Any] | None,
+    status: Status | None,
     records: Path,
     token: Path,
     trust: Path,
     directory: Path,
     config: Path | None = None,
-    ask: Callable[[Path], Mapping[str, Any] | None] = lambda path: None,
+    ask: Callable[[Path], Status | None] = lambda path: None,
     root: bool = False,
 ) -> Examined:
     """Read the configuration (`config`, or the user's own) and the files of all hosts that are here."""

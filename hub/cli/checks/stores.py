@@ -10,12 +10,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from cache.statistics import StoreStatistics
 from config import directories as places
 from config.errors import ConfigError
 from config.loading.source import read_plain, read_private
 from config.loading.variables import MAX_FILE_BYTES
 from config.schema import CacheConfig, HubConfig
 from hub.cli.checks.examined import Examined, Finding, unreadable
+from hub.control.status import Status
 
 TRY_S: Final = 2.0
 MIN_SECRET: Final = 8
@@ -46,8 +48,8 @@ def store(examined: Examined) -> Iterator[Finding]:
     if reason := _reason(cache):
         what = f"the store at {address} cannot be used: {reason}"
         yield Finding("store", "problem", what, WITHOUT, _fix(reason, tls=address.tls))
-    elif (theirs := ((examined.status or {}).get("cache") or {}).get("store")) and theirs.get("state") != "connected":
-        what = f"the hub that runs does not use the store at {address}: {theirs.get('reason') or theirs.get('state')}"
+    elif (theirs := _store_of(examined.status)) and theirs.state != "connected":
+        what = f"the hub that runs does not use the store at {address}: {theirs.reason or theirs.state}"
         fix = "see `hubd cache` again in half a minute; it tries by itself"
         yield Finding("store", "warning", what, WITHOUT, fix)
 
@@ -89,13 +91,19 @@ def _fix(reason: str, *, tls: bool) -> str:
     return "start that server, or correct `url` below [cache]"
 
 
+def _store_of(status: Status | None) -> StoreStatistics | None:
+    """The shared store as the hub that runs sees it; None: there is none of either."""
+    return status.cache.store if status is not None and status.cache else None
+
+
 def same_names(examined: Examined) -> Iterator[Finding]:
     """Hubs that have one name, as the hub that runs sees them."""
-    replica = (examined.status or {}).get("replica") or {}
-    hubs = [replica, *(replica.get("peers") or ())]
-    for name, count in Counter(hub.get("name") for hub in hubs).items():
+    if examined.status is None or not (replica := examined.status.replica):
+        return
+    hubs = [(replica.name, replica.url), *((peer.name, peer.url) for peer in replica.peers)]
+    for name, count in Counter(name for name, _ in hubs).items():
         if name and count > 1:
-            where = ", ".join(str(hub.get("url") or "unknown") for hub in hubs if hub.get("name") == name)
+            where = ", ".join(url or "unknown" for each, url in hubs if each == name)
             why = "a balancer that goes by it sends sessions of one to the other"
             fix = "write another one below [replica], or in hubd.env where it comes from there, and start that hub anew"
             yield Finding("replica", "problem", f"{count} hubs are called {name}: {where}", why, fix)

@@ -1,4 +1,4 @@
-"""What `hubd logs`, `hubd tools` and `hubd call` show, as text. Pure."""
+"""`hubd logs`, `hubd tools` and `hubd call` as text. Pure."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -7,12 +7,13 @@ from typing import Any
 
 from hub.cli.render.tables import shorten, table
 from hub.wire.printable import printable
+from upstreams.facts import Record
 
 
-def record(entry: Mapping[str, Any]) -> str:
+def record(entry: Record) -> str:
     """`hubd logs`: `2026-11-21 14:03:11  stderr  what it said`, in the time of this machine."""
-    at = strftime("%Y-%m-%d %H:%M:%S", localtime(entry.get("at") or 0))
-    return f"{at}  {printable(str(entry.get('kind'))):6}  {printable(str(entry.get('text')))}"
+    at = strftime("%Y-%m-%d %H:%M:%S", localtime(entry.at))
+    return f"{at}  {printable(entry.kind):6}  {printable(entry.text)}"
 
 
 def tools(entries: Iterable[Mapping[str, Any]]) -> str:

@@ -1,83 +1,87 @@
 """`hubd status` as text. Pure."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from textwrap import TextWrapper
-from typing import Any, Final
+from typing import Final
 
+from msgspec.structs import astuple
+
+from cache.statistics import StoreStatistics
 from hub.cli.render.cache import brief
 from hub.cli.render.tables import Row, duration, size, table, times
+from hub.control.status import BufferStatus, ConfigStatus, HostRow, ReplicaStatus, Status, UpstreamRow
 from hub.wire.printable import printable
+from upstreams.facts import Counts
 
 
-def status(data: Mapping[str, Any]) -> str:
+def status(data: Status) -> str:
     """`hubd status`: what is wrong with the configuration, then upstreams, attached hosts, projects, warnings."""
-    upstreams, hosts, config = data.get("upstreams") or [], data.get("hosts") or [], data.get("config") or {}
-    lines = [f"hubd {data.get('version', '?')}, up {duration(data.get('uptime_s') or 0)}"]
-    if listen := data.get("listen"):
-        lines.append(f"listens on {printable(str(listen.get('url')))} and {printable(str(listen.get('socket')))}")
-    if buffer := data.get("buffer"):
-        lines.append(_buffer(buffer))
-    if data.get("root"):
+    lines = [f"hubd {data.version}, up {duration(data.uptime_s)}"]
+    if data.listen:
+        lines.append(f"listens on {printable(data.listen.url)} and {printable(data.listen.socket)}")
+    if data.buffer:
+        lines.append(_buffer(data.buffer))
+    if data.root:
         lines.append("RUNS AS ROOT, and so does every server it starts (see `hubd doctor`)")
     lines.append("")
-    lines += _configuration(config)
-    lines += _upstreams(upstreams) if upstreams else ["no upstreams"]
+    lines += _configuration(data.config)
+    lines += _upstreams(data.upstreams) if data.upstreams else ["no upstreams"]
     lines.append("")
     host_heads = ("HOST", "TRANSPORT", "VERSION", "ENDPOINT", "ATTACHED", "IDLE", "RUNNING", "ASKED")
-    lines += table(host_heads, [_host(host) for host in hosts]) if hosts else ["no hosts attached"]
-    if projects := data.get("projects"):
-        rows = [(project.get("root"), project.get("endpoint"), project.get("hosts")) for project in projects]
+    lines += table(host_heads, [_host(host) for host in data.hosts]) if data.hosts else ["no hosts attached"]
+    if data.projects:
+        rows = [(project.root, project.endpoint, project.hosts) for project in data.projects]
         lines += ["", *table(("PROJECT", "ENDPOINT", "HOSTS"), rows)]
     lines += _in_common(data)
-    warnings = [str(warning) for warning in (*(config.get("warnings") or ()), *(data.get("warnings") or ()))]
-    if faults := data.get("faults"):
-        warnings.append(f"the hub itself failed at something {times(faults)}; its log says more")
+    warnings = [*data.config.warnings, *data.warnings]
+    if data.faults:
+        warnings.append(f"the hub itself failed at something {times(data.faults)}; its log says more")
     return "\n".join(lines + ([""] if warnings else []) + [f"warning: {printable(text)}" for text in warnings])
 
 
-def _buffer(buffer: Mapping[str, Any]) -> str:
-    """What is held for hosts and servers; whether somebody had to do without."""
-    used, limit, highest = (size(buffer.get(member) or 0) for member in ("used", "limit", "highest"))
+def _buffer(buffer: BufferStatus) -> str:
+    """The memory held for hosts and servers, and whether it was too little."""
+    used, limit, highest = size(buffer.used), size(buffer.limit), size(buffer.highest)
     text = f"holds {used} of {limit} for hosts and servers, {highest} at most so far"
-    if refused := buffer.get("refused"):
-        text += f"; had no room {times(refused)}"
-    if evicted := buffer.get("evicted"):
-        text += f"; {evicted} that {'was' if evicted == 1 else 'were'} late had to give way"
+    if buffer.refused:
+        text += f"; had no room {times(buffer.refused)}"
+    if buffer.evicted:
+        text += f"; {buffer.evicted} that {'was' if buffer.evicted == 1 else 'were'} late had to give way"
     return text
 
 
-def _in_common(data: Mapping[str, Any]) -> list[str]:
-    """A line each on what is kept, and on the other hubs."""
+def _in_common(data: Status) -> list[str]:
+    """One line on the cache, one on the other hubs."""
     lines = []
-    if cache := data.get("cache"):
-        lines.append(f"cache: {brief(cache)}")
-    if replica := data.get("replica"):
-        store = (data.get("cache") or {}).get("store") or {}
-        lines.append(f"replica: {_replica(replica, store)}")
+    if data.cache:
+        lines.append(f"cache: {brief(data.cache)}")
+    if data.replica:
+        store = data.cache.store if data.cache else None
+        lines.append(f"replica: {_replica(data.replica, store)}")
     return ["", *(printable(line) for line in lines)] if lines else []
 
 
-def _replica(replica: Mapping[str, Any], store: Mapping[str, Any]) -> str:
-    peers = [str(peer.get("name") or peer.get("run")) for peer in replica.get("peers") or ()]
-    url = f" at {replica['url']}" if replica.get("url") else ", which others cannot reach"
-    alone = "looking for other hubs" if replica.get("looking") else "no other hub is there"
+def _replica(replica: ReplicaStatus, store: StoreStatistics | None) -> str:
+    peers = [peer.name or peer.run for peer in replica.peers]
+    url = f" at {replica.url}" if replica.url else ", which others cannot reach"
+    alone = "looking for other hubs" if replica.looking else "no other hub is there"
     others = f"with {', '.join(sorted(peers))}" if peers else alone
-    if replica.get("name") in peers:
+    if replica.name in peers:
         others += "; TWO HUBS HAVE THIS NAME (see `hubd doctor`)"
-    if replica.get("registered") is False:
-        state = store.get("state")
-        others = f"OTHER HUBS CANNOT FIND IT NOW: the store is {'away' if state in (None, 'connected') else state}"
-    return f"{replica.get('name') or replica.get('run')}{url}; {others}"
+    if not replica.registered:
+        state = "away" if store is None or store.state == "connected" else store.state
+        others = f"OTHER HUBS CANNOT FIND IT NOW: the store is {state}"
+    return f"{replica.name or replica.run}{url}; {others}"
 
 
-def _configuration(config: Mapping[str, Any]) -> list[str]:
-    """What has to be done about it: first and loud, since nothing that is changed has any effect until then."""
+def _configuration(config: ConfigStatus) -> list[str]:
+    """Problems of the configuration: first and loud, since until then no change has any effect."""
     lines = []
-    if problem := config.get("problem"):
+    if config.problem:
         lines += ["THE CONFIGURATION IS NOT USED, THE ONE BEFORE STAYS:"]
-        lines += [f"  {printable(line)}" for line in str(problem).splitlines()]
-    if pending := config.get("pending"):
-        lines += [f"settings that need a restart of the hub: {printable(', '.join(map(str, pending)))}"]
+        lines += [f"  {printable(line)}" for line in config.problem.splitlines()]
+    if config.pending:
+        lines += [f"settings that need a restart of the hub: {printable(', '.join(config.pending))}"]
     return [*lines, ""] if lines else []
 
 
@@ -92,7 +96,7 @@ _WRAPPER: Final = TextWrapper(
 """Paths stay in one piece."""
 
 
-def _upstreams(upstreams: Sequence[Mapping[str, Any]]) -> list[str]:
+def _upstreams(upstreams: Sequence[UpstreamRow]) -> list[str]:
     """A table in which what there is to say of an upstream stands below its row."""
     heads, *rows = table(_HEADS, [_upstream(upstream) for upstream in upstreams])
     lines = [heads]
@@ -103,66 +107,56 @@ def _upstreams(upstreams: Sequence[Mapping[str, Any]]) -> list[str]:
     return lines
 
 
-def _upstream(upstream: Mapping[str, Any]) -> Row:
-    counts = upstream.get("counts") or {}
-    since_s = upstream.get("since_s")
-    sessions, mode = upstream.get("sessions"), upstream.get("mode")
+def _upstream(upstream: UpstreamRow) -> Row:
+    since = None if upstream.since_s is None else duration(upstream.since_s)
+    sessions, mode = upstream.sessions, upstream.mode
     shared = sessions if sessions is None or mode in (None, "", "shared") else f"{sessions} {mode}"
-    named = [upstream.get(member) for member in ("name", "state", "version", "transport")]
-    named.insert(2, None if since_s is None else duration(since_s))
-    return (*named, shared, *(counts.get(kind) for kind in ("tools", "prompts", "resources", "templates")))
+    counts = [None] * len(Counts.__struct_fields__) if upstream.counts is None else astuple(upstream.counts)
+    return (upstream.name, upstream.state, since, upstream.version, upstream.transport, shared, *counts)
 
 
-def _notes(upstream: Mapping[str, Any]) -> list[str]:
+def _notes(upstream: UpstreamRow) -> list[str]:
     """What is out of the ordinary, the worst first."""
     notes = []
-    if upstream.get("crash_loop"):
-        notes.append(f"crash loop: ended or failed to start {times(upstream.get('ends_lately') or 0)} within 5 min")
-    if stale := upstream.get("stale_config"):
-        notes.append(f"goes on with its old settings: {_first_line(stale)}")
+    if upstream.crash_loop:
+        notes.append(f"crash loop: ended or failed to start {times(upstream.ends_lately or 0)} within 5 min")
+    if upstream.stale_config:
+        notes.append(f"goes on with its old settings: {upstream.stale_config.partition(chr(10))[0]}")
     notes += _trouble(upstream)
-    if (silent_s := upstream.get("silent_s")) is not None:
-        notes.append(f"not answering pings for {duration(silent_s)}; calls are sent all the same")
-    degraded = upstream.get("degraded") or ()
-    notes += [f"degraded: {reason}" for reason in ([degraded] if isinstance(degraded, str) else degraded)]
-    if restarts := upstream.get("restarts"):
-        notes.append(f"restarted {times(restarts)}")
-    if parked := upstream.get("parked"):
+    if upstream.silent_s is not None:
+        notes.append(f"not answering pings for {duration(upstream.silent_s)}; calls are sent all the same")
+    notes += [f"degraded: {reason}" for reason in upstream.degraded or ()]
+    if upstream.restarts:
+        notes.append(f"restarted {times(upstream.restarts)}")
+    if parked := upstream.parked:
         notes.append(f"{parked} {'calls wait' if parked != 1 else 'call waits'} for answers of hosts")
-    if refused := upstream.get("unattributed"):
+    if refused := upstream.unattributed:
         noun, whose = ("question", "it is") if refused == 1 else ("questions", "they are")
         notes.append(f"{refused} {noun} refused: nobody can tell which host {whose} for")
     return notes
 
 
-def _trouble(upstream: Mapping[str, Any]) -> list[str]:
+def _trouble(upstream: UpstreamRow) -> list[str]:
     """Why an upstream is away, or was, and what comes next; all of its last words are in `--json` and `hubd logs`."""
-    state, ago_s = upstream.get("state"), upstream.get("last_error_ago_s")
-    error, *said = str(upstream.get("last_error") or "").splitlines() or [""]
-    if error and ago_s is not None:
-        error += f" ({duration(ago_s)} ago)"
+    state = upstream.state
+    error, *said = (upstream.last_error or "").splitlines() or [""]
+    if error and upstream.last_error_ago_s is not None:
+        error += f" ({duration(upstream.last_error_ago_s)} ago)"
     if state == "connected":
         return [f"before: {error}"] if error else []
     notes = [error, *(f"| {line}" for line in said[-SAID_LINES:])] if error else []
-    if (next_s := upstream.get("next_attempt_s")) is not None:
-        failures = upstream.get("failures") or 0
+    if upstream.next_attempt_s is not None:
+        failures = upstream.failures or 0
         counted = f", after {failures} in a row that failed" if failures > 1 else ""
-        notes.append(f"next attempt in {duration(next_s)}{counted}")
+        notes.append(f"next attempt in {duration(upstream.next_attempt_s)}{counted}")
     elif state in ("failed", "unauthorized"):
-        notes.append(f"tried again when a host needs it, or by `hubd restart {upstream.get('name')}`")
+        notes.append(f"tried again when a host needs it, or by `hubd restart {upstream.name}`")
     elif state == "idle":
         notes.append("started by the first call that needs it")
     return notes
 
 
-def _first_line(text: object) -> str:
-    return str(text).partition("\n")[0]
-
-
-def _host(host: Mapping[str, Any]) -> Row:
-    label = host.get("label")
-    name = host.get("host")
-    shown = name if label in (None, "", name) else f"{name} ({label})"
-    times = [duration(host.get(member) or 0) for member in ("attached_s", "idle_s")]
-    counted = [host.get(member) for member in ("in_flight", "asked")]
-    return (shown, host.get("transport"), host.get("version"), host.get("endpoint"), *times, *counted)
+def _host(host: HostRow) -> Row:
+    shown = host.host if host.label in ("", host.host) else f"{host.host} ({host.label})"
+    ages = duration(host.attached_s), duration(host.idle_s)
+    return (shown, host.transport, host.version, host.endpoint, *ages, host.in_flight, host.asked)

@@ -1,0 +1,13 @@
+"""Errors of the control client. Apart from it, so that a command that fails to reach a hub loads little."""
+
+
+class HubNotRunning(Exception):
+    """Nothing answers on the control socket. The text is one sentence that says what to do."""
+
+
+class ControlFailed(Exception):
+    """The hub refused or failed a control request."""
+
+
+class NotUnderstood(ControlFailed):
+    """The hub's answer is none that a hub of this version gives."""

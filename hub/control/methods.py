@@ -1,0 +1,100 @@
+"""The methods of a hub's control socket: one table, which its server and its client read. Pure.
+
+A new method is one more row here and the method of that name of `hub.daemon.api.DaemonApi`. It takes the members of
+`params` by name and returns a `result`; a method of `ENDLESS` is an iterator of results instead.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final, Generic, NamedTuple, TypeVar
+
+from msgspec import Raw, Struct, convert
+
+from cache.statistics import CacheStatistics
+from hub.control.status import Cleared, Logs, Reloaded, Status
+from hub.wire.jsonrpc import EMPTY
+
+ANSWER_S: Final = 30.0
+LOG_LINES: Final = 100
+"""Of a journal, unless the client says how many."""
+
+Result = TypeVar("Result")
+
+
+class Nothing(Struct, frozen=True):
+    """No params; no result but that it is done."""
+
+
+class Call(Struct, frozen=True):
+    """A tool and its arguments, an object."""
+
+    name: str
+    """Of a tool, as hosts see it."""
+    arguments: Raw = EMPTY
+
+
+class Name(Struct, frozen=True):
+    """One upstream."""
+
+    name: str
+
+
+class OneOrAll(Struct, frozen=True):
+    """One upstream, or all."""
+
+    name: str | None = None
+    """None: all."""
+
+
+class Follow(Struct, frozen=True):
+    """A journal, from its last lines on."""
+
+    name: str
+    lines: int = LOG_LINES
+    follow: bool = False
+
+
+class Method(NamedTuple, Generic[Result]):
+    """One row."""
+
+    name: str
+    params: type[Struct]
+    result: type[Result]
+    max_bytes: int = 1 << 20
+    """The largest answer that is read."""
+    patience_s: float | None = ANSWER_S
+    """How long the client waits; None: as long as it takes."""
+
+
+Object = dict[str, Any]
+
+STATUS: Final = Method("status", Nothing, Status, 32 << 20)
+TOOLS: Final = Method("tools", Nothing, list[Object], 256 << 20)  # as much as a hub sends: 100 000 tools are one answer
+CALL: Final = Method("call", Call, Object, 256 << 20, None)  # a result is as large, and as slow, as its server likes
+CACHE: Final = Method("cache", Nothing, CacheStatistics, 32 << 20)
+CACHE_CLEAR: Final = Method("cache_clear", OneOrAll, Cleared)
+RESTART: Final = Method("restart", Name, Nothing)
+RELOAD: Final = Method("reload", Nothing, Reloaded, 16 << 20)
+LOGS: Final = Method("logs", Follow, Logs, 16 << 20)
+STOP: Final = Method("stop", Nothing, Nothing)
+
+METHODS: Final[Mapping[str, Method[Any]]] = {
+    method.name: method for method in (STATUS, TOOLS, CALL, CACHE, CACHE_CLEAR, RESTART, RELOAD, LOGS, STOP)
+}
+ENDLESS: Final = frozenset({LOGS.name})
+"""Methods that answer once and then, as notifications of the same name, for as long as there is more to say."""
+
+
+def read(method: Method[Result], value: object) -> Result:
+    """The result in an answer of JSON. Unknown members pass, and null counts as missing: other versions are read, too.
+
+    Raises:
+        ValidationError: it is no such result.
+    """
+    told = isinstance(method.result, type) and issubclass(method.result, Struct)  # else a server's, to be left alone
+    return convert(_without_nulls(value) if told else value, method.result)
+
+
+def _without_nulls(value: object) -> object:
+    if isinstance(value, dict):
+        return {name: _without_nulls(each) for name, each in value.items() if each is not None}
+    return [_without_nulls(each) for each in value] if isinstance(value, list) else value

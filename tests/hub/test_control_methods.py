@@ -1,0 +1,105 @@
+"""The table of control methods, what implements it, and the members that programs read from `--json`."""
+
+import inspect
+import typing
+
+import msgspec
+import pytest
+
+from cache.statistics import CacheStatistics
+from hub.control.methods import ENDLESS, METHODS, read
+from hub.control.status import Logs, ReplicaStatus, Status
+from hub.daemon.api import DaemonApi
+
+SENT_AS_THEY_CAME = {"tools": list[msgspec.Raw], "call": msgspec.Raw}
+"""JSON of servers, which the hub does not read."""
+
+
+@pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
+def test_the_api_has_every_method_as_the_table_says(method):
+    function = getattr(DaemonApi, method.name)
+    hints = typing.get_type_hints(function)
+    returned = hints.pop("return")
+    assert hints == typing.get_type_hints(method.params, include_extras=True)
+    defaults = {
+        name: param.default
+        for name, param in inspect.signature(function).parameters.items()
+        if param.default is not param.empty
+    }
+    fields = msgspec.structs.fields(method.params)
+    assert defaults == {field.name: field.default for field in fields if field.default is not msgspec.NODEFAULT}
+    if method.name in ENDLESS:
+        assert typing.get_args(returned) == (method.result, None)
+    elif returned is not type(None):
+        assert returned == SENT_AS_THEY_CAME.get(method.name, method.result)
+
+
+MEMBERS = {
+    "status": "version uptime_s settled upstreams hosts projects cache buffer warnings listen config root loop faults"
+    " replica",
+    "upstreams": "since_s last_error last_error_ago_s last_exit restarts next_attempt_s ends_lately crash_loop name"
+    " state era version transport pid counts failures health silent_s in_flight degraded sessions mode unattributed"
+    " parked stale_config",
+    "last_exit": "how code signal ago_s said",
+    "hosts": "host label principal transport version endpoint attached_s idle_s in_flight asked",
+    "projects": "root endpoint hosts",
+    "buffer": "used limit highest refused evicted",
+    "listen": "url socket wanted squatted",
+    "config": "files watched loaded_at problem pending warnings",
+    "loop": "blocked longest_s",
+    "replica": "name run url registered peers looking",
+    "peers": "name run url",
+    "cache": "enabled entries bytes max_entries max_bytes counts evicted invalidations oldest_s newest_s flights"
+    " upstreams store",
+    "store": "state since_s reason dropped altered late bypasses hubs",
+    "reload": "changed summary added removed upstreams settings pending problem warnings",
+    "records": "at kind text pid",
+}
+"""In the order in which they are printed. Programs read them: a name is not changed."""
+
+
+def structs_in(kind):
+    """The structs that a type is made of."""
+    if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
+        yield kind
+    for part in typing.get_args(kind):
+        yield from structs_in(part)
+
+
+def members(kind, name, found):
+    found.setdefault(name, set()).add(" ".join(kind.__struct_fields__))
+    for member, hint in typing.get_type_hints(kind).items():
+        for part in structs_in(hint):
+            members(part, member, found)
+    return found
+
+
+def test_members_of_json_keep_their_names():
+    found = {}
+    for method in METHODS.values():
+        for kind in structs_in(method.result):
+            members(kind, method.name, found)
+    assert found.pop("counts") == {
+        "tools prompts resources templates",
+        "hits misses found coalesced stale stored refused",
+    }
+    assert found.pop("upstreams") == {MEMBERS["upstreams"], "name entries bytes counts"}
+    assert found.pop("logs") == {"records lost"}
+    assert found.pop("cache_clear") == {"cleared"}
+    assert {found.pop(name) == {""} for name in ("restart", "stop")} == {True}
+    assert found == {name: {text} for name, text in MEMBERS.items() if name != "upstreams"}
+
+
+def test_parts_that_a_hub_does_not_have_are_not_printed():
+    bare = msgspec.to_builtins(Status())
+    assert {"cache", "buffer", "listen", "loop", "replica"} & bare.keys() == set()
+    whole = msgspec.to_builtins(Status(cache=CacheStatistics(), replica=ReplicaStatus()))
+    assert (whole["cache"]["store"], whole["replica"]["peers"]) == (None, ())
+
+
+def test_null_is_as_missing_and_what_is_new_passes():
+    assert read(METHODS["logs"], {"records": [{"at": None, "new": 1}], "lost": None}).records[0].at == 0
+    assert read(METHODS["call"], {"content": None}) == {"content": None}, "results of servers stay as they are"
+    with pytest.raises(msgspec.ValidationError):
+        read(METHODS["logs"], {})
+    assert isinstance(read(METHODS["logs"], {"records": []}), Logs)

@@ -1,0 +1,84 @@
+"""Facts that commands, metrics and pages show about an upstream; they decide nothing. Pure.
+
+Every member has a default: `hubd status` also reads these from hubs of other versions.
+"""
+
+from msgspec import Struct
+
+
+class Record(Struct, frozen=True):
+    """One line of a journal."""
+
+    at: float = 0.0
+    """Wall time, in seconds since 1970."""
+    kind: str = ""
+    """`stderr`: the server wrote the line there; `log`: a log message of the server; `state`: a change of the
+    upstream's state; `exit`: how a process ended."""
+    text: str = ""
+    pid: int | None = None
+    """The process that the line is about, if it is about one."""
+
+
+class LastExit(Struct, frozen=True):
+    """How a process of the upstream last ended by itself."""
+
+    how: str = ""
+    """As a clause: `exited with status 1`."""
+    code: int | None = None
+    """None: it was killed."""
+    signal: str | None = None
+    ago_s: float = 0.0
+    said: tuple[str, ...] = ()
+    """The last lines of its stderr."""
+
+
+class Trouble(Struct, frozen=True, kw_only=True):
+    """The part of `UpstreamStatus` that says how well it goes. None, here and there: it cannot be told."""
+
+    since_s: float | None = None
+    """Seconds in the present state: of a connected upstream, its uptime."""
+    last_error: str | None = None
+    last_error_ago_s: float | None = None
+    last_exit: LastExit | None = None
+    restarts: int | None = None
+    """How often it came back after it had ended by itself."""
+    next_attempt_s: float | None = None
+    """Seconds until the next attempt; None: it is being tried, or need not be, or waits for a call."""
+    ends_lately: int | None = None
+    """How often it ended by itself or could not be started, within `lifecycle.LOOP_WINDOW_S`."""
+    crash_loop: bool | None = None
+    """That was `lifecycle.LOOP_ENDS` times or more, and it is still tried."""
+
+
+class Counts(Struct, frozen=True):
+    """How many entries of each kind an upstream offers."""
+
+    tools: int = 0
+    prompts: int = 0
+    resources: int = 0
+    templates: int = 0
+
+
+class UpstreamStatus(Trouble, frozen=True, kw_only=True):
+    """One upstream, as `hubd status` shows it."""
+
+    name: str = ""
+    state: str = ""
+    era: str | None = None
+    version: str | None = None
+    transport: str | None = None
+    pid: int | None = None
+    counts: Counts | None = None
+    failures: int | None = None
+    """Attempts in a row that failed."""
+    health: str | None = None
+    """`ok` or `silent`; None: it is not connected, or there is nothing to tell by."""
+    silent_s: float | None = None
+    """Seconds for which it has left pings unanswered."""
+    in_flight: int | None = None
+    degraded: tuple[str, ...] | None = None
+    sessions: int | None = None
+    mode: str | None = None
+    """Who shares the sessions."""
+    unattributed: int | None = None
+    """Questions refused because nobody can tell which host they are for."""
