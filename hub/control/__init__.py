@@ -1,3 +1,5 @@
-"""The private socket of the command line: `server` in the daemon, `client` in commands, `answers` the shapes and limits
-of what is said there.
+"""The private socket of the command line.
+
+`methods` is the table of requests; `status` has the structs of the answers. `server` runs in the daemon and has
+`hub.daemon.api` carry the methods out; `client` runs in commands and raises `errors`.
 """
