@@ -22,8 +22,7 @@ from config.identity import config_key
 from config.schema import UpstreamConfig
 from hub.link.interface import HubError, UpstreamProtocolError, UpstreamVersionError
 from hub.link.peer import Peer
-from hub.wire.handshake import Event, Handshake, Role, ServerFacts, UnsupportedVersion, initialize_params
-from hub.wire.handshake import read_initialize_result as read_initialize
+from hub.wire.handshake import ServerFacts, UnsupportedVersion, initialize_params, read_initialize_result
 from hub.wire.jsonrpc import Failure, RemoteProtocolError, Reply, Result, peek_array, peek_object, peek_str
 from hub.wire.mcp import (
     ALL_VERSIONS,
@@ -162,13 +161,9 @@ async def initialize(peer: Peer, capabilities: dict[str, Raw] = OWN_CAPABILITIES
         UpstreamVersionError: no revision in common.
         UpstreamProtocolError: the answer is nonsense.
     """
-    handshake = Handshake(Role.CLIENT)
-    handshake.feed(Event.INITIALIZE)
     reply = await peer.request(INITIALIZE, initialize_params(L4, capabilities))
     facts = judge_initialize(reply)
-    handshake.feed(Event.AGREE)
     peer.notify(INITIALIZED, {})
-    handshake.feed(Event.INITIALIZED)
     return facts
 
 
@@ -177,7 +172,7 @@ def judge_initialize(reply: Reply) -> ServerFacts:
     if not isinstance(reply, Result):
         raise HandshakeRefused(f"it refused to initialize: {reply.message[:SHOWN]} ({reply.code})")
     try:
-        return read_initialize(reply.value)
+        return read_initialize_result(reply.value)
     except UnsupportedVersion as error:
         raise UpstreamVersionError(f"no revision in common: {error}") from None
     except RemoteProtocolError as error:

@@ -1,21 +1,14 @@
-"""The handshake: which moves are possible, which revision is spoken, and what an upstream says about itself."""
+"""The handshake: which revision is spoken, and what an upstream says about itself."""
 
 import json
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from msgspec import Raw
 
 from hub.wire.handshake import (
-    TRANSITIONS,
-    Event,
-    Handshake,
-    LocalProtocolError,
-    Role,
     ServerFacts,
-    State,
     UnsupportedVersion,
     initialize_params,
     negotiate,
@@ -23,88 +16,6 @@ from hub.wire.handshake import (
 )
 from hub.wire.jsonrpc import RemoteProtocolError
 from hub.wire.mcp import HUBD_VERSION, L1, L2, L3, L4, MODERN
-
-# --- the table ------------------------------------------------------------------------------------------------------
-
-STORIES = [
-    (Role.SERVER, "initialize agree initialized request notification ping close", "open open"),
-    (
-        Role.SERVER,
-        "ping notification initialize refuse initialize agree request initialized initialized request",
-        "open",
-    ),
-    (Role.SERVER, "initialize agree initialized initialize agree request", "agreed"),
-    (Role.CLIENT, "notification ping initialize ping notification agree initialized request ping", "open"),
-    (Role.CLIENT, "initialize refuse close close", "closed"),
-    (Role.CLIENT, "close", "closed"),
-]
-
-
-@pytest.mark.covers("V-13", "V-16", "V-17", "G-17")
-@pytest.mark.parametrize(("role", "events", "end"), STORIES)
-def test_stories(role: Role, events: str, end: str) -> None:
-    handshake = Handshake(role)
-    for event in events.split():
-        assert handshake.feed(Event(event)) is handshake.state
-    if not events.endswith("close"):
-        assert handshake.state.value in end
-
-
-@pytest.mark.covers("V-13", "V-17")
-def test_a_host_asks_too_early() -> None:
-    handshake = Handshake(Role.SERVER)
-    with pytest.raises(RemoteProtocolError, match="send initialize first") as caught:
-        handshake.feed(Event.REQUEST)
-    assert caught.value.failure.code == -32600
-    handshake.feed(Event.INITIALIZE)
-    with pytest.raises(RemoteProtocolError, match=r"asked$"):
-        handshake.feed(Event.REQUEST)
-    assert repr(handshake) == "<Handshake as server: asked>"
-
-
-@pytest.mark.covers("V-16", "V-17")
-def test_our_own_haste_is_a_bug() -> None:
-    handshake = Handshake(Role.CLIENT)
-    with pytest.raises(LocalProtocolError):
-        handshake.feed(Event.REQUEST)
-    handshake.feed(Event.INITIALIZE)
-    handshake.feed(Event.AGREE)
-    with pytest.raises(LocalProtocolError):
-        handshake.feed(Event.REQUEST)
-
-
-class AnyConversation(RuleBasedStateMachine):
-    """Whatever happens, nothing is asked of a conversation that was not agreed on, and closed is closed."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.both = [Handshake(role) for role in Role]
-        self.agreed = dict.fromkeys(Role, False)
-
-    @rule(event=st.sampled_from(Event))
-    def happen(self, event: Event) -> None:
-        for handshake in self.both:
-            before = handshake.state
-            try:
-                handshake.feed(event)
-            except (RemoteProtocolError, LocalProtocolError):
-                assert handshake.state is before
-                continue
-            if event is Event.AGREE:
-                self.agreed[handshake.role] = True
-            if event in (Event.REQUEST, Event.INITIALIZED):
-                assert self.agreed[handshake.role]
-            if before is State.CLOSED:
-                assert handshake.state is State.CLOSED
-
-    @invariant()
-    def every_state_can_be_closed(self) -> None:
-        for handshake in self.both:
-            assert TRANSITIONS[handshake.role][handshake.state][Event.CLOSE] is State.CLOSED
-
-
-TestAnyConversation = AnyConversation.TestCase
-
 
 # --- revisions ------------------------------------------------------------------------------------------------------
 
