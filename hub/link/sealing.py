@@ -11,7 +11,7 @@ import hmac
 import os
 import secrets
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from binascii import Error as Base64Error
+from collections.abc import Mapping
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -53,7 +53,7 @@ class Sealer:
         """`value` as ASCII text that is safe in headers and URLs."""
         nonce = os.urandom(NONCE_BYTES)
         sealed = nonce + self._cipher(self._kid).encrypt(nonce, value, purpose.encode())
-        return f"v1.{self._kid}.{urlsafe_b64encode(sealed).rstrip(b'=').decode()}"
+        return f"v1.{self._kid}.{_to_text(sealed)}"
 
     def open(self, purpose: str, text: str) -> bytes:
         """What was sealed for `purpose`.
@@ -63,16 +63,13 @@ class Sealer:
         """
         from cryptography.exceptions import InvalidTag
 
-        version, kid, body = (*text.split("."), "", "")[:3]
-        if version != "v1" or kid not in self._keys or text.count(".") != 2:
-            raise InvalidSeal("Not sealed by this hub, or with a key that has been replaced")
+        kid, body = _key_id_and_body(text, self._keys)
         try:
-            sealed = urlsafe_b64decode(body.encode("ascii") + b"=" * (-len(body) % 4))
-            # A value has one spelling only, so that sealed values can be compared.
-            if urlsafe_b64encode(sealed).rstrip(b"=").decode() != body:
+            sealed = _from_text(body)
+            if _to_text(sealed) != body:  # a value has one spelling only, so that sealed values can be compared
                 raise InvalidSeal("Not sealed by this hub")
             return self._cipher(kid).decrypt(sealed[:NONCE_BYTES], sealed[NONCE_BYTES:], purpose.encode())
-        except (Base64Error, UnicodeEncodeError, ValueError, InvalidTag):
+        except (ValueError, InvalidTag):
             raise InvalidSeal("Changed on the way, or sealed for another use") from None
 
     def _cipher(self, kid: str) -> "AESGCM":
@@ -101,7 +98,7 @@ class Signer:
     def sign(self, purpose: str, value: bytes, bound: bytes = b"") -> str:
         """`value` as ASCII text that is safe in headers and URLs; good only for `purpose`, and together with `bound`,
         which is not in it."""
-        text = f"v1.{self._kid}.{urlsafe_b64encode(value).rstrip(b'=').decode()}"
+        text = f"v1.{self._kid}.{_to_text(value)}"
         return f"{text}.{self._mac(self._kid, purpose, text, bound)}"
 
     def open(self, purpose: str, text: str, bound: bytes = b"") -> bytes:
@@ -111,17 +108,35 @@ class Signer:
             SealBroken: for anything but exactly what `sign` returned.
         """
         signed, _, mac = text.rpartition(".")
-        version, kid, body = (*signed.split("."), "", "")[:3]
-        if version != "v1" or kid not in self._keys or text.count(".") != 3 or not text.isascii():
-            raise InvalidSeal("Not signed by this hub, or with a key that has been replaced")
+        kid, body = _key_id_and_body(signed, self._keys)
         # The text is compared, not what it stands for: a value has one spelling only.
-        if not hmac.compare_digest(self._mac(kid, purpose, signed, bound), mac):
+        if not mac.isascii() or not hmac.compare_digest(self._mac(kid, purpose, signed, bound), mac):
             raise InvalidSeal("Changed on the way, or signed for another use")
-        return urlsafe_b64decode(body + "=" * (-len(body) % 4))
+        return _from_text(body)
 
     def _mac(self, kid: str, purpose: str, text: str, bound: bytes) -> str:
         signed = f"{purpose}\0{text}\0".encode() + bound
-        return urlsafe_b64encode(hmac.digest(self._keys[kid], signed, "sha256")).rstrip(b"=").decode()
+        return _to_text(hmac.digest(self._keys[kid], signed, "sha256"))
+
+
+def _key_id_and_body(text: str, keys: Mapping[str, bytes]) -> tuple[str, str]:
+    """Split `v1.<key id>.<body>`.
+
+    Raises:
+        InvalidSeal: the text has another form, or its key is not among `keys`.
+    """
+    version, kid, body = (*text.split("."), "", "")[:3]
+    if version != "v1" or kid not in keys or text.count(".") != 2 or not text.isascii():
+        raise InvalidSeal("Not sealed or signed by this hub, or with a key that has been replaced")
+    return kid, body
+
+
+def _to_text(value: bytes) -> str:
+    return urlsafe_b64encode(value).rstrip(b"=").decode()
+
+
+def _from_text(body: str) -> bytes:
+    return urlsafe_b64decode(body + "=" * (-len(body) % 4))
 
 
 def derived_keys(keys: Keys, purpose: str) -> list[bytes]:

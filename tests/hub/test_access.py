@@ -268,9 +268,9 @@ def test_token_that_others_can_read(tmp_path):
 def test_token_that_is_not_a_file(tmp_path):
     link = tmp_path / "link"
     link.symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(ConfigError, match="symbolic link"):
+    with pytest.raises(ConfigError, match="it is a link"):
         read_or_make_token(link)
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo, 0o600)
-    with pytest.raises(ConfigError, match="not a file"):
+    with pytest.raises(ConfigError, match="not a plain file"):
         read_or_make_token(fifo)

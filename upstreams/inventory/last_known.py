@@ -10,7 +10,6 @@ Files are read and written in threads; snapshots are frozen, so nobody waits for
 
 import logging
 import os
-import stat
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from hashlib import sha256
@@ -23,6 +22,7 @@ from msgspec import Struct, structs
 
 from config.files import replace_private
 from config.identity import config_key
+from config.loading.source import read_private
 from config.names import is_server_id, suggest_id
 from config.schema import UpstreamConfig
 from hub.wire.mcp import Snapshot
@@ -108,8 +108,9 @@ class LastKnown:
         for name in names:
             path = directory / file_name(name)
             try:
-                data = _read(path)
-                head, draft = _decode(data)
+                head, draft = _decode(read_private(path, MAX_FILE_BYTES).data)
+                with suppress(OSError):
+                    os.utime(path, follow_symlinks=False)  # counts as used now
             except FileNotFoundError:
                 continue
             except _Newer:
@@ -193,23 +194,6 @@ def file_name(upstream: str) -> str:
     if is_server_id(upstream):
         return f"{upstream}.json"
     return f"{suggest_id(upstream)}-{sha256(upstream.encode()).hexdigest()[:16]}.json"
-
-
-def _read(path: Path) -> bytes:
-    """The bytes of a plain file, which counts as used now.
-
-    Raises:
-        OSError: there is none, or it cannot be read.
-        ValueError: it is something else, or too large.
-    """
-    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
-    with open(descriptor, "rb") as file:
-        facts = os.fstat(descriptor)
-        if not stat.S_ISREG(facts.st_mode) or facts.st_size > MAX_FILE_BYTES:
-            raise ValueError("not a file of ours")
-        with suppress(OSError):
-            os.utime(descriptor)
-        return file.read()
 
 
 def _decode(data: bytes) -> tuple[_Head, Draft]:

@@ -5,11 +5,11 @@ the request. A page that a browser loaded from somewhere else is kept out by Hos
 machine by the token.
 """
 
+import errno
 import hmac
 import os
 import re
 import secrets
-import stat
 from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
@@ -19,12 +19,14 @@ from msgspec import Struct
 
 from config.directories import make_dirs
 from config.errors import ConfigError
+from config.loading.source import read_private
 from config.schema import TOKEN, HubConfig
 from hub.link.interface import OWNER, Identity
 from hub.net.http_message import Denied
 
 LOOPBACK_NAMES: Final = ("localhost", "127.0.0.1", "[::1]")
 TOKEN_BYTES: Final = 32
+MAX_FILE_BYTES: Final = 4096
 _TOKEN = re.compile(TOKEN)
 _BEARER = re.compile(r"[Bb][Ee][Aa][Rr][Ee][Rr] +([A-Za-z0-9._~+/-]+=*)")
 _NAME = re.compile(r"(\[[0-9a-f:.]+\]|[^:\[\]]+)(:[0-9]{1,5})?")
@@ -157,18 +159,16 @@ def read_or_make_token(path: Path) -> str:
 
 def _read_token(path: Path) -> str:
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
+        data, found = read_private(path, MAX_FILE_BYTES)
     except OSError as error:
-        if path.is_symlink():
-            raise ConfigError(f"{path} is a symbolic link; put the token itself there, or delete it") from error
+        if error.errno in (errno.ELOOP, errno.EINVAL, errno.EFBIG):
+            raise ConfigError(f"{path}: {error.strerror}; delete it, and a new token is made") from None
         raise
-    with open(fd, "rb") as file:
-        facts = os.fstat(file.fileno())
-        if not stat.S_ISREG(facts.st_mode) or facts.st_uid != os.geteuid():
-            raise ConfigError(f"{path} is not a file of this user; delete it, and a new token is made")
-        if facts.st_mode & 0o077:
-            raise ConfigError(f"{path} can be read by others; delete it for a new token, or run: chmod 600 {path}")
-        text = file.read(2048).decode("ascii", "replace").strip()
+    if found.st_uid != os.geteuid():
+        raise ConfigError(f"{path} belongs to another user; delete it, and a new token is made")
+    if found.st_mode & 0o077:
+        raise ConfigError(f"{path} can be read by others; delete it for a new token, or run: chmod 600 {path}")
+    text = data.decode("ascii", "replace").strip()
     if not _TOKEN.fullmatch(text):
         raise ConfigError(f"{path} holds no token (16 or more of A-Z a-z 0-9 . _ ~ + / -); delete it for a new one")
     return text
