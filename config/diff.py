@@ -1,10 +1,9 @@
-"""What differs between two configurations, and what has to be done about it. Pure.
+"""Differences between two configurations, and what each setting's `reload` makes of them. Pure.
 
-A setting of an upstream is one of three kinds: how it is shown (`SHOWN`: nothing is restarted), how patient the hub is
-with it (`LIMITS`: taken over while it runs), or what it is (everything else: it is replaced). A change may also
-withdraw a right; then the old one may not be asked for anything more, whether the new one works or not (F-C-06).
+An upstream of which only `live` settings changed keeps its sessions; any other change replaces it. A change may also
+withdraw a right: then the old upstream may not be asked for anything more, whether the new one works or not.
 
-A setting of the hub is taken over while it runs, or in effect from its start on (`AT_START`): then it is pending.
+A setting of the hub is taken over while it runs, unless it is declared as `restart`: then it is pending.
 """
 
 from collections.abc import Iterator
@@ -12,21 +11,9 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from config.schema import HubConfig, ReplicaConfig, Secret, UpstreamConfig
+from config.declarations import declarations
+from config.schema import HubConfig, Secret, Setting, UpstreamConfig
 
-SHOWN: Final = frozenset({"prefix", "aliases", "apps", "locality"})
-LIMITS: Final = frozenset(
-    {"timeouts", "tool_timeouts", "ping_s", "idle_stop_s", "restart", "replace", "start", "cache"},
-)
-AT_START: Final = frozenset(
-    {
-        "startup_grace_s",
-        "sealing_key",
-        *(f"cache.{name}" for name in ("url", "username", "password", "tls_ca")),
-        *(f"replica.{name}" for name in ReplicaConfig.__struct_fields__),
-    }
-)
-"""The hub's own settings that are in effect from its start on; all others are taken over while it runs."""
 _BREADTH: Final = {"per_host": 0, "auto": 1, "shared": 2, "singleton": 3}
 """How many hosts may share a session."""
 _ROOTS: Final = {"none": 0, "auto": 1, "host": 2}
@@ -78,22 +65,23 @@ def difference(old: HubConfig, new: HubConfig) -> Difference:
         removed=tuple(name for name in old.upstreams if name not in new.upstreams),
         changed={name: change for name, change in changes.items() if change is not None},
         moved=[name for name in old.upstreams if name in changes] != list(changes),
-        settings=tuple(_settings(old, new)),
+        settings=tuple(name for name, _ in _settings(old, new)),
     )
 
 
 def pending(started: HubConfig, now: HubConfig) -> tuple[str, ...]:
     """The settings that a hub which was started with `started` takes over from `now` at its next start only."""
-    return tuple(name for name in _settings(started, now) if name in AT_START)
+    return tuple(name for name, setting in _settings(started, now) if setting.reload == "restart")
 
 
-def _settings(old: HubConfig, new: HubConfig) -> Iterator[str]:
+def _settings(old: Struct, new: Struct, table: str = "") -> Iterator[tuple[str, Setting]]:
+    """The settings of the hub, or of one of its tables, that differ. None of those that mean nothing by themselves."""
     for name in _differing(old, new):
-        before, after = getattr(old, name), getattr(new, name)
-        if isinstance(before, Struct) and isinstance(after, Struct):
-            yield from (f"{name}.{each}" for each in _differing(before, after))
-        elif name not in ("upstreams", "include"):
-            yield name
+        before, after, setting = getattr(old, name), getattr(new, name), declarations(type(old))[name].setting
+        if isinstance(before, Struct):
+            yield from _settings(before, after, f"{table}{name}.")
+        elif setting.reload is not None:
+            yield table + name, setting
 
 
 def compare(old: UpstreamConfig, new: UpstreamConfig) -> Change | None:
@@ -101,7 +89,8 @@ def compare(old: UpstreamConfig, new: UpstreamConfig) -> Change | None:
     settings = _differing(old, new)
     if not settings:
         return None
-    replaces = not set(settings) <= SHOWN | LIMITS and not (old.disabled and new.disabled)
+    needs_session = any(declarations(UpstreamConfig)[name].setting.reload == "reconnect" for name in settings)
+    replaces = needs_session and not (old.disabled and new.disabled)
     return Change(settings, replaces, replaces and _withdraws(old, new))
 
 

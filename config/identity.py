@@ -1,33 +1,35 @@
-"""What makes one upstream the same as another: which settings, and a digest of them. Pure."""
+"""Digests of what makes two upstreams the same: the settings that are declared with an `identity`. Pure."""
 
 from hashlib import sha256
-from typing import Final
 
 import msgspec
 
+from config.declarations import declarations
 from config.schema import UpstreamConfig, reveal
-
-IDENTITY: Final = (
-    "command", "args", "env", "cwd", "url", "headers", "transport", "era", "session_mode", "across_principals",
-    "client_features", "roots",
-)  # fmt: skip
-"""The settings that say what server an upstream is, and what it is asked with."""
 
 
 def config_key(config: UpstreamConfig) -> str:
-    """What identifies an upstream to the memory: what is started or reached, not what it is called.
+    """The digest under which a server is remembered: what is started or reached, not what it is called.
 
     Of `env` and `headers` only the names count, so the key tells nothing of their values. `args` and `url` do count:
     whoever may read the memory (0600) can tell whether a guess at them is right, and no more. That is one more reason
     to keep secrets out of both.
     """
-    parts = (config.command, config.args, config.cwd, config.url, config.transport, config.era)
-    names = (sorted(config.env), sorted(config.headers))
-    return sha256(msgspec.json.encode((parts, names))).hexdigest()[:32]
+    values, names = [], []
+    for name, declared in declarations(UpstreamConfig).items():
+        if declared.setting.identity == "server":
+            value = getattr(config, name)
+            if declared.holds_secrets:
+                names.append(sorted(value))
+            else:
+                values.append(value)
+    return sha256(msgspec.json.encode((values, names))).hexdigest()[:32]
 
 
 def source_of(config: UpstreamConfig) -> str:
-    """A name for what server an upstream is and what it is asked with (K-13). For hubs only: secrets are in it."""
-    said = {name: getattr(config, name) for name in IDENTITY}
-    text = msgspec.json.encode(said, enc_hook=reveal, order="deterministic")
+    """The digest under which hubs share what they read from a server: which it is, and how it is asked. It covers
+    secrets, so it is for stores of hubs only."""
+    settings = declarations(UpstreamConfig).items()
+    values = {name: getattr(config, name) for name, declared in settings if declared.setting.identity is not None}
+    text = msgspec.json.encode(values, enc_hook=reveal, order="deterministic")
     return sha256(text).hexdigest()[:32]

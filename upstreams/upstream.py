@@ -358,7 +358,7 @@ class Upstream:
     # --- another configuration ----------------------------------------------------------------------------------------
 
     def adjust(self, config: UpstreamConfig) -> None:
-        """Take over settings that need no other session (`config.diff.SHOWN`, `LIMITS`)."""
+        """Take over settings that need no other session (`reload="live"` in `config.schema`)."""
         self.config = config
         self.calls.adjust(config)
         self.selector.start_s = config.timeouts.start

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from config.diff import AT_START, difference, pending
+from config.diff import difference, pending
 from config.effective import hub_settings, lines
 from config.errors import ConfigError
 from config.loading.all_files import gather
@@ -351,13 +351,6 @@ def test_settings_of_tables_differ_one_by_one():
         "startup_grace_s",
         "sealing_key",
     )
-
-
-def test_what_counts_from_the_start_on_is_a_setting():
-    for name in AT_START:
-        table, _, key = name.partition(".")
-        assert table in HubConfig.__struct_fields__
-        assert not key or key in getattr(HubConfig(), table).__struct_fields__
 
 
 def test_whether_an_upstream_is_cached_needs_no_other_process():
