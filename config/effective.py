@@ -1,26 +1,25 @@
-"""What a configuration says after all files were read, and who says what: for `hubd config` and `hubd trust`.
+"""The configuration as it holds once all files are read, and which file says what: for `hubd config` and `hubd trust`.
 
-Values are shown as files have them, before variables are replaced, so that `${TOKEN}` stays `${TOKEN}`. What stands
-in a file in plain text and may be a secret is masked: values of `env` and `headers`, `token`, `sealing_key` and
-passwords, queries of URLs, arguments that look like it (SEC-61).
+Values are shown as files have them, before variables are replaced, so that `${TOKEN}` stays `${TOKEN}`. A text that may
+be a secret is masked, as its setting declares: secrets, queries of URLs, arguments and other texts that look like one.
 """
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-import msgspec
 from msgspec import Struct
 
+from config.declarations import Declaration, declarations
 from config.errors import dotted, quoted
 from config.loading.all_files import Gathered
 from config.loading.layers import Origin, Stack, stacks
 from config.loading.source import Keys
 from config.schema import HubConfig, UpstreamConfig
-from config.secret_detection import looks_secret, masked_hub_setting, masked_setting
+from config.secret_detection import MASK, looks_secret, masked_arguments, masked_secret, masked_url
 
 
-class Setting(Struct, frozen=True):
+class ShownSetting(Struct, frozen=True):
     """One value and who says it."""
 
     keys: Keys
@@ -30,61 +29,59 @@ class Setting(Struct, frozen=True):
     """None: the default."""
 
 
-class Shown(Struct, frozen=True, kw_only=True):
+class ShownUpstream(Struct, frozen=True, kw_only=True):
     """One upstream as it holds, and what of it does not count."""
 
     name: str
     origin: Origin
-    settings: tuple[Setting, ...]
+    settings: tuple[ShownSetting, ...]
     notes: tuple[str, ...]
     """What else it gets its environment from."""
     shadowed: tuple[Origin, ...]
 
 
-def hub_settings(gathered: Gathered, *, defaults: bool) -> list[Setting]:
+def hub_settings(gathered: Gathered, *, defaults: bool) -> list[ShownSetting]:
     """The hub's own settings in the order of the schema, those of its tables one by one; `defaults`: those that nobody
     mentions, too."""
     said = {} if gathered.main is None else gathered.main.settings
-    found: list[Setting] = []
-    for field in msgspec.structs.fields(HubConfig):
-        if isinstance(field.default, Struct):
-            within = said.get(field.name, {})
-            each = (((field.name, key), within, getattr(field.default, key)) for key in field.default.__struct_fields__)
-            found += (setting for keys, values, default in each for setting in _of_hub(keys, values, default, gathered))
-        elif field.name != "upstreams":
-            found += _of_hub((field.name,), said, field.default, gathered)
+    found: list[ShownSetting] = []
+    for name, declared in declarations(HubConfig).items():
+        if declared.table is not None:
+            for key, each in declarations(declared.table).items():
+                found += _of_hub((name, key), said.get(name, {}), each, gathered)
+        elif name != "upstreams":
+            found += _of_hub((name,), said, declared, gathered)
     return [setting for setting in found if defaults or setting.origin is not None]
 
 
-def _of_hub(keys: Keys, values: Mapping[str, Any], default: Any, gathered: Gathered) -> Iterator[Setting]:
-    """A setting that stands last in `keys` and is said in `values`, or its default, if there is one to be shown."""
+def _of_hub(keys: Keys, values: Mapping[str, Any], declared: Declaration, gathered: Gathered) -> Iterator[ShownSetting]:
+    """The setting that stands last in `keys` as `values` say it, or its default, if there is one to be shown."""
     main = gathered.main
     if main is not None and keys[-1] in values:
         origin = Origin(main.path, main.findings.line(keys), main.layer)
-        yield Setting(keys, masked_hub_setting(keys, values[keys[-1]]), origin)
-    elif default is not None:
-        yield Setting(keys, _plain(default), None)
+        yield ShownSetting(keys, masked_setting(keys[-1], declared, values[keys[-1]]), origin)
+    elif declared.default is not None:
+        yield ShownSetting(keys, _plain(declared.default), None)
 
 
-def upstreams(gathered: Gathered, *, defaults: bool) -> list[Shown]:
+def upstreams(gathered: Gathered, *, defaults: bool) -> list[ShownUpstream]:
     """All upstreams in their order; `defaults`: with the settings that nobody mentions."""
-    return [shown(name, stack, defaults=defaults) for name, stack in stacks(gathered.sources).items()]
+    return [shown_upstream(name, stack, defaults=defaults) for name, stack in stacks(gathered.sources).items()]
 
 
-def shown(name: str, stack: Stack, *, defaults: bool = False, foreign: bool = False) -> Shown:
+def shown_upstream(name: str, stack: Stack, *, defaults: bool = False, foreign: bool = False) -> ShownUpstream:
     """One upstream as it may be shown. `foreign`: it is somebody else's, and the user is to judge its environment."""
-    settings: list[Setting] = []
-    for field in msgspec.structs.fields(UpstreamConfig):
-        said = list(_said(field.name, stack, foreign))
+    settings: list[ShownSetting] = []
+    for setting, declared in declarations(UpstreamConfig).items():
+        said = list(_said(setting, declared, stack, foreign))
         settings += said
-        default = None if field.default is msgspec.NODEFAULT else field.default
-        if isinstance(default, Struct) and defaults:
-            mentioned = {setting.keys for setting in said}
-            rest = ((field.name, key) for key in default.__struct_fields__)
-            settings += [Setting(keys, getattr(default, keys[1]), None) for keys in rest if keys not in mentioned]
-        elif defaults and not said and default is not None and field.name not in ("args", "env", "headers", "cwd"):
-            settings.append(Setting((field.name,), _plain(default), None))
-    return Shown(
+        if declared.table is not None and defaults:
+            mentioned = {each.keys for each in said}
+            rest = {(setting, key): each.default for key, each in declarations(declared.table).items()}
+            settings += [ShownSetting(keys, value, None) for keys, value in rest.items() if keys not in mentioned]
+        elif defaults and not said and declared.default not in (None, {}) and declared.setting.needs is None:
+            settings.append(ShownSetting((setting,), _plain(declared.default), None))
+    return ShownUpstream(
         name=name,
         origin=stack.used[-1].origin(()),
         settings=tuple(settings),
@@ -101,25 +98,41 @@ def _notes(stack: Stack) -> Iterator[str]:
             yield f"env: also {', '.join(map(quoted, entry.table.env_vars))} of the environment of hubd"
 
 
-def _said(setting: str, stack: Stack, foreign: bool) -> Iterator[Setting]:
+def _said(name: str, declared: Declaration, stack: Stack, foreign: bool) -> Iterator[ShownSetting]:
     """What files say of a setting: tables key by key, each by the entry that wins."""
-    saying = [entry for entry in stack.used if setting in entry.table.values]
+    saying = [entry for entry in stack.used if name in entry.table.values]
     if not saying:
         return
-    if not isinstance(saying[0].table.values[setting], dict):
-        yield Setting(
-            (setting,), masked_setting(setting, saying[0].table.values[setting]), saying[0].origin((setting,))
-        )
+    value = saying[0].table.values[name]
+    if not isinstance(value, dict):
+        yield ShownSetting((name,), masked_setting(name, declared, value), saying[0].origin((name,)))
         return
     seen: set[str] = set()
     for entry in saying:
-        values = entry.table.values[setting]
+        values = entry.table.values[name]
         for key, value in values.items() if isinstance(values, dict) else ():
             if key not in seen:
                 seen.add(key)
-                is_open = foreign and setting == "env" and not looks_secret(key, str(value))
-                as_shown = value if is_open else masked_setting(setting, value)
-                yield Setting((setting, key), as_shown, entry.origin((setting, key)))
+                is_open = foreign and name == "env" and not looks_secret(key, str(value))
+                as_shown = value if is_open else masked_setting(key, declared, value)
+                yield ShownSetting((name, key), as_shown, entry.origin((name, key)))
+
+
+def masked_setting(name: str, declared: Declaration, value: Any) -> Any:
+    """The value of a setting, or of a key in it, as it may be shown. `value` is what a file says, perhaps of a wrong
+    type."""
+    mask = declared.setting.mask
+    if declared.holds_secrets:
+        return masked_secret(value, scheme=True)
+    if mask == "url" and isinstance(value, str):
+        return masked_url(value)
+    if declared.is_secret:
+        return masked_secret(value)
+    if mask == "arguments" and isinstance(value, list):
+        return list(masked_arguments([str(each) for each in value]))
+    if mask == "guess" and isinstance(value, str) and looks_secret(name, value):
+        return MASK
+    return value
 
 
 def _plain(value: Any) -> Any:
@@ -146,7 +159,7 @@ def as_toml(value: Any) -> str:
             return quoted(str(value))
 
 
-def lines(hub: Iterable[Setting], each: Iterable[Shown]) -> Iterator[str]:
+def lines(hub: Iterable[ShownSetting], each: Iterable[ShownUpstream]) -> Iterator[str]:
     """The whole as TOML, with a comment at each value that says where it comes from."""
     yield from _aligned([(_assignment(setting), _whence(setting.origin)) for setting in hub])
     for upstream in each:
@@ -158,7 +171,7 @@ def lines(hub: Iterable[Setting], each: Iterable[Shown]) -> Iterator[str]:
             yield f"# does not count: {_whence(origin)}"
 
 
-def _assignment(setting: Setting) -> str:
+def _assignment(setting: ShownSetting) -> str:
     return f"{dotted(setting.keys)} = {as_toml(setting.value)}"
 
 

@@ -1,12 +1,12 @@
-"""Which values of MCP servers look like secrets, so that nothing takes or shows them unasked; and masking them. Pure.
+"""Detection of secrets in the settings of MCP servers, so that nothing takes or shows them unasked; and masks. Pure.
 
-A guess, and rather one too many: by the name (`GITHUB_TOKEN`, `--api-key`, `Authorization`), or by the look of the
-value (`ghp_...`, a long word of mixed letters and digits). A reference to a variable is no secret. What the log hides
-of an upstream that runs is for `upstreams.journal.redact`, which knows the values themselves.
+Detection guesses, and rather once too often: by the name (`GITHUB_TOKEN`, `--api-key`, `Authorization`), or by the look
+of the value (`ghp_...`, a long word of mixed letters and digits). A reference to a variable is no secret. The log of a
+running upstream is redacted by `upstreams.journal.redact`, which knows the values themselves.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 from urllib.parse import urlsplit, urlunsplit
 
@@ -103,49 +103,30 @@ def masked(text: str, secrets: Iterator[str] | Sequence[str]) -> str:
     return text
 
 
-# --- settings of an upstream ------------------------------------------------------------------------------------------
+# --- what is shown in place of a value --------------------------------------------------------------------------------
 
 
-def masked_setting(setting: str, value: Any) -> Any:
-    """`value` of a setting of an upstream, as a file has it, as it may be shown."""
-    if setting in ("env", "headers"):
-        is_open = isinstance(value, str) and _SCHEME.fullmatch(_OUR_REFERENCE.sub("", value))
-        return value if is_open else MASK
-    if setting == "url" and isinstance(value, str):
-        return _masked_url(value)
-    if setting == "args" and isinstance(value, list):
-        return list(_masked_arguments([str(each) for each in value]))
-    if setting == "command" and isinstance(value, str):
-        return MASK if looks_secret("", value) else value
-    return value
+def masked_secret(value: Any, *, scheme: bool = False) -> Any:
+    """`***` in place of a secret; a reference stays. `scheme`: a word such as `Bearer` may stand before it."""
+    rest = _OUR_REFERENCE.sub("", value) if isinstance(value, str) else None
+    is_open = rest == "" or (scheme and rest is not None and _SCHEME.fullmatch(rest))
+    return value if is_open else MASK
 
 
-def masked_hub_setting(keys: Sequence[str], value: Any) -> Any:
-    """`value` of a setting of the hub, as its file has it, as it may be shown; of a table, each of its values."""
-    if isinstance(value, dict):
-        return {key: masked_hub_setting((*keys, key), each) for key, each in value.items()}
-    if not isinstance(value, str):
-        return value
-    if keys[-1] in ("token", "sealing_key", "password"):
-        return MASK if _OUR_REFERENCE.sub("", value) else value
-    if keys[-1] == "url":
-        return _masked_url(value)
-    return MASK if looks_secret(keys[-1], value) else value
-
-
-def _masked_arguments(arguments: Sequence[str]) -> Iterable[str]:
+def masked_arguments(arguments: Sequence[str]) -> Iterator[str]:
+    """A program's arguments without the secrets that they hold."""
     starts = dict(secret_arguments(arguments))
     for at, word in enumerate(arguments):
         named = _named(word)
         start = named.start("value") if named else 0
         if "://" in word[start:]:
-            yield word[:start] + _masked_url(word[start:])
+            yield word[:start] + masked_url(word[start:])
         else:
             yield word[: starts[at]] + MASK if at in starts else word
 
 
-def _masked_url(url: str) -> str:
-    """Without its credentials, the values in its query, its fragment, and what looks like a secret in its path."""
+def masked_url(url: str) -> str:
+    """A URL without credentials, values in its query, its fragment, and parts of its path that look like secrets."""
     try:
         parts = urlsplit(url)
         netloc = f"{MASK}@{parts.netloc.rpartition('@')[2]}" if "@" in parts.netloc else parts.netloc

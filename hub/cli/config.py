@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from hub.cli.subcommand import EX_CONFIG, EX_FAILED, EX_OK, Told, UsageError, add, add_config, agreed, as_json
 
 if TYPE_CHECKING:
-    from config.effective import Setting, Shown
+    from config.effective import ShownSetting, ShownUpstream
     from config.errors import Remark
     from config.loading.layers import Origin
     from config.projects import Project
@@ -100,7 +100,12 @@ def _project_of(named: Path | None, base: "HubConfig") -> "tuple[Path | None, Pr
 
 
 def _as_object(
-    sources: Any, hub: "list[Setting]", found: "list[Shown]", warnings: "list[Remark]", root: Path | None, allowed: bool
+    sources: Any,
+    hub: "list[ShownSetting]",
+    found: "list[ShownUpstream]",
+    warnings: "list[Remark]",
+    root: Path | None,
+    allowed: bool,
 ) -> dict[str, Any]:
     return {
         "files": [{"path": str(source.path), "layer": source.layer.value} for source in sources],
@@ -111,7 +116,7 @@ def _as_object(
     }
 
 
-def _upstream(upstream: "Shown") -> dict[str, Any]:
+def _upstream(upstream: "ShownUpstream") -> dict[str, Any]:
     return {
         "name": upstream.name,
         **_origin(upstream.origin),
@@ -120,7 +125,7 @@ def _upstream(upstream: "Shown") -> dict[str, Any]:
     }
 
 
-def _setting(setting: "Setting") -> dict[str, Any]:
+def _setting(setting: "ShownSetting") -> dict[str, Any]:
     return {"key": list(setting.keys), "value": setting.value, **_origin(setting.origin)}
 
 
@@ -235,12 +240,12 @@ def _say_who_else_starts(root: Path, told: Told) -> None:
         )
 
 
-def _starts(sources: Any) -> "list[Shown]":
+def _starts(sources: Any) -> "list[ShownUpstream]":
     """The upstreams of a project."""
-    from config.effective import shown
+    from config.effective import shown_upstream
     from config.loading.layers import stacks
 
-    return [shown(name, stack, foreign=True) for name, stack in stacks(sources).items()]
+    return [shown_upstream(name, stack, foreign=True) for name, stack in stacks(sources).items()]
 
 
 def _untrust(options: argparse.Namespace) -> int:

@@ -2,7 +2,15 @@
 
 import pytest
 
-from config.secret_detection import looks_secret, masked, masked_setting, secret_arguments, secrets_in
+from config.secret_detection import (
+    looks_secret,
+    masked,
+    masked_arguments,
+    masked_secret,
+    masked_url,
+    secret_arguments,
+    secrets_in,
+)
 
 
 @pytest.mark.parametrize(
@@ -60,7 +68,7 @@ def test_where_arguments_hold_secrets():
     ],
 )
 def test_secrets_are_masked_and_references_are_not(value, expected):
-    assert masked_setting("env", value) == masked_setting("headers", value) == expected
+    assert masked_secret(value, scheme=True) == expected
 
 
 @pytest.mark.covers("SEC-61")
@@ -91,8 +99,8 @@ def test_secrets_are_masked_and_references_are_not(value, expected):
     ],
 )
 def test_arguments_that_look_like_secrets_are_masked(arguments, expected):
-    assert masked_setting("args", arguments) == expected
+    assert list(masked_arguments([str(each) for each in arguments])) == expected
 
 
 def test_a_url_that_is_none_is_not_shown():
-    assert masked_setting("url", "http://[abc") == "***"
+    assert masked_url("http://[abc") == "***"

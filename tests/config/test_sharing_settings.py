@@ -12,7 +12,6 @@ from config.errors import ConfigError
 from config.loading.all_files import gather
 from config.loading.layers import load_all
 from config.schema import CacheConfig, HubConfig, ReplicaConfig, Secret, UpstreamConfig
-from config.secret_detection import masked_hub_setting
 
 KEY = "c4" * 32
 TOKEN = "c4n4ry-c4n4ry-c4n4ry"
@@ -317,23 +316,6 @@ password = "${{file:p}}c4n4ry"
     assert 'replica.name = "" # default' in rows
     assert not any(row.startswith(("cache.username", "cache =", "replica =")) for row in rows)
     assert "c4n4ry" not in "".join(rows)
-
-
-@pytest.mark.parametrize(
-    ("keys", "value", "expected"),
-    [
-        (("cache", "url"), "unix:///run/redis.sock?db=2", "unix:///run/redis.sock?db=2"),
-        (("cache", "url"), "redis://h/1?password=x&db=1", "redis://h/1?password=***&db=1"),
-        (("cache", "url"), "${REDIS_URL}", "${REDIS_URL}"),
-        (("cache",), {"password": "x", "max_bytes": 5}, {"password": "***", "max_bytes": 5}),
-        (("cache", "password"), "${file:/run/secrets/redis}", "${file:/run/secrets/redis}"),
-        (("replica", "name"), "hub1", "hub1"),
-        (("listen",), "127.0.0.1:1", "127.0.0.1:1"),
-        (("page_size",), 5, 5),
-    ],
-)
-def test_settings_of_the_hub_as_they_may_be_shown(keys, value, expected):
-    assert masked_hub_setting(keys, value) == expected
 
 
 # --- what a change means ----------------------------------------------------------------------------------------------
