@@ -3,7 +3,9 @@
 A declaration is `name: Annotated[TYPE, Setting(...)] = DEFAULT`, and below it a sentence for people. `declarations`
 reads them for all that deal with settings: bounds (`loading.check`), variables (`loading.one_file`), unknown settings
 (`loading.convert`), what a change means (`diff`), what makes two servers the same (`identity`), what may be shown
-(`effective`), the JSON Schema (`describe`). A value that is a secret has the type `Secret`. Units are in the names.
+(`effective`), the JSON Schema (`describe`). A secret has the type `Secret`. Units are in the names.
+
+A new setting counts in our own files only: in files of hosts a closed list counts (`loading.host_entry.OUR_SETTINGS`).
 """
 
 from typing import Annotated, Final, Literal

@@ -15,8 +15,9 @@ from msgspec import structs
 from config.editing.imported import digest_of
 from config.editing.text import toml
 from config.editing.text.change import Refused
-from config.hosts.survey import TEXTS, Identity, Server, Skipped, identity
+from config.hosts.survey import Identity, Server, Skipped, identity
 from config.loading.document import parse
+from config.loading.host_entry import SPELLINGS
 from config.loading.variables import Variables
 from config.names import MAX_ID, is_server_id, short_id
 from config.secret_detection import secret_arguments
@@ -143,7 +144,7 @@ def block(name: str, server: Server) -> str:
         lines.append(toml.comment_of(f"Disabled: {server.off}"))
         lines.append(f"# Then run `hubd enable {name}`.")
         values["disabled"] = True
-    order = [*TEXTS, "transport"]
+    order = [*SPELLINGS, "transport"]
     ordered = {setting: values[setting] for setting in order if setting in values}
     return "\n".join([*lines, toml.render(("upstreams",), name, {**ordered, **values})])
 

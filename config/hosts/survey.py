@@ -7,7 +7,7 @@ meaning they have there, and programs that only pass on a remote server are take
 from collections.abc import Iterator, Mapping
 from hashlib import md5
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from msgspec import Struct
 
@@ -15,6 +15,7 @@ from config.editing.text import serverfile
 from config.hosts.entry import starts_hubd
 from config.hosts.facts import Place
 from config.hosts.unwrap import is_as_good, unwrapped
+from config.loading.host_entry import SPELLINGS
 from config.loading.host_files import Table, servers
 from config.loading.source import Findings, Problem
 from config.loading.variables import Unresolved, Variables
@@ -24,8 +25,6 @@ from config.secret_detection import looks_secret, secret_arguments
 
 Identity = tuple[Any, ...]
 """Two entries of one identity start, or reach, the same server."""
-TEXTS: Final = ("command", "args", "env", "cwd", "url", "headers")
-"""The settings that hosts give as texts."""
 
 
 class Server(Struct, frozen=True, kw_only=True):
@@ -177,7 +176,7 @@ def _translated(values: dict[str, Any], place: Place, home: Path) -> dict[str, A
             value = value.replace(reference, meaning)
         return value
 
-    return {name: translate(value) if name in TEXTS else value for name, value in values.items()}
+    return {name: translate(value) if name in SPELLINGS else value for name, value in values.items()}
 
 
 def _with_variables_of(table: Table, values: dict[str, Any], variables: Variables) -> str:
@@ -196,7 +195,7 @@ def _with_variables_of(table: Table, values: dict[str, Any], variables: Variable
 
 
 def _unresolved(values: Mapping[str, Any], variables: Variables) -> str:
-    for text in _strings([values.get(name) for name in TEXTS]):
+    for text in _strings([values.get(name) for name in SPELLINGS]):
         try:
             variables.expand(text)
         except Unresolved as error:

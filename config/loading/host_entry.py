@@ -13,13 +13,13 @@ from config.schema import UpstreamConfig
 
 SPELLINGS: Final = {
     "command": ("command", "cmd"),
+    "args": ("args",),
     "env": ("env", "environment", "envs"),
+    "cwd": ("cwd", "working_directory", "workingDirectory"),
     "url": ("url", "serverUrl", "httpUrl", "uri"),
     "headers": ("headers", "http_headers", "httpHeaders"),
-    "args": ("args",),
-    "cwd": ("cwd", "working_directory", "workingDirectory"),
 }
-"""Our settings and what hosts call them."""
+"""The settings that hosts have, too, and what they call them."""
 TRANSPORTS: Final = {
     **dict.fromkeys(("stdio", "local", "command"), "stdio"),
     **dict.fromkeys(("http", "streamablehttp"), "http"),
@@ -44,9 +44,12 @@ HOSTS_OWN: Final = frozenset((
 MILLISECONDS: Final = frozenset(("gemini", "opencode"))
 SECONDS: Final = frozenset(("goose", "cline", "roo"))
 """In what each host counts its `timeout`, where that is known."""
-OWN: Final = frozenset(UpstreamConfig.__struct_fields__) - SPELLINGS.keys() - {"transport", "disabled"}
-"""Settings that only hubd has, usable in a host's file too: all but those that hosts have a word of their own for."""
-_TEXTS: Final = ("command", "args", "env", "cwd", "url", "headers")
+OUR_SETTINGS: Final = frozenset((
+    *("prefix", "aliases", "era", "locality", "apps", "session_mode", "across_principals", "client_features", "roots"),
+    *("tasks", "start", "idle_stop_s", "ping_s", "restart", "replace", "timeouts", "tool_timeouts", "cache"),
+))  # fmt: skip
+"""Settings of ours that count in a host's file. The list is closed: a host may mean something else by the name of a new
+setting (many write `auth` or `sandbox`), and its file must not change its meaning with a version of hubd."""
 
 
 class Table(Struct, frozen=True):
@@ -100,8 +103,8 @@ class Entry:
                 values[setting] = {name: _text(value) for name, value in values[setting].items()}
         if entry.get("disabled") is True or entry.get("enabled") is False:
             self._set("disabled", True, "disabled" if entry.get("disabled") is True else "enabled")
-        values.update((key, value) for key, value in entry.items() if key in OWN)
-        values.update((key, _with_our_variables(values[key], self._host)) for key in _TEXTS if key in values)
+        values.update((key, value) for key, value in entry.items() if key in OUR_SETTINGS)
+        values.update((key, _with_our_variables(values[key], self._host)) for key in SPELLINGS if key in values)
         self._mention_what_is_lost()
         env_file = next((entry[key] for key in ("envFile", "env_file") if isinstance(entry.get(key), str)), None)
         env_file = env_file and _with_our_variables(env_file, self._host)
@@ -220,9 +223,13 @@ class Entry:
             if key in FILTERS:
                 if value and value != ["*"]:
                     self._findings.doubt((*self._keys, key), "is passed over: hubd offers all tools of a server")
-            elif key not in HOSTS_OWN and key not in OWN and not any(key in known for known in SPELLINGS.values()):
+            elif (
+                key not in HOSTS_OWN
+                and key not in OUR_SETTINGS
+                and not any(key in known for known in SPELLINGS.values())
+            ):
                 near = get_close_matches(
-                    key, [*(word for known in SPELLINGS.values() for word in known), *OWN], 1, 0.75
+                    key, [*(word for known in SPELLINGS.values() for word in known), *OUR_SETTINGS], 1, 0.75
                 )
                 if near and key != "disabled":
                     self._findings.doubt((*self._keys, key), f'is passed over; did you mean "{near[0]}"?')

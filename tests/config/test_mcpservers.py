@@ -7,6 +7,7 @@ import pytest
 
 from config.errors import ConfigError
 from config.loading.document import parse
+from config.loading.host_entry import HOSTS_OWN, OUR_SETTINGS
 from config.loading.host_files import Table, servers
 from config.loading.layers import load_all
 from config.loading.source import Findings
@@ -186,3 +187,21 @@ def test_a_timeout_is_read_where_its_unit_is_clear(value, seconds):
 def test_tables_do_not_show_their_values():
     [[table], _] = found('{"s": {"command": "x", "env": {"A": "c4n4ry"}}}')
     assert repr(table) == "<Table s: command, env>"
+
+
+def test_a_new_setting_of_ours_changes_no_file_of_a_host():
+    """The list of our settings that count there is closed: ask what hosts mean by a name before you add it."""
+    assert set(OUR_SETTINGS) == {
+        "across_principals", "aliases", "apps", "cache", "client_features", "era", "idle_stop_s", "locality", "ping_s",
+        "prefix", "replace", "restart", "roots", "session_mode", "start", "tasks", "timeouts", "tool_timeouts",
+    }  # fmt: skip
+    assert set(OUR_SETTINGS) <= set(UpstreamConfig.__struct_fields__)
+    assert not OUR_SETTINGS & HOSTS_OWN
+
+
+def test_what_hosts_keep_for_themselves_is_passed_over():
+    own = {key: {"any": "thing"} for key in sorted(HOSTS_OWN - {"enabled", "type", "transport", "transportType"})}
+    [table], findings = found(json.dumps({"mcpServers": {"s": {"command": "npx", **own}}}))
+    assert table.values == {"command": "npx"}
+    assert not findings.problems
+    assert not findings.doubts
