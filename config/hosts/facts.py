@@ -7,7 +7,6 @@ file of a host is opened.
 import os
 import re
 import shutil
-import sys
 import tomllib
 from collections.abc import Mapping
 from functools import cache
@@ -27,7 +26,6 @@ class Editor(Struct, frozen=True, forbid_unknown_fields=True):
 
     title: str
     linux: str
-    macos: str
 
 
 class Host(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -40,7 +38,6 @@ class Host(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     root: tuple[str, ...]
     listed: bool = False
     linux: tuple[str, ...]
-    macos: tuple[str, ...]
     project: tuple[str, ...] = ()
     local: tuple[str, ...] = ()
     signs: tuple[str, ...] = ()
@@ -80,12 +77,11 @@ class Machine(Struct, frozen=True):
 
     home: Path
     environ: Mapping[str, str]
-    macos: bool = False
 
     @classmethod
     def this(cls) -> "Machine":
         """The machine and the user that this process runs for."""
-        return cls(Path.home(), os.environ, sys.platform == "darwin")
+        return cls(Path.home(), os.environ)
 
     def path(self, text: str, editor: str = "") -> Path:
         """A path of `hosts.toml` here. Variables must name absolute directories, others are passed over."""
@@ -116,7 +112,7 @@ def _data() -> dict[str, Any]:
 
 def user_places(host: Host, machine: Machine) -> list[Place]:
     """The user's files of `host` on `machine`, whether they exist or not: one, or one for each editor that is there."""
-    texts = machine_texts(host, machine)
+    texts = host.linux
     if not host.editors:
         return [Place(host, _first(machine.path(text) for text in texts), host.title)]
     return [
@@ -131,14 +127,9 @@ def every_user_file(host: Host, machine: Machine) -> list[Place]:
     return [
         Place(host, path, _titled(host, title))
         for title, directory in directories
-        for text in machine_texts(host, machine)
+        for text in host.linux
         if (path := machine.path(text, directory)).exists()
     ]
-
-
-def machine_texts(host: Host, machine: Machine) -> tuple[str, ...]:
-    """The paths of the user's file as `hosts.toml` has them for this kind of machine."""
-    return host.macos if machine.macos else host.linux
 
 
 def project_place(host: Host, project: Path) -> Place | None:
@@ -170,7 +161,7 @@ def is_found(host: Host, machine: Machine) -> bool:
         return bool(_editor_directories(host, machine))
     if host.program is not None and shutil.which(host.program, path=machine.environ.get("PATH", "")):
         return True
-    return any(machine.path(text).exists() for text in (*host.signs, *machine_texts(host, machine)))
+    return any(machine.path(text).exists() for text in (*host.signs, *host.linux))
 
 
 def _editor_directories(host: Host, machine: Machine) -> list[tuple[str, str]]:
@@ -178,7 +169,7 @@ def _editor_directories(host: Host, machine: Machine) -> list[tuple[str, str]]:
     found = []
     for id in host.editors:
         editor = _editors()[id]
-        directory = machine.path(editor.macos if machine.macos else editor.linux)
+        directory = machine.path(editor.linux)
         signs = host.signs or ("{editor}",)
         if any(machine.path(sign, str(directory)).exists() for sign in signs):
             found.append((editor.title, str(directory)))

@@ -1,4 +1,4 @@
-"""Commands that make the hub a service of systemd or launchd, and undo it."""
+"""`hubd service`: make the hub a service of systemd, and undo it."""
 
 import argparse
 import os
@@ -28,7 +28,7 @@ ABSENT: Final = "not installed"
 
 def add_commands(commands: Any) -> None:
     """`service install`, `service uninstall`, `service status`."""
-    service = add(commands, "service", lambda options: _help(service), "keep the hub running: systemd, or launchd")
+    service = add(commands, "service", lambda options: _help(service), "keep the hub running, by systemd")
     actions = service.add_subparsers(title="commands", metavar="COMMAND", prog="hubd service")
     text = "write the service's files and enable it, from the next login on"
     install = add(actions, "install", _install, text, json=_MEMBERS)
@@ -53,8 +53,6 @@ def _service(options: argparse.Namespace) -> "Service":
     command = own_command()
     if options.system:
         return service.system_service(command)
-    if sys.platform == "darwin":
-        return service.launchd_service(command, os.environ)
     return service.user_service(command, os.environ)
 
 
@@ -85,7 +83,7 @@ def _install(options: argparse.Namespace) -> int:
 
 
 def _put_in_place(service: "Service", options: argparse.Namespace) -> int:
-    from hub.cli.service_manager import call, write
+    from hub.cli.service_manager import RELOAD, call, write
 
     told: Told = options.told
     changed = write(service, now())
@@ -93,7 +91,7 @@ def _put_in_place(service: "Service", options: argparse.Namespace) -> int:
         did = "written" if path in changed else "unchanged"
         told.append("files", {"file": str(path), "did": did})
         told.say(f"{did.ljust(9)} {path}")
-    for arguments in (*service.loaded, *service.enable):
+    for arguments in (RELOAD, *service.enable):
         call(service, arguments)
     told.set(enabled=True, started=False)
     manager = " ".join(service.manager)
@@ -105,12 +103,11 @@ def _put_in_place(service: "Service", options: argparse.Namespace) -> int:
         told.set(started=True)
         told.say("started: `hubd service status` shows it")
     else:
-        calls = [f"{manager} {' '.join(each)}" for each in service.start[1:] or service.start]
+        calls = [f"{manager} {' '.join(each)}" for each in service.start[1:]]
         told.set(start=calls)
         told.say(f"not started; now by: {'; '.join(calls)}")
-    for text in (service.note, _concern(options.system)):
-        if text:
-            told.note(text)
+    if concern := _concern(options.system):
+        told.note(concern)
     undo = f"hubd service uninstall{' --system' if options.system else ''}"
     told.set(undo=undo)
     told.say(f"undone by: {undo}")
@@ -177,7 +174,7 @@ def _show(service: "Service", told: Told) -> None:
 
 
 def _uninstall(options: argparse.Namespace) -> int:
-    from hub.cli.service_manager import ServiceError, call, refusal, remove
+    from hub.cli.service_manager import RELOAD, ServiceError, call, refusal, remove
 
     told: Told = options.told
     told.set(files=[])
@@ -192,8 +189,8 @@ def _uninstall(options: argparse.Namespace) -> int:
         for path in remove(service, now()):
             told.append("files", {"file": str(path), "did": "removed"})
             told.say(f"removed {path}")
-        for arguments in () if reason else service.loaded:
-            call(service, arguments)
+        if not reason:
+            call(service, RELOAD)
     except ServiceError as error:
         return told.fail(EX_FAILED, str(error))
     if reason:

@@ -1,7 +1,7 @@
-"""The hub as a service that is always there: which files and which calls of the service manager that takes.
+"""The hub as a systemd service: its units, and the calls of systemctl that put them in place and take them away.
 
-A `Service` is plain data for one kind of manager; `hub.cli.service` shows it, puts it in place and takes it away again.
-The files are templates (`systemd/` of the repository, `hub/units` in a wheel) that want little: the absolute path of
+A `Service` is plain data, of one user or of the whole machine; `hub.cli.service` shows, installs and removes it. The
+units are templates (`systemd/` of the repository, `hub/units` in a wheel) that want little: the absolute path of
 the command, and those variables of the installing shell without which the service would look elsewhere than the shim.
 """
 
@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Final
-from xml.sax.saxutils import escape
 
 from msgspec import Struct
 
@@ -31,27 +30,27 @@ HIDDEN: Final = ("/home/", "/root/", "/tmp/", "/var/tmp/", "/run/user/")
 
 Call = tuple[str, ...]
 
+REACHABLE: Final[Call] = ("show", "--property=Version")
+"""Succeeds if there is a manager."""
+RELOAD: Final[Call] = ("daemon-reload",)
+"""After a unit has been written or removed."""
+
 
 class ServiceError(Exception):
     """The service manager cannot be reached, or refuses. The text says what to do."""
 
 
 class Service(Struct, frozen=True, kw_only=True):
-    """What there is to do for one kind of service manager."""
+    """Units, and the calls that enable, start and disable them."""
 
     files: Mapping[Path, str]
-    units: tuple[str, ...] = ()
+    units: tuple[str, ...]
     """In the order in which they start."""
     manager: Call
-    """The program that all calls go to, with the arguments that name the manager."""
-    reachable: Call
-    """Succeeds if there is a manager."""
-    loaded: tuple[Call, ...]
-    """After a file has been written or removed."""
+    """`systemctl`, with the arguments that name the manager; all calls go there."""
     enable: tuple[Call, ...]
     start: tuple[Call, ...]
     disable: tuple[Call, ...]
-    note: str | None = None
 
 
 def user_service(command: str, environ: Mapping[str, str]) -> Service:
@@ -85,32 +84,10 @@ def _systemd(manager: Call, directory: Path, texts: Mapping[str, str]) -> Servic
         files={directory / name: text for name, text in texts.items()},
         units=units,
         manager=manager,
-        reachable=("show", "--property=Version"),
-        loaded=(("daemon-reload",),),
         enable=(("enable", *units),),
         # A socket starts anew only while its service does not run. `stop` takes a service that does not run, too.
         start=(("stop", "hubd.service"), *(("restart", unit) for unit in units)),
         disable=(("disable", "--now", *reversed(units)),),
-    )
-
-
-def launchd_service(command: str, environ: Mapping[str, str]) -> Service:
-    """An agent of this user on macOS."""
-    path = Path(os.path.expanduser("~/Library/LaunchAgents/hubd.plist"))
-    text = template("hubd.plist")
-    values = {"@HUBD@": command, "@PATH@": environ.get("PATH", os.defpath), "@STATE@": places.state_dir()}
-    for word, value in values.items():
-        text = text.replace(word, escape(value))
-    domain = f"gui/{os.getuid()}"
-    return Service(
-        files={path: text},
-        manager=("launchctl",),
-        reachable=("print", domain),
-        loaded=(),
-        enable=(("enable", f"{domain}/hubd"),),
-        start=(("bootstrap", domain, str(path)),),
-        disable=(("bootout", f"{domain}/hubd"),),
-        note="the hub is developed and tested on Linux only; on macOS it is on its own",
     )
 
 
@@ -192,7 +169,7 @@ def refusal(service: Service) -> str | None:
     program = service.manager[0]
     if shutil.which(program) is None:
         return f"there is no {program} on this machine"
-    done = _run((*service.manager, *service.reachable))
+    done = _run((*service.manager, *REACHABLE))
     return None if done.returncode == 0 else f"`{' '.join(service.manager)}` does not work here: {_said(done)}"
 
 
@@ -208,7 +185,7 @@ def call(service: Service, arguments: Call) -> None:
 
 
 def states(service: Service) -> dict[str, dict[str, str]]:
-    """What systemd says of each unit, by the names of its own properties; nothing for other managers."""
+    """The state of each unit, by systemd's own names of properties."""
     found = {}
     wanted = "--property=LoadState,ActiveState,SubState,UnitFileState,StatusText"
     for unit in service.units:

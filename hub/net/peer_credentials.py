@@ -24,10 +24,7 @@ class ForeignPeer(Exception):
 
 def peer_uid(sock: "Options") -> int:
     """Return the user at the other end: the one that connected, or the one that began to listen."""
-    if sys.platform == "darwin":
-        uid = sock.getsockopt(0, 1, 76)[4:8]  # SOL_LOCAL, LOCAL_PEERCRED: struct xucred
-    else:
-        uid = sock.getsockopt(_socket.SOL_SOCKET, _socket.SO_PEERCRED, 12)[4:8]  # struct ucred: pid, uid, gid
+    uid = sock.getsockopt(_socket.SOL_SOCKET, _socket.SO_PEERCRED, 12)[4:8]  # struct ucred: pid, uid, gid
     return int.from_bytes(uid, sys.byteorder)
 
 

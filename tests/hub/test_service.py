@@ -2,7 +2,6 @@
 
 import json
 import os
-import plistlib
 import re
 import shlex
 import shutil
@@ -119,19 +118,6 @@ def test_the_units_say_what_the_daemon_needs():
 def test_a_hardened_service_does_not_start_what_it_cannot_see(path):
     assert "install hubd for everyone" in service.out_of_reach(path)
     assert service.out_of_reach("/opt/hubd/bin/hubd") is None
-
-
-def test_launchd_gets_a_property_list(monkeypatch):
-    monkeypatch.setenv("XDG_STATE_HOME", "/s & t")
-    found = service.launchd_service("/a <b>/hubd", {"PATH": "/x&y"})
-    [text] = found.files.values()
-    plist = plistlib.loads(text.encode())
-    assert plist["ProgramArguments"] == ["/a <b>/hubd", "serve"]
-    assert plist["EnvironmentVariables"] == {"PATH": "/x&y"}
-    assert plist["StandardErrorPath"] == "/s & t/hubd/hubd.log"
-    assert plist["KeepAlive"] == {"SuccessfulExit": False}
-    assert service.MARK in text
-    assert "@" not in text
 
 
 # --- the commands -----------------------------------------------------------------------------------------------------

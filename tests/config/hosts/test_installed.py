@@ -294,12 +294,6 @@ def test_variables_that_move_files(id, environ, path):
     assert str(place.path) == path
 
 
-def test_on_macos():
-    machine = Machine(Path("/Users/me"), {}, macos=True)
-    (place,) = user_places(all_hosts()["claude-desktop"], machine)
-    assert str(place.path) == "/Users/me/Library/Application Support/Claude/claude_desktop_config.json"
-
-
 def test_an_extension_in_several_editors_has_several_files(tmp_path):
     for editor in ("Code", "VSCodium", "Cursor"):
         (tmp_path / ".config" / editor / "User/globalStorage/saoudrizwan.claude-dev").mkdir(parents=True)
