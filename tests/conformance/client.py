@@ -1,7 +1,7 @@
 """The hub as the client that the suite's client scenarios judge: client.py URL, scenario in MCP_CONFORMANCE_SCENARIO.
 
-Puts a hub in front of the suite's server and does, as a host of that hub, what the scenario asks of a client. What the
-server then sees is the hub's doing.
+It puts a hub in front of the suite's server and, as a host of that hub, plays the client of the scenario. So the server
+sees the requests of the hub.
 """
 
 import base64
@@ -30,12 +30,12 @@ class Host:
         self.url = url
         self.able = {capability: {} for capability in able}
         self.schemas: dict[str, dict[str, Any]] = {}
-        """What tools want, by name; they say which arguments are to be repeated in headers."""
+        """The schemas of tools, by name; they say which arguments headers mirror."""
         self.between: tuple[str, ...] = ()
         """Tools to call before questions are answered."""
 
     def ask(self, method: str, **params: Any) -> dict[str, Any]:
-        """The result, or the whole message if it is an error; forms are accepted as they come."""
+        """Send a request; returns the result, or the whole message if it is an error. Forms are accepted unchanged."""
         result = self._request(method, params)
         while result.get("resultType") == "input_required":
             for name in self.between:
@@ -79,7 +79,7 @@ class Host:
 
 
 def repeated(schema: dict[str, Any], arguments: dict[str, Any]) -> dict[str, str]:
-    """The headers that repeat arguments, where the schema says so (SEP-2243)."""
+    """The headers that mirror arguments, where the schema says so (SEP-2243)."""
     headers = {}
     for name, field in schema.get("properties", {}).items():
         value = arguments.get(name)
@@ -101,13 +101,13 @@ def sample(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def accept(schema: dict[str, Any]) -> dict[str, Any]:
-    """What is sent when a user accepts a form without touching it."""
+    """The answer of a user who accepts a form unchanged."""
     fields = schema["properties"].items()
     return {"action": "accept", "content": {name: field["default"] for name, field in fields if "default" in field}}
 
 
 def act(host: Host, scenario: str) -> None:
-    """What the scenario's description asks of a client."""
+    """Play the client of the scenario."""
     tools = {tool["name"]: tool for tool in host.ask("tools/list")["tools"]}
     if scenario == "http-custom-headers":
         for call in json.loads(os.environ["MCP_CONFORMANCE_CONTEXT"])["toolCalls"]:

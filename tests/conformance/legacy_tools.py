@@ -1,6 +1,6 @@
-"""What the suite's 2026-07-28 scenarios call, asked the way servers of the handshake era ask: while the call runs.
+"""Tools for the suite's 2026-07-28 scenarios that ask in the legacy way, while the call runs.
 
-For the reference server of `mcp` 1.x, whose stock tools know only the handshake era's scenarios.
+They extend the reference server of `mcp` 1.x, whose own tools cover only the legacy scenarios.
 """
 
 import asyncio  # noqa: TID251 - the SDK's server runs on it
@@ -37,7 +37,7 @@ JSON_SCHEMA_2020_12 = {
     "additionalProperties": False,
 }
 MIRRORED = Field(json_schema_extra={"x-mcp-header": "Region"})
-"""An annotation that means nothing to this era, in which schemas may say anything; hosts of the hub see it."""
+"""An annotation without meaning in this era; hosts of the hub see it."""
 
 
 async def elicit(ctx: Context, message: str, field: str, kind: str = "string"):
@@ -52,14 +52,14 @@ async def sample(ctx: Context, text: str, max_tokens: int) -> str:
 
 
 async def count_roots(ctx: Context) -> int:
-    """`session.list_roots` cannot say which call it is for."""
+    """Ask for roots in a call; `session.list_roots` cannot name the call."""
     request = types.ServerRequest(types.ListRootsRequest())
     related = ServerMessageMetadata(related_request_id=ctx.request_id)
     return len((await ctx.session.send_request(request, types.ListRootsResult, metadata=related)).roots)
 
 
 def extend(mcp: FastMCP) -> None:
-    """Add the tools and the prompt; replace those that ask without saying for which call."""
+    """Add the tools and the prompt; replace those that ask without naming their call."""
     tool = mcp.tool(description="Asks as the handshake era does")
     mcp.remove_tool("test_sampling")
 
@@ -133,7 +133,7 @@ def extend(mcp: FastMCP) -> None:
 
 
 def declare_everything(server: Server) -> None:
-    """The SDK keeps to itself that its lists change, and always that resources can be subscribed to."""
+    """Declare changing lists and subscriptions, which the SDK does not declare itself."""
     changes = NotificationOptions(prompts_changed=True, resources_changed=True, tools_changed=True)
     capabilities = server.get_capabilities
 
@@ -146,7 +146,7 @@ def declare_everything(server: Server) -> None:
 
 
 def announce_changes(mcp: FastMCP) -> None:
-    """Tools that change the lists for real, and say so."""
+    """Add tools that change the lists, and notify."""
     tools, prompts = mcp._tool_manager._tools, mcp._prompt_manager._prompts
 
     @mcp.tool(description="Changes a list")
@@ -165,7 +165,7 @@ def announce_changes(mcp: FastMCP) -> None:
 
 
 def tell_not_found(mcp: FastMCP) -> None:
-    """Answer as the era's specification says; this SDK has code 0 for every failure."""
+    """Give unknown names the code of the specification; this SDK has code 0 for every failure."""
     handlers = mcp._mcp_server.request_handlers
     read = handlers[types.ReadResourceRequest]
 

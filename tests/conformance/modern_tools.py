@@ -1,5 +1,5 @@
-"""What the suite's 2025 scenarios call, for the reference server of `mcp` 2.x: its stock tools ask in the middle of the
-call only, which 2026-07-28 has no way for.
+"""Tools for the suite's 2025 scenarios, for the reference server of `mcp` 2.x: its own tools ask only in the middle of
+the call, which is impossible in 2026-07-28.
 """
 
 from typing import Annotated
@@ -9,7 +9,7 @@ from mcp.types import CreateMessageResult, SamplingMessage, TextContent
 
 
 def ask_by_results(module) -> None:
-    """Replace the tools of the server in `module` by some that ask as the revision in use wants it."""
+    """Replace the tools of the server in `module` by tools that ask in the way of the present revision."""
     mcp = module.mcp
     tool = mcp.tool(description="Asks as the revision in use wants it")
     for name in ("sampling", "elicitation", "elicitation_sep1034_defaults", "elicitation_sep1330_enums"):
@@ -51,7 +51,7 @@ def ask_by_results(module) -> None:
 
 
 def announce_changes(mcp) -> None:
-    """Replace what adds an entry and takes it away before it says so: a hub says what has changed, and nothing has."""
+    """Replace tools that add and remove an entry before they notify: a hub reports only real changes."""
     mcp.remove_tool("test_trigger_tool_change")
     mcp.remove_tool("test_trigger_prompt_change")
     tools, prompts = mcp._tool_manager._tools, mcp._prompt_manager._prompts

@@ -19,7 +19,7 @@ MODERN = "2026-07-28"
 
 
 def refusal(only: str, message: dict) -> dict | None:
-    """The error a server of one era answers to `message`; None: it is of that era."""
+    """The error with which a server of one era refuses `message`; None: it is of that era."""
     meta = (message.get("params") or {}).get("_meta") or {}
     requested = meta.get("io.modelcontextprotocol/protocolVersion")
     if only == "modern" and message["method"] == "initialize" and requested is None:
@@ -70,13 +70,13 @@ class OneEra:
 
 
 def handshake_era(module) -> bool:
-    """Whether the server is built on the SDK's last handshake-era line."""
+    """Whether the server uses the SDK's last legacy line (1.x)."""
     return hasattr(module.mcp, "settings") and hasattr(module.mcp.settings, "json_response")
 
 
 def extend(module, only: str | None) -> None:
-    """Give a server of one era tools that ask in that era's way for every scenario of the suite, and let those of both
-    change what they say they change. A server of both eras asks as it always did."""
+    """Give a server of one era tools that ask in the way of that era, for every scenario of the suite, and let tools of
+    both eras really change lists. A server of both eras keeps its own tools."""
     if handshake_era(module):
         import legacy_tools
 

@@ -50,9 +50,9 @@ class Leg(NamedTuple):
 
     @property
     def reference(self) -> "Leg":
-        """What this leg is measured by: the same server without the hub, over HTTP, for the suite speaks nothing else.
+        """The server that this leg is compared with: the same server without the hub, over HTTP as the suite requires.
 
-        Across eras the suite cannot talk to the server at all; there it is the server that speaks every revision.
+        Across eras the suite cannot talk to that server; there it is the server that speaks every revision.
         """
         across = self.only == "modern" if self.revision != MODERN else self.sdk.startswith("1.")
         return Leg(self.revision, "2.3.0") if across else self._replace(transport="http")
@@ -101,7 +101,7 @@ RANK = ("SKIPPED", "INFO", "SUCCESS", "WARNING", "FAILURE")
 
 
 def judge(url: str, revision: str, out: Path) -> Verdicts:
-    """Let the suite judge the server at `url`; its records go to `out`."""
+    """Run the suite against the server at `url`; its records go to `out`."""
     which = ["--requirements", revision] if revision in FROZEN else ["--suite", "all", "--spec-version", revision]
     out.mkdir(parents=True, exist_ok=True)
     with (out / "suite.log").open("wb") as log:
@@ -117,7 +117,7 @@ def judge(url: str, revision: str, out: Path) -> Verdicts:
 
 
 def read_verdicts(out: Path) -> Verdicts:
-    """What the suite recorded below `out`."""
+    """The verdicts that the suite recorded below `out`."""
     verdicts: Verdicts = {}
     for file in sorted(out.glob("server-*/checks.json")):
         scenario = re.sub(r"^server-|-\d{4}-\d\d-\d\dT.*$", "", file.parent.name)
@@ -131,15 +131,15 @@ def read_verdicts(out: Path) -> Verdicts:
 
 
 class Stage(NamedTuple):
-    """What stands between the suite and the upstream."""
+    """The hubs between the suite and the upstream."""
 
     url: str
     logs: tuple[Path, ...]
-    """Of the hubs."""
+    """The processes of the hubs."""
 
 
 Stages = Callable[[Path, str], contextlib.AbstractContextManager[Stage]]
-"""Makes one, in a directory of its own, for tables of hubd.toml."""
+"""Makes the hubs, in a directory of their own, from tables of hubd.toml."""
 
 
 @contextlib.contextmanager
@@ -160,7 +160,7 @@ def two_hubs(balancer: str, *, affinity: bool = True) -> Stages:
 
 
 def run_leg(leg: Leg, out: Path, *, direct: bool = False, stages: Stages = one_hub) -> Verdicts:
-    """One leg through fresh hubs, or straight at the upstream."""
+    """Run one leg through fresh hubs, or directly at the upstream."""
     with tempfile.TemporaryDirectory(prefix="hubd-conformance-") as scratch:
         directory = Path(scratch)
         if leg.transport == "stdio":
@@ -195,16 +195,16 @@ def through_hub(leg: Leg, entry: str, directory: Path, out: Path, stages: Stages
 
 @functools.cache
 def direct_verdicts(leg: Leg, out: Path) -> Verdicts:
-    """What the suite says of the server itself; asked once per process."""
+    """The verdicts on the server itself; determined once per process."""
     return run_leg(leg, out / leg.name, direct=True)
 
 
 # --- the comparison ---------------------------------------------------------------------------------------------------
 
 Check = tuple[str, str]
-"""Scenario and id of the check."""
+"""A check: its scenario and id."""
 SEVERAL = "@several"
-"""Behind the name of a leg in `excused.txt`: with several hubs behind a balancer."""
+"""Suffix of a leg in `excused.txt`: several hubs behind a balancer."""
 
 
 def having(verdicts: Verdicts, status: str) -> set[Check]:
@@ -212,7 +212,7 @@ def having(verdicts: Verdicts, status: str) -> set[Check]:
 
 
 def lost(direct: Verdicts, through: Verdicts) -> set[Check]:
-    """The checks that pass without the hub and not through it, or fail only through it."""
+    """The checks that the hub loses: they pass without it and not through it, or fail only through it."""
     passed = having(direct, "SUCCESS") - having(through, "SUCCESS")
     return passed | (having(through, "FAILURE") - having(direct, "FAILURE"))
 
@@ -229,13 +229,13 @@ def excused() -> dict[str, set[Check]]:
 
 
 def excuses_of(leg: Leg, hubs: int = 1) -> set[Check]:
-    """What may be lost; several hubs may lose more than one does."""
+    """The checks that a leg may lose; several hubs may lose more than one."""
     found = excused()
     return found.get(leg.name, set()) | (found.get(leg.name + SEVERAL, set()) if hubs > 1 else set())
 
 
 def surprises(leg: Leg, direct: Verdicts, through: Verdicts, *, hubs: int = 1) -> list[str]:
-    """Sentences on what differs from `excused.txt`; none: as written there."""
+    """The differences from `excused.txt`, as sentences."""
     if not having(direct, "SUCCESS") or having(direct, "FAILURE"):
         return [f"{leg.reference.name}: the reference itself fails: {sorted(having(direct, 'FAILURE'))}"]
     left = excuses_of(leg, hubs)

@@ -1,8 +1,7 @@
-"""An upstream out of its wits: hostile.py SEED [--http]. It opens soundly, lists one tool, and answers calls badly.
+"""A hostile upstream: hostile.py SEED [--http]. It connects properly, lists one tool, and damages its answers to calls.
 
-Over stdio every call is answered by a burst of damaged lines and then properly. Over HTTP every other call is answered
-by nothing but one damaged body, as JSON or as a stream; its URL is printed. Every other, since a server that answers
-several in a row with nonsense is given up for a while.
+Over stdio a burst of damaged lines precedes every proper answer. Over HTTP every other answer is one damaged body, as
+JSON or as a stream; only every other, since several invalid answers in a row make the hub pause. Its URL is printed.
 """
 
 import json
@@ -13,11 +12,11 @@ from mutation import damaged
 
 BURST = 20
 EVENT = b"id: 1\nretry: 10\nevent: message\ndata: %b\n\n"
-"""With a short retry time: the hub tries to resume a stream that ends without an answer."""
+"""A short retry time, since the hub tries to resume a stream that ends without an answer."""
 
 
 def sound(message: dict) -> dict | None:
-    """The proper answer to a request; None for what needs none."""
+    """The proper answer to a request; None for a notification."""
     method = message.get("method")
     if "id" not in message or method is None:
         return None
@@ -38,7 +37,7 @@ def sound(message: dict) -> dict | None:
 
 
 def seeds(id: object, token: object) -> list[bytes]:
-    """What a server might say during a call, before it is damaged."""
+    """Messages of a server during a call, before they are damaged."""
     said = [
         {
             "jsonrpc": "2.0",
@@ -71,7 +70,7 @@ def serve_stdio(seed: int) -> None:
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Streamable HTTP with a session, sound but for calls."""
+    """Streamable HTTP with a session, damaged only for calls."""
 
     protocol_version = "HTTP/1.1"
     seed = 0

@@ -1,4 +1,4 @@
-"""What the tests of budgets share: `tests/guard` is on the path."""
+"""Setup of the tests of budgets: `tests/guard` on the path."""
 
 import sys
 from pathlib import Path

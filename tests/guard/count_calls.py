@@ -1,4 +1,4 @@
-"""What a plain call costs the hub, counted in the hub's own process: `count(mode, directory)` for each mode of `MODES`.
+"""The cost of a plain call, counted in the hub's own process: `count(mode, directory)` for each mode of `MODES`.
 
 A plain call is a `tools/call` of a few bytes that one server over stdio answers at once. Callers go in step: all send,
 then all wait for their answers.
@@ -22,7 +22,7 @@ RUNS = 5
 
 
 class Mode(NamedTuple):
-    """How hosts reach the hub, and how many calls are on their way at a time."""
+    """The carrier of hosts, and the number of concurrent calls."""
 
     transport: str
     era: str
@@ -39,7 +39,7 @@ MODES = {
 
 
 class Cost(NamedTuple):
-    """What one plain call costs, the least of all runs; and the cyclic garbage of a whole run, the most."""
+    """The cost of one plain call, the least of all runs, and the most cyclic garbage of a run."""
 
     calls: float
     system: float
@@ -47,7 +47,7 @@ class Cost(NamedTuple):
 
 
 class Host(Protocol):
-    """Callers of one host."""
+    """The callers of one host."""
 
     def round(self) -> None:
         """One call of each caller."""
@@ -198,7 +198,7 @@ def _run(host: Host, process: Process, rounds: int) -> dict[str, int]:
 
 
 def main() -> None:
-    """Print what each mode costs now."""
+    """Print the present cost of each mode."""
     import tempfile
 
     for name, mode in MODES.items():

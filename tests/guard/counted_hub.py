@@ -1,4 +1,4 @@
-"""A hub that counts what it does: Python function calls, system calls, objects in reference cycles.
+"""A hub that counts its work: Python function calls, system calls, objects in reference cycles.
 
     python counted_hub.py ARGS      the arguments of `hubd serve`
 
@@ -40,7 +40,7 @@ OF = ("posix", "_socket", "select")
 
 
 class Count:
-    """What was counted since the last start."""
+    """The counts since the last start."""
 
     def __init__(self) -> None:
         self.is_on = False
@@ -55,7 +55,7 @@ class Count:
             self.system += 1
 
     def turn(self, *_: object) -> None:
-        """Start, or end. What it says comes last: then the next signal finds it ready."""
+        """Start or end the count. The output comes last, so that the next signal finds it ready."""
         self.is_on = not self.is_on
         if self.is_on:
             gc.collect()

@@ -1,7 +1,7 @@
-"""The longest step of a hub's loop under floods of values that cost much to read; a table on standard output.
+"""The longest step of a hub's loop under floods of expensive values, as a table on standard output.
 
-Each value comes to the hub as the arguments of a call, over HTTP and over the unix socket, and as the result of one,
-from a server over stdio and from one over HTTP. Run it on a machine that does nothing else: `make steps`.
+Each value reaches the hub as the arguments of a call, over HTTP and over the unix socket, and as the result of one,
+from a server over stdio and from one over HTTP. Run it on an idle machine: `make steps`.
 """
 
 import contextlib
@@ -73,7 +73,7 @@ VALUES: dict[str, tuple[Callable[[Any], bytes], Any]] = {
 
 
 def answer(message: dict[str, Any]) -> bytes:
-    """What a server says: the result of a call holds the value that was named. Nothing to a notification."""
+    """The answer of a server: the result of a call holds the named value. None for a notification."""
     if "id" not in message:
         return b""
     match message["method"]:
@@ -172,20 +172,20 @@ INITIALIZE = json.dumps(
 
 
 def longest(process: Process) -> tuple[float, str]:
-    """The longest step since this was last asked."""
+    """The longest step since the last question."""
     process.signalled(signal.SIGUSR2, patience_s=0)
     told = json.loads(process.wait_for(r'^{"ms".*')[0])
     return told["ms"], told["task"]
 
 
 def say(name: str, *columns: str) -> None:
-    """A line of the table."""
+    """Print a line of the table."""
     sys.stdout.write(f"{name:34}" + "".join(f"{column:>12}" for column in columns) + "\n")
     sys.stdout.flush()
 
 
 def main(directory: Path, wanted: str) -> None:
-    """Measure all whose name contains `wanted`."""
+    """Measure all values whose name contains `wanted`."""
     env = own_directories(directory)
     server = ThreadingHTTPServer(("127.0.0.1", 0), Answers)
     threading.Thread(target=server.serve_forever, daemon=True).start()

@@ -1,9 +1,9 @@
-"""A hub that says how long the longest step of its loop was.
+"""A hub that reports the longest step of its loop.
 
     python timed_hub.py ARGS        the arguments of `hubd serve`
 
-Each SIGUSR2 has one line of JSON written to standard output: the longest step since the last one, in milliseconds, and
-the task that took it.
+Each SIGUSR2 prints one line of JSON: the longest step since the last signal, in milliseconds, and the task that took
+it.
 """
 
 import json
@@ -19,7 +19,7 @@ from hub.cli.main import main
 
 
 class Longest(trio.abc.Instrument):
-    """The longest step of any task since it was last told."""
+    """The longest step of any task since the last report."""
 
     def __init__(self) -> None:
         self._began = 0.0
@@ -34,7 +34,7 @@ class Longest(trio.abc.Instrument):
             self._longest, self._task = took, task.name
 
     def tell(self, *_: object) -> None:
-        """Write it, and begin anew."""
+        """Print the report, and begin anew."""
         told = {"ms": round(self._longest * 1000, 1), "task": self._task}
         self._longest, self._task = 0.0, ""
         os.write(1, json.dumps(told).encode() + b"\n")
@@ -46,7 +46,7 @@ if __name__ == "__main__":
     run = trio.run
 
     def timed(*args: Any, **options: Any) -> Any:
-        """`trio.run`, watched."""
+        """`trio.run` with an instrument."""
         return run(*args, **options, instruments=[longest])
 
     trio.run = timed

@@ -11,11 +11,11 @@ from house import House, JudgedHost, a_house
 from hub.wire.mcp import L4, MODERN, Era, era_of
 
 PAIRS = {"LL": (L4, L4), "LM": (L4, MODERN), "ML": (MODERN, L4), "MM": (MODERN, MODERN)}
-"""Host and upstream."""
+"""Versions of host and upstream."""
 
 
 class Pair:
-    """What a journey goes between: a kind of host and a kind of upstream."""
+    """The ends of a journey: a kind of host and a kind of upstream."""
 
     def __init__(self, name: str, carrier: str) -> None:
         self.name = name
@@ -26,7 +26,7 @@ class Pair:
 
     @property
     def other_version(self) -> str:
-        """Of the era that the upstream is not."""
+        """A version of the era that the upstream is not."""
         return MODERN if self.to_legacy else L4
 
     def fake(self, **options: Any) -> FakeUpstream:
@@ -34,7 +34,7 @@ class Pair:
         return FakeUpstream(version=self.upstream_version, **options)
 
     def whole(self, **result: Any) -> dict[str, Any]:
-        """A result as an upstream of the pair gives it."""
+        """A result in the form of the upstream's era."""
         return result if self.to_legacy else {"resultType": "complete", **result}
 
     def asks(
@@ -65,7 +65,7 @@ class Pair:
         return legacy if self.to_legacy else modern
 
     async def host(self, house: House, **options: Any) -> JudgedHost:
-        """One more host of the pair."""
+        """Attach one more host of the pair."""
         return await house.host(self.carrier, self.host_version, **options)
 
     @asynccontextmanager

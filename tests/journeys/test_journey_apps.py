@@ -1,4 +1,4 @@
-"""MCP Apps through names and URIs: what a view of an upstream finds when it calls its own server (naming.md 6)."""
+"""MCP Apps through names and URIs: what a view of an upstream finds when it calls its own server."""
 
 import pytest
 

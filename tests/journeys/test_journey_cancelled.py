@@ -1,4 +1,4 @@
-"""The cancel sweep over everything that can be asked: whoever goes, and whenever, nothing is left behind (I-12)."""
+"""The cancel sweep over everything that can be asked: whoever goes, and whenever, nothing is left behind."""
 
 from contextlib import suppress
 from typing import Any

@@ -1,4 +1,4 @@
-"""A fault of the hub's own at every await of every handler: it costs that request, and the log says why (F-D-13)."""
+"""A fault of the hub's own at every await of every handler: it costs that request, and the log says why."""
 
 import re
 import types

@@ -114,7 +114,7 @@ async def test_a_session_of_another_account_does_not_exist(autojump_clock):
         assert question.status == 404
 
 
-# --- the cancel sweep (I-12) ------------------------------------------------------------------------------------------
+# --- the cancel sweep -------------------------------------------------------------------------------------------------
 
 
 NAME = {"name": "files__echo"}

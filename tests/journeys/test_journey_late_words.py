@@ -1,4 +1,4 @@
-"""What an upstream says late about one host's call reaches no other host, however the call ended (bridging.md 16)."""
+"""What an upstream says late about one host's call reaches no other host, however the call ended."""
 
 from random import Random
 
@@ -155,7 +155,7 @@ async def test_where_each_host_has_a_session_it_hears_of_its_own_calls_beside_ot
         fake.end("a")
         await of_a.wait()
         assert [params["data"] for params in a.of("notifications/message")] == ["a's own"]
-        late = ["of b, late"] if pair.from_legacy else []  # a modern host hears of its running requests only (N-9)
+        late = ["of b, late"] if pair.from_legacy else []  # a modern host hears of its running requests only
         assert [params["data"] for params in b.of("notifications/message")] == late
 
 

@@ -263,7 +263,7 @@ async def test_other_refusals_do_not_cost_a_listing(pair, autojump_clock):
         assert len(fake.conversation.of("tools/list")) == walks
 
 
-# --- freshness (bridging.md 13) ---------------------------------------------------------------------------------------
+# --- freshness --------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.covers("K-4", "K-9", "K-12", "K-14")

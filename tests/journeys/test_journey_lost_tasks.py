@@ -1,4 +1,4 @@
-"""Tasks of a process that is no more: their ids mean nothing to the next one, whatever ids that gives out (F-P-30)."""
+"""Tasks of a process that is no more: their ids mean nothing to the next one, whatever ids that gives out."""
 
 import pytest
 import trio

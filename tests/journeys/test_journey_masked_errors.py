@@ -1,4 +1,4 @@
-"""Secrets of the configuration do not come back to hosts in errors, whoever writes those (I-9)."""
+"""Secrets of the configuration do not come back to hosts in errors, whoever writes those."""
 
 import pytest
 import trio

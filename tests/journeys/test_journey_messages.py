@@ -123,7 +123,7 @@ async def test_progress_resets_the_idle_time(pair, autojump_clock):
         await trio.sleep(1000)
 
 
-# --- log messages (bridging.md 9.3) -----------------------------------------------------------------------------------
+# --- log messages -----------------------------------------------------------------------------------------------------
 
 
 def logging(pair, *levels, fake=None):
@@ -299,14 +299,14 @@ async def test_what_is_logged_between_calls_goes_to_the_host_of_the_session(pair
         for level in ("debug", "error"):
             await fake.conversations[1].tell("notifications/message", {"level": level, "data": "later"})
         await trio.testing.wait_all_tasks_blocked()
-        told = 1 if pair.from_legacy else 0  # a modern host hears of its running requests only (N-9)
+        told = 1 if pair.from_legacy else 0  # a modern host hears of its running requests only
         assert [len(each.of("notifications/message")) for each in (host, other)] == [told, 0]
         await fake.conversations[0].tell("notifications/message", {"level": "error", "data": "anyone's"})
         await trio.testing.wait_all_tasks_blocked()
         assert [len(each.of("notifications/message")) for each in (host, other)] == [told, 0]
 
 
-# --- cancellation (bridging.md 9.4) -----------------------------------------------------------------------------------
+# --- cancellation -----------------------------------------------------------------------------------------------------
 
 
 def stuck(pair):

@@ -201,7 +201,7 @@ async def test_without_completions_there_are_no_values(pair, autojump_clock, dec
         assert len(fake.conversation.of("completion/complete")) == declared
 
 
-# --- errors (bridging.md 14) ------------------------------------------------------------------------------------------
+# --- errors -----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -263,7 +263,7 @@ async def test_params_without_what_they_need_are_refused(pair, autojump_clock, p
             assert (await host.error(method, params))["code"] in (-32602, -32020)
 
 
-# --- metadata (bridging.md 15) ----------------------------------------------------------------------------------------
+# --- metadata ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.covers("G-2", "G-13", "B-11")
@@ -352,7 +352,7 @@ async def test_older_hosts_do_all_of_it(autojump_clock, version, carrier, upstre
         assert (await host.error("resources/read", {"uri": "x://y"}))["code"] == -32002
 
 
-# --- files that several local upstreams can read (naming.md 5.4) ------------------------------------------------------
+# --- files that several local upstreams can read ----------------------------------------------------------------------
 
 
 def files(pair):
@@ -386,7 +386,7 @@ async def test_an_upstream_that_is_away_does_not_keep_files_from_others(pair, au
         assert error["data"]["hub"] == "upstream_lost"
 
 
-# --- one URI, two upstreams (naming.md 5) -----------------------------------------------------------------------------
+# --- one URI, two upstreams -------------------------------------------------------------------------------------------
 
 
 async def test_upstreams_with_the_same_uri_are_told_apart(pair, autojump_clock):

@@ -1,4 +1,4 @@
-"""Legacy upstreams that ask modern hosts: a call goes on while its request ends and comes back (bridging.md 7.1)."""
+"""Legacy upstreams that ask modern hosts: a call goes on while its request ends and comes back."""
 
 import json
 
@@ -107,7 +107,7 @@ async def test_a_host_comes_back_with_the_answer(pair, autojump_clock):
         assert first["inputRequests"] == {
             "q1": {"method": "elicitation/create", "params": {**FORM, "message": "[files] Name?"}}
         }
-        await trio.sleep(600)  # people take as long as they take (P-12)
+        await trio.sleep(600)  # people take as long as they take
         assert [row.parked for row in (await house.api.status()).upstreams] == [1]
         second = await host.result("tools/call", retry(first, {"q1": YES}))
         assert (second["resultType"], said(second)) == ("complete", {"form": YES})

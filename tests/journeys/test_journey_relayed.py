@@ -1,4 +1,4 @@
-"""Questions between two modern peers: relayed, with the upstream's state sealed (bridging.md 7.3)."""
+"""Questions between two modern peers: relayed, with the upstream's state sealed."""
 
 import pytest
 from fakes import FakeUpstream

@@ -1,4 +1,4 @@
-"""Roots asked for outside of any call, as servers do that size their access by them (bridging.md 7.1, 7.4)."""
+"""Roots asked for outside of any call, as servers do that size their access by them."""
 
 import pytest
 import trio

@@ -133,7 +133,7 @@ async def test_one_that_may_run_only_once_refuses_what_is_not_plain(autojump_clo
         assert "across_principals" in said(answer)
 
 
-# --- what one leaves behind in an upstream is not seen by others (SEC-21) ---------------------------------------------
+# --- what one leaves behind in an upstream is not seen by others ------------------------------------------------------
 
 
 def counting(version):

@@ -1,4 +1,4 @@
-"""Results that come later, between all pairs: absorbed, converted and relayed tasks (bridging.md 11, scenario 9)."""
+"""Results that come later, between all pairs: absorbed, converted and relayed tasks."""
 
 import json
 from collections.abc import Awaitable, Callable

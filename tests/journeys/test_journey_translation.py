@@ -1,4 +1,4 @@
-"""Payloads for hosts that are older than the upstream (bridging.md 12.2), end to end and held against the schemas."""
+"""Payloads for hosts that are older than the upstream, end to end and held against the schemas."""
 
 import pytest
 from fakes import FakeUpstream

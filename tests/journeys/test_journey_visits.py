@@ -1,4 +1,4 @@
-"""Pages to visit, from an upstream to the right host, and the word that it was done (bridging.md 7.6)."""
+"""Pages to visit, from an upstream to the right host, and the word that it was done."""
 
 import pytest
 import trio

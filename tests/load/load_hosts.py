@@ -1,4 +1,4 @@
-"""Hosts that keep a real hub busy: every call they make and what became of it, for tests of faults under load.
+"""Hosts that keep a real hub busy and record the outcome of every call, for tests of faults under load.
 
 HUBD_LOAD=full in the environment makes these tests long; else they take a few seconds each.
 """
@@ -35,7 +35,7 @@ class Call:
         self.ended = 0.0
         self.done = trio.Event()
         self.outcome = ""
-        """What became of it: "ok", "cut" if the connection ended first, or the kind of the hub's failure."""
+        """The outcome: "ok", "cut" if the connection ended first, or the kind of the hub's failure."""
         self.executed = ""
 
     def __repr__(self) -> str:
@@ -58,11 +58,11 @@ class LoadHost:
         self.name = name
         self.calls: list[Call] = []
         self.complaints: list[str] = []
-        """Answers to nothing, second answers."""
+        """Responses to nothing, and second responses."""
         self.leaving = False
-        """The hub has said goodbye, and what would be sent now is kept for the next one, as the shim does."""
+        """Whether the hub has said goodbye: messages then wait for the next hub, as in the shim."""
         self.gone = trio.Event()
-        """The hub has hung up."""
+        """Whether the hub has hung up."""
         self._path = f"{hub.env['XDG_RUNTIME_DIR']}/hubd/hubd.sock"
         self._sending = trio.Lock()
         self._stream: trio.SocketStream
@@ -78,7 +78,7 @@ class LoadHost:
             task_status.started()
 
     async def ask(self, method: str, params: dict[str, Any], upstream: str = "") -> Call:
-        """Send a request; it, answered."""
+        """Send a request; returns it with its response."""
         async with self._sending:
             call = Call(len(self.calls), upstream)
             if self.leaving:
@@ -95,7 +95,7 @@ class LoadHost:
         return call
 
     async def call(self, upstream: str, tool: str = "echo") -> Call:
-        """Call a tool of an upstream; the call, answered."""
+        """Call a tool of an upstream; returns the call with its outcome."""
         return await self.ask("tools/call", {"name": f"{upstream}__{tool}", "arguments": {}}, upstream)
 
     async def keep_calling(self, upstream: str, enough: trio.Event) -> None:
@@ -104,7 +104,7 @@ class LoadHost:
             await self.call(upstream)
 
     def running(self, upstream: str) -> set[Call]:
-        """What is unanswered."""
+        """The unanswered requests."""
         return {call for call in self.calls if call.upstream == upstream and not call.outcome}
 
     async def _send(self, message: dict[str, Any]) -> None:
@@ -149,7 +149,7 @@ def _line(message: dict[str, Any]) -> bytes:
 
 
 def spread(calls: Iterable[Call]) -> str:
-    """How long calls took, for people to read: nothing is asserted about it."""
+    """The durations of calls as text for people; no test asserts them."""
     took = sorted(call.ms for call in calls)
     if not took:
         return "none"

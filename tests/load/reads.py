@@ -1,4 +1,4 @@
-"""What a cached `resources/read` costs: against the same read direct, and through other gateways.
+"""The cost of a cached `resources/read`, compared with the same read direct and through other gateways.
 
     python tests/load/reads.py BENCH [--rounds 3] [--seconds 1] [--versus fastmcp mcp_hub]
 
@@ -37,7 +37,7 @@ class Target:
         self.rates: dict[str, list[float]] = {}
 
     def _ready(self, open: Callable[[], Any]) -> tuple[Any, dict[str, str]]:
-        """A channel, once there is something to read, and what that is by name."""
+        """A channel, once resources are listed, and their URIs by name."""
         deadline = time.perf_counter() + 30
         while True:
             with contextlib.suppress(Exception):
@@ -92,7 +92,7 @@ def upstream(kind: str, bench: Path, harness: Any) -> Iterator[tuple[Any, subpro
 
 @contextlib.contextmanager
 def gateway(name: str, server: Any, harness: Any) -> Iterator[tuple[Any, subprocess.Popen[bytes], Any]]:
-    """A running gateway before `server`: its adapter, its process, what it was started with."""
+    """A running gateway before `server`: its adapter, its process, its arguments."""
     adapter = harness.adapters.load(name)
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         run = harness.Run(Path(folder), harness.free_port(), [server])
@@ -140,7 +140,7 @@ def compare(kind: str, names: list[str], bench: Path, harness: Any, rounds: int,
 
 
 def measured(kind: str, target: Target) -> list[str]:
-    """The names of what is read."""
+    """The names of the resources."""
     if kind == "fixture":
         return [f"of {size}" for size in SIZES]
     return list(target.uris)[:1]

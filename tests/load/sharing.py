@@ -1,4 +1,4 @@
-"""What sharing saves: 5 hosts with 8 stdio servers each, with and without hubd, in processes and memory.
+"""Savings by sharing: 5 hosts with 8 stdio servers each, with and without hubd, in processes and memory.
 
     .venv/bin/python tests/load/sharing.py
 
@@ -36,14 +36,14 @@ INITIALIZE = {
 
 
 class Taken(NamedTuple):
-    """What a set of processes takes. `servers`: how many of them are MCP servers."""
+    """Number and memory of a set of processes. `servers`: how many of them are MCP servers."""
 
     processes: int
     servers: int
     pss_mb: float
     rss_mb: float
     tools: int
-    """That the last host sees."""
+    """The tools that the last host sees."""
 
 
 def servers(folder: Path) -> dict[str, list[str]]:
@@ -76,7 +76,7 @@ def config(commands: dict[str, list[str]]) -> str:
 
 
 def attach(process: Process) -> int:
-    """Shake hands with a server, or with all of them, over stdio; how many tools there are."""
+    """Attach to a server, or to all of them, over stdio; returns the number of tools."""
     answer = _ask(process, 1, "initialize", INITIALIZE)
     if "result" in answer:
         process.write(b'{"jsonrpc":"2.0","method":"notifications/initialized"}\n')
@@ -93,7 +93,7 @@ def _ask(process: Process, id: int, method: str, params: dict[str, object]) -> d
 
 
 def taken(roots: Sequence[psutil.Process], commands: dict[str, list[str]], tools: int) -> Taken:
-    """What these processes and all below them take."""
+    """Number and memory of these processes and their descendants."""
     everyone = {each for root in roots for each in (root, *root.children(recursive=True))}
     scripts = [command[1:] for command in commands.values()]
     found = [each for each in everyone if any(each.cmdline()[1:] == script for script in scripts)]
@@ -108,7 +108,7 @@ def taken(roots: Sequence[psutil.Process], commands: dict[str, list[str]], tools
 
 
 def without_hubd(folder: Path, hosts: int = HOSTS) -> Taken:
-    """Each host starts all servers."""
+    """Measure hosts that each start all servers."""
     env = own_directories(folder) | NODE_ENV
     commands = servers(folder)
     with contextlib.ExitStack() as stack:
@@ -123,7 +123,7 @@ def without_hubd(folder: Path, hosts: int = HOSTS) -> Taken:
 
 
 def with_hubd(folder: Path, hosts: int = HOSTS) -> Taken:
-    """Each host starts `hubd connect`; the first one starts the daemon."""
+    """Measure hosts that start `hubd connect`; the first one starts the daemon."""
     env = own_directories(folder)
     commands = servers(folder)
     directory = Path(env["XDG_CONFIG_HOME"], "hubd")

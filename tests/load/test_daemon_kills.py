@@ -1,4 +1,4 @@
-"""SIGKILL of the daemon while hosts over shims use it: they all go on, nothing runs twice, nothing is left (FIG-07).
+"""SIGKILL of the daemon while hosts over shims use it: they all go on, nothing runs twice, nothing is left.
 
 And the orderly way: a stop under load costs no call at all.
 """

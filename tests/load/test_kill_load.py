@@ -1,4 +1,4 @@
-"""SIGKILL of one of eight servers while three hosts use them all: its own calls fail, nothing else does (FIG-04)."""
+"""SIGKILL of one of eight servers while three hosts use them all: its own calls fail, nothing else does."""
 
 import os
 import random

@@ -1,4 +1,4 @@
-"""A configuration that changes all the time while hosts work: no call of an upstream that stays fails (FIG-05).
+"""A configuration that changes all the time while hosts work: no call of an upstream that stays fails.
 
     HUBD_LOAD=full    200 changes in place of 40
 

@@ -1,4 +1,4 @@
-"""SIGTERM while hosts are busy: every call that was running is answered, and nothing outlives the hub (FIG-06)."""
+"""SIGTERM while hosts are busy: every call that was running is answered, and nothing outlives the hub."""
 
 import os
 import signal

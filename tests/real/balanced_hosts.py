@@ -1,4 +1,4 @@
-"""Hosts of both eras that call a tool over HTTP, one call after the other, and keep what became of each."""
+"""Hosts of both eras that call a tool over HTTP, one call after the other, and record each outcome."""
 
 import contextlib
 import http.client
@@ -16,23 +16,23 @@ from hub.wire.mcp import CLIENT_CAPABILITIES_KEY, MODERN, VERSION_KEY
 LIMIT_S = 30
 TOOL = "demo__countdown"
 ARGUMENTS = {"from": 1, "pause_s": 0.1}
-"""Takes that long, so that at any time many are running."""
+"""A tool that takes so long that many calls run at any time."""
 
 
 class Call(NamedTuple):
     """One call that is over. Times are those of `perf_counter`."""
 
     id: str
-    """As its header X-Call says it."""
+    """The value of its header X-Call."""
     session: str
     began: float
     ended: float
     failure: str
-    """Nothing: it was answered with a result."""
+    """The fault; "" if it was answered with a result."""
 
 
 class CallingHost:
-    """Calls until it is told to `stop`; a subclass for each era."""
+    """A host that calls until `stop`; a subclass for each era."""
 
     def __init__(self, url: str, token: str, name: str) -> None:
         self.name = name
@@ -72,7 +72,7 @@ class CallingHost:
                 self.stopping.wait(0.1)
 
     def _call(self, id: str) -> str:
-        """What was wrong with the answer; nothing: it is a result."""
+        """The fault of the answer; "" if it is a result."""
         raise NotImplementedError
 
     def send(self, message: dict[str, Any], headers: Mapping[str, str]) -> None:
@@ -86,7 +86,7 @@ class CallingHost:
         self._connection.request("POST", "/mcp", json.dumps({"jsonrpc": "2.0", **message}), fields)
 
     def post(self, message: dict[str, Any], headers: Mapping[str, str]) -> tuple[int, dict[str, str], Any]:
-        """Status, headers, and the last message of the answer."""
+        """Post a message; returns status, headers, and the last message of the answer."""
         self.send(message, headers)
         response = self._connection.getresponse()
         text = response.read().decode()
@@ -104,7 +104,7 @@ class ModernHost(CallingHost):
 
     @contextlib.contextmanager
     def begun(self, arguments: dict[str, Any]) -> Iterator[None]:
-        """A call whose answer nobody waits for; at the end of the block the host has left."""
+        """A running call whose host leaves at the end of the block."""
         self.send(*modern("begun", arguments))
         yield
         self._connection.close()
@@ -119,10 +119,10 @@ def modern(id: str, arguments: dict[str, Any]) -> tuple[dict[str, Any], dict[str
 
 
 class LegacyHost(CallingHost):
-    """Has one session, and keeps it."""
+    """A legacy host, which keeps its one session."""
 
     def open(self) -> None:
-        """Shake hands; fails the test when it cannot."""
+        """Complete the handshake, or fail the test."""
         status, headers, answer = self.post({"id": 0, "method": "initialize", "params": INITIALIZE}, {})
         assert status == 200, answer
         self.session = {name.lower(): value for name, value in headers.items()}["mcp-session-id"]

@@ -26,7 +26,7 @@ ON_THE_PAGE = {"a": "10.0.0.5:8765", "b": "10.0.0.6:8765"}
 PUBLIC = "hub.example.com"
 STORE = "redis://10.0.0.9:6379/0"
 TICK = threading.Event()
-"""Never set: to wait a little in a thread."""
+"""Never set: for short waits in a thread."""
 PATIENCE_S = 20
 
 
@@ -38,7 +38,7 @@ def snippets(language: str) -> list[str]:
 
 
 def replace(text: str, changes: Mapping[str, str]) -> str:
-    """`text` with each of these replaced; each must be there."""
+    """`text` with all replacements made; each must apply."""
     for old, new in changes.items():
         assert old in text, f"{old!r} is not in {PAGE.name} any more"
         text = text.replace(old, new)
@@ -49,19 +49,19 @@ class Fleet(NamedTuple):
     """Hubs that run behind balancers."""
 
     urls: dict[str, str]
-    """By the balancer that is there."""
+    """The URLs, by balancer."""
     token: str
     hubs: dict[str, Hub]
     store: RedisServer
     balancers: dict[str, Process]
-    """They say one line per request that is over: `CALL STATUS ADDRESS`, CALL being what stood in its header X-Call."""
+    """Each prints a line per ended request: `CALL STATUS ADDRESS`, where CALL is its header X-Call."""
 
     def address(self, name: str) -> str:
-        """Of a hub, HOST:PORT."""
+        """The address of a hub, HOST:PORT."""
         return self.hubs[name].url.split("/")[2]
 
     def served(self) -> dict[str, str]:
-        """Call -> the hub that it was sent to last, of all requests that are over."""
+        """Call -> the hub that it was sent to last, for all ended requests."""
         names = {self.address(name): name for name in self.hubs}
         lines = [line.split() for balancer in self.balancers.values() for line in balancer.said]
         return {words[0]: names.get(words[-1], "nobody") for words in lines if len(words) > 2}
@@ -72,7 +72,7 @@ class Fleet(NamedTuple):
 
 @contextlib.contextmanager
 def a_hub(directory: Path, config: str, name: str, port: int) -> Iterator[Hub]:
-    """One of the fleet: `hubd serve` with the configuration that all have, and an environment of its own."""
+    """A hub of the fleet: `hubd serve` with the common configuration and an environment of its own."""
     directory.mkdir(exist_ok=True)
     env = {**own_directories(directory), "HUBD_NAME": name, "HUBD_URL": f"http://127.0.0.1:{port}"}
     (file := directory / "hubd.toml").write_text(config)
@@ -111,11 +111,11 @@ def hubs_config(
 
 
 class Front(NamedTuple):
-    """Where a balancer listens, and how."""
+    """The address and manner in which a balancer listens."""
 
     port: int
     affinity: bool = True
-    """Of legacy sessions, as the page has it."""
+    """Whether legacy sessions have affinity, as in the file."""
     certificate: Path | None = None
     """With its key; None: without TLS."""
 
@@ -185,7 +185,7 @@ def a_balancer(kind: str, directory: Path, front: Front, addresses: Mapping[str,
 
 
 def wait_for_port(port: int, process: Process) -> None:
-    """Until somebody listens there, which neither of the two says."""
+    """Wait until something listens at the port; neither balancer says so."""
     for _ in range(PATIENCE_S * 20):
         with contextlib.suppress(ConnectionRefusedError):
             socket.create_connection(("127.0.0.1", port)).close()

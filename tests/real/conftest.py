@@ -1,4 +1,4 @@
-"""One hub in front of every real server at once, for all tests of this folder, and a record of what it says."""
+"""One hub in front of all real servers, for all tests of this folder, and a record of its messages."""
 
 import contextlib
 import os
@@ -13,9 +13,9 @@ from recorded import OFFICIAL, SERVERS, Records, table
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection_modifyitems(items):
-    """Mark all tests of this folder before others look. They come last, since their relays are threads of this process
-    and would be seen by tests that count its descriptors; what judges the records of the others comes last of all.
-    Those that share records run in one process."""
+    """Mark all tests of this folder before other hooks look. They run last, since their relays are threads of this
+    process, which tests that count its descriptors would see; the check of the records comes last of all. Tests that
+    share records run in one process."""
     here = {item for item in items if Path(__file__).parent in item.path.parents}
     for item in here:
         item.add_marker(pytest.mark.real)

@@ -12,7 +12,7 @@ GREETED = "m-1 said hello (endTurn)"
 
 
 def ada(text):
-    """What the user answers to that question."""
+    """The answer of the user to that question."""
     return f"accept Ada({text[-6:]})"
 
 
@@ -163,15 +163,15 @@ def npm_researched(case, saw):
 
 
 class Flow(NamedTuple):
-    """What a host must have seen, in which pairs there is such a thing, and what of the specification that shows."""
+    """A flow: what a host must have seen, the pairs in which it exists, and the requirements that it proves."""
 
     check: Callable
     covers: tuple[str, ...]
     pairs: tuple[str, ...] = PAIRS
     shared: bool = False
-    """What is seen is the state of one process for all hosts."""
+    """Whether the outcome is the state of one process for all hosts."""
     npm: bool = False
-    """The server is npm's server-everything."""
+    """Whether the server is npm's server-everything."""
 
 
 FLOWS = {
@@ -199,7 +199,7 @@ FLOWS = {
     "completion": Flow(saw_values, ("S-1",)),
     "task": Flow(saw_result, ("X-2", "X-3")),
     "task_asks": Flow(saw_asking_result, ("X-2", "X-3")),
-    # Legacy hosts are never shown tasks (bridging.md 11).
+    # Legacy hosts are never shown tasks.
     "task_shown": Flow(saw_task, ("X-5",), ("ML", "MM")),
     "task_asks_shown": Flow(saw_asking_task, ("X-5",), ("ML", "MM")),
     "apps": Flow(saw_app, ("X-15", "X-16")),

@@ -1,4 +1,4 @@
-"""Hosts that read resources through a real hub, and upstreams whose readings are counted."""
+"""Hosts that read resources through a real hub, and upstreams whose reads are counted."""
 
 import contextlib
 import json
@@ -17,7 +17,7 @@ META = {VERSION_KEY: MODERN, CLIENT_CAPABILITIES_KEY: {}}
 
 
 def counted_in_lines(record: Path) -> Callable[[], int]:
-    """How many readings the hub has asked for so far, by a record of tee.py."""
+    """The number of reads by the hub so far, from a record of tee.py."""
 
     def count() -> int:
         lines = record.read_bytes().split(b"\n")
@@ -27,7 +27,7 @@ def counted_in_lines(record: Path) -> Callable[[], int]:
 
 
 def counted_in_pieces(relay: TcpRelay) -> Callable[[], int]:
-    """The same, by what went through a relay."""
+    """The number of reads by the hub so far, from the traffic of a relay."""
 
     def count() -> int:
         numbers = {piece.connection for piece in relay.pieces}
@@ -41,9 +41,9 @@ def counted_in_pieces(relay: TcpRelay) -> Callable[[], int]:
 
 
 class Reader:
-    """A program on the unix socket, at the endpoint of one upstream; its answers are read by `run`.
+    """A program on the unix socket, at the endpoint of one upstream; `run` reads its answers.
 
-    It speaks the handshake's era; `ask(..., modern=True)` sends a request of the other.
+    It speaks the legacy era; `ask(..., modern=True)` sends a modern request.
     """
 
     def __init__(self, hub: Any, upstream: str) -> None:
@@ -51,7 +51,7 @@ class Reader:
         self._upstream = upstream
         self._answers: dict[int, tuple[trio.Event, list[dict[str, Any]]]] = {}
         self._told, self.told = trio.open_memory_channel[str](1000)
-        """The URIs of which it was told that they changed."""
+        """The URIs in notifications of changes."""
         self._sending = trio.Lock()
         self._stream: trio.SocketStream
 
@@ -64,7 +64,7 @@ class Reader:
             task_status.started(self)
 
     async def ask(self, method: str, *, modern: bool = False, **params: Any) -> Any:
-        """The result; an error fails the test."""
+        """Send a request and return its result; an error fails the test."""
         id = len(self._answers)
         done, found = self._answers[id] = (trio.Event(), [])
         more = {"_meta": META} if modern else {}
@@ -80,7 +80,7 @@ class Reader:
         return result["contents"][0]["text"]
 
     async def read_many(self, uri: str, times: int, at_once: int) -> set[str]:
-        """All texts that were read."""
+        """Read a resource many times; returns all texts."""
         texts: set[str] = set()
         room = trio.CapacityLimiter(at_once)
 
@@ -97,13 +97,13 @@ class Reader:
         return await self.ask("tools/call", name=tool, arguments=arguments)
 
     def forget(self) -> None:
-        """What it was told so far does not count any more."""
+        """Forget all notifications so far."""
         with contextlib.suppress(trio.WouldBlock):
             while True:
                 self.told.receive_nowait()
 
     async def heard_of(self, uri: str) -> None:
-        """Wait until it was told that this changed."""
+        """Wait for a notification that this resource changed."""
         with trio.fail_after(30):
             while await self.told.receive() != uri:
                 pass

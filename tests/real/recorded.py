@@ -1,4 +1,4 @@
-"""Real servers, and a record of what a hub says to them and to its hosts."""
+"""Real servers, and records of a hub's messages to them and to its hosts."""
 
 import contextlib
 import json
@@ -14,7 +14,7 @@ OFFICIAL = PACKAGES / "@modelcontextprotocol"
 
 
 class Records:
-    """What is recorded of the hub's conversations, with real servers and with real hosts."""
+    """Records of the hub's conversations with real servers and real hosts."""
 
     def __init__(self, directory):
         self.directory = directory
@@ -25,7 +25,7 @@ class Records:
         return sorted(self.directory.glob(f"{part}-*"))
 
     def tee(self, part, name, argv):
-        """A command that does the same as `argv`, a stdio server, and is recorded."""
+        """A command that runs `argv`, a stdio server, and records its conversation."""
         return [sys.executable, "-I", "-S", str(TEE), str(self.directory / f"{part}-{name}"), *map(str, argv)]
 
     @contextlib.contextmanager

@@ -1,4 +1,4 @@
-"""A port in front of another one, writing down every byte that passes. It understands nothing of them."""
+"""A relay in front of a port that records every byte and interprets none."""
 
 import contextlib
 import socket
@@ -9,7 +9,7 @@ CHUNK_BYTES = 1 << 16
 
 
 class Piece(NamedTuple):
-    """Some bytes of one connection; none: that direction has ended."""
+    """Some bytes of one connection; no bytes: that direction has ended."""
 
     connection: int
     from_client: bool
@@ -17,10 +17,10 @@ class Piece(NamedTuple):
 
 
 class TcpRelay:
-    """Listens at once, and connects to `port` (to be set before the first connection) for each that it takes.
+    """Listens at once, and connects to `port` (to be set before the first connection) for each accepted connection.
 
-    `pieces` holds all that passed, over all connections in one order: none stands before what it answers, as each is
-    written down before it is passed on.
+    `pieces` holds all bytes of all connections in one order: a request stands before its answer, since each piece is
+    recorded before it is passed on.
     """
 
     def __init__(self, port: int | None = None) -> None:
@@ -53,7 +53,7 @@ class TcpRelay:
                 self._threads[-1].start()
 
     def _carry(self, client: socket.socket, number: int) -> None:
-        """One connection, to its end in both directions."""
+        """Relay one connection until both directions have ended."""
         with client, contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.port)) as server:
             self._open.add(server)
             for end in (client, server):

@@ -1,7 +1,7 @@
-"""Between a client and its stdio server, writing down what they say: tee.py FILE COMMAND...
+"""A recorder between a client and its stdio server: tee.py FILE COMMAND...
 
 Every byte is passed on as it is. Every line is first appended to FILE, as `PID > LINE` (to the server) or `PID < LINE`
-(from it), so that nothing stands there before what it answers. To both sides this is the other: an end of input is
+(from it), so that a request stands before its answer. For each side it behaves as the other side: an end of input is
 passed on, and the exit code is the server's. The standard library only, as it runs in every interpreter.
 """
 

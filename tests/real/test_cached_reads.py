@@ -1,4 +1,4 @@
-"""Readings of resources through a real hub and real servers: asked for once, fresh after every update (D-14).
+"""Readings of resources through a real hub and real servers: asked for once, fresh after every update.
 
 The official server of the handshake era knows no time-to-live, but tells of changes; the server of the modern era gives
 one, and tells of changes, too. Both over stdio and HTTP; what the hub asks them for is counted on the way.

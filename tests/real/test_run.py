@@ -44,7 +44,7 @@ def newcomer(tmp_path_factory):
 
 @pytest.fixture
 def hubd(newcomer, tmp_path):
-    """Run the hubd command of that checkout, from a folder that holds traps (D-38); its standard output."""
+    """Run the hubd command of that checkout, from a folder that holds traps; its standard output."""
     checkout, env, _ = newcomer
     for name in ("config", "cache", "hub", "upstreams", "trio", "msgspec"):
         (tmp_path / f"{name}.py").write_text("raise SystemExit('imported from the working directory')\n")

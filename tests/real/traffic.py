@@ -1,4 +1,4 @@
-"""Reads records of MCP connections (of tee.py and `TcpRelay`) and judges what the hub said in them by the schemas."""
+"""Reads records of MCP connections (of tee.py and `TcpRelay`) and checks the hub's messages by the schemas."""
 
 import json
 from collections import Counter
@@ -21,10 +21,10 @@ Way = Literal["stdio", "http"]
 
 @dataclass
 class Verdict:
-    """What was found in all records."""
+    """The findings in all records."""
 
     judged: Counter[tuple[Sender, Way, str, str]] = field(default_factory=Counter)
-    """How many messages of the hub were valid: (the hub's part, the transport, the era, the kind of message)."""
+    """The number of valid messages of the hub, by (the hub's part, the transport, the era, the kind of message)."""
     results: set[tuple[str, str]] = field(default_factory=set)
     """(era, method) of all results that the hub gave."""
     questions: set[tuple[str, str]] = field(default_factory=set)
@@ -33,9 +33,9 @@ class Verdict:
 
 
 class Conversation:
-    """What one connection, or one session of HTTP, has agreed on, and what its ids stand for.
+    """The agreed version and running requests of one connection, or of one HTTP session.
 
-    It is told every message of both sides in their order; those of `hub` (which side that is) are judged.
+    It gets every message of both sides in order, and checks those of `hub`, the name of a side.
     """
 
     def __init__(self, hub: Sender, way: Way, verdict: Verdict, where: str, version: str | None = None) -> None:
@@ -71,7 +71,7 @@ class Conversation:
             self._judge(data, version, kind, method)
 
     def _version_of(self, message: dict[str, Any]) -> str:
-        """The revision of a request or notification. That of a handshake's first message is the one it asks for."""
+        """The revision of a request or notification; for the first message of a handshake the requested one."""
         params = message.get("params", {})
         if message["method"] == "initialize":
             return params["protocolVersion"]
@@ -80,7 +80,7 @@ class Conversation:
         return self._version or "unknown"
 
     def _answered_by(self, sender: Sender, message: dict[str, Any]) -> tuple[str | None, str]:
-        """Method and revision of the request that `sender` answers; a handshake's is the one it has led to."""
+        """Method and revision of the request that `sender` answers; for a handshake the agreed one."""
         if message.get("id") is None:
             return None, self._version or mcp.L4
         other: Sender = "server" if sender == "client" else "client"
@@ -128,7 +128,7 @@ class HttpTraffic:
         self._verdict = verdict
         self._where = where
         self._sessions: dict[str, Conversation] = {}
-        """By session id; in the deprecated HTTP+SSE by the endpoint that stands for the session."""
+        """The conversations by session id; in HTTP+SSE by the posting endpoint of the session."""
 
     def read(self, pieces: Iterable[Piece]) -> None:
         connections: dict[int, HttpConnection] = {}
@@ -165,7 +165,7 @@ class HttpConnection:
         self._conversation: Conversation | None = None
 
     def feed(self, from_client: bool, data: bytes) -> None:
-        """Some bytes of one direction; none: it has ended."""
+        """Take some bytes of one direction; no bytes: it has ended."""
         reader = self._server if from_client else self._client
         if reader.their_state in (h11.CLOSED, h11.ERROR):
             return

@@ -1,4 +1,4 @@
-"""What users change while hosts are at work, and what becomes of upstreams by themselves."""
+"""Changes while hosts are at work: by the user, in the configuration, and by upstreams themselves."""
 
 from pathlib import Path
 from typing import Any
@@ -33,7 +33,7 @@ OTHERS: dict[str, list[Any]] = {
 
 
 class Changes(Crowd):
-    """A world in which nothing has to stay as it is."""
+    """A world in which everything may change."""
 
     # --- upstreams ----------------------------------------------------------------------------------------------------
 
@@ -62,7 +62,7 @@ class Changes(Crowd):
     # --- configurations -----------------------------------------------------------------------------------------------
 
     def alter(self) -> None:
-        """Let the user write something else."""
+        """Let the user change the configuration."""
         for _ in range(self.dice.choice((1, 1, 1, 2, 3))):
             name = self.dice.choice([name for name in PLAIN if name != "rock"])
             if name not in self.settings:
@@ -83,14 +83,14 @@ class Changes(Crowd):
                 await trio.sleep(self.dice.choice((0, 0.01, 0.1)))
 
     async def repair(self) -> None:
-        """Take back what cannot work."""
+        """Undo changes that cannot work."""
         for settings in self.settings.values():
             if settings.get("args") == BAD:
                 settings["args"] = self.dice.choice(((), ("blue",)))
         await self.apply()
 
     async def apply(self) -> None:
-        """Have the hub read what the user has written; look that nothing else is disturbed."""
+        """Reload the configuration, and check that nothing else is disturbed."""
         hub, new = self.house.hub, self.make_config()
         found = difference(self.config, new)
         for name in found.removed:
@@ -135,7 +135,7 @@ class Changes(Crowd):
     # --- projects -----------------------------------------------------------------------------------------------------
 
     async def rewrite(self) -> None:
-        """A project says something else, or nothing, or is allowed or not."""
+        """Change, delete, allow or forbid the files of a project."""
         root = self.dice.choice(ROOTS)
         if self.dice.random() < 0.2:
             self.atlas.projects.pop(root, None)
@@ -153,7 +153,7 @@ class Changes(Crowd):
         )
 
     async def wander(self) -> None:
-        """Somebody goes to work somewhere else."""
+        """A host moves to another folder."""
         person = self.dice.choice(self.present())
         place = Path(f"/{person.label}")
         if self.dice.random() < 0.3:

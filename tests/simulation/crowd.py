@@ -1,6 +1,6 @@
-"""Hosts and people around a hub that others follow: who arrives, calls, watches, and comes back.
+"""Hosts and people around a series of hubs: they arrive, call, subscribe and come back.
 
-What must be true of them is in `test_simulated_changes`, what the user changes meanwhile in `changes`.
+`test_simulated_changes` checks them; `changes` has the changes of the user meanwhile.
 """
 
 from pathlib import Path
@@ -37,9 +37,9 @@ PLAIN: dict[str, dict[str, Any]] = {
     "both": {"url": "http://both/", "timeouts": BRIEF},
     "frail": {"command": "frail", "timeouts": BRIEF},
 }
-"""Nothing becomes of `rock`."""
+"""Nothing happens to `rock`."""
 UNRELIABLE = ("both", "frail")
-"""Who crashes, or cannot be connected to."""
+"""Upstreams that crash, or cannot be connected to."""
 ROOTS = (Path("/p/one"), Path("/p/two"))
 IN_PROJECTS = ("db", "frail")
 
@@ -55,19 +55,19 @@ class Crowd(World):
         self.settings = {name: dict(each) for name, each in PLAIN.items()}
         self.config = self.make_config()
         self.spoiled: set[Errand] = set()
-        """Those that may fail."""
+        """The calls that may fail."""
         self.owners = {uri: player for player in players.values() for uri in player.uris}
         self.worked: dict[Person, set[str]] = {}
-        """The endpoints of the projects each was ever at work in."""
+        """The endpoints of all projects that each host ever worked in."""
         self.seen: dict[Person, tuple[list[str], int]] = {}
-        """What each was shown last, and how often it had been told by then that it is something else."""
+        """The last list that each host was shown, and its number of notifications of changes until then."""
         self.allowance: dict[Person, int] = {}
-        """How often each may have been told."""
+        """The most notifications that each host may have got."""
         self.shown: dict[View, bytes] = {}
         self.calm = self.dice.choice((0, 0.1, 0.5))
-        """How often nothing happens for a while."""
+        """The frequency of pauses."""
         self.listens: dict[Person, list[dict[str, Any]]] = {}
-        """What each modern host asks to be told of."""
+        """The subscriptions of each modern host."""
 
     # --- hubs ---------------------------------------------------------------------------------------------------------
 
@@ -76,7 +76,7 @@ class Crowd(World):
         return HubConfig(upstreams=upstreams, **SETTINGS)
 
     async def start(self) -> None:
-        """Have a hub."""
+        """Start a hub."""
         self.shown.clear()
         self.note_configs()
         await self.house.start(self.config)
@@ -88,7 +88,7 @@ class Crowd(World):
                     self.house.nursery.start_soon(self.listen, person, wanted)
 
     def watch_catalogues(self) -> None:
-        """Take note of everything that hosts are shown."""
+        """Record all lists that hosts are shown."""
         hub = self.house.hub
         rebuild, moved = hub.notifier._rebuild, hub.moved
         self.note_shown()
@@ -124,7 +124,7 @@ class Crowd(World):
         return attached[0].view if attached else EVERYTHING
 
     async def succeed(self) -> None:
-        """Another hub."""
+        """Replace the hub by the next."""
         orderly = self.dice.random() < 0.5
         self.spoil(*self.players)
         at_once = self.dice.random() >= 0.5
@@ -170,7 +170,7 @@ class Crowd(World):
         return f"{name}x" if settings.get("prefix") else name
 
     def alter(self) -> None:
-        """Let the user write something else."""
+        """Let the user change the configuration."""
         raise NotImplementedError
 
     # --- people -------------------------------------------------------------------------------------------------------
@@ -281,7 +281,7 @@ class Crowd(World):
         self.house.nursery.start_soon(self.run, errand)
 
     def is_sure(self, errand: Errand) -> bool:
-        """Whether it has to be carried out, if nothing comes between."""
+        """Whether the call must succeed if nothing interferes."""
         name = errand.upstream
         config = self.config.upstreams.get(name)
         if config is None or config.disabled or config.args == BAD or name in UNRELIABLE or self.worked[errand.person]:
@@ -297,7 +297,7 @@ class Crowd(World):
             errand.cut = True
 
     def spoil(self, *names: str, begun: bool = True) -> None:
-        """Calls that are with these upstreams, or, not `begun`, are not yet, may fail."""
+        """Allow calls at these upstreams to fail, or, if not `begun`, calls that have yet to arrive there."""
         for errand in self.errands:
             has_begun = errand.upstream in names and errand.marker in self.players[errand.upstream].begun
             if errand.is_open and errand.upstream in names and (begun or not has_begun):

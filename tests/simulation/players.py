@@ -1,7 +1,7 @@
-"""Upstreams that act out what a call tells them to, and hosts that answer questions as the dice fall.
+"""Upstreams that follow the script in a call, and hosts that answer questions at random.
 
-Everything that belongs to a call carries its marker, `HOST/NUMBER`: what a host hears, what it is asked, what an
-upstream is told in return. So whatever turns up in the wrong place says whose it was.
+All messages of a call carry its marker, `HOST/NUMBER`: notifications, questions and answers. So a message in the wrong
+place shows where it belongs.
 """
 
 import json
@@ -21,7 +21,7 @@ from hub.wire.mcp import Era
 QUESTIONS = {"form": "elicitation/create", "sample": "sampling/createMessage", "roots": "roots/list"}
 STEPS = ("progress", "progress", "log", "late", "nap", "nap", *QUESTIONS, *QUESTIONS)
 LATE_S = 50.0
-"""How long after it was told to an upstream may still speak of a call."""
+"""Seconds for which an upstream may still speak of a call that was answered."""
 CAPABILITIES = {"elicitation": {}, "sampling": {}, "roots": {}}
 SCHEMA = {"type": "object", "properties": {"who": {"type": "string"}}, "required": ["who"]}
 
@@ -32,7 +32,7 @@ def owner(marker: str) -> str:
 
 
 def params_of(step: str, marker: str) -> dict[str, Any]:
-    """What an upstream asks for `marker`."""
+    """The params of an upstream's question for `marker`."""
     if step == "form":
         return {"message": f"Who? {marker}", "requestedSchema": SCHEMA}
     if step == "sample":
@@ -41,23 +41,23 @@ def params_of(step: str, marker: str) -> dict[str, Any]:
 
 
 def who_answered(step: str, answer: dict[str, Any]) -> str | None:
-    """The host that gave an answer; None: it gave none."""
+    """The host that gave an answer; None: no host did."""
     if step == "form":
         return answer["content"]["who"] if answer["action"] == "accept" else None
     return answer["content"]["text"] if step == "sample" else answer["roots"][0]["uri"].removeprefix("file:///")
 
 
 class Player(Shelf):
-    """An upstream with a tool that does what its arguments say: `marker`, and `script`, a list of `STEPS`."""
+    """An upstream with a tool that follows its arguments: `marker`, and `script`, a list of `STEPS`."""
 
     def __init__(self, name: str, version: str) -> None:
         self.name = name
         self.uris = [f"{name}:{number}" for number in range(3)]
         super().__init__(version=version, tools=["work"], resources=[{"uri": uri, "name": uri} for uri in self.uris])
         self.begun: Counter[str] = Counter()
-        """How often each call was handed over anew."""
+        """The number of repetitions of each call."""
         self.background: trio.Nursery | None = None
-        """Where it goes on with calls that it has answered; None: it does not."""
+        """The nursery in which it continues answered calls; None: it does not."""
         self.crossings: list[str] = []
         """Answers of hosts that were not asked."""
         self.on["tools/call"] = self.work
@@ -87,7 +87,7 @@ class Player(Shelf):
         return {**whole, "content": [{"type": "text", "text": marker}]}
 
     async def play(self, step: str, marker: str, number: int, token: Any, conversation: Conversation) -> None:
-        """Do what needs no answer."""
+        """Take the steps that need no answer."""
         if step == "nap":
             await trio.sleep(0.01 * number)
         elif step == "log":
@@ -101,7 +101,7 @@ class Player(Shelf):
             await conversation.tell("notifications/progress", about)
 
     async def mutter(self, marker: str, conversation: Conversation) -> None:
-        """Go on about a call, whatever has become of it."""
+        """Keep sending messages of a call, even after its end."""
         for _ in range(3):
             await trio.sleep(self.dice.uniform(0, LATE_S / 3))
             with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
@@ -111,26 +111,26 @@ class Player(Shelf):
                     self.take("form", marker, response.get("result"))
 
     async def tell_all(self, method: str, params: dict[str, Any] | None = None) -> None:
-        """Say something over every connection that is still open."""
+        """Send a notification over every open connection."""
         for conversation in self.conversations:
             with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
                 await conversation.tell(method, params)
 
     async def grow(self) -> None:
-        """Have one more tool."""
+        """Add a tool."""
         tools = self.lists["tools"]
         tools.append({**tools[0], "name": f"tool{len(tools)}"})
         await self.tell_all("notifications/tools/list_changed")
 
     def take(self, step: str, marker: str, answer: dict[str, Any] | None) -> None:
-        """Look at whose answer it is."""
+        """Check which host's answer it is."""
         who = who_answered(step, answer) if answer else None
         if who not in (None, owner(marker)):
             self.crossings.append(f"{marker} was answered by {who}: {answer}")
 
 
 class Person:
-    """Who sits before a host: answers what the host is asked, or does not, as `dice` fall."""
+    """A person at a host, who answers questions, or does not, as `dice` fall."""
 
     def __init__(self, label: str, host: JudgedHost, dice: Random) -> None:
         self.label = label
@@ -138,9 +138,9 @@ class Person:
         self.dice = dice
         self.gone = False
         self.watched: set[str] = set()
-        """What it ever wanted to be told of, as the hub calls it."""
+        """All URIs that it ever subscribed to, as the hub shows them."""
         self.told: set[str] = set()
-        """That of which the hub said that it will."""
+        """The subscriptions that the hub accepted."""
         host.answer = self.answer  # type: ignore[method-assign]
         host.on = {
             "elicitation/create": self.fill_in,
@@ -152,7 +152,7 @@ class Person:
         return f"<{self.label}: {self.host!r}>"
 
     async def answer(self, request: dict[str, Any]) -> None:
-        """Answer a question that came as a request; now and then twice, or with somebody else's id as well."""
+        """Answer a question that came as a request; now and then twice, or with another host's id as well."""
         reply = await self.host.reply_to(request)
         said: dict[str, Any] = {"result": reply}
         if isinstance(reply, Failure):
@@ -165,7 +165,7 @@ class Person:
                 await self.host.send({"jsonrpc": "2.0", "id": id, **said}, None)
 
     async def watch(self, uri: str) -> None:
-        """Want to be told of a resource, for as long as this host is there."""
+        """Subscribe to a resource, for as long as this host is there."""
         self.watched.add(uri)
         if self.host.era is Era.LEGACY:
             answer = await self.host.ask("resources/subscribe", {"uri": uri})
@@ -175,13 +175,13 @@ class Person:
             await self.host.ask("subscriptions/listen", {"notifications": {"resourceSubscriptions": [uri]}})
 
     async def unwatch(self, uri: str) -> None:
-        """Want to hear no more of it."""
+        """Unsubscribe from a resource."""
         self.told.discard(uri)
         if self.host.era is Era.LEGACY:
             await self.host.result("resources/unsubscribe", {"uri": uri})
 
     def updates(self, uri: str) -> int:
-        """How often it was told of a resource."""
+        """The number of notifications of a resource."""
         return sum(params["uri"] == uri for params in self.host.of("notifications/resources/updated"))
 
     async def fill_in(self, params: dict[str, Any]) -> Any:
@@ -192,7 +192,7 @@ class Person:
         return await self.think(said, Failure(-1, "rejected"))
 
     async def think(self, answer: Any, refusal: Any) -> Any:
-        """Answer at once or later, refuse, talk nonsense, or never come back."""
+        """Answer at once or later, refuse, answer nonsense, or never return."""
         mood = self.dice.choice(("now", "now", "later", "later", "refuse", "nonsense", "never"))
         if mood == "later":
             await trio.sleep(self.dice.uniform(0, 3))
@@ -201,7 +201,7 @@ class Person:
         return {"refuse": refusal, "nonsense": {"action": 7, "content": 8}}.get(mood, answer)
 
     def misplaced(self) -> list[str]:
-        """What it heard or was asked that is another's."""
+        """Notifications and questions that belong to another host."""
         found = [str(message["params"]) for message in self.host.heard if self.is_foreign(message)]
         updated = self.host.of("notifications/resources/updated")
         found += [str(params) for params in updated if params["uri"] not in self.watched]
@@ -226,11 +226,11 @@ class Errand:
         self.tool = f"{upstream}__work"
         self.cancelled = False
         self.cut = False
-        """The hub ended, and the connection with it."""
+        """Whether the hub, and so the connection, ended."""
         self.results: list[dict[str, Any]] = []
-        """Final responses; more than one would be one too many."""
+        """Final responses; there may be only one."""
         self.stale: list[dict[str, Any]] = []
-        """Params of retries that were sent before."""
+        """The params of earlier retries."""
 
     def __repr__(self) -> str:
         return f"<{self.marker} at {self.upstream}: {' '.join(self.script)}>"
@@ -241,11 +241,11 @@ class Errand:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether the hub owes it something; not while its person thinks."""
+        """Whether it waits for the hub, and not for its person."""
         return self.is_open and self.question is not None and not self.question.done.is_set()
 
     async def run(self) -> None:
-        """Call, and come back with answers for as long as the hub asks for some."""
+        """Call, and retry with answers as long as the hub asks questions."""
         host = self.person.host
         call = {"name": self.tool, "arguments": {"marker": self.marker, "script": self.script}}
         params: dict[str, Any] = call
@@ -263,7 +263,7 @@ class Errand:
             self.stale.append(params)
 
     async def replay(self) -> None:
-        """Send a retry once more: it must not count a second time."""
+        """Send a retry once more; it must not count twice."""
         again = await self.person.host.ask("tools/call", self.stale[-1])
         if "error" not in again and not again["result"].get("isError") and again["result"]["resultType"] == "complete":
             self.results.append(again)

@@ -1,8 +1,8 @@
-"""Resources that change, people who read them through the cache, and what every answer is held against.
+"""Resources that change, people who read them through the cache, and the checks of every answer.
 
-An upstream knows each of its readings again by the number that is in the text. Whoever watched when a resource changed
-is told a little later, over each stream in its own time. From then on nobody may ask and be given something older; what
-lives by a time-to-live, and was changed without a word, may be as old as that.
+A number in each text identifies the read. After a change each subscriber is notified a little later, over each stream
+in its own time; from then on no read may return an older text. A resource with a time-to-live that changed without
+notification may be as old as that.
 """
 
 import json
@@ -19,14 +19,14 @@ from hub.wire.jsonrpc import Failure
 from hub.wire.mcp import HUB_STALE, SUBSCRIPTION_KEY, Era
 
 LAGS_S: Final = (0, 0, 0.01, 0.1, 0.2)
-"""Until those who watch are told. Less than the hub reads a stream that it has replaced."""
+"""Seconds until subscribers are notified; less than the hub reads a replaced stream."""
 SPANS_S: Final = (0, 0, 0.01, 0.3, 2)
 TTLS_MS: Final = ((0,), (0,), (700,), (0, 300, 5_000))
 NOT_NOW: Final = "not now"
 
 
 class Reading:
-    """One time that an upstream was read."""
+    """One read of an upstream."""
 
     def __init__(self, uri: str, era: Era, conversation: Conversation, ttl_ms: int, *, public: bool) -> None:
         self.uri = uri
@@ -36,7 +36,7 @@ class Reading:
         self.public = public
         self.version, self.ended_at = -1, inf
         self.labels: set[str] = set()
-        """The hosts that were given it."""
+        """The hosts that got it."""
         self.principals: set[str] = set()
 
     def __repr__(self) -> str:
@@ -45,7 +45,7 @@ class Reading:
 
 
 class Shelf(FakeUpstream):
-    """An upstream whose resources, `uris`, say how often they have changed."""
+    """An upstream whose resources, `uris`, contain their number of changes."""
 
     name: str
     uris: list[str]
@@ -55,16 +55,16 @@ class Shelf(FakeUpstream):
         self.dice = dice
         self.versions = dict.fromkeys(self.uris, 0)
         self.heard = dict.fromkeys(self.uris, 0)
-        """Of which version somebody has been told."""
+        """The newest version that any subscriber was notified of."""
         self.settled = dict.fromkeys(self.uris, 0)
-        """Of which version everybody has been told who was to be told of it."""
+        """The newest version that all its subscribers were notified of."""
         self.readings: list[Reading] = []
         self.ttls_ms = (0,) if self.era is Era.LEGACY else dice.choice(TTLS_MS)
         self.on["resources/read"] = self.read
 
     @property
     def connections(self) -> list[Conversation]:
-        """All that there are or were."""
+        """All connections, past ones too."""
         return self.conversations
 
     async def read(self, message: dict[str, Any], conversation: Conversation) -> Any:
@@ -86,11 +86,11 @@ class Shelf(FakeUpstream):
         return {"resultType": "complete", "contents": contents, "ttlMs": reading.ttl_ms, "cacheScope": scope}
 
     async def change(self, uri: str) -> None:
-        """Change a resource, and say so at once wherever it is watched."""
+        """Change a resource, and notify all its subscribers at once."""
         await self.slip(uri, lags_s=(0,))
 
     async def slip(self, uri: str, lags_s: tuple[float, ...] = LAGS_S) -> None:
-        """Change a resource, and have each of those who watch it now told in its own time."""
+        """Change a resource, and notify each present subscriber after a time of its own."""
         self.versions[uri] += 1
         version = self.versions[uri]
         streams: list[tuple[Conversation, int | None]] = []
@@ -119,7 +119,7 @@ class Shelf(FakeUpstream):
 
 
 class Perusal:
-    """One read of a host, and what was known when it asked."""
+    """One read of a host, and the newest known versions at its start."""
 
     def __init__(self, person: Any, shelf: Shelf, uri: str) -> None:
         self.person = person
@@ -136,12 +136,12 @@ class Perusal:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether the hub owes it an answer."""
+        """Whether it waits for the hub."""
         is_open = not (self.answer or self.cancelled or self.cut or self.person.gone)
         return is_open and self.question is not None and not self.question.done.is_set()
 
     async def run(self) -> None:
-        """Ask, wait, and come back with answers: an upstream may ask whoever it is busy for."""
+        """Read, and retry with answers: an upstream may ask any host that it works for."""
         host, params = self.person.host, {"uri": self.uri}
         while True:
             self.question = await host.start_without_waiting("resources/read", params)
@@ -153,7 +153,7 @@ class Perusal:
             params = await host.fulfil({"uri": self.uri}, answer["result"])
 
     def faults(self, shelves: dict[str, Any], configs: Any) -> list[str]:
-        """What is wrong with the answer, which is a result. `configs` has the settings of upstreams."""
+        """The faults of the answer, a result. `configs` has the settings of upstreams."""
         assert self.answer is not None
         result = self.answer["result"]
         name, number = json.loads(result["contents"][0]["text"])
@@ -182,7 +182,7 @@ class Perusal:
         return ["has outlived its time"] if lived and not stale else []
 
     def _freshness(self, reading: Reading, result: dict[str, Any]) -> list[str]:
-        """What a modern host is told of keeping it."""
+        """The faults of the cache hints for a modern host."""
         if self.person.host.era is Era.LEGACY:
             return []
         found = []
@@ -195,7 +195,7 @@ class Perusal:
 
 
 class Readers:
-    """Those of a world who read."""
+    """The part of a world that reads."""
 
     house: Any
     players: dict[str, Any]
@@ -209,13 +209,13 @@ class Readers:
         self._topic: tuple[Shelf, str] | None = None
         self.faults: list[str] = []
         self.kept = 0
-        """How many answers had been read before they were asked for."""
+        """The number of answers that were read before their request."""
 
     def present(self) -> list[Any]:
         raise NotImplementedError
 
     def topic(self) -> tuple[Shelf, str]:
-        """What people read just now; most of the time it is what they read before."""
+        """A resource to read; most of the time the one before."""
         turn = self.dice.random()
         if turn < 0.1 or self._topic is None:
             shelf = self.players[self.dice.choice(self.in_print())]
@@ -225,17 +225,17 @@ class Readers:
         return self._topic
 
     def in_print(self) -> list[str]:
-        """The upstreams that there is something to read of."""
+        """The upstreams with resources."""
         return list(self.players)
 
     async def read(self) -> None:
-        """Have some people read one thing."""
+        """Let some people read one resource."""
         shelf, uri = self.topic()
         for _ in range(self.dice.choice((1, 1, 2, 4))):
             self.house.nursery.start_soon(self.peruse, self.dice.choice(self.present()), shelf, uri)
 
     async def peruse(self, person: Any, shelf: Shelf, uri: str) -> None:
-        """Have somebody read, and judge the answer."""
+        """Let a person read, and check the answer."""
         if person.gone:
             return
         perusal = Perusal(person, shelf, uri)
@@ -259,15 +259,15 @@ class Readers:
             self.faults.append(f"{perusal!r} was given {answer['error']}")
 
     def may_read(self, person: Any, shelf: Shelf) -> bool:
-        """Whether it is there for that person."""
+        """Whether the resource is visible to that person."""
         return True
 
     def is_certain(self, shelf: Shelf) -> bool:
-        """Whether it can be read whatever happens."""
+        """Whether the read must succeed."""
         return False
 
     async def close_book(self) -> None:
-        """Somebody does not want to know any more."""
+        """Cancel a read."""
         waiting = [each for each in self.perusals if each.is_waiting]
         if waiting:
             perusal: Any = self.dice.choice(waiting)
@@ -275,24 +275,24 @@ class Readers:
             await perusal.person.host.cancel(perusal.question)
 
     async def slip(self) -> None:
-        """A resource changes, and those who watch hear of it by and by."""
+        """Change a resource, and notify subscribers one by one."""
         shelf, uri = self.topic()
         for _ in range(self.dice.choice((1, 1, 2))):
             self.house.nursery.start_soon(shelf.slip, uri)
 
     def check_reading(self) -> None:
-        """After every move."""
+        """Check reads after every move."""
         assert self.faults == [], self.faults
 
     def check_end_of_reading(self) -> None:
-        """Whoever asked has been answered, and nothing is being read."""
+        """Assert that every read was answered, and none is running."""
         self.check_reading()
         assert [each for each in self.perusals if each.is_waiting] == []
         assert self.house.hub.reads.statistics().flights == 0
 
 
 def observing(hub: Any) -> int:
-    """How many tasks of a hub are there only to be told of changes of what it has kept."""
+    """The number of tasks of a hub that only keep subscriptions for the cache."""
     sessions = [
         pooled for each in hub.supervisor.upstreams.values() for pool in each.pools for pooled in pool.open_sessions()
     ]

@@ -1,4 +1,4 @@
-"""Upstreams that are configured anew while they run, and projects that come and go."""
+"""Upstreams that are reconfigured while they run, and projects that come and go."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -22,7 +22,7 @@ HANG_S = 100.0
 
 
 class _Started:
-    """A player as it is started with one configuration; what a `FakeSession` needs of it."""
+    """A player started with one configuration, as a `FakeSession` needs it."""
 
     def __init__(self, player: "Shifter", config: UpstreamConfig) -> None:
         self._player = player
@@ -39,7 +39,7 @@ class _Started:
 class Shifter(Player):
     """An upstream whose first argument, if any, is the name of one more tool.
 
-    A `both` one speaks the handshake era, too: as another, its `elder`, that shares its memory.
+    With `both` it also speaks the legacy era, through its `elder`, a second one that shares its memory.
     """
 
     def __init__(self, name: str, version: str, *, both: bool = False, main: "Shifter | None" = None) -> None:
@@ -47,11 +47,11 @@ class Shifter(Player):
         self.name = name
         self.main = main or self
         self.config: UpstreamConfig | None = None
-        """What it is configured as; None: it is not."""
+        """Its configuration; None: it is not configured."""
         self.trouble: str | None = None
-        """What happens to those who connect: `refuse`, `hang`, `die`."""
+        """The fate of new connections: `refuse`, `hang`, `die`."""
         self.dismissed: set[Conversation] = set()
-        """Those that may not be asked for anything more."""
+        """Conversations that may get no more calls."""
         self.wrong: list[str] = []
         self.elder: Shifter | None = None
         if both:
@@ -69,7 +69,7 @@ class Shifter(Player):
 
     @property
     def all_conversations(self) -> list[Conversation]:
-        """Of either era."""
+        """The conversations of both eras."""
         return self.conversations + (self.elder.conversations if self.elder else [])
 
     @property
@@ -99,7 +99,7 @@ class Shifter(Player):
         return await super().work(message, conversation)
 
     def look_at(self, message: dict[str, Any], conversation: Conversation) -> None:
-        """Complain of a call that comes where none may."""
+        """Record a complaint if a call may not come here."""
         marker = message["params"]["arguments"]["marker"]
         if self.config is None or self.config.disabled:
             self.wrong.append(f"{marker} came to {self.name}, which is not configured")
@@ -109,12 +109,12 @@ class Shifter(Player):
             self.wrong.append(f"{marker} came to {self.name}, started as it must not be: {conversation.config}")
 
     def configured(self, config: UpstreamConfig | None) -> None:
-        """It is to be this from now on."""
+        """Take this configuration from now on."""
         self.config = config
         self.dismissed.update(each for each in self.conversations if config is None or self.is_wronged(each))
 
     def is_wronged(self, conversation: Conversation) -> bool:
-        """Whether it was begun with rights that there are no more."""
+        """Whether it began with rights that were withdrawn since."""
         assert self.config is not None
         change = compare(structs.replace(conversation.config, era=self.config.era), self.config)
         return change is not None and change.withdraws
@@ -143,16 +143,16 @@ class Shifter(Player):
 
 
 class Atlas:
-    """Where projects are, what they say, and what the user allows: a `hub.projects.project_files.Reader`."""
+    """Projects, their files, and the permissions of the user: a `hub.projects.project_files.Reader`."""
 
     def __init__(self) -> None:
         self.roots: dict[Path, Path] = {}
-        """By workplace."""
+        """The projects by folder."""
         self.projects: dict[Path, Project] = {}
         self.allowed: set[str] = set()
 
     def write(self, root: Path, upstreams: dict[str, UpstreamConfig], *, allowed: bool) -> None:
-        """Have the files of a project say this."""
+        """Write the files of a project."""
         digest = repr((root, upstreams))
         more: dict[str, Any] = {"origins": {}, "warnings": ()}
         self.projects[root] = Project(root=root, files=(), digest=digest, upstreams=upstreams, **more)
@@ -177,7 +177,7 @@ class Atlas:
 
 
 class NoWatcher:
-    """In place of `config.watch.Watcher`: there are no files."""
+    """Replaces `config.watch.Watcher`, since there are no files."""
 
     def __init__(self, changed: Any) -> None:
         pass

@@ -1,6 +1,6 @@
-"""One hub after another with one state, and hosts that outlive them: behind a shim, or as sessions over HTTP.
+"""A series of hubs with one state, and hosts that outlive them: behind a shim, or as sessions over HTTP.
 
-What a hub has written is kept in a dict; one that is killed writes no more. Shims are the real `hub.shim.replay`,
+A dict keeps the files of the hubs; a killed hub writes no more. Shims are the real `hub.shim.replay`,
 without its file descriptors.
 """
 
@@ -43,12 +43,12 @@ PARTING_S = 1.0
 
 
 class Disk:
-    """What one run of the hub reads and writes."""
+    """The files that one run of the hub reads and writes."""
 
     def __init__(self, files: dict[str, bytes]) -> None:
         self.files = files
         self.broken = False
-        """Nothing is written any more."""
+        """Whether writing has ended."""
 
     def put(self, name: str, data: bytes) -> None:
         if not self.broken:
@@ -73,7 +73,7 @@ class KeptMemory(Memory):
 
 
 class KeptLists(LastKnown):
-    """What upstreams offered last, on a `Disk`."""
+    """Last known lists of upstreams, on a `Disk`."""
 
     def __init__(self, disk: Disk) -> None:
         super().__init__(Path("lists"))
@@ -99,7 +99,7 @@ class KeptLists(LastKnown):
 
 
 class ShimmedHost(LineHost):
-    """A host behind the shim, which goes from one hub to the next."""
+    """A host behind the shim, which continues with the next hub."""
 
     _house: "Street"
 
@@ -115,7 +115,7 @@ class ShimmedHost(LineHost):
         await self.greet()
 
     def connect(self) -> None:
-        """Be at the hub that runs now."""
+        """Connect to the present hub."""
         self._stream, self._theirs = trio.testing.memory_stream_pair()
         self._house.hub_nursery.start_soon(self._serve_at, self._house.hub, self._theirs)
         self._house.nursery.start_soon(self._hear, self._stream)
@@ -181,7 +181,7 @@ class ShimmedHost(LineHost):
             self._put(UNDERSTOOD)
 
     def _put(self, data: bytes) -> bool:
-        """Whether the hub has got it."""
+        """Whether the hub has received it."""
         with suppress(trio.ClosedResourceError):
             self._theirs.receive_stream.put_data(data)
             return True
@@ -214,7 +214,7 @@ class ShimmedHost(LineHost):
 
 
 class ReturningHost(HttpHost):
-    """A host of the endpoint that goes on with its session at the next hub."""
+    """A host of the endpoint that continues its session at the next hub."""
 
     _house: "Street"
 
@@ -281,7 +281,7 @@ class Street(House):
         return self.fakes[name].open(config, name, events, memory, terms)
 
     async def start(self, config: HubConfig) -> None:
-        """Have the next hub, and whoever is there with it."""
+        """Start the next hub, and attach all hosts."""
         self._disk = Disk(self._files)
         self.hub = Hub(
             config,
@@ -339,7 +339,7 @@ class Street(House):
             await host.flush()
 
     async def host(self, carrier: str = "lines", version: str = "", **more: Any) -> Any:
-        """As `House.host`."""
+        """Attach a host, with the arguments of `House.host`."""
         host = KINDS[carrier](self, version, more.pop("identity"), "")
         host.capabilities = more.pop("capabilities", {})
         for name, value in more.items():

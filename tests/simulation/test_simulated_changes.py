@@ -1,8 +1,8 @@
-"""Everything that can change, at random: configurations, hubs that are stopped or killed, projects, and upstreams.
+"""Random changes of everything: configurations, hubs that are stopped or killed, projects, and upstreams.
 
-As `test_simulation`, and beside its invariants: what no change names keeps its sessions; who may not be asked any more
-is not; hosts are told of other lists if, and only if, they are shown some; what they watch is watched once where they
-are served; what is not configured does not run. At the end nothing is left of it all (I-12).
+Beside the invariants of `test_simulation`: upstreams that no change names keep their sessions; sessions whose rights
+were withdrawn get no calls; hosts are notified of lists if, and only if, these differ; each subscription exists once,
+at the session that serves its host; upstreams that are not configured do not run. At the end nothing is left.
 """
 
 from collections import Counter
@@ -36,7 +36,7 @@ TOLD = "notifications/tools/list_changed"
 
 
 class ChangingWorld(Changes):
-    """That world, and what must be true in it."""
+    """A world of changes, and its invariants."""
 
     async def move(self) -> None:
         moves = {
@@ -84,7 +84,7 @@ class ChangingWorld(Changes):
             assert told <= self.allowance[person], f"{person} was told of nothing: {told} > {self.allowance[person]}"
 
     async def look(self) -> None:
-        """Nobody is shown something else without having been told."""
+        """Check that no host sees another list without a notification."""
         await trio.testing.wait_all_tasks_blocked()
         for person in self.present():
             await self.look_at(person)
@@ -98,7 +98,7 @@ class ChangingWorld(Changes):
         self.seen[person] = names, told
 
     async def rest(self) -> None:
-        """Let everything come to an end; look that all is as configured."""
+        """Let everything come to rest; check that all is as configured."""
         for player in self.players.values():
             player.trouble = None
         await self.repair()
@@ -118,7 +118,7 @@ class ChangingWorld(Changes):
         await self.check_watches()
 
     async def wake(self) -> None:
-        """Whatever is configured can be called, also what nobody has needed for long."""
+        """Check that every configured upstream can be called, idle ones too."""
         for person in self.present():
             await person.host.names()
         await trio.sleep(40)
@@ -142,11 +142,11 @@ class ChangingWorld(Changes):
         return project_view(root).name if root in self.atlas.projects and self.may_work(person) else None
 
     def may_work(self, person: Person) -> bool:
-        """Whether the hub can know where it works."""
+        """Whether the hub can know its folder."""
         return person.host.workplace is not None or person.host.era is Era.LEGACY
 
     def running(self, scope: str | None) -> list[str]:
-        """What those at an endpoint are to see, in order."""
+        """The upstreams that hosts at an endpoint should see, in order."""
         own = [
             name
             for root, each in self.atlas.projects.items()
@@ -176,7 +176,7 @@ class ChangingWorld(Changes):
             assert found == expected, (person, found, expected)
 
     def check_supervisor(self) -> None:
-        """Nothing is under way (I-12)."""
+        """Assert that nothing is under way."""
         supervisor = self.house.hub.supervisor
         assert supervisor._leaving == {}
         assert supervisor._candidates == {}
@@ -187,7 +187,7 @@ class ChangingWorld(Changes):
             assert not upstream.selector.waiting
 
     def check_sessions(self) -> None:
-        """What is not configured does not run, nor as it was before; what does is known."""
+        """Assert that only configured upstreams run, with their present settings."""
         upstreams = self.house.hub.supervisor.upstreams
         for name, player in self.players.items():
             if name not in upstreams or upstreams[name].config.disabled:
@@ -202,7 +202,7 @@ class ChangingWorld(Changes):
                 assert change is None or not change.replaces, (name, change)
 
     async def check_watches(self) -> None:
-        """What was promised to be watched is: once in each session, and it is heard of."""
+        """Assert that each accepted subscription exists once in each session, and gets notifications."""
         for player in self.players.values():
             for conversation in player.going_on:
                 watched = player.watched(conversation)
@@ -276,7 +276,7 @@ def names_of_tasks(nursery: trio.Nursery) -> Counter[str]:
 
 
 def at_rest(house: Street, tasks: Counter[str]) -> None:
-    """Nothing is left of hosts that are gone (I-12)."""
+    """Assert that nothing is left of hosts that are gone."""
     hub = house.hub
     projects = hub.projects
     subscriptions = hub.router.subscriptions
@@ -306,6 +306,6 @@ def test_whatever_changes_disturbs_nothing_else(seed: int, monkeypatch: pytest.M
 
 
 async def at_once(work: Any, *args: Any, **settings: Any) -> Any:
-    """In place of `trio.to_thread.run_sync`: threads know no clock but their own."""
+    """Replaces `trio.to_thread.run_sync`, since threads do not follow the clock of the test."""
     await trio.lowlevel.checkpoint()
     return partial(work, *args)()

@@ -1,8 +1,8 @@
-"""Hosts, upstreams and people at random: whatever the order of things, nobody meets, and nothing is left behind.
+"""Random hosts, upstreams and people: in any order of events nothing crosses between hosts, and nothing is left behind.
 
-Each seed is one world: its own cast, its own moves, its own order in which trio runs the tasks, on a clock of its own.
-After every move the invariants I-1 to I-5 of faults.md are looked at, after the last one I-12. `make soak` runs 2 000
-worlds; HUBD_SEED=n runs one again.
+Each seed is one world, with its own cast, moves, order of tasks and clock. The invariants I-1 to I-5 of
+`tests/data/requirements.toml` are checked after every move, I-12 after the last. `make soak` runs 2 000 worlds;
+HUBD_SEED=n runs one again.
 """
 
 from random import Random
@@ -21,7 +21,7 @@ from hub.wire.mcp import L4, MODERN
 MOVES = 40
 SETTINGS = {"park_ttl_s": 20.0, "park_total_s": 60.0, "synthetic_progress_s": 5.0}
 QUIET_S = 400.0
-"""By then every question has been given up, every session been found idle."""
+"""Seconds after which every question has expired and every session been found idle."""
 
 
 async def live(dice: Random) -> None:
@@ -52,13 +52,13 @@ async def live(dice: Random) -> None:
 
 
 async def tasks_of_hub(house: Any) -> int:
-    """All tasks of the hub itself, none of the people around it."""
+    """The tasks of the hub, without those of people around it."""
     [task] = [task for task in house.nursery.child_tasks if task.name.endswith("Hub.run")]
     return await tasks_at_rest(*task.child_nurseries)
 
 
 async def at_rest(house: Any, tasks: int) -> None:
-    """Nothing is left of hosts that are gone (I-12)."""
+    """Assert that nothing is left of hosts that are gone."""
     hub = house.hub
     assert len(hub.downstreams) == 0
     assert (hub.carrier.parking.status().running, hub.carrier.parking.status().parked) == (0, 0)

@@ -1,4 +1,4 @@
-"""One cast in one house, and what may happen to it; after every move it is looked at what must be true."""
+"""A world: one cast in one house, its moves, and the checks after each."""
 
 import os
 import random
@@ -21,7 +21,7 @@ STEADY, FRAIL = ("old", "new"), ("oldfrail", "newfrail")
 
 
 class World(Readers):
-    """One cast in one house, and what may happen to it."""
+    """One cast in one house, and its moves."""
 
     def __init__(self, house: Any, players: dict[str, Player], dice: Random) -> None:
         self.house = house
@@ -30,14 +30,14 @@ class World(Readers):
         self.people: list[Person] = []
         self.errands: list[Errand] = []
         self.attempts = 0
-        """To watch something."""
+        """The number of attempts to subscribe."""
         self.labels = iter(f"h{number}" for number in range(1000))
         for player in players.values():
             player.background = house.nursery
         self.open_library()
 
     async def arrive(self) -> None:
-        """One more host."""
+        """Add a host."""
         label = next(self.labels)
         carrier, version = self.dice.choice(("lines", "http")), self.dice.choice((L4, MODERN))
         account = self.dice.choice((ALICE, BOB)).principal
@@ -50,7 +50,7 @@ class World(Readers):
         return [person for person in self.people if not person.gone]
 
     async def move(self) -> None:
-        """Let something happen."""
+        """Make one move."""
         moves = (self.call, self.cancel, self.leave, self.arrive, self.kill, self.wait)
         others = (self.watch, self.unwatch, self.touch, self.grow, self.guess, self.read, self.slip, self.close_book)
         act = self.dice.choices((*moves, *others), (10, 2, 1, 1, 1, 4, 4, 1, 3, 1, 1, 12, 4, 1))[0]
@@ -115,7 +115,7 @@ class World(Readers):
             await person.unwatch(self.dice.choice(sorted(person.told)))
 
     async def touch(self) -> None:
-        """Whoever was promised to hear of a change does, if the upstream is a steady one."""
+        """Change a resource; check that subscribers are notified if the upstream is steady."""
         everything = [uri for player in self.players.values() for uri in player.uris]
         awaited = sorted({uri for person in self.present() for uri in person.told})
         uri = self.dice.choice(self.dice.choice((awaited, everything)) or everything)
@@ -130,7 +130,7 @@ class World(Readers):
         await self.dice.choice(list(self.players.values())).grow()
 
     async def guess(self) -> None:
-        """Answer what somebody else was asked, or nobody was."""
+        """Answer another host's question, or one that nobody asked."""
         person = self.dice.choice(self.present())
         if person.host.era is Era.LEGACY:
             mine = {asked["id"] for asked in person.host.asked}
@@ -145,7 +145,7 @@ class World(Readers):
     # --- what must be true --------------------------------------------------------------------------------------------
 
     def check(self) -> None:
-        """After every move: one answer each (I-1), no crossing (I-2), at most once (I-4), within bounds (I-5)."""
+        """Check after a move: one answer for each call, no crossing, nothing done twice, all within bounds."""
         self.house.assert_judged()
         for person in self.people:
             assert person.misplaced() == []
@@ -159,7 +159,7 @@ class World(Readers):
         assert self.house.hub.downstreams.running <= wanted
 
     def check_end(self) -> None:
-        """Whoever waited got an answer, and what needed nobody's help and no frail upstream was done (I-1, I-3)."""
+        """Check at the end: all calls were answered, and those without questions or frail upstreams succeeded."""
         self.check_end_of_reading()
         for errand in self.errands:
             assert not errand.is_waiting, f"{errand} never ended"
@@ -168,12 +168,12 @@ class World(Readers):
                 assert found == [{"type": "text", "text": errand.marker}], (errand, errand.results)
 
     def may_be_asked(self, errand: Errand) -> bool:
-        """Whether a question can come up in it: of its own, or of another call of the same person, which is as good."""
+        """Whether it may be asked a question: its own, or one of another call of the same person."""
         mine = [each for each in self.errands if each.person is errand.person and each.upstream == errand.upstream]
         return any(set(each.script) & {"late", *QUESTIONS} for each in mine)
 
     async def check_lists(self) -> None:
-        """Everybody is shown what there is."""
+        """Check that each host sees all visible entries."""
         expected = {f"{name}__{tool['name']}" for name in STEADY for tool in self.players[name].lists["tools"]}
         for person in self.present():
             names = {name for name in await person.host.names() if name.partition("__")[0] in STEADY}
@@ -181,7 +181,7 @@ class World(Readers):
 
 
 def run_seeded(live: Callable[[Random], Awaitable[None]], seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Run a world on a clock of its own, with all of its dice, the scheduler's included, thrown by `seed`."""
+    """Run a world on a clock of its own; `seed` decides all chance, the scheduler's included."""
     monkeypatch.setattr("trio._core._run._ALLOW_DETERMINISTIC_SCHEDULING", True)
     monkeypatch.setattr("trio._core._run._r", Random(seed))
     monkeypatch.setattr("cache.auto_subscribe.MAX_OBSERVED", 1)  # so that there is not room for all

@@ -1,4 +1,4 @@
-"""What the Python hosts share: the plan they are given, and the report they print.
+"""The common part of the Python hosts: their plan and their report.
 
 The one argument is JSON: how to connect (`url` and `token`, or `command` and `env`), the `mode`, and `steps`, a list of
 `[verb, ...]`. Printed is one JSON object: the revision agreed on, an answer per step, and the logs that arrived.
@@ -32,7 +32,7 @@ class Host:
         self.progress.append([progress, total])
 
     async def walk(self, client, version):
-        """All steps in turn."""
+        """Take all steps in turn."""
         answers = []
         for verb, *rest in self.plan["steps"]:
             self.progress = []
@@ -47,7 +47,7 @@ class Host:
 
 
 def run(host_class):
-    """Do what the argument says, within a time limit, and print the report."""
+    """Follow the plan in the argument, within a time limit, and print the report."""
     host = host_class(json.loads(sys.argv[1]))
 
     async def bounded():

@@ -1,7 +1,7 @@
-"""What the hosts of test_flows.py do, whatever their SDK: every flow with every upstream, and what they saw of it.
+"""The hosts of test_flows.py, whatever their SDK: they run every flow with every upstream, and report its events.
 
 The one argument is JSON: how to connect, as in common.py, and `flows`: a list of `[flow, upstream, scheme]`. Printed is
-one JSON object: the revision agreed on, and what was seen of each flow, in the same order.
+one JSON object: the agreed revision, and the events of each flow, in the same order.
 
 Hosts run at the same time and take turns by locks on files whose names begin with `turns`: over a pipe that hosts share
 a log message is passed on only while one of them is served, since it does not say whose it is.
@@ -14,7 +14,7 @@ from common import LIMIT_S, Host, plain
 
 FLOW_S = 15
 LATE_S = 2
-"""How long what was logged during a call may take beyond its result: SDKs handle both in tasks of their own."""
+"""Seconds by which log messages of a call may follow its result: SDKs handle both in separate tasks."""
 ALONE, TOGETHER = fcntl.LOCK_EX, fcntl.LOCK_SH
 MODEL = {"role": "assistant", "model": "m-1", "stopReason": "endTurn", "content": {"type": "text", "text": "hello"}}
 USE = {
@@ -29,7 +29,7 @@ USE = {
 
 
 class Flows(Host):
-    """One client. Subclasses connect, and say how their SDK does what differs.
+    """One client. Subclasses connect, and adapt to their SDK.
 
     `asked` holds the questions of the running flow, `told` the notifications of all, both as on the wire.
     """
@@ -44,12 +44,12 @@ class Flows(Host):
     # --- what servers want of a host ----------------------------------------------------------------------------------
 
     def sampled(self, params):
-        """The model's answer; with a tool, if it may use one."""
+        """The answer of the model; it uses a tool if it may."""
         self.asked.append({"sampling": params})
         return USE if "tools" in params else MODEL
 
     def elicited(self, params):
-        """The user's answer, which is in the question."""
+        """The answer of the user, which the question contains."""
         self.asked.append({"elicitation": params})
         if params.get("mode") == "url":
             return {"action": "accept"}
@@ -67,7 +67,7 @@ class Flows(Host):
         return {"roots": [{"uri": self.root, "name": "work"}]}
 
     def hear(self, message):
-        """A notification."""
+        """Record a notification."""
         self.told.append(message)
         self.wake()
 
@@ -105,7 +105,7 @@ class Flows(Host):
         return {"version": version, "seen": seen}
 
     def words(self, error):
-        """An error, with all that are within it."""
+        """The text of an error, with all errors inside it."""
         within = getattr(error, "exceptions", ())
         return "; ".join([str(error), *(f"{type(each).__name__}: {self.words(each)}" for each in within)])
 

@@ -1,4 +1,4 @@
-"""The host of test_flows.py on the handshake-era Python SDK."""
+"""The host of test_flows.py on the legacy Python SDK."""
 
 from contextlib import asynccontextmanager
 
@@ -66,7 +66,7 @@ class Flows1(Flows):
         await session.send_roots_list_changed()
 
     async def url_required(self, session, upstream, scheme):
-        """This SDK leaves it to its user to go to the page and to call again."""
+        """Visit the page and call again, which this SDK leaves to its user."""
         since = len(self.told)
         try:
             return await super().url_required(session, upstream, scheme)
@@ -101,7 +101,7 @@ class Flows1(Flows):
         yield next_change
 
     async def cancel_call(self, session, name, arguments):
-        """This SDK leaves it to its user to say that a call is cancelled."""
+        """Cancel a call by a notification, which this SDK leaves to its user."""
         started = anyio.Event()
 
         async def on_progress(*_):

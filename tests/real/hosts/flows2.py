@@ -15,7 +15,7 @@ from pydantic import ConfigDict
 
 
 class Task(types.Result):
-    """What stands for the result of a call that goes on."""
+    """A task in place of the result of a running call."""
 
     result_type: Literal["task"]
     task_id: str
@@ -44,7 +44,7 @@ class Anything(types.Result):
 
 
 class Tasks(ClientExtension):
-    """Sees tasks through, and notes how they were."""
+    """Waits for tasks to end, and records their states."""
 
     identifier = "io.modelcontextprotocol/tasks"
 

@@ -1,4 +1,4 @@
-"""A host on the handshake-era Python SDK."""
+"""A host on the legacy Python SDK."""
 
 import httpx
 from common import Host, run

@@ -1,8 +1,8 @@
-"""A host on the handshake-era Python SDK that has roots: `rooted.py URL ROOT...`. It does what lines tell it:
+"""A host on the legacy Python SDK that has roots: `rooted.py URL ROOT...`. It obeys lines of standard input:
 
     tools | call NAME | changed | move ROOT...
 
-and prints one line of JSON for each; `changed` waits until the tools are others than it has last seen.
+and prints one line of JSON for each; `changed` waits until its list of tools differs from the last one.
 """
 
 import json

@@ -1,5 +1,5 @@
-"""A host on the handshake-era Python SDK that knows nothing of hubs and of their ends. Its arguments are a URL, or the
-command of a server over stdio. It does what lines tell it:
+"""A host on the legacy Python SDK that knows nothing of hubs and their restarts. Its arguments are a URL, or the
+command of a stdio server. It obeys lines of standard input:
 
     tools | subscribe URI | call NAME [ARGUMENTS] | heard | id
 

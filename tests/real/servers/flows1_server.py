@@ -1,7 +1,7 @@
-"""A server on the handshake-era Python SDK with a tool for every flow: python flows1_server.py NAME [--http].
+"""A server on the legacy Python SDK with a tool for every flow: python flows1_server.py NAME [--http].
 
 NAME is the scheme of its URIs. Over HTTP it listens on a free port and prints its URL. The same tools are in
-flows2_server.py, in words of the other era.
+flows2_server.py, for the other era.
 """
 
 import argparse
@@ -23,7 +23,7 @@ from pydantic import AnyUrl, BaseModel
 warnings.simplefilter("ignore", DeprecationWarning)  # the SDK's own tasks
 LIMIT_S = 20
 VISIT_S = 0.2
-"""How long users stay on pages."""
+"""Seconds that users stay on pages."""
 
 parser = argparse.ArgumentParser()
 parser.add_argument("name")
@@ -81,7 +81,7 @@ async def elicit_url(ctx: Context) -> str:
 
 @server.tool()
 async def roots(ctx: Context) -> str:
-    """Asks where the host works."""
+    """Asks for roots."""
     answer = await ctx.session.send_request(
         types.ServerRequest(types.ListRootsRequest()),
         types.ListRootsResult,
@@ -92,7 +92,7 @@ async def roots(ctx: Context) -> str:
 
 @server.tool()
 async def roots_aside(ctx: Context) -> str:
-    """Asks where the host works, as the SDK does it: without saying for which request."""
+    """Asks for roots as the SDK does: without naming the request."""
     answer = await ctx.session.list_roots()
     return " ".join(str(root.uri) for root in answer.roots)
 
@@ -122,7 +122,7 @@ visited = set()
 
 @server.tool()
 async def visit(key: str, ctx: Context) -> str:
-    """Does nothing until the user has been to a page, and says so when that is the case."""
+    """Fails until the user has visited a page, and notifies after the visit."""
     if key in visited:
         return f"visited {key}"
 
@@ -192,7 +192,7 @@ async def wait(key: str, ctx: Context) -> str:
 
 @server.tool()
 async def cancelled(key: str) -> str:
-    """Waits until that was cancelled."""
+    """Waits until `wait` was cancelled."""
     with anyio.fail_after(LIMIT_S):
         await states[key].wait()
     return "cancelled"
@@ -200,7 +200,7 @@ async def cancelled(key: str) -> str:
 
 @lower.set_logging_level()
 async def set_level(level: types.LoggingLevel) -> None:
-    """It says all, so that the hub has something to leave out."""
+    """Ignores the level and sends everything, so that the hub has to filter."""
 
 
 @server.tool()
@@ -299,7 +299,7 @@ create_options = lower.create_initialization_options
 
 
 def with_promises(*args, **kwargs):
-    """The SDK does not declare what `subscribe_resource` and `send_tool_list_changed` are for."""
+    """Declare the capabilities for `subscribe_resource` and `send_tool_list_changed`, which the SDK does not."""
     made = create_options(*args, **kwargs)
     made.capabilities.resources.subscribe = True
     made.capabilities.tools.listChanged = True
@@ -311,7 +311,7 @@ lower.create_initialization_options = with_promises
 
 @contextlib.asynccontextmanager
 async def lasting_tasks():
-    """The SDK ends the tasks of all sessions with any of them, unless it runs them once and for all."""
+    """Run tasks independently of sessions; the SDK ends all tasks with any session otherwise."""
     async with run_tasks():
         support.run = contextlib.nullcontext
         yield

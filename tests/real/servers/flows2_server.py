@@ -1,7 +1,7 @@
 """A server on the modern Python SDK with a tool for every flow: python flows2_server.py NAME [--http].
 
 NAME is the scheme of its URIs. Over HTTP it listens on a free port and prints its URL. The same tools are in
-flows1_server.py, in words of the other era. Tasks are an extension, which the SDK lets servers bring themselves.
+flows1_server.py, for the other era. Tasks are an extension, which the SDK lets servers bring themselves.
 """
 
 import argparse
@@ -61,7 +61,7 @@ def form(text):
 
 
 def told(answer):
-    """An answer to `form`, in words."""
+    """An answer to `form`, as text."""
     return f"accept {answer.content['name']}" if answer.action == "accept" else answer.action
 
 
@@ -74,7 +74,7 @@ class TaskParams(RequestParams):
 
 
 class Tasks(Extension):
-    """Server-made tasks that are over when asked for the second time, or when they got their answer."""
+    """Tasks that end at the second poll, or when they get their answer."""
 
     identifier = TASKS
 
@@ -217,7 +217,7 @@ def ask_roots() -> ListRoots:
 
 @server.tool()
 async def roots(answer: Annotated[ListRootsResult, Resolve(ask_roots)]) -> str:
-    """Asks where the host works."""
+    """Asks for roots."""
     return " ".join(str(root.uri) for root in answer.roots)
 
 
@@ -285,7 +285,7 @@ async def wait(key: str, ctx: Context) -> str:
 
 @server.tool()
 async def cancelled(key: str) -> str:
-    """Waits until that was cancelled."""
+    """Waits until `wait` was cancelled."""
     with anyio.fail_after(LIMIT_S):
         await states[key].wait()
     return "cancelled"

@@ -15,7 +15,7 @@ from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import Completion, PromptReference
 
 PAUSE_S = 0.05
-"""npm clients lose progress that arrives together with the answer: they handle it a turn later, when nobody waits."""
+"""npm clients lose progress that arrives together with the answer: they handle it a turn too late."""
 
 parser = argparse.ArgumentParser()
 parser.add_argument("name")
@@ -26,7 +26,7 @@ server = MCPServer(f"{options.name}-server", version="1.2.3", instructions=f"Ins
 
 @server.tool()
 def echo(text: str) -> str:
-    """Says back what it is told."""
+    """Echoes its argument."""
     return text
 
 
@@ -72,7 +72,7 @@ def item(id: str) -> str:
 
 @server.prompt()
 def greet(name: str) -> str:
-    """Greets somebody."""
+    """Greets a person."""
     return f"Greet {name} from {options.name}."
 
 

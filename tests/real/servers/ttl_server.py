@@ -1,10 +1,9 @@
-"""A server on the modern Python SDK that says how long what is read stays fresh: python ttl_server.py NAME [--http]
+"""A server on the modern Python SDK with resources that have a `ttlMs`: python ttl_server.py NAME [--http]
 [--takes SECONDS].
 
-NAME is the scheme of its URIs: `public` and `private` stay fresh for an hour unless the tool `change` changes them,
-which says so to whoever listens; `brief` does so for a moment. Each text says which version it is of, and how many
-readings there have been; a reading takes its time, 0.3 s unless said. Over HTTP it listens on a free port and prints
-its URL.
+NAME is the scheme of its URIs: `public` and `private` stay fresh for an hour unless the tool `change` changes them and
+notifies subscribers; `brief` stays fresh for a moment. Each text contains its version and the number of reads so far; a
+read takes 0.3 s by default. Over HTTP it listens on a free port and prints its URL.
 """
 
 import argparse
@@ -34,7 +33,7 @@ readings: Counter[str] = Counter()
 
 
 async def hint(ctx, call_next):
-    """Put the hints of the resource into the result of a reading."""
+    """Put the hints of the resource into the result of a read."""
     result = await call_next(ctx)
     if ctx.method == "resources/read" and "contents" in result:
         return {**result, **hints[result["contents"][0]["uri"].rpartition("/")[2]]}
@@ -68,13 +67,13 @@ async def brief() -> str:
 
 @server.tool()
 def echo(text: str) -> str:
-    """Says back what it is told."""
+    """Echoes its argument."""
     return text
 
 
 @server.tool()
 async def change(which: str, ctx: Context) -> str:
-    """Changes a resource, and says so."""
+    """Changes a resource, and notifies."""
     versions[which] += 1
     await ctx.notify_resource_updated(f"{options.name}://{which}")
     return f"version {versions[which]}"
