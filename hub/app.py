@@ -50,7 +50,8 @@ OPEN_DOOR: Final = "HTTP needs no token (auth = none): every program on this mac
 class Hub:
     """All parts of one hub. `run` keeps them going; `router`, `downstreams` and `supervisor` are its faces.
 
-    `run`, the argument, names this run of it, if there are other hubs beside it (`hub.fleet.membership`).
+    `run`, the argument, names this run of it, if there are other hubs beside it; `is_elsewhere`
+    tells whether a run is another one of these, and is alive.
     """
 
     def __init__(
@@ -63,6 +64,7 @@ class Hub:
         last_known: LastKnown | None = None,
         projects: Callable[["Hub"], Projects] | None = None,
         run: str = "",
+        is_elsewhere: Callable[[str], bool] | None = None,
         boot: BootClock | None = None,
     ) -> None:
         self.config = config
@@ -83,7 +85,7 @@ class Hub:
         self.levels = LogLevels(self.downstreams.log_levels, self._apply_level)
         self._reminders = trio.CancelScope()
         wall = time.time  # noqa: TID251  # what hosts carry outlives this process
-        self.states = States(sealer, wall=wall, run=run, boot=boot, remembered=(PARK,))
+        self.states = States(sealer, wall=wall, run=run, is_elsewhere=is_elsewhere, boot=boot, remembered=(PARK,))
         self.carrier = self._make_carrier()
         catalog = merge((), self.rules, self.claims)
         upstreams, reading = self.supervisor.upstreams, Reading(self.reads)

@@ -26,6 +26,7 @@ from hub.downstream.http.endpoint import Endpoint
 from hub.fleet.affinity import FleetGate
 from hub.fleet.homes import runs_of
 from hub.fleet.membership import Peer, Replicas
+from hub.fleet.notes import Notes
 from hub.link.interface import Identity
 from hub.link.sealing import Keys, Sealer, Signer
 from hub.net.http_message import Denied
@@ -109,7 +110,7 @@ class Replica:
 
     async def host(self, version: str = L4, *, identity: Identity = ALICE, **more: Any) -> FleetHost:
         """A host with a session here."""
-        host = FleetHost(self.endpoint, identity, **more)
+        host = FleetHost(self.gate, identity, **more)
         host.capabilities = {"elicitation": {}}
         await host.initialize(version)
         await host.notify("notifications/initialized")
@@ -117,7 +118,7 @@ class Replica:
 
     def turn(self, host: Any) -> Any:
         """Route the requests of `host` to this hub first."""
-        host.endpoint = self.endpoint
+        host.endpoint = self.gate
         return host
 
     async def listen(self, host: Host, **headers: str | None) -> Answered:
@@ -139,25 +140,27 @@ class Replica:
 
     async def handle(self, request: HttpRequest, response: Any) -> None:
         self.seen.append(request)
-        await self.endpoint.handle(request, response)
+        await self.gate.handle(request, response)
 
     async def run(self, *, task_status: trio.TaskStatus[None]) -> None:
         listener = (await trio.open_tcp_listeners(0, host="127.0.0.1"))[0]
         port = listener.socket.getsockname()[1]
         self.url = f"http://127.0.0.1:{port}"
         journal = Memory(self.fleet.path and self.fleet.path / f"{self.name}.json")
-        self.revival = DurableSessions(Signer(self.keys), journal, lambda: self.fleet.now, self.name)
+        notes = Notes(self.fleet.facts)
+        self.revival = DurableSessions(Signer(self.keys), journal, lambda: self.fleet.now, self.name, notes.put)
         me = Peer(self.revival.run_id, self.name, self.url)
         self.replicas = Replicas(me, self.fleet.facts, self.revival.was_mine)
         try:
             with self._scope:
                 async with trio.open_nursery() as nursery:
                     hosts = await self._make_router(nursery)
-                    self.switch = FleetGate(self.replicas, self.revival, self.runs_of)
-                    self.endpoint = Endpoint(Open(), self.router, hosts, self.revival, self.switch)
+                    self.endpoint = Endpoint(Open(), self.router, hosts, self.revival)
+                    self.gate = FleetGate(self.endpoint, self.replicas, notes, self.revival, self.runs_of)
                     self.server = HttpServer(self.handle, Open().guard)
                     await nursery.start(self.server.serve, [listener])
                     nursery.start_soon(self.endpoint.run)
+                    nursery.start_soon(self.gate.run)
                     while not self.replicas.status().registered and not self.fleet.facts.away:
                         await trio.lowlevel.checkpoint()
                     task_status.started()
@@ -172,8 +175,8 @@ class Replica:
         self.fakes: dict[str, FakeUpstream] = fakes
         config = HubConfig(upstreams={name: UpstreamConfig(command=name) for name in fakes})
         run = self.revival.run_id
-        self.hub = hub = Hub(config, Memory(None), Sealer(self.keys), open_session=opener(fakes), run=run)
-        hub.carrier.parking.is_elsewhere = hub.carrier.tasks.handles.is_elsewhere = self.replicas.is_elsewhere
+        sealer, opens, is_elsewhere = Sealer(self.keys), opener(fakes), self.replicas.is_elsewhere
+        self.hub = hub = Hub(config, Memory(None), sealer, open_session=opens, run=run, is_elsewhere=is_elsewhere)
         await nursery.start(hub.run)
         self.router = hub.router
         return hub.downstreams
@@ -188,7 +191,7 @@ class Replica:
 
     async def stop(self) -> None:
         """Stop it in order: it leaves the fleet, then ends."""
-        await self.switch.ownership.leave()
+        await self.gate.leave()
         await self.kill()
 
 

@@ -388,6 +388,10 @@ def make_endpoint(router: Scripted, revival: DurableSessions | None = None) -> E
     return Endpoint(Open(), router, Downstreams(), revival or make_revival())
 
 
-def make_revival(path: Path | None = None, wall: Callable[[], float] = lambda: 1e9) -> DurableSessions:
+def make_revival(
+    path: Path | None = None,
+    wall: Callable[[], float] = lambda: 1e9,
+    publish: Callable[[str, bytes], None] | None = None,
+) -> DurableSessions:
     """The durable sessions of one run of a hub, in `path`; all runs have one key."""
-    return DurableSessions(Signer(b"k" * 32), Memory(path), wall)
+    return DurableSessions(Signer(b"k" * 32), Memory(path), wall, publish=publish)

@@ -165,10 +165,12 @@ class States:
         *,
         wall: Callable[[], float],
         run: str = "",
+        is_elsewhere: Callable[[str], bool] | None = None,
         boot: BootClock | None = None,
         remembered: Collection[str] = (),
     ) -> None:
         self.run = run
+        self._is_elsewhere = is_elsewhere
         self._sealer = sealer
         self._wall = wall
         self._boot = boot or BootClock("", wall)
@@ -215,6 +217,10 @@ class States:
         if found.b and found.b == self._boot.id:
             return found.y < self._boot.now()
         return found.x < self._wall()
+
+    def is_elsewhere(self, run: str) -> bool:
+        """Whether `run` is another hub that is alive, so that the rest of its states is not lost."""
+        return self._is_elsewhere is not None and self._is_elsewhere(run)
 
     def run_of(self, text: str) -> str:
         """The run in whose memory the rest of a state is; "": there is no rest, or `open` will say what is wrong."""

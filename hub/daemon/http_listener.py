@@ -8,11 +8,10 @@ import os
 import secrets
 import socket
 from functools import partial
-from typing import Final
+from typing import Final, NamedTuple
 
 import trio
 
-from cache.shared_store import Directory
 from config.loading.check import split_listen
 from config.paths import token_path
 from config.schema import DEFAULT_LISTEN, HubConfig
@@ -24,7 +23,9 @@ from hub.downstream.http.durable_sessions import DurableSessions
 from hub.downstream.http.endpoint import Endpoint
 from hub.fleet.affinity import FleetGate
 from hub.fleet.homes import runs_of
-from hub.fleet.membership import Peer, Replicas
+from hub.fleet.membership import Replicas
+from hub.fleet.notes import Notes
+from hub.link.fault_isolation import keep_going
 from hub.net.http_server import Handler, HttpServer
 from upstreams.transports.http.connection import parse_url
 
@@ -36,6 +37,13 @@ BACKLOG: Final = 4096
 
 class CannotListen(Exception):
     """The configured address cannot be had. The text says which and why."""
+
+
+class Fleet(NamedTuple):
+    """The other hubs of this one's fleet, as far as it knows."""
+
+    replicas: Replicas
+    notes: Notes
 
 
 class Front:
@@ -50,10 +58,9 @@ class Front:
         *,
         movable: bool = True,
         squatted: bool = False,
-        directory: Directory | None = None,
+        fleet: Fleet | None = None,
     ) -> None:
-        """`squatted`: another user holds the address that hosts know. `directory` is what this hub has in common with
-        others; None: it is alone."""
+        """`squatted`: another user holds the address that hosts know. `fleet`: the hub is one of several."""
         self._hub = hub
         self._listen = config.listen
         self._movable = movable
@@ -71,16 +78,18 @@ class Front:
         self._leaving: list[_Site] = []
         self._config = config
         self._named = config.replica.url
-        self._switch: FleetGate | None = None
-        if directory is not None:
-            me = Peer(revival.run_id, config.replica.name or revival.run_id, self._url())
-            replicas = Replicas(me, directory, revival.was_mine)
-            hub.carrier.parking.is_elsewhere = hub.carrier.tasks.handles.is_elsewhere = replicas.is_elsewhere
-            homes = partial(runs_of, states=hub.states, handles=hub.carrier.tasks.handles)
-            self._switch = FleetGate(replicas, revival, homes)
-        self.endpoint = Endpoint(self._access(self._site), hub.router, hub.downstreams, revival, self._switch)
+        self.replicas = None if fleet is None else fleet.replicas
+        """Membership of this hub in its fleet; None: it is alone."""
+        if self.replicas is not None:
+            self.replicas.move(self._url())
+        self.endpoint = Endpoint(self._access(self._site), hub.router, hub.downstreams, revival)
+        self._gate = None if fleet is None else self._make_gate(fleet, revival)
         self._handler: Handler
         self._nursery: trio.Nursery
+
+    def _make_gate(self, fleet: Fleet, revival: DurableSessions) -> FleetGate:
+        homes = partial(runs_of, states=self._hub.states, handles=self._hub.carrier.tasks.handles)
+        return FleetGate(self.endpoint, fleet.replicas, fleet.notes, revival, homes)
 
     def __repr__(self) -> str:
         return f"<Front {self._site!r}, {len(self._leaving)} leaving>"
@@ -103,27 +112,24 @@ class Front:
         return self._listen if self._movable and wanted not in (0, self._site.port) else None
 
     @property
-    def replicas(self) -> Replicas | None:
-        """This hub among others; None: it is alone."""
-        return None if self._switch is None else self._switch.replicas
-
-    @property
     def pending(self) -> tuple[str, ...]:
         """Settings that are not in effect yet."""
         return ("listen",) if self._config.listen != self._listen else ()
 
     async def run(self, pages: Pages, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Serve MCP and `pages` until cancelled."""
-        self._handler = route(pages, self.endpoint.handle)
+        self._handler = route(pages, self.endpoint.handle if self._gate is None else self._gate.handle)
         async with trio.open_nursery() as self._nursery:
             self._nursery.start_soon(self.endpoint.run)
+            if self._gate is not None:
+                self._nursery.start_soon(keep_going, "Being found by other hubs", self._gate.run)
             await self._open(self._site)
             task_status.started()
 
     async def drain(self) -> None:
         """Take no more connections; return when what runs has ended. Other hubs take the sessions over at once."""
-        if self._switch is not None:
-            await self._switch.ownership.leave()
+        if self._gate is not None:
+            await self._gate.leave()
         self.endpoint.drain()
         async with trio.open_nursery() as nursery:
             for site in (self._site, *self._leaving):

@@ -27,7 +27,7 @@ from config.directories import state_dir
 from config.errors import ConfigError
 from config.leftovers import remove_drafts
 from config.loading.layers import Loaded
-from config.paths import control_path, key_path, lock_path, sessions_path, socket_path, state_path
+from config.paths import control_path, key_path, lock_path, socket_path, state_path
 from config.saved_state import Memory
 from hub.app import Hub
 from hub.control.server import serve_control
@@ -42,13 +42,12 @@ from hub.daemon.options import ServeOptions, checked, configuration
 from hub.daemon.privileges import ADVICE, ROOT, is_root
 from hub.daemon.process import Faults, Watch, keep_to_itself, sweep, take_descriptors
 from hub.daemon.reload import Reloader
-from hub.daemon.setup import keys_for, last_known, projects_of, store_for, wall
+from hub.daemon.setup import keys_for, last_known, projects_of, sessions_for, store_for, wall
 from hub.daemon.signals import obey, received
-from hub.downstream.http.durable_sessions import DurableSessions
 from hub.downstream.lines.server import LineServer
 from hub.link.fault_isolation import keep_going
 from hub.link.machine_clock import boot_clock
-from hub.link.sealing import Sealer, Signer
+from hub.link.sealing import Sealer
 from hub.net.unix import AlreadyRunning, bind_unix, inode_at, take_lock
 from hub.shim.start_daemon import LOG_BYTES, log_path
 from hub.wire.printable import printable
@@ -147,14 +146,20 @@ async def serve_daemon(loaded: Loaded, read: Callable[[], Loaded], *, shown: boo
         ):
             keys = keys_for(config, key_path())
             store = store_for(loaded, keys)
-            revival = DurableSessions(Signer(keys), Memory(sessions_path()), wall, config.replica.name if store else "")
-            run = revival.run_id if store else ""
-            known, boot = last_known(), boot_clock()
-            hub = Hub(config, memory, Sealer(keys), last_known=known, projects=projects_of, run=run, boot=boot)
+            revival, fleet = sessions_for(config, keys, store)
+            hub = Hub(
+                config,
+                memory,
+                Sealer(keys),
+                last_known=last_known(),
+                projects=projects_of,
+                run="" if fleet is None else revival.run_id,
+                is_elsewhere=None if fleet is None else fleet.replicas.is_elsewhere,
+                boot=boot_clock(),
+            )
             if store is not None:
                 hub.reads.attach_store(store)
-            directory = None if store is None else store.directory
-            front = Front(hub, config, tcp, revival, movable=movable, squatted=squatted, directory=directory)
+            front = Front(hub, config, tcp, revival, movable=movable, squatted=squatted, fleet=fleet)
             daemon = _Daemon(hub, front, loaded, read, store, shown=shown)
             own = [lock_path()]
             own += [path for path, it in ((socket_path(), given), (control_path(), given_control)) if it is None]

@@ -10,11 +10,16 @@ from typing import TYPE_CHECKING
 
 from config.errors import ConfigError, Remark
 from config.loading.layers import Loaded
-from config.paths import catalogue_dir, trust_path
+from config.paths import catalogue_dir, sessions_path, trust_path
+from config.saved_state import Memory
 from config.schema import HubConfig
 from config.trust import Trust
+from hub.daemon.http_listener import Fleet
+from hub.downstream.http.durable_sessions import DurableSessions
+from hub.fleet.membership import Peer, Replicas
+from hub.fleet.notes import Notes
 from hub.link.machine_clock import current_time
-from hub.link.sealing import Keys, derived_keys, keys_from_setting, load_keys
+from hub.link.sealing import Keys, Signer, derived_keys, keys_from_setting, load_keys
 from hub.projects.project_files import Allowed
 from hub.projects.projects import Projects, Running
 from upstreams.inventory.last_known import LastKnown
@@ -61,6 +66,17 @@ def store_for(loaded: Loaded, keys: Keys) -> "RedisStore | None":
         if (origin := loaded.origins.get(where)) is None:
             raise
         raise loaded.error([Remark(origin.file, origin.line, where, str(error))]) from None
+
+
+def sessions_for(config: HubConfig, keys: Keys, store: "RedisStore | None") -> tuple[DurableSessions, Fleet | None]:
+    """What is kept of sessions over HTTP, and the other hubs of `store`; None: this hub is alone."""
+    signer, journal = Signer(keys), Memory(sessions_path())
+    if store is None:
+        return DurableSessions(signer, journal, wall), None
+    notes = Notes(store.directory)
+    sessions = DurableSessions(signer, journal, wall, config.replica.name, notes.put)
+    me = Peer(sessions.run_id, config.replica.name or sessions.run_id, "")
+    return sessions, Fleet(Replicas(me, store.directory, sessions.was_mine), notes)
 
 
 def last_known() -> LastKnown:

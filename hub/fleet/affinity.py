@@ -13,18 +13,28 @@ from typing import Final
 import trio
 
 from cache.shared_store import Unreachable
-from hub.catalog.view import View
 from hub.downstream.http.durable_sessions import DurableSessions
-from hub.downstream.http.elsewhere import FORWARDED, Elsewhere
-from hub.downstream.http.refusal import RETRY_AFTER, Refused, no_session, refused
-from hub.downstream.http.session import HttpSessions
+from hub.downstream.http.endpoint import Endpoint
+from hub.downstream.http.refusal import RETRY_AFTER, Refused, is_modern_notification, no_session, refused
+from hub.downstream.http.request import Inbound
 from hub.fleet.membership import TRIES, Peer, Replicas
-from hub.fleet.ownership import Ownership, SessionOver
-from hub.fleet.proxy import Forwarder, HubGone, Misdirected
-from hub.link.interface import HubError, Identity, failure_from
+from hub.fleet.notes import Notes
+from hub.fleet.ownership import Elsewhere, Ownership, SessionOver
+from hub.fleet.proxy import FORWARDED, Forwarder, HubGone, Misdirected
+from hub.link.interface import HubError, failure_from
 from hub.net.http_server import HttpRequest, HttpResponse
-from hub.wire.jsonrpc import Failure, RemoteProtocolError, Request, RequestId, decode, encode_response, is_batch, raw
-from hub.wire.mcp import INTERNAL_ERROR, TOOLS_CALL
+from hub.wire.jsonrpc import (
+    Failure,
+    Message,
+    RemoteProtocolError,
+    Request,
+    RequestId,
+    decode,
+    encode_response,
+    is_batch,
+    raw,
+)
+from hub.wire.mcp import INITIALIZE, INTERNAL_ERROR, TOOLS_CALL
 
 log = logging.getLogger("hubd.replicas")
 
@@ -44,69 +54,101 @@ class HubLost(HubError):
 
 
 class FleetGate:
-    """Forwards requests that belong elsewhere. `runs_of` gives the runs that alone can answer a modern request."""
+    """The endpoint of one hub of a fleet: `handle` has each request answered by the hub that it belongs to.
+
+    `runs_of` gives the runs that alone can answer a modern request. `run` must be running.
+    """
 
     def __init__(
-        self, replicas: Replicas, revival: DurableSessions, runs_of: Callable[[Request], tuple[str, ...]]
+        self,
+        endpoint: Endpoint,
+        replicas: Replicas,
+        notes: Notes,
+        revival: DurableSessions,
+        runs_of: Callable[[Request], tuple[str, ...]],
     ) -> None:
         self.replicas = replicas
-        self.ownership = Ownership(replicas)
         self.forwarder = Forwarder()
+        self._ownership = Ownership(replicas, notes, self.held, self._release, revival.publish_again)
+        self._endpoint = endpoint
         self._revival = revival
         self._runs_of = runs_of
+        revival.record_run()
+
+    def __repr__(self) -> str:
+        return f"<FleetGate {self.replicas!r}, {self.forwarder!r}>"
 
     async def run(self) -> None:
         """Stay registered with other hubs, until cancelled."""
         try:
             async with trio.open_nursery() as nursery:
-                nursery.start_soon(self.ownership.run)
+                nursery.start_soon(self._ownership.run)
                 while True:
                     await trio.sleep(SWEEP_S)
                     self.forwarder.sweep()
         finally:
             self.forwarder.close()
 
-    def serve(self, sessions: HttpSessions) -> None:
-        """Publish these sessions to other hubs. Called before the first session."""
-        self.ownership.holdings = sessions.holdings
-        self.ownership.on_taken = sessions.taken
-        self.ownership.on_emptied = self._revival.tell_again
-        self._revival.tell = self.ownership.notes.put
-        self._revival.sign()
+    async def leave(self) -> None:
+        """Deregister, so that other hubs take over at once. Bounded in time; raises nothing."""
+        await self._ownership.leave()
 
-    async def kept(self, session: str) -> bytes | None:
-        """The published settings of a session; None: none, or the directory cannot be asked."""
-        return await self.ownership.kept(session)
+    def held(self) -> list[tuple[str, bool]]:
+        """The durable names of the sessions of this hub, each with whether it began elsewhere."""
+        return [(each.durable_name, each.is_revived) for each in self._endpoint.sessions if each.durable_name]
 
-    def __repr__(self) -> str:
-        return f"<FleetGate {self.replicas!r}, {self.forwarder!r}>"
+    def _release(self, name: str) -> None:
+        """Close a session that another hub has taken over."""
+        for session in self._endpoint.sessions:
+            if session.durable_name == name:
+                self._endpoint.sessions.close(session, moved=True)
 
-    # --- is it elsewhere? ---------------------------------------------------------------------------------------------
+    async def handle(self, request: HttpRequest, response: HttpResponse) -> None:
+        """Answer one HTTP request, or have it answered.
 
-    def check(self, message: Request, request: HttpRequest) -> None:
-        """Check that this hub can answer a modern request.
-
-        Raises:
-            Elsewhere: the request belongs to another run.
+        Cancellation: cancels what it asked for.
         """
-        if FORWARDED not in request.headers:
-            runs = tuple(run for run in self._runs_of(message) if run != self.replicas.me.run)
-            if runs:
-                raise Elsewhere(runs)
+        try:
+            inbound = await self._endpoint.read(request, response)
+            if inbound is None:
+                return
+            elsewhere = self._find(inbound)
+            if elsewhere is not None:
+                if await self._forward(elsewhere, request, response):
+                    return
+                if elsewhere.session:
+                    await self._take_over(elsewhere.session, inbound)
+            await self._endpoint.answer(inbound)
+        except Refused as error:
+            error.reply(response)
 
-    def away(self, id: str, identity: Identity, view: View) -> None:
-        """Look for an unknown session id. Returns if no hub has the session.
+    def _find(self, inbound: Inbound) -> Elsewhere | None:
+        """Where a request belongs; None: this hub can answer it, or no hub can."""
+        headers, post = inbound.request.headers, inbound.post
+        if post is not None and post.metadata is not None and isinstance(post.message, Request):
+            if FORWARDED in headers:
+                return None
+            runs = tuple(run for run in self._runs_of(post.message) if run != self.replicas.me.run)
+            return Elsewhere(runs) if runs else None
+        if post is not None and (_begins(post.message) or is_modern_notification(post.message, headers)):
+            return None
+        id = headers.get("mcp-session-id")
+        if id is None or id in self._endpoint.sessions:
+            return None
+        origin = self._revival.origin(id, inbound.identity, inbound.view)
+        if origin is None:
+            return None
+        return Elsewhere((origin.run,), origin.name, origin.minted, origin.youthful)
 
-        Raises:
-            Elsewhere: another run made it.
-        """
-        origin = self._revival.origin(id, identity, view)
-        if origin is not None:
-            raise Elsewhere((origin.run,), session=origin.name, minted=origin.minted, youthful=origin.youthful)
+    async def _take_over(self, name: str, inbound: Inbound) -> None:
+        """Revive a session that this hub has claimed."""
+        kept = await self._ownership.kept(name)
+        id = inbound.request.headers["mcp-session-id"]
+        self._endpoint.sessions.revive(id, inbound.identity, inbound.view, claimed=True, kept=kept)
 
     # --- forwarding ---------------------------------------------------------------------------------------------------
 
-    async def settle(self, away: Elsewhere, request: HttpRequest, response: HttpResponse) -> bool:
+    async def _forward(self, away: Elsewhere, request: HttpRequest, response: HttpResponse) -> bool:
         """Forward the request; False: this hub must answer, and has claimed the session, if there is one.
 
         Raises:
@@ -146,7 +188,7 @@ class FleetGate:
             Refused: the session has ended, or the hub cannot be found or reached from here.
         """
         try:
-            peer = await self.ownership.find_owner(away, dead)
+            peer = await self._ownership.find_owner(away, dead)
         except SessionOver:
             raise no_session() from None
         except Unreachable:
@@ -165,6 +207,11 @@ class FleetGate:
             return await self.replicas.find(run, fresh=True) is not None
         except Unreachable:
             return True
+
+
+def _begins(message: Message) -> bool:
+    """Whether a message begins a session, in place of belonging to one."""
+    return isinstance(message, Request) and message.method == INITIALIZE
 
 
 def _later(text: str) -> Refused:

@@ -53,8 +53,8 @@ _RUN: Final = re.compile(r"[0-9a-f]{8,32}")
 T = TypeVar("T")
 
 
-async def _nothing(lapsed: bool, emptied: bool) -> None:
-    """The default of `Replicas.tend`."""
+Tend = Callable[[bool, bool], Awaitable[None]]
+"""Renews other facts of a hub in the directory. Two flags: its registration had lapsed; the directory was emptied."""
 
 
 class Peer(Struct, frozen=True):
@@ -76,9 +76,6 @@ class Replicas:
         self.me = me
         self.was_mine = was_mine
         self.directory = directory
-        self.tend: Callable[[bool, bool], Awaitable[None]] = _nothing
-        """Called from time to time to renew other facts of this hub in the directory, with two flags: whether the
-        registration had lapsed, and whether the directory was emptied. After Unreachable it is called again soon."""
         self._known: dict[str, tuple[Peer, float]] = {}
         """Hubs found at the last look, and until when that counts."""
         self._seen: dict[str, tuple[Peer, float]] = {}
@@ -124,13 +121,18 @@ class Replicas:
 
     # --- registration -------------------------------------------------------------------------------------------------
 
-    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Stay registered until cancelled. Started after the first attempt to register."""
-        await self._renew()
+    async def run(
+        self, tend: Tend | None = None, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+    ) -> None:
+        """Stay registered until cancelled. Started after the first attempt to register.
+
+        `tend` is called after each lapse or loss, and every `TEND_S`; after Unreachable it is called again soon.
+        """
+        await self._renew(tend)
         task_status.started()
         while True:
             await trio.sleep(RENEW_S if self._reached else RETRY_S)
-            await self._renew()
+            await self._renew(tend)
 
     async def ready(self) -> None:
         """Wait until the directory was reached once, at most `START_S` after the first call."""
@@ -149,7 +151,7 @@ class Replicas:
         self._leaving = True
         await self.directory.delete(f"replica/{self.me.run}")
 
-    async def _renew(self) -> None:
+    async def _renew(self, tend: Tend | None = None) -> None:
         if self._leaving:
             return
         now = trio.current_time()
@@ -167,7 +169,8 @@ class Replicas:
             self._ready.set()
             emptied = began != self._began
             if lapsed or emptied or now >= self._tend_at:
-                await self.tend(lapsed, emptied)
+                if tend is not None:
+                    await tend(lapsed, emptied)
                 self._began, self._tend_at = began, now + TEND_S
             self._until = now + LIVES_S
         except* Unreachable:

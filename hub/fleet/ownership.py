@@ -12,7 +12,7 @@ While the directory is young, no session is taken over. A hub that notices an em
 again and repeats which sessions have ended. So a session is at one hub at most, as long as the hubs reach the
 directory; a hub that could not reach it for a while gives up the sessions that others took meanwhile.
 
-A hub that gets a request belonging elsewhere raises `Elsewhere` before doing anything for it.
+The gate asks here before anything is done for a request.
 """
 
 import logging
@@ -20,9 +20,9 @@ from collections.abc import Callable, Collection, Iterable
 from typing import Final
 
 import trio
+from msgspec import Struct
 
 from cache.shared_store import Directory, Unreachable
-from hub.downstream.http.elsewhere import Elsewhere
 from hub.fleet.membership import TRIES, Peer, Replicas
 from hub.fleet.notes import Notes
 from hub.link.fault_isolation import FaultLog, keep_going
@@ -39,40 +39,58 @@ class SessionOver(Exception):
     """A session has ended."""
 
 
-class Ownership:
-    """Finds and claims owners of sessions. `run` must be running."""
+class Elsewhere(Struct, frozen=True):
+    """Where a request belongs that this hub cannot answer by itself: to one of `runs`."""
 
-    def __init__(self, replicas: Replicas) -> None:
-        self.notes = Notes(replicas.directory)
-        """Facts about sessions, for other hubs."""
-        self.holdings: Callable[[], Iterable[tuple[str, bool]]] = tuple
-        """The sessions of this hub, each with whether it began elsewhere."""
-        self.on_taken: Callable[[str], None] = lambda session: None
-        """Told of a session of this hub that another hub has taken over."""
-        self.on_emptied: Callable[[], None] = lambda: None
-        """Told that the directory has lost the facts about sessions, which must be published again."""
+    runs: tuple[str, ...]
+    session: str = ""
+    """The durable name of its legacy session, which began in the first of `runs`; "": it has none."""
+    minted: int = 0
+    """When that session began, in seconds of the time of day."""
+    youthful: bool = False
+    """Whether the session may be revived."""
+
+
+class Ownership:
+    """Finds and claims owners of sessions. `run` must be running.
+
+    `held` gives the sessions of this hub, each with whether it began elsewhere. `on_taken` is told of a session of this
+    hub that another hub has taken over, `on_emptied` that the directory has lost what `notes` wrote.
+    """
+
+    def __init__(
+        self,
+        replicas: Replicas,
+        notes: Notes,
+        held: Callable[[], Iterable[tuple[str, bool]]],
+        on_taken: Callable[[str], None],
+        on_emptied: Callable[[], None],
+    ) -> None:
         self._replicas = replicas
-        replicas.tend = self._tend
+        self._notes = notes
+        self._held = held
+        self._on_taken = on_taken
+        self._on_emptied = on_emptied
 
     @property
     def _directory(self) -> Directory:
         return self._replicas.directory
 
     def __repr__(self) -> str:
-        return f"<Ownership, {self.notes!r}>"
+        return f"<Ownership, {self._notes!r}>"
 
     async def run(self) -> None:
         """Stay registered and publish facts until cancelled."""
         async with trio.open_nursery() as nursery:
-            await nursery.start(self._replicas.run)
-            nursery.start_soon(keep_going, "Writing where sessions are", self.notes.run)
+            await nursery.start(self._replicas.run, self._tend)
+            nursery.start_soon(keep_going, "Writing where sessions are", self._notes.run)
 
     async def leave(self) -> None:
         """Deregister, so that other hubs take over at once. Takes at most `LEAVE_S`; raises nothing."""
         with trio.move_on_after(LEAVE_S):
             try:
                 await self._replicas.leave()
-                await self.notes.flush()
+                await self._notes.flush()
             except* Unreachable:
                 pass
             except* Exception as errors:  # noqa: BLE001  # a wall: logged there
@@ -82,9 +100,9 @@ class Ownership:
         """Renew the claims of this hub. `lapsed`: other hubs may have taken sessions that began here; `emptied`: the
         directory has lost everything that this hub published."""
         if emptied:
-            self.on_emptied()
+            self._on_emptied()
         mine = self._replicas.me.run.encode()
-        for session, came in list(self.holdings()):
+        for session, came in list(self._held()):
             if not came and not lapsed:
                 continue
             claim = await self._directory.get(f"session/{session}")
@@ -93,7 +111,7 @@ class Ownership:
                 claim = await self._directory.get(f"session/{session}")
             if claim not in (None, mine):
                 log.info("a session of this hub goes on at another one, which could not see this one")
-                self.on_taken(session)
+                self._on_taken(session)
 
     async def find_owner(self, away: Elsewhere, dead: Collection[str] = ()) -> Peer | None:
         """The hub that has what `away` names; None: this hub, which has just claimed the session, or no hub.

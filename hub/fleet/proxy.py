@@ -11,7 +11,6 @@ from typing import Final
 
 import trio
 
-from hub.downstream.http.elsewhere import FORWARDED
 from hub.link.interface import HubError, UpstreamUnavailable
 from hub.net.http_message import STOPPING, HttpRequest, HttpResponse
 from upstreams.transports.http.client import HttpClient, HttpReply
@@ -19,6 +18,8 @@ from upstreams.transports.http.connection import parse_url
 
 log = logging.getLogger("hubd.replicas")
 
+FORWARDED: Final = "hubd-forwarded"
+"""Header of a forwarded request: no hub forwards it once more."""
 CONNECT_S: Final = 1.0
 LOOK_S: Final = 5.0
 """Seconds between checks whether a silent hub is still registered."""

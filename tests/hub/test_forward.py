@@ -10,9 +10,8 @@ from fleet_house import Fleet
 from http_client import Client, post
 from http_fakes import ALICE, Answered
 
-from hub.downstream.http.elsewhere import FORWARDED
 from hub.fleet import proxy as module
-from hub.fleet.proxy import CONGESTED_PROXY_BYTES, LOOK_S, SILENCE_S, Forwarder, HubGone, Misdirected
+from hub.fleet.proxy import CONGESTED_PROXY_BYTES, FORWARDED, LOOK_S, SILENCE_S, Forwarder, HubGone, Misdirected
 from hub.net.http_server import HttpRequest, HttpServer
 
 

@@ -10,9 +10,11 @@ from config.errors import ConfigError
 from config.saved_state import Memory
 from config.schema import CacheConfig, HubConfig, ReplicaConfig, Secret
 from hub.app import Hub
-from hub.daemon.http_listener import Front, listen_tcp, token_of
+from hub.daemon.http_listener import Fleet, Front, listen_tcp, token_of
 from hub.daemon.http_routes import pages
 from hub.downstream.http.durable_sessions import DurableSessions
+from hub.fleet.membership import Peer, Replicas
+from hub.fleet.notes import Notes
 from hub.link.sealing import Keys, Sealer, Signer, keys_from_setting
 
 TOKEN = "0123456789abcdef"
@@ -50,7 +52,11 @@ def test_the_token_of_the_configuration(tmp_path):
 def a_front(config, directory=None, address="127.0.0.1:0"):
     hub = Hub(config, Memory(None), Sealer(b"k" * 32))
     revival = DurableSessions(Signer(b"k" * 32), Memory(None), lambda: 1e9, config.replica.name)
-    return Front(hub, config, listen_tcp(address), revival, directory=directory)
+    fleet = None
+    if directory is not None:
+        me = Peer(revival.run_id, config.replica.name or revival.run_id, "")
+        fleet = Fleet(Replicas(me, directory, revival.was_mine), Notes(directory))
+    return Front(hub, config, listen_tcp(address), revival, fleet=fleet)
 
 
 async def status_of(front, host, token=TOKEN):

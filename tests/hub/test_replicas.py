@@ -41,7 +41,7 @@ async def test_a_request_of_a_session_is_answered_where_the_session_is(fleet):
     assert not b.router.seen
     assert (await host.notify("notifications/roots/list_changed")).status == 202
     assert len(a.router.moved) == 1
-    assert b.switch.forwarder.forwarded == 2
+    assert b.gate.forwarder.forwarded == 2
     assert len(b.endpoint.sessions) == 0
 
 
@@ -253,7 +253,7 @@ async def test_claims_are_made_again_when_the_directory_has_lost_them(autojump_c
     await trio.sleep(YOUNG_S + 1)
     assert (await c.turn(host).call("echo")).status == 200
     assert (len(b.endpoint.sessions), len(c.endpoint.sessions)) == (1, 0)
-    claim = f"session/{b.endpoint.sessions.holdings()[0][0]}"
+    claim = f"session/{b.gate.held()[0][0]}"
     del fleet.facts.values[claim]
     await trio.sleep(TEND_S + RENEW_S)
     assert fleet.facts.values[claim][0] == b.revival.run_id.encode()
@@ -288,7 +288,7 @@ async def test_what_a_session_has_set_is_told_again_when_the_directory_has_lost_
     host = await a.host()
     level = {"jsonrpc": "2.0", "id": 9, "method": "logging/setLevel", "params": {"level": "debug"}}
     assert (await host.post(level)).status == 200
-    name = f"kept/{a.endpoint.sessions.holdings()[0][0]}"
+    name = f"kept/{a.gate.held()[0][0]}"
     await trio.sleep(1)
     before = fleet.facts.values.pop(name)
     fleet.facts.values.clear()

@@ -561,8 +561,8 @@ def test_of_very_many_subscriptions_some_are_kept():
 
 
 def test_other_hubs_are_told_no_more_than_they_can_find():
-    revival, told = make_revival(), []
-    revival.tell = lambda name, value: told.append((name, value))
+    told = []
+    revival = make_revival(publish=lambda name, value: told.append((name, value)))
     past = revival.mint(Identity("me", "desk"), EVERYTHING, L4, {}, raw({}))
     uris = [f"a://{number}/" + "x" * (MAX_FACT_BYTES // MAX_URIS) for number in range(MAX_URIS)]
     revival.keep(past, "error", uris, [])

@@ -63,7 +63,7 @@ def start(nursery):
 
 
 def modern(replica: Replica, identity=ALICE) -> FleetHost:
-    return FleetHost(replica.endpoint, identity)
+    return FleetHost(replica.gate, identity)
 
 
 async def ask(host, method, params, capabilities=ELICITS, **more) -> Answered:
@@ -88,11 +88,11 @@ async def test_the_answer_to_a_parked_call_finds_it(start):
     retry = await parked(host)
     answered = await ask(b.turn(host), "tools/call", retry)
     assert said(answered) == YES
-    assert b.switch.forwarder.forwarded == 1
+    assert b.gate.forwarder.forwarded == 1
     assert (await ask(host, "tools/call", retry)).last["error"]["data"]["reason"] == "request_state_used"
     fresh = await parked(host)
     assert said(await ask(host, "tools/call", fresh)) == YES
-    assert b.switch.forwarder.forwarded == 2, "its own calls are its own affair"
+    assert b.gate.forwarder.forwarded == 2, "its own calls are its own affair"
 
 
 @pytest.mark.covers("SEC-87")
@@ -107,7 +107,7 @@ async def test_while_the_key_is_replaced_each_opens_what_the_other_sealed(start,
     session = await a.host()
     listed = await b.turn(session).post({"jsonrpc": "2.0", "id": 1, "method": "tools/list"})
     assert [tool["name"] for tool in listed.last["result"]["tools"]] == ["files__echo"]
-    assert b.switch.forwarder.forwarded == 2
+    assert b.gate.forwarder.forwarded == 2
     assert (len(a.endpoint.sessions), len(b.endpoint.sessions)) == (1, 0)
 
 
@@ -229,4 +229,4 @@ async def test_what_depends_on_no_hub_is_answered_anywhere(start):
     a, b = await start(lambda: FakeUpstream(version=L4))
     answered = await ask(modern(b), "tools/list", {})
     assert answered.status == 200
-    assert (a.seen, b.switch.forwarder.forwarded) == ([], 0)
+    assert (a.seen, b.gate.forwarder.forwarded) == ([], 0)

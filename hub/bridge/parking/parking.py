@@ -79,8 +79,6 @@ class Parking:
         self._tombstones: dict[str, tuple[str, float]] = {}
         """Why there is nothing behind an id any more, and until when that is remembered; the oldest first."""
         self._roots = KnownRoots()
-        self.is_elsewhere: Callable[[str], bool] = lambda run: False
-        """Whether that run is of another hub, which is there: what it has is not lost."""
 
     def __repr__(self) -> str:
         status = self.status()
@@ -180,7 +178,7 @@ class Parking:
     def _call_of(self, state: State) -> Call:
         id = peek_str(state.members["i"]) or ""
         call = self._calls.get(id)
-        if call is None and self.is_elsewhere(state.run):
+        if call is None and self._states.is_elsewhere(state.run):
             raise BadState(ELSEWHERE)
         if call is None:
             reason, _ = self._tombstones.get(id, (EXPIRED if state.expired else LOST, 0.0))

@@ -98,10 +98,17 @@ Show = Callable[[Reply, str, str, str, Viewer], Reply]
 class Handles:
     """Such tasks of one hub. `run` must be running. `ttl_s` is how long an upstream waits for an answer."""
 
-    def __init__(self, sealer: Sealer, upstreams: Mapping[str, TaskServer], *, ttl_s: float, run: str = "") -> None:
-        self.is_elsewhere: Callable[[str], bool] = lambda run: False
-        """As `Parking.is_elsewhere`."""
+    def __init__(
+        self,
+        sealer: Sealer,
+        upstreams: Mapping[str, TaskServer],
+        *,
+        ttl_s: float,
+        run: str = "",
+        is_elsewhere: Callable[[str], bool],
+    ) -> None:
         self._run = run
+        self._is_elsewhere = is_elsewhere
         self._sealer = sealer
         self._upstreams = upstreams
         self.ttl_s = ttl_s
@@ -161,7 +168,7 @@ class Handles:
         ticket = self._open(id, exchange)
         if ticket is None:
             return UNKNOWN
-        return ELSEWHERE if self.is_elsewhere(ticket.r) else await do(id, ticket, request, exchange)
+        return ELSEWHERE if self._is_elsewhere(ticket.r) else await do(id, ticket, request, exchange)
 
     async def _get(self, id: str, ticket: Ticket, request: Request, viewer: Viewer) -> Reply:
         found = await self._look(id, ticket, viewer)
@@ -271,7 +278,7 @@ class Handles:
     async def listen(self, ids: list[str], stream: Listener) -> list[str]:
         """Tell `stream`, from now on, what becomes of these tasks; those that its host may hear of."""
         found = {id: self._open(id, stream) for id in ids[:MAX_TOLD]}
-        known = {id: ticket for id, ticket in found.items() if ticket is not None and not self.is_elsewhere(ticket.r)}
+        known = {id: ticket for id, ticket in found.items() if ticket is not None and not self._is_elsewhere(ticket.r)}
         if known and self._nursery is not None:
             self._told[stream] = trio.CancelScope()
             self._nursery.start_soon(self._tell_all, known, stream, self._told[stream])

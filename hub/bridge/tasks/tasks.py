@@ -41,7 +41,7 @@ class Tasks:
     """The tasks of one hub. `run` must be running; `upstreams` is everything there is, by name."""
 
     def __init__(self, states: States, sealer: Sealer, upstreams: Mapping[str, TaskServer], *, ttl_s: float) -> None:
-        self.handles = Handles(sealer, upstreams, ttl_s=ttl_s, run=states.run)
+        self.handles = Handles(sealer, upstreams, ttl_s=ttl_s, run=states.run, is_elsewhere=states.is_elsewhere)
         self._states = states
         self._nursery: trio.Nursery | None = None
         self._required: dict[str, tuple[Snapshot, frozenset[str]]] = {}

@@ -111,14 +111,21 @@ class Minted(Struct, frozen=True):
 class DurableSessions:
     """Makes ids, and knows again those of earlier runs.
 
-    `wall` is the time of day in seconds, `replica` the name that ids begin with, if any: of hubs behind one balancer
-    each has another. `run` must be running; `save` is for the end.
+    `wall` is the time of day in seconds. Of hubs behind one balancer, `replica` is the name that ids begin with,
+    another for each hub, and `publish` tells the others a fact of the journal by its name. `run` must be running;
+    `save` is for the end.
     """
 
-    def __init__(self, signer: Signer, journal: Memory, wall: Callable[[], float], replica: str = "") -> None:
+    def __init__(
+        self,
+        signer: Signer,
+        journal: Memory,
+        wall: Callable[[], float],
+        replica: str = "",
+        publish: Callable[[str, bytes], None] | None = None,
+    ) -> None:
         self.run_id = secrets.token_hex(4)
-        self.tell: Callable[[str, bytes], None] = lambda name, value: None
-        """Told what is put into the journal of a session, by name, so that other hubs can know it."""
+        self._publish = publish
         self._replica = replica
         self._signer = signer
         self._journal = journal
@@ -226,7 +233,11 @@ class DurableSessions:
         told = msgspec.json.encode(kept)
         if len(told) > MAX_FACT_BYTES:
             told = msgspec.json.encode(structs.replace(kept, uris=[]))
-        self.tell(f"kept/{name}", told)
+        self._tell(f"kept/{name}", told)
+
+    def _tell(self, name: str, fact: bytes) -> None:
+        if self._publish is not None:
+            self._publish(name, fact)
 
     def _drop(self, name: str) -> None:
         kept = self._kept(name)
@@ -237,7 +248,7 @@ class DurableSessions:
         """A session is over for good."""
         if past.name:
             self.end_elsewhere(past.name, past.minted)
-            self.tell(f"over/{past.name}", b"1")
+            self._tell(f"over/{past.name}", b"1")
 
     def end_elsewhere(self, name: str, minted: int) -> None:
         """Remember that another hub has ended a session, in case all who know it are gone one day."""
@@ -247,14 +258,14 @@ class DurableSessions:
             self._forget_end(min(over, key=over.__getitem__))
         self._odometer.put("over", name, minted)
 
-    def tell_again(self) -> None:
-        """Tell all of the journal that other hubs are to know: they have lost it. Not what sessions of earlier runs
+    def publish_again(self) -> None:
+        """Publish all of the journal that other hubs need: they have lost it. Not what sessions of earlier runs
         had set: they may go on elsewhere, where more is known of them."""
         for name in self._journal.keys("kept"):
             if (kept := self._kept(name)) is not None and kept.run == self.run_id:
                 self._tell_kept(name, kept)
         for name in self._journal.keys("over"):  # last: if there are too many notes, the first ones are dropped
-            self.tell(f"over/{name}", b"1")
+            self._tell(f"over/{name}", b"1")
 
     def _forget_end(self, name: str) -> None:
         """Forget that a session is over; none that began before it is revived from now on, whatever the clock says."""
@@ -280,12 +291,12 @@ class DurableSessions:
         kept: _Kept | None = _read(self._journal.get("kept", name), _Kept)
         return kept
 
-    def sign(self) -> None:
-        """Have later runs know that this one was before them."""
+    def record_run(self) -> None:
+        """Let later runs of this hub know that this run was before them (`was_mine`)."""
         self._odometer.put("runs", self.run_id, int(self._wall()))
 
     def was_mine(self, run: str) -> bool:
-        """Whether that was an earlier run of this hub, if they signed."""
+        """Whether `run` was an earlier run of this hub, by `record_run`."""
         return run != self.run_id and self._journal.get("runs", run) is not None
 
     def forget(self, now: float) -> None:

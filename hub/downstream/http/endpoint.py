@@ -1,13 +1,10 @@
-"""Streamable HTTP, both eras on one path, decided message by message (bridging.md 1.1).
+"""Streamable HTTP, both eras on one path, decided message by message.
 
-    POST    a request, notification or response: `_post` sorts it, by tests in the order of bridging.md 1.1
+    POST    a request, notification, response or batch: `answer` sorts it
     GET     legacy sessions only: a stream for what belongs to no request, or the rest of one that broke
     DELETE  legacy sessions only: the end
 
 `/mcp` is everything, `/mcp/<upstream>` one upstream with its own names. Any other path is a 404.
-
-Several hubs may stand behind one address (`hub.fleet.membership`): what belongs to another one raises `Elsewhere`
-before anything is done for it, and is sent there as it came (`hub.fleet.affinity`).
 
 Where the eras differ most: a modern host that closes the connection cancels its request (T-16), a legacy one does not
 (T-28); its answer waits for it in the session.
@@ -21,7 +18,6 @@ from hub.catalog.view import EVERYTHING
 from hub.downstream.batch import read_batch, run_batch, wants_answer
 from hub.downstream.hosts import Downstreams, Router, StatelessHost
 from hub.downstream.http.durable_sessions import DurableSessions
-from hub.downstream.http.elsewhere import FORWARDED, Elsewhere, Fleet
 from hub.downstream.http.refusal import (
     NEITHER,
     RETRY_AFTER,
@@ -81,20 +77,13 @@ class Access(Protocol):
 class Endpoint:
     """All of MCP over HTTP. `handle` answers one request; `run` must be running beside it; `guard` sees heads first."""
 
-    def __init__(
-        self, access: Access, router: Router, hosts: Downstreams, revival: DurableSessions, switch: Fleet | None = None
-    ) -> None:
+    def __init__(self, access: Access, router: Router, hosts: Downstreams, revival: DurableSessions) -> None:
         self.guard = access.guard
         self.sessions = HttpSessions(router, hosts, revival)
         self._revival = revival
         self._access = access
         self._router = router
         self._hosts = hosts
-        self._switch = switch
-        """What becomes of requests that belong to other hubs; None: there are none."""
-        self._away = None if switch is None else switch.away
-        if switch is not None:
-            switch.serve(self.sessions)
         self._posts = Posts()
         self._soon: dict[Answer, float] = {}
         """Answers that are not streams yet, and when they become some; the first first."""
@@ -120,8 +109,6 @@ class Endpoint:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(keep_going, "Restoring sessions", self.sessions.run)
                 nursery.start_soon(keep_going, "Saving sessions", self._revival.run)
-                if self._switch is not None:
-                    nursery.start_soon(keep_going, "Being found by other hubs", self._switch.run)
                 await keep_going("Looking after sessions", self._keep_up)
         finally:
             self.sessions.note_lists()
@@ -155,83 +142,73 @@ class Endpoint:
 
         Cancellation: cancels what it asked for.
         """
+        try:
+            inbound = await self.read(request, response)
+            if inbound is not None:
+                await self.answer(inbound)
+        except Refused as refused:
+            refused.reply(response)
+
+    async def read(self, request: HttpRequest, response: HttpResponse) -> Inbound | None:
+        """Read what a request says; None: it was answered, since it may not come in.
+
+        Raises:
+            Refused: nobody could answer it.
+        """
         path = request.path
         view = EVERYTHING
         if path != "/mcp":
             found = self._router.find_view(path.removeprefix("/mcp/")) if path.startswith("/mcp/") else None
             if found is None:
                 response.reply(404, b'{"error":"There is nothing at this path; MCP is at /mcp and /mcp/<upstream>"}')
-                return
+                return None
             view = found
         identity = request.identity or self._access.check(request)
         if isinstance(identity, Denied):
             response.reply(identity.status, identity.body, identity.headers)
-            return
-        try:
-            inbound = Inbound(request, response, identity, view)
-            try:
-                await self._answer(inbound)
-            except Elsewhere as away:
-                await self._settle(away, inbound)
-        except Refused as error:
-            response.reply(error.status, encode_response(error.id, error.failure), error.headers)
-
-    async def _answer(self, inbound: Inbound) -> None:
-        method = inbound.request.method
-        if method == "POST":
-            await self._post(inbound)
-        elif method == "GET":
-            await self._get(inbound)
-        elif method == "DELETE":
-            await self._delete(inbound)
-        else:
-            raise not_allowed()
-
-    async def _settle(self, away: Elsewhere, inbound: Inbound) -> None:
-        """Have another hub answer; or do it here, if what the request belongs to is here now."""
-        assert self._switch is not None, "it says what is elsewhere"
-        if await self._switch.settle(away, inbound.request, inbound.response):
-            return
-        headers = inbound.request.headers
-        if away.session:
-            kept = await self._switch.kept(away.session)
-            self.sessions.revive(headers["mcp-session-id"], inbound.identity, inbound.view, claimed=True, kept=kept)
-        headers[FORWARDED] = "1"  # not to be sent anywhere any more
-        try:
-            await self._answer(inbound)
-        except Elsewhere:
-            raise no_session() from None
-
-    async def _post(self, inbound: Inbound) -> None:
-        """Sort a POSTed message; the tests in this order, as bridging.md 1.1 numbers them."""
-        request, response = inbound.request, inbound.response
+            return None
+        if request.method != "POST":
+            if request.method not in ("GET", "DELETE"):
+                raise not_allowed()
+            return Inbound(request, response, identity, view)
         if len(request.body) > LARGE_BYTES:
             await trio.lowlevel.cancel_shielded_checkpoint()  # to put it together took long enough for one step
         try:
-            post = self._posts.read(request.headers, request.body)  # 1
+            return Inbound(request, response, identity, view, self._posts.read(request.headers, request.body))
         except RemoteProtocolError as error:
-            if is_batch(request.body):  # 2
-                await self._batch(inbound)
-                return
+            if is_batch(request.body):
+                return Inbound(request, response, identity, view)
             raise Refused(400, error.failure, id=error.id) from None
+
+    async def answer(self, inbound: Inbound) -> None:
+        """Answer a request that was read.
+
+        Raises:
+            Refused: it cannot be answered.
+        Cancellation: cancels what it asked for.
+        """
+        request, response, post = inbound.request, inbound.response, inbound.post
+        if post is None:
+            if request.method == "POST":
+                await self._batch(inbound)
+            elif request.method == "GET":
+                await self._get(inbound)
+            else:
+                await self._delete(inbound)
+            return
         message = post.message
         if isinstance(message, Request):
-            if message.method == INITIALIZE and "protocolVersion" in message.params:  # 3
-                self._initialize(inbound, message)
-                return
-            if post.metadata is not None:  # 4
+            if post.metadata is not None:
                 check_arguments(message, request.headers, self._router, inbound.view)
-                if self._switch is not None:
-                    self._switch.check(message, request)
                 await self._modern(inbound, message, post.metadata, post.accept)
                 return
-            if message.method == INITIALIZE:  # neither era's: the handshake says what it lacks
+            if message.method == INITIALIZE:  # one of neither era gets told what it lacks
                 self._initialize(inbound, message)
                 return
         elif is_modern_notification(message, request.headers):
-            response.reply(202)  # of a cancellation, too: an id means nothing outside its POST (bridging.md 9.4)
+            response.reply(202)  # of a cancellation, too: an id means nothing outside its POST
             return
-        session = self._session(inbound, message)  # 5 to 7
+        session = self._session(inbound, message)
         session.seen = trio.current_time()
         if isinstance(message, Request):
             await self._legacy(message, session, response, post.accept)
@@ -300,8 +277,7 @@ class Endpoint:
         """The legacy session a request belongs to.
 
         Raises:
-            Refused: 400, 404 or 405 (tests 5 to 7).
-            Elsewhere: another hub may have it.
+            Refused: 400, 404 or 405.
         """
         request = inbound.request
         id = message.id if isinstance(message, Request) else None
@@ -315,7 +291,7 @@ class Endpoint:
                     400, f"A request of {version} says so in params._meta, as {VERSION_KEY}", id=id, code=INVALID_PARAMS
                 )
             raise refused(400, NEITHER, id=id)
-        session = self.sessions.find(session_id, inbound.identity, inbound.view, self._away)
+        session = self.sessions.find(session_id, inbound.identity, inbound.view)
         if session is None:
             raise no_session()
         if version is not None and version not in LEGACY_VERSIONS:

@@ -9,6 +9,7 @@ from hub.downstream.hosts import Router, StatelessHost
 from hub.downstream.http.session import HttpSession
 from hub.downstream.request_pipeline import overloaded, take_on
 from hub.link.interface import Caller, Overloaded
+from hub.net.http_server import HttpResponse
 from hub.wire.http.mcp_headers import InvalidHeader, check_mirrors
 from hub.wire.jsonrpc import (
     EMPTY,
@@ -19,6 +20,7 @@ from hub.wire.jsonrpc import (
     Reply,
     Request,
     RequestId,
+    encode_response,
     peek_object,
     peek_str,
 )
@@ -39,6 +41,10 @@ class Refused(Exception):
         self.failure = failure
         self.id = id
         self.headers = headers
+
+    def reply(self, response: HttpResponse) -> None:
+        """Answer so."""
+        response.reply(self.status, encode_response(self.id, self.failure), self.headers)
 
 
 def check_arguments(request: Request, headers: dict[str, str], router: Router, view: View) -> None:

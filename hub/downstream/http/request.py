@@ -38,6 +38,8 @@ class Inbound(Struct, frozen=True):
     identity: Identity
     view: View
     """The part of the catalogue that its path names."""
+    post: "Post | None" = None
+    """What it POSTs; None: a batch, or no POST."""
 
 
 class Post(Struct, frozen=True):

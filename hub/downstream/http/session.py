@@ -6,7 +6,7 @@ endpoint, or the session does not exist for it. One that an earlier run of the h
 are gone, and so are the requests that were running: hosts send them again, or do not, as they see fit.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Final
 
@@ -36,9 +36,6 @@ MAX_LISTENERS: Final = 8
 
 RESUBSCRIBE_S: Final = (1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0, 120.0)
 """How long to wait, again and again, before a lost subscription is asked for once more."""
-
-Away = Callable[[str, Identity, View], None]
-"""Asked of a session that is not here, by its id and who asks where; raises `Elsewhere` if another hub may have it."""
 
 _ANSWERS, _NOTICES = "a", "n"
 """How the names of streams that answer a POST, and of those opened by a GET, begin."""
@@ -258,12 +255,17 @@ class HttpSession(Downstream):
             stream.detach()
 
     @property
-    def known_as(self) -> tuple[str, bool]:
-        """What other hubs know it by ("": nothing, it cannot be revived), and whether it began in another run."""
-        return self._known.name, bool(self._life)
+    def durable_name(self) -> str:
+        """The name under which its settings are kept; "": it cannot be revived."""
+        return self._known.name
+
+    @property
+    def is_revived(self) -> bool:
+        """Whether it began in another run of a hub."""
+        return bool(self._life)
 
     def close(self, *, moved: bool = False) -> None:
-        """End it: running requests are cancelled, streams ended, nothing kept (F-H-21). `moved`: another hub has it."""
+        """End it: running requests are cancelled, streams ended, nothing kept. `moved`: it goes on in another run."""
         self._closed = True
         if moved:
             self._revival.give_up(self._known)
@@ -296,6 +298,12 @@ class HttpSessions:
 
     def __len__(self) -> int:
         return len(self._sessions)
+
+    def __iter__(self) -> Iterator[HttpSession]:
+        return iter(list(self._sessions.values()))
+
+    def __contains__(self, id: str) -> bool:
+        return id in self._sessions
 
     def mint(self, identity: Identity, view: View) -> HttpSession | None:
         """A session that has still to `initialize`, and is then to be `add`ed; None: there are too many."""
@@ -345,28 +353,10 @@ class HttpSessions:
         self.close(min(spare, key=lambda session: session.seen))
         return True
 
-    def holdings(self) -> list[tuple[str, bool]]:
-        """All that can be revived, as `HttpSession.known_as`."""
-        return [session.known_as for session in self._sessions.values() if session.known_as[0]]
-
-    def taken(self, name: str) -> None:
-        """Another hub has taken one over: it is no more of this one."""
-        for session in list(self._sessions.values()):
-            if session.known_as[0] == name:
-                self.close(session, moved=True)
-
-    def find(self, id: str, identity: Identity, view: View, away: Away | None = None) -> HttpSession | None:
-        """The session, if it is one of this identity at this endpoint; a foreign one is like one that never was.
-
-        `away` is asked first about one that is not here.
-
-        Raises:
-            Elsewhere: as `away`.
-        """
+    def find(self, id: str, identity: Identity, view: View) -> HttpSession | None:
+        """The session, if it is one of this identity at this endpoint; a foreign one is like one that never was."""
         session = self._sessions.get(id)
         if session is None:
-            if away is not None:
-                away(id, identity, view)
             return self.revive(id, identity, view)
         if session.identity != identity or session.endpoint != view:
             return None
