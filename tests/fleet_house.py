@@ -23,7 +23,7 @@ from hub.app import Hub
 from hub.downstream.hosts import Downstreams
 from hub.downstream.http.durable_sessions import DurableSessions
 from hub.downstream.http.endpoint import Endpoint
-from hub.fleet.affinity import FleetGate
+from hub.fleet import affinity
 from hub.fleet.homes import runs_of
 from hub.fleet.membership import Peer, Replicas
 from hub.fleet.notes import Notes
@@ -156,7 +156,9 @@ class Replica:
                 async with trio.open_nursery() as nursery:
                     hosts = await self._make_router(nursery)
                     self.endpoint = Endpoint(Open(), self.router, hosts, self.revival)
-                    self.gate = FleetGate(self.endpoint, self.replicas, notes, self.revival, self.runs_of)
+                    self.gate = affinity.FleetGate(
+                        self.endpoint, affinity.Fleet(self.replicas, notes), self.revival, self.runs_of
+                    )
                     self.server = HttpServer(self.handle, Open().guard)
                     await nursery.start(self.server.serve, [listener])
                     nursery.start_soon(self.endpoint.run)

@@ -8,7 +8,7 @@ import os
 import secrets
 import socket
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Final
 
 import trio
 
@@ -21,10 +21,8 @@ from hub.daemon.http_routes import Pages, route
 from hub.downstream.http.access import Access, checked_token, read_or_make_token, replace_token
 from hub.downstream.http.durable_sessions import DurableSessions
 from hub.downstream.http.endpoint import Endpoint
-from hub.fleet.affinity import FleetGate
+from hub.fleet.affinity import Fleet, FleetGate
 from hub.fleet.homes import runs_of
-from hub.fleet.membership import Replicas
-from hub.fleet.notes import Notes
 from hub.link.fault_isolation import keep_going
 from hub.net.http_server import Handler, HttpServer
 from upstreams.transports.http.connection import parse_url
@@ -37,13 +35,6 @@ BACKLOG: Final = 4096
 
 class CannotListen(Exception):
     """The configured address cannot be had. The text says which and why."""
-
-
-class Fleet(NamedTuple):
-    """The other hubs of this one's fleet, as far as it knows."""
-
-    replicas: Replicas
-    notes: Notes
 
 
 class Front:
@@ -89,7 +80,7 @@ class Front:
 
     def _make_gate(self, fleet: Fleet, revival: DurableSessions) -> FleetGate:
         homes = partial(runs_of, states=self._hub.states, handles=self._hub.carrier.tasks.handles)
-        return FleetGate(self.endpoint, fleet.replicas, fleet.notes, revival, homes)
+        return FleetGate(self.endpoint, fleet, revival, homes)
 
     def __repr__(self) -> str:
         return f"<Front {self._site!r}, {len(self._leaving)} leaving>"

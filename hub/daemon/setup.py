@@ -14,8 +14,8 @@ from config.paths import catalogue_dir, sessions_path, trust_path
 from config.saved_state import Memory
 from config.schema import HubConfig
 from config.trust import Trust
-from hub.daemon.http_listener import Fleet
 from hub.downstream.http.durable_sessions import DurableSessions
+from hub.fleet.affinity import Fleet
 from hub.fleet.membership import Peer, Replicas
 from hub.fleet.notes import Notes
 from hub.link.machine_clock import current_time

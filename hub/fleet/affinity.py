@@ -8,7 +8,7 @@ find the owner  --a running hub------------>  forward        --gone-->  find the
 import logging
 from collections.abc import Callable, Collection
 from functools import partial
-from typing import Final
+from typing import Final, NamedTuple
 
 import trio
 
@@ -53,6 +53,13 @@ class HubLost(HubError):
     kind = "hub_lost"
 
 
+class Fleet(NamedTuple):
+    """What a hub has of its fleet from the start: its membership, and what it publishes."""
+
+    replicas: Replicas
+    notes: Notes
+
+
 class FleetGate:
     """The endpoint of one hub of a fleet: `handle` has each request answered by the hub that it belongs to.
 
@@ -62,14 +69,13 @@ class FleetGate:
     def __init__(
         self,
         endpoint: Endpoint,
-        replicas: Replicas,
-        notes: Notes,
+        fleet: Fleet,
         revival: DurableSessions,
         runs_of: Callable[[Request], tuple[str, ...]],
     ) -> None:
-        self.replicas = replicas
+        self.replicas = fleet.replicas
         self.forwarder = Forwarder()
-        self._ownership = Ownership(replicas, notes, self.held, self._release, revival.publish_again)
+        self._ownership = Ownership(fleet.replicas, fleet.notes, self.held, self._release, revival.publish_again)
         self._endpoint = endpoint
         self._revival = revival
         self._runs_of = runs_of

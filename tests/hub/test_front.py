@@ -10,9 +10,10 @@ from config.errors import ConfigError
 from config.saved_state import Memory
 from config.schema import CacheConfig, HubConfig, ReplicaConfig, Secret
 from hub.app import Hub
-from hub.daemon.http_listener import Fleet, Front, listen_tcp, token_of
+from hub.daemon.http_listener import Front, listen_tcp, token_of
 from hub.daemon.http_routes import pages
 from hub.downstream.http.durable_sessions import DurableSessions
+from hub.fleet.affinity import Fleet
 from hub.fleet.membership import Peer, Replicas
 from hub.fleet.notes import Notes
 from hub.link.sealing import Keys, Sealer, Signer, keys_from_setting
