@@ -1,7 +1,11 @@
-"""The store that hubs share, in Redis or Valkey. Nothing in it may not be lost, and nothing in it is believed.
+"""The shared store, in Redis or Valkey: entries of the cache, and facts about hubs.
 
-`store` asks and puts, within 50 ms or not at all; `layout` is how things lie there and what invalidates them,
-`sealed_values` seals them, `url` says where the server is, `connection` and `replies` talk to it, `member` keeps all
-that alive. `bus` is what hubs tell each other, `pending_writes` what could not be written yet, `seen_changes` what this
-hub knows to be stale, `health` whether the server is asked at all; `directory` has facts about hubs, for `hub.fleet`.
+`store` looks up and puts entries, within 50 ms or not at all; `layout` has names, scripts and what invalidates an
+entry, `sealed_values` seals values, `url` parses the address, `connection` and `replies` talk to the server, `member`
+keeps all of it alive. `bus` carries messages between hubs, `pending_writes` holds invalidations not written yet,
+`health` decides whether the server is asked at all; `directory` holds facts about hubs, for `hub.fleet`.
+
+What always holds: everything in the store may be lost. Answers of the server are decoded with limits, and values open
+only if a hub of the same key sealed them under that name; but whoever can write there could put an old value back, so
+the store must be private.
 """

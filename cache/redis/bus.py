@@ -10,7 +10,6 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from cache.redis.layout import TIME_CHARS
 from cache.redis.sealed_values import ValueSealer
 
 BEAT_S: Final = 1.0
@@ -33,11 +32,11 @@ class Message(Struct, frozen=True, array_like=True):
 
 
 class Invalidation(Struct, frozen=True):
-    """What became stale, as another hub says, and when, in microseconds of the store's clock."""
+    """What became stale, as another hub says."""
 
     source: str
     uris: tuple[str, ...] | None
-    at: int
+    """None: all resources of the source."""
 
 
 class Bus:
@@ -52,7 +51,7 @@ class Bus:
         self._sealer = sealer
         self._said = 0
         self._heard = 0
-        """The highest number of its own that this hub has heard: an old message, said again, proves nothing."""
+        """The highest number of this hub's own messages that came back; only later ones prove that the link works."""
         self._heard_at = 0.0
         self._begun = 0
         self._hubs: dict[str, float] = {}
@@ -85,10 +84,9 @@ class Bus:
         self._said += 1
         return msgspec.msgpack.encode(Message(self._me, self._said, source, uris))
 
-    def hear(self, heard: bytes, now: float) -> Invalidation | None:
-        """What another hub says is stale; None: nothing, or nothing new. Behind each message is the store's time."""
-        at = heard[-TIME_CHARS:]
-        body = self._sealer.open(self.channel, heard[:-TIME_CHARS]) if at.isdigit() else None
+    def hear(self, sealed: bytes, now: float) -> Invalidation | None:
+        """What another hub says is stale; None: nothing."""
+        body = self._sealer.open(self.channel, sealed)
         if body is None:
             self.foreign += 1
             return None
@@ -100,7 +98,7 @@ class Bus:
         if len(self._hubs) > 100:  # hubs that come and go
             self._hubs = {hub: at for hub, at in self._hubs.items() if now - at < ABSENT_S}
         if message.hub != self._me:
-            return Invalidation(message.source, message.uris, int(at)) if message.source is not None else None
+            return Invalidation(message.source, message.uris) if message.source is not None else None
         if message.number > self._heard:
             self._heard, self._heard_at = message.number, now
         return None

@@ -45,18 +45,22 @@ STEP_BYTES: Final = 16 << 10
 """Read at a time from the connection that listens: messages may be as short as they like, and each costs a step."""
 MAX_UNHEARD: Final = 256
 """Messages that have come and were not heard yet; as long as there are more, nothing is read."""
+SECTIONS: Final = (b"server", b"replication")
+"""Of INFO."""
 MAX_FACTS_BYTES: Final = 64 << 10
-"""Of what a server says that it is."""
+"""Of each section that is read."""
 _CODES: Final = {ReadOnlyError: "READONLY", AuthorizationError: "NOPERM", WrongTypeError: "WRONGTYPE"}
 
 
 class ConnectionPair:
-    """One life of two connections to the same run of one server."""
+    """One life of two connections to the same primary."""
 
     def __init__(self, address: StoreAddress) -> None:
         self.address = address
-        self.run_id = ""
-        """Which run of the server it is."""
+        self.primary = ""
+        """Which primary it is: the run of the server, and its replication id, which is another one each time that a
+        server becomes a primary. After a failover and back the same server, in the same run, may have got deleted
+        tokens back from the other one."""
         self._reason = ""
         self._scope = trio.CancelScope()
         self._asking: _Connection | None = None
@@ -141,6 +145,11 @@ class ConnectionPair:
             raise Unreachable(why(answer))
         return _refusal(answer) if isinstance(answer, Exception) else answer
 
+    async def check_primary(self) -> None:
+        """Check that the server is still the same primary. Raises: Refused; Unreachable."""
+        if _primary_of(await self.ask_each([(b"INFO", section) for section in SECTIONS])) != self.primary:
+            raise Unreachable("a failover made it a primary anew")
+
     async def subscribe(self, channel: str) -> None:
         """Hear what is said in `channel` from now on. Raises: Refused; Unreachable."""
         connection = self._listening
@@ -176,14 +185,16 @@ class ConnectionPair:
     async def _open(self, nursery: trio.Nursery) -> None:
         """Raises: Unreachable, and whatever coredis raises."""
         context = _tls(self.address)
-        opened = []
+        opened, primaries = [], []
         for listens in (False, True):
             stream = await _stream(self.address, context)
             opened.append(_Connection(self.address, stream, listens=listens))
             await nursery.start(self._hold, opened[-1])
+            info = [await opened[-1].create_request(b"INFO", section, decode=False) for section in SECTIONS]
+            primaries.append(_primary_of(info))
         self._asking, self._listening = opened
-        self.run_id = await _run_of(opened[0])
-        if await _run_of(opened[1]) != self.run_id:
+        self.primary = primaries[0]
+        if primaries[1] != self.primary:
             raise Unreachable("two connections reach two servers")
 
     async def _hold(self, connection: "_Connection", task_status: trio.TaskStatus[None]) -> None:
@@ -261,11 +272,10 @@ def _tls(address: StoreAddress) -> ssl.SSLContext | None:
     return ssl.create_default_context(cafile=address.ca) if address.tls else None
 
 
-async def _run_of(connection: _Connection) -> str:
-    """The id of this run of a server that may be written to. Raises: Unreachable, and whatever coredis raises."""
+def _primary_of(info: list[Any]) -> str:
+    """The identity of a server that can be written to, by its answers to INFO. Raises: Unreachable."""
     facts = dict[str, str]()
-    for section in (b"server", b"replication"):
-        answer = await connection.create_request(b"INFO", section, decode=False)
+    for answer in info:
         if not isinstance(answer, bytes):
             raise Unreachable("it does not say what it is")
         lines = (line.partition(":") for line in answer[:MAX_FACTS_BYTES].decode(errors="replace").splitlines())
@@ -274,7 +284,7 @@ async def _run_of(connection: _Connection) -> str:
         raise Unreachable("it is a replica, which cannot be written to")
     if not facts.get("run_id"):
         raise Unreachable("it does not say which run it is")
-    return facts["run_id"]
+    return facts["run_id"][:16] + facts.get("master_replid", "")[:16]
 
 
 def _refusal(error: Exception) -> Refused:

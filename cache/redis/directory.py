@@ -1,42 +1,41 @@
-"""Small facts that hubs tell each other through the store: who runs where, who has which session."""
+"""Directory of hubs in the shared store: small facts under names, such as where a hub runs and who has a session."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
 import trio
 
-from cache.redis.layout import END_OF_TIME_US, SWAP, Refused, read_command
+from cache.redis.layout import SWAP, Refused, read_command, time_of
 from cache.redis.member import Member
 from cache.redis.sealed_values import OVERHEAD_BYTES
 from cache.shared_store import MAX_FACT_BYTES, Unreachable
 
 FACT_S: Final = 0.5
-"""How long an operation may take. Longer than a look in the cache: without it a host gets an error, not slowness."""
-GRACE_S: Final = 1.0
-"""How much longer than it lives in the store a value is believed: hubs know the store's time only about."""
+"""How long a round trip may take. Longer than a look-up in the cache: without a fact a host gets an error."""
 _UNTIL_BYTES: Final = 8
 
 
 class _Found(NamedTuple):
-    """What there is of a name."""
+    """The fact under a name, and where it lies."""
 
     value: bytes | None
     until: int
-    """Microseconds of the store's clock."""
+    """When the fact expires; this and `now` are microseconds of the store's clock."""
+    now: int
     mine: bytes
-    """What lies where this hub writes; b"": nothing."""
+    """The sealed value where this hub writes; b"": none."""
     is_mine: bool
-    """Whether the value lies there."""
+    """Whether `value` lies there."""
     is_foreign: bool
-    """Whether there is something that no hub of these keys has put there."""
+    """Whether the store holds a value under this name that no hub of these keys wrote."""
 
 
 class RedisDirectory:
-    """A `cache.shared_store.Directory`. A value that somebody else wrote there is none; `swap` does not take its place.
+    """A `cache.shared_store.Directory`. A value that no hub wrote counts as none, and `swap` does not replace it.
 
-    In what is sealed is until when it is good: one that is put back later is none. While the key is being replaced,
-    what hubs of the other key say is looked for, too, and the newest counts; it is also put where this one writes, for
-    hubs that know only this key.
+    While the sealing key is being replaced, a name has one place for each key, and hubs look in both. So each value
+    says when it expires, and the one that expires last is the newest. A `get` copies it to the place where this hub
+    writes, for hubs that know only that key.
     """
 
     def __init__(self, member: Member, clock: Callable[[], float]) -> None:
@@ -53,8 +52,9 @@ class RedisDirectory:
     async def put(self, name: str, value: bytes, ttl_s: float) -> None:
         """See `Directory.put`."""
         key = self._member.layout.fact(name)
-        until = self._member.store_time_us() + int(ttl_s * 1e6)
-        await self._ask([b"SET", key, self._sealed(key, value, until), b"PX", max(1, int(ttl_s * 1000))])
+        (now,) = await self._ask([b"TIME"])
+        sealed = self._sealed(key, value, time_of(now) + int(ttl_s * 1e6))
+        await self._ask([b"SET", key, sealed, b"PX", max(1, int(ttl_s * 1000))])
         self._member.health.on_written(self._clock())
 
     async def swap(self, name: str, old: bytes | None, new: bytes, ttl_s: float) -> bool:
@@ -62,28 +62,27 @@ class RedisDirectory:
         found = await self._find(name)
         if found.value != old or found.is_foreign:
             return False
-        until = max(found.until + 1, self._member.store_time_us() + int(ttl_s * 1e6))
-        return await self._replace(name, found, new, until)
+        return await self._replace(name, found, new, max(found.until + 1, found.now + int(ttl_s * 1e6)))
 
     async def delete(self, name: str) -> None:
         """See `Directory.delete`."""
         await self._ask(*((b"DEL", layout.fact(name)) for layout in self._member.layouts))
 
     async def _replace(self, name: str, found: _Found, value: bytes, until: int) -> bool:
-        """Put `value` in the place of what was found; whether that is still there."""
+        """Replace the value that was found; False: another hub has replaced it meanwhile."""
         key = self._member.layout.fact(name)
-        ttl_ms = max(1, (until - self._member.store_time_us()) // 1000)
+        ttl_ms = max(1, (until - found.now) // 1000)
         (done,) = await self._ask([b"EVAL", SWAP, 1, key, found.mine, self._sealed(key, value, until), ttl_ms])
         return bool(done == 1)
 
     def _sealed(self, key: str, value: bytes, until: int) -> bytes:
-        until = min(until, END_OF_TIME_US)  # a hub that believed a server may have put there any number
         return self._member.layout.sealer.seal(key, until.to_bytes(_UNTIL_BYTES) + value)
 
     async def _find(self, name: str) -> _Found:
         """Raises: Unreachable."""
         keys = [layout.fact(name) for layout in self._member.layouts]
-        answers = await self._ask(*(read_command(key, MAX_FACT_BYTES + _UNTIL_BYTES + OVERHEAD_BYTES) for key in keys))
+        limit = MAX_FACT_BYTES + _UNTIL_BYTES + OVERHEAD_BYTES
+        now, *answers = await self._ask([b"TIME"], *(read_command(key, limit) for key in keys))
         newest, value, is_mine, is_foreign = 0, None, False, False
         for layout, key, sealed in zip(self._member.layouts, keys, answers, strict=True):
             if sealed is None:
@@ -94,12 +93,10 @@ class RedisDirectory:
                 is_foreign = True
                 continue
             until = int.from_bytes(opened[:_UNTIL_BYTES])
-            if self._member.store_time_us() > until + GRACE_S * 1e6:
-                self._member.health.on_altered()  # it is gone by itself then
-            elif until > newest:
+            if until > newest:
                 newest, value, is_mine = until, opened[_UNTIL_BYTES:], layout is self._member.layout
         mine = answers[0] if isinstance(answers[0], bytes) else b""
-        return _Found(value, newest, mine, is_mine, is_foreign)
+        return _Found(value, newest, time_of(now), mine, is_mine, is_foreign)
 
     async def _ask(self, *commands: Sequence[bytes | str | int]) -> list[Any]:
         connection = self._member.connection

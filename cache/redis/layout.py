@@ -5,10 +5,9 @@ Each source has one hash of tokens, random texts: `*` for all of it; for each UR
 tokens of `*`, of `s` of itself and of `d` of all that it is a part of, at the moment before it was read. To invalidate
 is to delete tokens: nobody finds what was named by them any more, and a reading that was under way puts its result
 where nobody looks. So it also is when Redis evicts or loses the tokens, and deleting is allowed when it is full.
-Somebody may put deleted tokens back: `cache.redis.seen_changes` is against that.
 
-All names begin with the namespace of the hubs' key and the id of this run of the server: what a restored snapshot
-brings back is found by nobody.
+All names begin with the namespace of the hubs' key and the identity of the primary (`cache.redis.connection`). So no
+hub finds data that a restart, a restored snapshot or a failover brings back, with tokens that were deleted before.
 """
 
 from collections.abc import Iterable
@@ -72,25 +71,20 @@ return found
 of two entries without stamp ("": none), then fields. Returns the stamp, the server's time in seconds and microseconds,
 and two values: bytes, false for none, -1 for what cannot be one. An error: a missing token could not be made."""
 
-PUBLISH: Final = b"""
+INVALIDATE: Final = b"""
 if #ARGV > 2 then
     redis.call('HDEL', KEYS[1], unpack(ARGV, 3))
-elseif #KEYS > 0 then
+else
     redis.call('UNLINK', KEYS[1])
 end
-local time = redis.call('TIME')
-local at = string.format('%010d%06d', time[1], time[2])
-redis.call('PUBLISH', ARGV[1], ARGV[2] .. at)
-return at
+return redis.call('PUBLISH', ARGV[1], ARGV[2])
 """
-"""KEYS: the hash, if something became stale. ARGV: the channel, the message, then the fields to delete; none: all.
-Returns the server's time, which hubs also hear behind the message: `TIME_CHARS` digits, microseconds.
+"""KEYS: the hash. ARGV: the channel, the message, then the fields to delete; none: all.
 
-It is no transaction (MULTI): a server that is full refuses all that is said in one, but lets scripts delete."""
+It is no transaction (MULTI): a full server refuses every command in a transaction, but lets scripts delete."""
 
-TIME_CHARS: Final = 16
 END_OF_TIME_US: Final = 1 << 53
-"""In the year 2255. Later times are none, and could not be told apart as numbers with a fraction."""
+"""In the year 2255. Later times are refused: a float could not hold them to the microsecond."""
 STAMP_CHARS: Final = 40
 
 READ: Final = b"""
@@ -120,25 +114,18 @@ class Refused(Unreachable):
         self.text = text
 
 
-def publish_command(channel: str, message: bytes) -> list[bytes | str | int]:
-    """The command for `PUBLISH` alone."""
-    return [b"EVAL", PUBLISH, 0, channel, message]
-
-
 def invalidate_command(hash: str, fields: Iterable[str], channel: str, message: bytes) -> list[bytes | str | int]:
-    """The command for `PUBLISH`, and for deleting tokens."""
-    return [b"EVAL", PUBLISH, 1, hash, channel, message, *fields]
+    """The command for `INVALIDATE`."""
+    return [b"EVAL", INVALIDATE, 1, hash, channel, message, *fields]
 
 
 def time_of(answer: object) -> int:
-    """The server's time as `PUBLISH` or `TIME` answers, in microseconds. Raises: Unreachable."""
+    """The server's time from an answer to `TIME`, in microseconds. Raises: Unreachable."""
     at = -1
     try:
         if isinstance(answer, list):
             seconds, microseconds = answer
             at = int(seconds) * 1_000_000 + int(microseconds)
-        elif isinstance(answer, bytes) and len(answer) == TIME_CHARS and answer.isdigit():
-            at = int(answer)
     except (TypeError, ValueError, OverflowError):
         pass
     if not 0 <= at < END_OF_TIME_US:
@@ -159,11 +146,12 @@ def read_command(key: str, max_bytes: int) -> list[bytes | str | int]:
 
 
 class Layout:
-    """The names that hubs of one key use in one run of a server."""
+    """The names that hubs of one key use at one primary."""
 
-    def __init__(self, sealer: ValueSealer, run_id: str) -> None:
+    def __init__(self, sealer: ValueSealer, primary: str) -> None:
+        """`primary`: see `cache.redis.connection.ConnectionPair.primary`."""
         self.sealer = sealer
-        self._prefix = f"hubd:{{{sealer.namespace}}}:{run_id[:16]}:"
+        self._prefix = f"hubd:{{{sealer.namespace}}}:{primary}:"
 
     @property
     def channel(self) -> str:

@@ -10,26 +10,17 @@ an exception that nobody expected.
 import importlib
 import logging
 import sys
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Callable, Collection
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import trio
 
-from cache.redis.bus import BEAT_S, Bus, Invalidation
+from cache.redis.bus import BEAT_S, Bus
 from cache.redis.health import StoreHealth
-from cache.redis.layout import (
-    MAX_DELETED,
-    Layout,
-    Refused,
-    invalidate_command,
-    look_up_command,
-    publish_command,
-    time_of,
-)
+from cache.redis.layout import MAX_DELETED, Layout, Refused, invalidate_command, look_up_command
 from cache.redis.pending_writes import PendingWrites
 from cache.redis.sealed_values import ValueSealer
-from cache.redis.seen_changes import Changes
 from cache.redis.url import StoreAddress
 from cache.shared_store import Unreachable
 from hub.link.backoff import ExponentialBackoff, jitter
@@ -44,11 +35,6 @@ HURRY_S: Final = 2.0
 """The longest pause while others may find what this hub knows to be stale."""
 GREETING_S: Final = 3.0
 """How long the first answers may take; from then on the hub must hear itself (`cache.redis.bus`)."""
-LEAP_S: Final = 1.0
-"""How much later the store's clock may be than expected: what is said to have happened then makes all before it old."""
-SET_BACK_S: Final = 5.0
-"""How far it may go back. Nothing is believed before it says again what it said when the link began, so if that takes
-longer another link begins."""
 STEADY_S: Final = 10.0
 """After a link that lived so long, the pauses begin anew."""
 
@@ -73,14 +59,9 @@ class Member:
         self.on_stale: Callable[[str, str | None], None] = lambda source, uri: None
         self.on_gap: Callable[[], None] = lambda: None
         self.bus = Bus(sealer)
-        self.changes = Changes()
-        """What others may put back, and this hub knows to be stale."""
         self._address = address
         self._clock = clock
         self._is_coherent = False
-        self._seen_us = 0
-        """What the store's clock said last."""
-        self._ahead_us = 0
         self._rung = trio.Event()
         self._written = trio.Event()
         self.wall = FaultLog(logging.getLogger("cache.redis"), f"the use of the shared store at {address}")
@@ -97,10 +78,6 @@ class Member:
     def layout(self) -> Layout:
         """Where it keeps what it keeps."""
         return self.layouts[0]
-
-    def store_time_us(self) -> int:
-        """What the store's clock says now, in microseconds, or a moment later; only while there is a connection."""
-        return int(self._clock() * 1e6) + self._ahead_us
 
     def invalidate(self, source: str, uri: str | None) -> None:
         """Have it written, and said, as soon as there is a connection."""
@@ -147,7 +124,7 @@ class Member:
             await trio.sleep(max(0.0, began + HURRY_S - self._clock()))
 
     async def _serve(self, connection: "ConnectionPair") -> None:
-        self.layouts = [Layout(layout.sealer, connection.run_id) for layout in self.layouts]
+        self.layouts = [Layout(layout.sealer, connection.primary) for layout in self.layouts]
         self.bus.begin(self.layout.channel, self._clock())
         try:
             with trio.fail_after(GREETING_S):
@@ -175,18 +152,6 @@ class Member:
         except Refused as error:
             if error.code not in ("OOM", "MISCONF"):
                 raise
-        now_us, _ = await self._look_at_clock(connection.ask(b"TIME"))
-        self.changes.begin(now_us)
-
-    async def _look_at_clock(self, asking: Awaitable[object]) -> tuple[int, int]:
-        """The store's time, by an answer that tells it, and how far it has gone back since the last such answer.
-
-        Raises: Unreachable.
-        """
-        began_us = int(self._clock() * 1e6)
-        at = time_of(await asking)
-        back_us, self._seen_us, self._ahead_us = self._seen_us - at, at, at - began_us
-        return at, back_us
 
     def _hear(self, connection: "ConnectionPair", heard: bytes) -> None:
         foreign = self.bus.foreign
@@ -194,15 +159,9 @@ class Member:
         if self.bus.foreign > foreign:
             self.health.on_altered()
         if news is not None:
-            self._note(connection, news)
+            for uri in news.uris if news.uris is not None else (None,):
+                self.on_stale(news.source, uri)
         self._check_coherence(connection)
-
-    def _note(self, connection: "ConnectionPair", news: Invalidation) -> None:
-        if news.at > self.store_time_us() + LEAP_S * 1e6:
-            connection.fail("its clock has leapt, or somebody else says again what hubs said")
-        for uri in news.uris if news.uris is not None else (None,):
-            self.changes.add(news.source, () if uri is None else self.layout.voided_fields(uri), news.at)
-            self.on_stale(news.source, uri)
 
     def _check_coherence(self, connection: "ConnectionPair") -> None:
         if self._is_coherent or connection is not self.connection or self.pending or not self.bus.is_proven:
@@ -217,18 +176,15 @@ class Member:
             self.on_gap()
 
     async def _beat(self, connection: "ConnectionPair") -> None:
-        """Say that this hub is there, and end the link when it does not hear so."""
+        """Say each second that this hub is there; end the link when that does not come back, or the primary changed."""
         while True:
             at = self._clock()
             with trio.move_on_after(BEAT_S):
                 try:
-                    _, back_us = await self._look_at_clock(
-                        connection.ask(*publish_command(self.bus.channel, self.bus.say()))
-                    )
+                    await connection.ask(b"PUBLISH", self.bus.channel, self.bus.say())
+                    await connection.check_primary()
                 except Unreachable as error:
                     return connection.fail(str(error))
-                if back_us > SET_BACK_S * 1e6:
-                    return connection.fail("its clock was set back")
             await trio.sleep(max(0.0, at + BEAT_S - self._clock()))
             if self.bus.is_deaf(self._clock()):
                 return connection.fail("what hubs say there does not arrive")
@@ -250,7 +206,7 @@ class Member:
 
     async def _write_taken(self, connection: "ConnectionPair", taken: dict[str, set[str] | None]) -> None:
         """Raises: Unreachable; then it may have been written or not."""
-        commands, voided = [], []
+        commands = []
         for source, uris in taken.items():
             all_fields = [layout.fields(uris or ()) for layout in self.layouts]
             if len(all_fields[0]) > MAX_DELETED:
@@ -259,9 +215,6 @@ class Member:
             for layout, fields in zip(self.layouts, all_fields, strict=True):
                 said = layout.sealer.seal(layout.channel, word)
                 commands.append(invalidate_command(layout.tokens(source), fields, layout.channel, said))
-                voided.append((source, fields if layout is self.layout else None))
-        for (source, mine), answer in zip(voided, await connection.ask_all(commands), strict=True):
+        for answer in await connection.ask_all(commands):
             if isinstance(answer, Exception):
                 raise Unreachable(f"what became stale cannot be written: {answer}")
-            if mine is not None:
-                self.changes.add(source, mine, time_of(answer))

@@ -63,4 +63,4 @@ class ValueSealer:
 
 
 def _derived(key: bytes, purpose: bytes) -> bytes:
-    return hmac.digest(key, b"hubd shared store 2: " + purpose, sha256)
+    return hmac.digest(key, b"hubd shared store 3: " + purpose, sha256)

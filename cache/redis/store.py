@@ -4,8 +4,8 @@ Nothing in it may not be lost, and nothing in it is believed. Here is what is as
 in `cache.redis.directory`, what hubs tell each other of themselves. `cache.redis.layout` says how things lie there and
 what invalidates them, `cache.redis.sealed_values` seals them, `cache.redis.url` says where the server is,
 `cache.redis.connection` holds connections to it, `cache.redis.bus` is what hubs tell each other, `cache.redis.member`
-keeps all that alive and writes what is `cache.redis.pending_writes`, `cache.redis.seen_changes` is what a hub knows to
-be old though the store may say otherwise, `cache.redis.health` decides whether the server is fast enough to be asked.
+keeps all that alive and writes what is `cache.redis.pending_writes`, `cache.redis.health` decides whether the server is
+fast enough to be asked.
 """
 
 import secrets
@@ -46,7 +46,8 @@ class _Head(Struct, frozen=True, array_like=True):
     """None: as long as it is observed."""
     stale_until: float
     read_at: int
-    """When the ticket was issued that it was read under, in microseconds."""
+    """When the ticket of the read was issued, in microseconds. An entry from the future was written before the store's
+    clock was set back, by an honest administrator or time server: its time-to-live would count too late."""
 
 
 class _Look:
@@ -143,10 +144,7 @@ class RedisStore:
         except (TypeError, ValueError, AttributeError, Unreachable):
             self._health.on_altered()
             return None, None
-        entries = [
-            self._opened(name + ticket.stamp, value, ticket, source, fields)
-            for name, value in zip(names, values, strict=False)
-        ]
+        entries = [self._opened(name + ticket.stamp, value, ticket) for name, value in zip(names, values, strict=False)]
         return max(filter(None, entries), key=lambda entry: entry.fresh_until, default=None), ticket
 
     async def put(self, ticket: Ticket, source: str, uri: str, owner: str, entry: Entry, abilities: str = "") -> None:
@@ -199,7 +197,7 @@ class RedisStore:
         else:
             self._health.on_refused(error.code, error.text, self._clock())
 
-    def _opened(self, name: str, value: object, ticket: Ticket, source: str, fields: list[str]) -> Entry | None:
+    def _opened(self, name: str, value: object, ticket: Ticket) -> Entry | None:
         """What is kept under `name`, its times those of this hub; None: nothing that it may believe."""
         if value is None:
             return None
@@ -212,13 +210,8 @@ class RedisStore:
             head = msgspec.json.decode(line, type=_Head)
         except (msgspec.DecodeError, UnicodeDecodeError):  # a hub of another version wrote it
             return None
-        if max(head.fresh_until or 0.0, head.stale_until) <= self._clock() + ticket.ahead_s:
-            return None  # it is gone by itself then, unless somebody has put it back
-        changes = self._member.changes
-        if head.read_at > ticket.read_at or not changes.knows(source, head.read_at):
-            return None
-        if changes.concern(source, fields, head.read_at):  # nothing leads there but tokens that somebody has put back
-            self._health.on_altered()
+        is_over = max(head.fresh_until or 0.0, head.stale_until) <= self._clock() + ticket.ahead_s
+        if is_over or head.read_at > ticket.read_at:
             return None
         fresh_until = inf if head.fresh_until is None else head.fresh_until - ticket.ahead_s
         return Entry(

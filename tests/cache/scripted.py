@@ -15,7 +15,7 @@ from anyio.abc import ByteStream
 
 from cache.redis import connection as link
 
-SAY, LOOK, FIND, SWAP = b"PUBLISH", b"HMGET", b"STRLEN", b"SET'"
+INVALIDATE, LOOK, FIND, SWAP = b"UNLINK", b"HMGET", b"STRLEN", b"SET'"
 
 
 class End(ByteStream):
@@ -76,7 +76,7 @@ class Scripted:
     def _answer(self, command: list[bytes], stream: Any) -> list[bytes]:
         word = command[0]
         if word == b"EVAL":
-            word = next(each for each in (SAY, LOOK, SWAP, FIND) if each in command[1])
+            word = next(each for each in (INVALIDATE, LOOK, SWAP, FIND) if each in command[1])
         honest = getattr(self, f"_{word.strip(chr(39).encode()).lower().decode()}")
         said = [self.answers[word]] if word in self.answers else honest(command, stream)
         return [each for each in (*said, self.then.get(word, b"")) if each]
@@ -101,11 +101,13 @@ class Scripted:
         return b"%016d" % int(1.8e15 + trio.current_time() * 1e6)
 
     def _publish(self, command: list[bytes], stream: Any) -> list[bytes]:
-        *_, channel, message = command[: 5 + int(command[2])]
         for each in self._hears[-1:]:
-            said = b">3\r\n" + bulk(b"message") + bulk(channel) + bulk(message + self._now())
+            said = b">3\r\n" + bulk(b"message") + bulk(command[1]) + bulk(command[2])
             self._nursery.start_soon(self._tell, each, said)
-        return [bulk(self._now())]
+        return [b":1\r\n"]
+
+    def _unlink(self, command: list[bytes], stream: Any) -> list[bytes]:
+        return self._publish([b"PUBLISH", *command[4:6]], stream)
 
     async def _tell(self, stream: Any, said: bytes) -> None:
         with suppress(trio.BrokenResourceError, trio.ClosedResourceError):

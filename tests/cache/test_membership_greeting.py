@@ -11,7 +11,7 @@ from cache.redis.url import StoreAddress
 class Hanging:
     """A link of which the first answers never come, from the one that `answers` on."""
 
-    run_id = "run"
+    primary = "run"
 
     def __init__(self, answers):
         self.answers = answers

@@ -47,9 +47,23 @@ async def test_what_a_hub_of_another_version_says_is_not_heard(server):
         assert await store.found() == "value"
 
 
+@pytest.mark.covers("F-X-03")
+@pytest.mark.parametrize("set_back_s", [-1, 600])
+async def test_what_was_kept_before_the_clock_was_set_back_is_a_miss(server, set_back_s):
+    """Its time-to-live would count from the later time that the store's clock showed then."""
+    store = Store(server.url)
+    async with stores(store):
+        ticket = await store.ticket()
+        name = store._member.layout.entry("s", "a://x/y", "ann", "") + ticket.stamp
+        until = trio.current_time() + ticket.ahead_s + set_back_s + 60
+        head = ["2026-07-28", False, False, until, until, ticket.read_at + set_back_s * 1_000_000]
+        server.do("SET", name, store._sealer.seal(name, msgspec.json.encode(head) + b"\nof then"))
+        assert await store.found() == (None if set_back_s > 0 else "of then")
+
+
 @pytest.mark.covers("F-X-04")
-async def test_what_somebody_puts_back_is_good_for_no_longer_than_it_was(server):
-    """Not even what has no time of its own."""
+async def test_what_is_put_back_is_good_for_no_longer_than_it_was(server):
+    """Not even what has no time-to-live of its own: an hour at most."""
     store = Store(server.url)
     async with stores(store):
         ticket = await store.ticket()

@@ -3,36 +3,24 @@
 import pytest
 import trio
 from redis_server import Store, stores
-from scripted import FIND, LOOK, SAY, SWAP, Scripted, bulk
+from scripted import FIND, LOOK, SWAP, Scripted, bulk
 
 from hub.fleet.membership import Peer, Replicas
 
-LATE = {SAY: b""}
-FAR = {b"TIME": b"*2\r\n" + bulk(b"9" * 30) + bulk(b"0")}
-BEFORE = {b"TIME": b"*2\r\n" + bulk(b"-5000000000") + bulk(b"0")}
 ENDS = {
-    "time without end": {b"TIME": b"*2\r\n,inf\r\n,0\r\n"},
-    "time of 30 digits": FAR,
-    "time of 30 digits, late beats": FAR | LATE,
-    "time before all": BEFORE,
-    "time before all, late beats": BEFORE | LATE,
-    "time is a list": {b"TIME": b"*2\r\n*0\r\n*0\r\n"},
-    "time is a map": {b"TIME": b"%1\r\n:1\r\n:1\r\n"},
-    "beat without end": {SAY: b"*2\r\n,inf\r\n,0\r\n"},
-    "beat of odd digits": {SAY: bulk("²".encode("latin-1") * 16)},
-    "a bulk without end": {b"TIME": b"$99999999999999999999\r\n"},
-    "a large bulk": {b"TIME": b"$536870912\r\n"},
-    "a large list": {b"TIME": b"*2147483647\r\n"},
-    "large in all": {b"TIME": b"*9\r\n" + bulk(b"x" * (1 << 20)) * 9},
-    "nested lists": {b"TIME": b"*1\r\n" * 100_000},
-    "nested sets": {b"TIME": b"~1\r\n" * 16_000 + b":1\r\n"},
-    "nested keys": {b"TIME": b"%1\r\n" * 16_000 + b":1\r\n" * 16_001},
-    "another protocol": {b"TIME": b"HTTP/1.1 400 Bad Request\r\n\r\n"},
-    "no protocol": {b"TIME": b"\x00\xff\r\n"},
-    "a line without end": {b"TIME": b"+" + b"x" * 100_000},
-    "a long number": {b"TIME": b":" + b"9" * 4_000 + b"\r\n"},
-    "an odd error": {b"TIME": b"-\xff\xfe\xfd oops\r\n"},
-    "an error in a list": {b"TIME": b"*2\r\n-ERR x\r\n-ERR y\r\n"},
+    "a bulk without end": {b"INFO": b"$99999999999999999999\r\n"},
+    "a large bulk": {b"INFO": b"$536870912\r\n"},
+    "a large list": {b"INFO": b"*2147483647\r\n"},
+    "large in all": {b"INFO": b"*9\r\n" + bulk(b"x" * (1 << 20)) * 9},
+    "nested lists": {b"INFO": b"*1\r\n" * 100_000},
+    "nested sets": {b"INFO": b"~1\r\n" * 16_000 + b":1\r\n"},
+    "nested keys": {b"INFO": b"%1\r\n" * 16_000 + b":1\r\n" * 16_001},
+    "another protocol": {b"INFO": b"HTTP/1.1 400 Bad Request\r\n\r\n"},
+    "no protocol": {b"INFO": b"\x00\xff\r\n"},
+    "a line without end": {b"INFO": b"+" + b"x" * 100_000},
+    "a long number": {b"INFO": b":" + b"9" * 4_000 + b"\r\n"},
+    "an odd error": {b"INFO": b"-\xff\xfe\xfd oops\r\n"},
+    "an error in a list": {b"INFO": b"*2\r\n-ERR x\r\n-ERR y\r\n"},
     "no greeting": {b"HELLO": b"*0\r\n"},
     "half a greeting": {b"HELLO": b"%1\r\n+proto\r\n:3\r\n"},
     "an odd greeting": {b"HELLO": b"%3\r\n+proto\r\n:3\r\n+version\r\n*0\r\n+id\r\n+x\r\n"},
@@ -51,6 +39,11 @@ PUSHES = {
     "in a list": b"*1\r\n>1\r\n" + bulk(b"message"),
 }
 HARMLESS = {
+    "time without end": {b"TIME": b"*2\r\n,inf\r\n,0\r\n"},
+    "time of 30 digits": {b"TIME": b"*2\r\n" + bulk(b"9" * 30) + bulk(b"0")},
+    "time before all": {b"TIME": b"*2\r\n" + bulk(b"-5000000000") + bulk(b"0")},
+    "time is a list": {b"TIME": b"*2\r\n*0\r\n*0\r\n"},
+    "time is a map": {b"TIME": b"%1\r\n:1\r\n:1\r\n"},
     "swap is a list": {SWAP: b"*0\r\n"},
     "a fact is a map": {FIND: b"%1\r\n:1\r\n:1\r\n"},
     "a fact is a number": {FIND: b":5\r\n"},
@@ -105,14 +98,14 @@ async def test_what_is_no_answer_ends_the_link_and_nothing_else(autojump_clock, 
 @pytest.mark.parametrize("said", PUSHES.values(), ids=PUSHES)
 async def test_what_is_no_message_ends_the_link_and_nothing_else(autojump_clock, server, nursery, said):
     server.then[b"PING"] = said
-    server.then[SAY] = said  # where nobody listens
+    server.then[b"PUBLISH"] = said  # where nobody listens
     await lives_through(server, nursery)
 
 
 @pytest.mark.covers("F-X-05")
 @pytest.mark.parametrize("said", [b":1\r\n", b"_\r\n", b"*0\r\n", b"-ERR x\r\n"])
 async def test_what_nobody_has_asked_for_ends_the_link(autojump_clock, server, nursery, said):
-    server.then[b"TIME"] = said
+    server.then[b"INFO"] = said
     await lives_through(server, nursery)
 
 
