@@ -97,7 +97,7 @@ def input_request(question: Question, host_version: str, declared: Mapping[str, 
     """One question as a modern host may see it. `declared`: what the host can do, as far as it counts.
 
     Raises:
-        Refused: it cannot be asked that.
+        QuestionRefusal: it cannot be asked that.
     """
     check_capabilities(question, declared)
     return wanted(question, question_for_host(question, host_version))

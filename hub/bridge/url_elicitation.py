@@ -241,7 +241,7 @@ def _shown(page: _Page, caller: Caller) -> dict[str, Raw]:
     """The params that ask `caller` to visit a page.
 
     Raises:
-        Refused: it cannot.
+        QuestionRefusal: it cannot.
     """
     check_capabilities(page.question, caller.capabilities)
     return question_for_host(page.question, caller.version)

@@ -69,7 +69,7 @@ def localise(value: Raw, emit: Change) -> Raw:
     """The result `value` of an operation with its URIs as hosts may see them.
 
     Raises:
-        Crowd: it is large, and has more URIs, or more around them, than the hub looks through.
+        TooManyItems: it is large, and has more URIs, or more around them, than the hub looks through.
     """
     if emit is unchanged or not (_URI(value) or _META_KEY(value) or _escapes(value)):
         return value
@@ -84,7 +84,7 @@ def localise_meta(value: Raw, emit: Change) -> Raw:
 
 
 def _refuse_many_uris(fields: Mapping[str, Raw]) -> None:
-    """Raises: Crowd."""
+    """Raises: TooManyItems."""
     uris = 0
     for name in ("content", "contents", "messages"):
         if name not in fields:

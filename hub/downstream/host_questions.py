@@ -224,7 +224,7 @@ class Asking:
         """The host's own words, or those for a host that stays silent; None: the question was taken back.
 
         Raises:
-            Refused: it cannot be asked, or not now.
+            QuestionRefusal: it cannot be asked, or not now.
         """
         id = f"{self._name}-{next(self._numbers)}"
         params = question_for_host(question, caller.version)
@@ -251,7 +251,7 @@ class Asking:
         """Count one more question.
 
         Raises:
-            Refused: there are too many, or the host has left.
+            QuestionRefusal: there are too many, or the host has left.
         """
         if self._left:
             raise QuestionRefusal(LEFT.code, LEFT.message)

@@ -59,7 +59,7 @@ class Sealer:
         """What was sealed for `purpose`.
 
         Raises:
-            SealBroken: for anything but exactly what `seal` returned.
+            InvalidSeal: for anything but exactly what `seal` returned.
         """
         from cryptography.exceptions import InvalidTag
 
@@ -105,7 +105,7 @@ class Signer:
         """What was signed for `purpose` and with `bound`.
 
         Raises:
-            SealBroken: for anything but exactly what `sign` returned.
+            InvalidSeal: for anything but exactly what `sign` returned.
         """
         signed, _, mac = text.rpartition(".")
         kid, body = _key_id_and_body(signed, self._keys)

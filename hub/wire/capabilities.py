@@ -1,6 +1,7 @@
-"""What hosts can be asked, as upstreams are told (bridging.md 5), and whether they can be asked a thing at all.
+"""Capabilities of hosts as the hub declares them to upstreams.
 
-A modern upstream hears it with each request, exactly; a legacy one once, in `initialize`, for the whole session.
+A modern upstream gets the exact capabilities with each request; a legacy upstream gets them once, in `initialize`, for
+the whole session.
 """
 
 from collections.abc import Mapping
@@ -15,23 +16,23 @@ from hub.wire.mcp import TASKS_EXTENSION, UI_EXTENSION
 FORM: Final = "form"
 URL: Final = "url"
 ASKABLE: Final = frozenset({"sampling", "elicitation", "roots"})
-"""The capabilities of hosts that can be asked something."""
+"""A host with one of these capabilities can be asked questions."""
 PASSIVE_EXTENSIONS: Final = (UI_EXTENSION,)
-"""Extensions that ask nothing of the hub, so that upstreams may know that a host has them."""
+"""Extensions that need nothing of the hub, and are declared to upstreams as they are."""
 PASSIVE: Final = raw({UI_EXTENSION: {"mimeTypes": ["text/html;profile=mcp-app"]}})
-"""They themselves, where the hub speaks for all hosts: servers show what belongs to one to those that declare it."""
+"""Declaration of these extensions for all hosts: servers offer an extension's entries only to peers that declare it."""
 
 TASKS_NEEDED: Final = raw({"requiredCapabilities": {"extensions": {TASKS_EXTENSION: {}}}})
-"""The data of -32021, when a host needs the tasks extension."""
+"""Data of the error -32021, when a host needs the tasks extension."""
 
 
 def capabilities_for_upstream(
     capabilities: Mapping[str, Raw], *, client_features: str = "auto", absorbs_tasks: bool = True
 ) -> dict[str, Raw]:
-    """What a request to a modern upstream declares for a host with `capabilities` (bridging.md 5.1). Not to be changed.
+    """Make the declaration in a request to a modern upstream for a host with `capabilities`. Shared: never change it.
 
-    `client_features`: "none" keeps everything back that can be asked. `absorbs_tasks`: the hub waits for tasks, if the
-    host does not; else nobody does, and none may begin.
+    `client_features`: "none" withholds every capability to be asked. `absorbs_tasks`: the hub waits for tasks that the
+    host cannot wait for; otherwise the tasks extension is not declared, and no task may begin.
     """
     known = [capabilities.get(name) for name in _FEATURES]
     texts = tuple(None if value is None else bytes(value) for value in known)
@@ -57,7 +58,7 @@ def _modern(texts: tuple[bytes | None, ...], may_ask: bool, absorbs_tasks: bool)
 
 
 def shared_session_capabilities() -> dict[str, Raw]:
-    """What `initialize` declares on a session that all hosts share: all the hub can bridge, but never roots (5.2)."""
+    """Capabilities declared by `initialize` on a session shared by all hosts: all the hub can bridge, never roots."""
     return {
         "sampling": raw({"tools": {}}),
         "elicitation": raw({FORM: {}, URL: {}}),
@@ -66,7 +67,7 @@ def shared_session_capabilities() -> dict[str, Raw]:
 
 
 def capabilities_of_session(host_capabilities: Mapping[str, Raw]) -> dict[str, Raw]:
-    """What `initialize` declares on a session that a host with `host_capabilities` has for itself (5.2)."""
+    """Capabilities declared by `initialize` on a session of one host, with `host_capabilities`, alone."""
     roots = _kept(peek_object(host_capabilities.get("roots")), ("listChanged",))
     known = _known(host_capabilities, roots=raw(roots))
     if extensions := _kept(peek_object(host_capabilities.get("extensions")), PASSIVE_EXTENSIONS):
@@ -75,7 +76,7 @@ def capabilities_of_session(host_capabilities: Mapping[str, Raw]) -> dict[str, R
 
 
 def covers(declared: Mapping[str, Raw], needed: Mapping[str, Raw]) -> bool:
-    """Whether a session that declared the one serves a host with the other."""
+    """Whether a session that declared `declared` can serve a host with the capabilities `needed`."""
     return _features(needed) <= _features(declared)
 
 
@@ -83,7 +84,7 @@ def _known(members: Mapping[str, Raw], *, roots: Raw) -> dict[str, Raw]:
     known = {}
     if "roots" in members:
         known["roots"] = roots
-    if "sampling" in members:  # without `context` (G-9)
+    if "sampling" in members:  # without `context`: through a hub it would mean every upstream
         known["sampling"] = raw(_kept(peek_object(members["sampling"]), ("tools",)))
     if "elicitation" in members:
         known["elicitation"] = raw(_kept(peek_object(members["elicitation"]), (FORM, URL)))
@@ -95,7 +96,7 @@ def _kept(members: Mapping[str, Raw], names: tuple[str, ...]) -> dict[str, Raw]:
 
 
 def _features(capabilities: Mapping[str, Raw]) -> set[str]:
-    """Everything in `capabilities` that makes a difference to an upstream."""
+    """The capabilities that make a difference to an upstream."""
     features = {name for name in ("roots", "sampling") if name in capabilities}
     features |= {f"elicitation.{mode}" for mode in elicitation_modes(capabilities)}
     features |= _kept(peek_object(capabilities.get("extensions")), PASSIVE_EXTENSIONS).keys()
@@ -105,12 +106,12 @@ def _features(capabilities: Mapping[str, Raw]) -> set[str]:
 
 
 def can_be_asked(capabilities: Mapping[str, Raw]) -> bool:
-    """Whether a host with `capabilities` can be asked anything at all."""
+    """Whether a host with `capabilities` can be asked any question."""
     return not ASKABLE.isdisjoint(capabilities)
 
 
 def elicitation_modes(capabilities: Mapping[str, Raw]) -> set[str]:
-    """How a host can be asked by elicitation; `{}` means by forms."""
+    """The modes of elicitation that a host knows; an empty declaration, `{}`, means forms."""
     if "elicitation" not in capabilities:
         return set()
     return set(_kept(peek_object(capabilities["elicitation"]), (FORM, URL))) or {FORM}

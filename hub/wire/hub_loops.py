@@ -1,11 +1,10 @@
-"""Hubs behind hubs: each tells those in front of it which hubs its offers come from, so that none is behind itself.
+"""Loops of hubs: each hub announces the hubs behind it, so that a hub which finds itself there cuts the connection.
 
-    A -> B -> C -> A      A is told by B, in the handshake and with its lists: behind me are B, C and A
+    A -> B -> C -> A      B announces to A, in the handshake and with its lists: behind me are B, C and A
 
-Without that, the names of a ring's tools would grow with every lap. A hub tells itself and what it was told; whoever
-finds itself in what it is told cuts that connection (F-D-17). A change behind a hub changes its lists, which are then
-read again, so rings that close later are found as well. What is told is an object under `HUBS`: in the capabilities, as
-one of the experimental ones, and in `_meta` of lists.
+Without that, the names of a ring's tools would grow with every lap. A hub announces itself and all that was announced
+to it. A change behind a hub changes its lists, which are then read again, so rings that close later are found as well.
+The announcement is an object under `HUBS`: among the experimental capabilities, and in `_meta` of lists.
 """
 
 from collections.abc import Iterable, Mapping
@@ -19,7 +18,7 @@ from hub.wire.mcp import HUB_PREFIX
 
 HUBS: Final = HUB_PREFIX + "hubs"
 THIS_HUB: Final = token_hex(8)
-"""Another one in each run."""
+"""This hub's id, a new one in each run."""
 MAX_HOPS: Final = 5
 MAX_HUBS: Final = 64
 MAX_ID: Final = 64
@@ -27,7 +26,7 @@ EXPERIMENTAL: Final = "experimental"
 
 
 class HubChain(Struct, frozen=True):
-    """The hubs behind an upstream, it included; and how many of them there are one after the other."""
+    """The hubs behind an upstream, the upstream included, and the length of the longest chain among them."""
 
     hubs: frozenset[str] = frozenset()
     hops: int = 0
@@ -37,7 +36,7 @@ class HubChain(Struct, frozen=True):
 
     @property
     def is_loop(self) -> bool:
-        """Whether the way leads back here, or is so long that it must."""
+        """Whether the chain leads back to this hub, or is so long that it must be a loop."""
         return THIS_HUB in self.hubs or self.hops > MAX_HOPS
 
 
@@ -45,7 +44,7 @@ NO_HUBS: Final = HubChain()
 
 
 def read_chain(members: Mapping[str, Raw] | Raw | None) -> HubChain:
-    """What an upstream tells in an object that may have the member `HUBS`; nobody, if it is no hub."""
+    """Read an upstream's announcement from an object that may have the member `HUBS`; `NO_HUBS` if it is no hub."""
     found = (peek_object(members) if isinstance(members, Raw | None) else members).get(HUBS)
     if found is None:
         return NO_HUBS
@@ -56,7 +55,7 @@ def read_chain(members: Mapping[str, Raw] | Raw | None) -> HubChain:
 
 
 def join_chains(behind: Iterable[HubChain]) -> HubChain:
-    """What is behind a hub that has all these."""
+    """Join the chains of all upstreams of a hub."""
     hubs: set[str] = set()
     hops = 0
     for each in behind:
@@ -66,11 +65,11 @@ def join_chains(behind: Iterable[HubChain]) -> HubChain:
 
 
 def announcement(behind: HubChain) -> dict[str, Raw]:
-    """What this hub tells those in front of it: the member `HUBS` of an object."""
+    """Make this hub's announcement: the member `HUBS` of an object."""
     return {HUBS: raw({"ids": [THIS_HUB, *sorted(behind.hubs)][:MAX_HUBS], "hops": behind.hops + 1})}
 
 
 def with_chain(capabilities: dict[str, Raw], meta: HubChain) -> dict[str, Raw]:
-    """The capabilities of an upstream that told `meta` with a list: that is newer than what the handshake told."""
+    """Put `meta`, announced with a list, in place of the announcement in the capabilities, which is older."""
     hubs = raw({"ids": sorted(meta.hubs), "hops": meta.hops})
     return {**capabilities, EXPERIMENTAL: raw({**peek_object(capabilities.get(EXPERIMENTAL)), HUBS: hubs})}

@@ -1,13 +1,13 @@
 """JSON-RPC 2.0 as bytes: decode one message, encode one message, open and close objects one level at a time.
 
-Only this module parses what a peer sent. What always holds for a message that `decode` returned:
+Only this module parses what a peer sent. A message that `decode` returned
 
-- it is strict UTF-8, at most `MAX_DEPTH` deep, and holds no CR or LF byte, so that it may be written to a
-  newline-framed or SSE peer as it is (SEC-12: a `Raw` passed through untouched could hide a second message);
-- every `Raw` in it is valid JSON without lone surrogates. Node's `JSON.stringify` emits those for a cut emoji and
+- is strict UTF-8, at most `MAX_DEPTH` deep, and holds no CR or LF byte, so that it may be written to a newline-framed
+  or SSE peer as it is: a `Raw` passed through untouched could otherwise hide a second message;
+- holds only valid JSON without lone surrogates in each `Raw`. Node's `JSON.stringify` emits those for a cut emoji, and
   msgspec refuses the whole message; they become U+FFFD, as `String.prototype.toWellFormed` does;
-- unless asked otherwise, no member name is given twice in the envelope, in `params` or in `params._meta` (SEC-11): two
-  parsers that pick different ones would see two different calls.
+- unless asked otherwise, has no member name twice in the envelope, in `params` or in `params._meta`: two parsers that
+  pick different ones would see two different calls.
 
 `Raw` keeps the whole received message alive: `detach` before storing one.
 """
@@ -42,13 +42,13 @@ from hub.wire.sanitize import (
 MAX_ID_BYTES: Final = 256
 MAX_ID: Final = 2**53
 MAX_PARTS: Final = 256
-"""Messages in a batch."""
+"""Messages in one batch."""
 
 RequestId = int | str
 
 
 class Request(Struct, frozen=True):
-    """A request on one hop. Its id means nothing anywhere else (G-2)."""
+    """A request on one hop. Its id means nothing on any other hop."""
 
     id: RequestId
     method: str
@@ -63,13 +63,13 @@ class Notification(Struct, frozen=True):
 
 
 class Result(Struct, frozen=True):
-    """What a peer answered; `value` is the JSON of the `result` member."""
+    """A successful answer; `value` is the JSON of the `result` member."""
 
     value: Raw
 
 
 class Failure(Struct, frozen=True):
-    """An error a peer answered, or ours for a peer. A value, not an exception: it passes through."""
+    """An error in an answer, a peer's or ours. A value, not an exception: it passes through."""
 
     code: int
     message: str
@@ -90,10 +90,10 @@ Message = Request | Notification | Response
 
 
 class RemoteProtocolError(Exception):
-    """The peer broke the protocol. Carries what to answer, if the peer can be answered at all.
+    """The peer broke the protocol. `failure` is the answer, if the peer can be answered at all.
 
-    `id` is the id of the offending message when it could be recovered; `outline` says what it would have been, if that
-    was looked for.
+    `id` is the id of the offending message, if it could be recovered; `outline` has the facts recovered from it,
+    if that was tried.
     """
 
     def __init__(
@@ -124,7 +124,7 @@ class _Envelope(Struct):
 
 
 class _OpenedRequest(Struct):
-    """A request or a notification, its params opened in the same pass."""
+    """A request or a notification whose params are opened in the same pass."""
 
     jsonrpc: Literal["2.0"]
     method: str
@@ -159,7 +159,7 @@ _decode_batch = list_decoder(Raw, MAX_PARTS).decode
 _decode_array = msgspec.json.Decoder(list[Raw]).decode
 _decode_str = msgspec.json.Decoder(str).decode
 encode: Final = msgspec.json.Encoder().encode
-"""Any value to compact JSON. A str with a lone surrogate raises UnicodeEncodeError."""
+"""Encodes any value as compact JSON. A str with a lone surrogate raises UnicodeEncodeError."""
 
 _BOM = b"\xef\xbb\xbf"
 EMPTY: Final = Raw(b"{}")
@@ -167,10 +167,10 @@ NULL: Final = Raw(b"null")
 
 
 def decode(data: bytes, *, strict: bool = True) -> Message:
-    """The one message in `data` (no newline needed at its end).
+    """Decode the one message in `data` (no newline needed at its end).
 
-    `strict` refuses duplicate member names. Upstreams are read without it, since what they say is re-encoded, not
-    judged; and some of them open their output with a byte order mark.
+    `strict` refuses duplicate member names. Upstreams are read without it: their messages are re-encoded, and some of
+    them open their output with a byte order mark.
 
     Raises:
         RemoteProtocolError: not JSON (-32700), not a JSON-RPC message or an id of a forbidden kind (-32600), params
@@ -180,11 +180,11 @@ def decode(data: bytes, *, strict: bool = True) -> Message:
         data = data.removeprefix(_BOM)
     try:
         data = sanitize(data)
-        if strict and (len(data) <= 5 * MAX_MEMBERS or data.count(b":") <= MAX_MEMBERS):  # no crowd
+        if strict and (len(data) <= 5 * MAX_MEMBERS or data.count(b":") <= MAX_MEMBERS):  # few members
             try:
                 opened = _decode_opened(data)
             except READ_ERRORS:
-                pass  # a response, or what is told below
+                pass  # a response, or an error that is found below
             else:
                 if opened.result is UNSET and opened.error is UNSET:
                     return _request(data, opened.id, opened.method, opened.params, strict)
@@ -233,7 +233,7 @@ def _response(data: bytes, envelope: _Envelope, strict: bool) -> Response:
 
 
 def split_batch(data: bytes) -> list[bytes]:
-    """The messages of a JSON array, each still to be decoded (2025-03-26 only; bridging.md 10.3).
+    """Split a JSON array into messages, each still to be decoded (2025-03-26 only).
 
     Raises:
         RemoteProtocolError: not an array, or one that is empty or has more than `MAX_PARTS`.
@@ -258,7 +258,7 @@ def is_batch(data: bytes) -> bool:
 
 
 def _repaired(data: bytes, error: msgspec.DecodeError) -> bytes:
-    """`data` without the lone surrogates for which it was refused with `error`, which is raised if there are none."""
+    """Replace the lone surrogates for which `data` was refused with `error`; raise `error` if there are none."""
     if isinstance(error, msgspec.ValidationError) or (repaired := well_formed(data)) == data:
         raise error
     return repaired
@@ -275,16 +275,16 @@ def _complaint(data: bytes, error: Exception) -> RemoteProtocolError:
 
 
 def recover_ids(data: bytes, error: RemoteProtocolError) -> list[Salvaged]:
-    """What `data` would have been, which is no message that can be used for `error`: each request and answer in it.
+    """Recover the ids of the requests and answers in `data`, which `decode` refused with `error`.
 
-    So that whoever waits need not wait in vain (F-P-10).
+    With them, callers that wait for these answers can be told at once.
     """
     outline = error.outline or _outline(data)
     return salvage(data) if outline is None else [outline]
 
 
 def _outline(data: bytes) -> Salvaged | None:
-    """What a message would have been that cannot be used, if it is JSON at least."""
+    """Recover the facts of a refused message, if it is JSON at least."""
     try:
         outline = _decode_outline(data)
     except READ_ERRORS:
@@ -294,7 +294,7 @@ def _outline(data: bytes) -> Salvaged | None:
 
 
 def _known_id(id: int | str | UnsetType | None) -> RequestId | None:
-    """`id`, if it may be repeated in an answer."""
+    """`id` if it may be repeated in an answer, else None."""
     try:
         return None if isinstance(id, UnsetType) else _sound_id(id)
     except RemoteProtocolError:
@@ -328,13 +328,13 @@ def _failure(raw: Raw, id: RequestId | None) -> Failure:
     return Failure(error.code, error.message, error.data)
 
 
-# --- what is counted and compared ------------------------------------------------------------------------------------
+# --- limits and duplicates --------------------------------------------------------------------------------------------
 
 
 def _refuse_crowds(data: bytes, envelope: _Envelope, id: RequestId | None) -> None:
-    """Refuse what has too many members to be opened, before that costs 300 bytes for each (SEC-13)."""
+    """Refuse objects with too many members before they are opened, which takes 300 bytes for each member."""
     try:
-        first, second, third = members(data[:PREFIX_BYTES])  # where a crowd of small ones shows already
+        first, second, third = members(data[:PREFIX_BYTES])  # too many small members show in the prefix already
         if len(data) > PREFIX_BYTES and max(first, second) <= MAX_MEMBERS:
             first, second, third = (0, 0, 0) if _is_bulk(data, envelope) else members(data)
     except UnacceptableBytes as error:
@@ -350,7 +350,7 @@ def _refuse_crowds(data: bytes, envelope: _Envelope, id: RequestId | None) -> No
 
 
 def _is_bulk(data: bytes, envelope: _Envelope) -> bool:
-    """Whether so little stands outside of arguments and the like that there cannot be too many members in it."""
+    """Whether so little stands outside of members that may be large, such as arguments, that it cannot be too much."""
     if data.count(b":") <= MAX_MEMBERS:
         return True
     value = envelope.result if isinstance(envelope.params, UnsetType) else envelope.params
@@ -379,7 +379,7 @@ def _refuse_duplicates(data: bytes, method: str, params: dict[str, Raw] | UnsetT
             least += len('"":') + len(name) + len(memoryview(value))
         if (meta := params.get("_meta")) is not None and has_duplicates(meta, peek_object(meta)):
             raise RemoteProtocolError(INVALID_PARAMS, "A member of params._meta is given twice", id=id)
-    if len(data) == least:  # which leaves no room for a member that is given twice
+    if len(data) == least:  # no room for a member that is given twice
         return
     members = _decode_fields(data)
     if not isinstance(params, UnsetType) and has_duplicates(members["params"], params):
@@ -395,7 +395,7 @@ def open_object(raw: Raw | bytes) -> dict[str, Raw]:
     """The members of a JSON object, values unread.
 
     Raises:
-        RemoteProtocolError: -32602, when it is not an object, or has more than `MAX_OPENED` members.
+        RemoteProtocolError: -32602, `raw` is not an object, or has more than `MAX_OPENED` members.
     """
     try:
         if memoryview(raw).nbytes > FREE_BYTES and has_too_many_members(raw):
@@ -408,7 +408,7 @@ def open_object(raw: Raw | bytes) -> dict[str, Raw]:
 def peek_object(raw: Raw | bytes | None, *, counted: bool = False) -> dict[str, Raw]:
     """The members of a JSON object; empty for anything else, and if there are more than `MAX_OPENED`.
 
-    `counted`: the caller has counted what is in it (`hub.wire.value_limits`), and wants all of it.
+    `counted`: the caller has counted all items already (`hub.wire.value_limits`), so this limit does not apply.
     """
     if raw is None:
         return {}
@@ -437,7 +437,7 @@ def peek_array(raw: Raw | bytes | None, *, counted: bool = False) -> list[Raw]:
 
 
 def own_items(raw: Raw, name: str) -> list[Raw]:
-    """The items of the array `name` in an object that the hub has written itself, however many there are."""
+    """All items of the array `name` in an object that the hub has written itself."""
     return _decode_array(_decode_fields(raw)[name])
 
 
@@ -452,12 +452,12 @@ def peek_str(raw: Raw | bytes | None) -> str | None:
 
 
 def raw(value: Any) -> Raw:
-    """`value` as JSON."""
+    """Encode `value` as JSON."""
     return Raw(encode(value))
 
 
 def detach(value: Raw) -> Raw:
-    """A copy that does not keep the message it came in alive."""
+    """Copy `value`, so that it does not keep its whole message alive."""
     return value.copy()
 
 
@@ -465,19 +465,19 @@ def detach(value: Raw) -> Raw:
 
 
 def encode_request(id: RequestId, method: str, params: dict[str, Raw]) -> bytes:
-    """A request, without newline."""
+    """Encode a request, without newline."""
     return one_line(b'{"jsonrpc":"2.0","id":%b,"method":%b,"params":%b}' % (encode(id), encode(method), encode(params)))
 
 
 def encode_notification(method: str, params: dict[str, Raw]) -> bytes:
-    """A notification, without newline."""
+    """Encode a notification, without newline."""
     if not params:
         return one_line(b'{"jsonrpc":"2.0","method":%b}' % encode(method))
     return one_line(b'{"jsonrpc":"2.0","method":%b,"params":%b}' % (encode(method), encode(params)))
 
 
 def encode_response(id: RequestId | None, reply: Reply) -> bytes:
-    """A response, without newline. With `id` None the member is left out, as 2025-11-25 and later want it."""
+    """Encode a response, without newline. With `id` None the member is left out, as 2025-11-25 and later require."""
     head = b'{"jsonrpc":"2.0",' if id is None else b'{"jsonrpc":"2.0","id":%b,' % encode(id)
     if isinstance(reply, Result):
         return one_line(b"".join((head, b'"result":', reply.value, b"}")))

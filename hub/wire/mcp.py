@@ -1,4 +1,4 @@
-"""The words of the Model Context Protocol: revisions, methods, keys and codes. The only place with spec strings.
+"""Vocabulary of the Model Context Protocol: revisions, methods, keys and codes. The only place with spec strings.
 
 Sources: the revisions 2024-11-05 to 2026-07-28 of modelcontextprotocol.io/specification. "Legacy" revisions open with
 an `initialize` handshake; the "modern" one carries its metadata in every request.
@@ -13,7 +13,7 @@ from msgspec import Raw, Struct
 HUBD_VERSION = "0.1.0"
 HUB_NAME: Final = "hubd"
 HUB_INFO: Final = Raw(f'{{"name":"{HUB_NAME}","title":"{HUB_NAME}","version":"{HUBD_VERSION}"}}')
-"""How the hub introduces itself, to hosts and to upstreams."""
+"""The hub's `clientInfo` towards upstreams and `serverInfo` towards hosts."""
 
 L1: Final = "2024-11-05"
 L2: Final = "2025-03-26"
@@ -23,11 +23,11 @@ MODERN: Final = "2026-07-28"
 LEGACY_VERSIONS: Final = (L1, L2, L3, L4)
 MODERN_VERSIONS: Final = (MODERN,)
 ALL_VERSIONS: Final = (MODERN, L4, L3, L2, L1)
-"""Newest first, as `server/discover` lists them (V-27)."""
+"""Newest first, as `server/discover` lists them."""
 
 
 class Era(Enum):
-    """Which family of revisions a conversation belongs to."""
+    """The family of revisions that a conversation belongs to."""
 
     LEGACY = "legacy"
     MODERN = "modern"
@@ -45,7 +45,7 @@ VERSION_KEY: Final = PREFIX + "protocolVersion"
 CLIENT_INFO_KEY: Final = PREFIX + "clientInfo"
 CLIENT_CAPABILITIES_KEY: Final = PREFIX + "clientCapabilities"
 MAX_DECLARED_BYTES: Final = 64 << 10
-"""Of each thing that a host says of itself and the hub keeps: its capabilities, its name, its roots."""
+"""Size of each declaration of a host that the hub keeps: capabilities, name, roots."""
 LOG_LEVEL_KEY: Final = PREFIX + "logLevel"
 SERVER_INFO_KEY: Final = PREFIX + "serverInfo"
 SUBSCRIPTION_KEY: Final = PREFIX + "subscriptionId"
@@ -54,19 +54,19 @@ PROGRESS_TOKEN: Final = "progressToken"
 HOP_KEYS: Final = frozenset(
     {PROGRESS_TOKEN, VERSION_KEY, CLIENT_INFO_KEY, CLIENT_CAPABILITIES_KEY, LOG_LEVEL_KEY, RELATED_TASK_KEY}
 )
-"""Request `_meta` keys that mean something on one hop only: read, then never passed on (G-2, G-13)."""
+"""Request `_meta` keys that mean something on one hop only: read, then never passed on."""
 
 HUB_PREFIX: Final = "dev.hubd/"
-"""The hub's own `_meta` keys. Its second label is not `mcp` nor `modelcontextprotocol` (B-18)."""
+"""Prefix of the hub's own `_meta` keys; the labels `mcp` and `modelcontextprotocol` are reserved for the protocol."""
 HUB_SERVER: Final = HUB_PREFIX + "server"
 HUB_STALE: Final = HUB_PREFIX + "stale"
-"""Of a result that stands in for one that could not be read anew: how old it is, and why."""
+"""On a stale result that is served because a new read failed: its age, and the reason."""
 HUB_ORIGINAL_NAME: Final = HUB_PREFIX + "originalName"
 HUB_ORIGINAL_URI: Final = HUB_PREFIX + "originalUri"
 HUB_FAILURE: Final = HUB_PREFIX + "failure"
 HUB_SERVER_INFO: Final = HUB_PREFIX + "serverInfo"
 HUB_SESSION: Final = HUB_PREFIX + "session"
-"""In which session of an upstream a legacy task began; never sent to anybody."""
+"""The upstream session in which a legacy task began; for the hub's own use, never sent."""
 
 # --- error codes --------------------------------------------------------------------------------------------------
 
@@ -76,12 +76,12 @@ METHOD_NOT_FOUND: Final = -32601
 INVALID_PARAMS: Final = -32602
 INTERNAL_ERROR: Final = -32603
 RESOURCE_NOT_FOUND: Final = -32002
-"""Legacy only; modern revisions say -32602 (S-8, S-9)."""
+"""Legacy only; modern revisions use -32602."""
 HEADER_MISMATCH: Final = -32020
 MISSING_CAPABILITY: Final = -32021
 UNSUPPORTED_VERSION: Final = -32022
 MODERN_ERRORS: Final = frozenset({HEADER_MISMATCH, MISSING_CAPABILITY, UNSUPPORTED_VERSION})
-"""An answer with one of these identifies a modern server (V-9)."""
+"""An answer with one of these identifies a modern server."""
 URL_ELICITATION_REQUIRED: Final = -32042
 
 # --- methods ------------------------------------------------------------------------------------------------------
@@ -106,13 +106,13 @@ SAMPLE: Final = "sampling/createMessage"
 ELICIT: Final = "elicitation/create"
 LIST_ROOTS: Final = "roots/list"
 QUESTIONS: Final = frozenset({SAMPLE, ELICIT, LIST_ROOTS})
-"""What a server may ask of a host."""
+"""Requests that a server may send to a host."""
 TASKS_GET: Final = "tasks/get"
 TASKS_RESULT: Final = "tasks/result"
 TASKS_UPDATE: Final = "tasks/update"
 TASKS_CANCEL: Final = "tasks/cancel"
 MAY_ASK: Final = frozenset({TOOLS_CALL, PROMPTS_GET, RESOURCES_READ, TASKS_RESULT})
-"""The operations during which it may (R-2)."""
+"""Operations during which a server may ask questions."""
 CANCELLED: Final = "notifications/cancelled"
 PROGRESS: Final = "notifications/progress"
 MESSAGE: Final = "notifications/message"
@@ -134,7 +134,7 @@ LOG_LEVELS: Final = ("debug", "info", "notice", "warning", "error", "critical", 
 
 
 class Kind(Enum):
-    """The four things a server lists. The value names the key of the list in the result."""
+    """The four kinds of entries that a server lists. The value is the key of the list in the result."""
 
     TOOL = "tools"
     PROMPT = "prompts"
@@ -171,7 +171,7 @@ LIST_FLAGS: Final[Mapping[str, str]] = {
     "promptsListChanged": "notifications/prompts/list_changed",
     "resourcesListChanged": "notifications/resources/list_changed",
 }
-"""The members of a listen's filter that ask for changes of lists, and how these are told."""
+"""Members of the filter of `subscriptions/listen` for changes of lists, and the notification of each."""
 NAMED_BY: Final[Mapping[str, str]] = {
     TOOLS_CALL: "name",
     PROMPTS_GET: "name",
@@ -180,7 +180,7 @@ NAMED_BY: Final[Mapping[str, str]] = {
     TASKS_UPDATE: "taskId",
     TASKS_CANCEL: "taskId",
 }
-"""The parameter that `Mcp-Name` mirrors (H-3, H-4)."""
+"""The parameter that `Mcp-Name` mirrors."""
 
 
 class Entry(Struct, frozen=True):
@@ -193,14 +193,14 @@ class Entry(Struct, frozen=True):
 
 
 class Freshness(Struct, frozen=True):
-    """What a modern upstream said about caching a list. `ttl_ms` None: it said nothing (legacy)."""
+    """A modern upstream's caching hints for a list. `ttl_ms` None: there are none (legacy)."""
 
     ttl_ms: int | None = None
     public: bool = False
 
 
 class Snapshot(Struct, frozen=True):
-    """Everything the hub knows of one upstream's offers at one moment. A new one replaces it; it never changes."""
+    """One upstream's lists and declarations at one moment. Never changed, only replaced by a new snapshot."""
 
     upstream: str
     version: str
@@ -211,6 +211,6 @@ class Snapshot(Struct, frozen=True):
     lists: dict[Kind, tuple[Entry, ...]]
     freshness: dict[Kind, Freshness]
     local: bool
-    """stdio or loopback: its `file` URIs mean this machine's files (naming.md 5.2)."""
+    """stdio or loopback: the upstream's `file` URIs mean this machine's files."""
     degraded: tuple[str, ...] = ()
-    """Why the lists are incomplete (too many entries, pages that go in circles); empty when they are whole."""
+    """Why the lists are incomplete (too many entries, pages that go in circles); empty when they are complete."""

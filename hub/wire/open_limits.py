@@ -1,6 +1,6 @@
-"""The limit of what is opened item by item, and how it is seen before an object or an array is opened.
+"""Limits of one level: how many members or items an object or array may have to be opened, counted before that.
 
-`hub.wire.value_limits` counts what is in a value on all its levels; this is about one level.
+`hub.wire.value_limits` has the limits for all levels of a value together.
 """
 
 from functools import cache
@@ -12,16 +12,16 @@ from msgspec import Raw, Struct, structs
 from hub.wire.sanitize import READ_ERRORS, members
 
 MAX_OPENED: Final = 4_096
-"""Members of an object, or items of an array, that are looked at one by one, whoever sent it. Each would cost a hundred
-bytes and more time than it has bytes (SEC-13)."""
+"""Members of an object, or items of an array, that are read one by one, whoever sent it. Each costs a hundred bytes of
+memory, however small it is."""
 FREE_BYTES: Final = 4 * MAX_OPENED
-"""Of what may be opened at once: there are not many more in it."""
+"""A value up to this is opened without counting: it cannot have many more."""
 PREFIX_BYTES: Final = 64 * MAX_OPENED
-"""In which a crowd of small members shows already."""
+"""A prefix in which too many small members show already."""
 
 
 def is_long_array(raw: Raw | bytes) -> bool:
-    """Whether that is an array of more than `MAX_OPENED` items, which is not opened."""
+    """Whether `raw` is an array of more than `MAX_OPENED` items, which is not opened."""
     try:
         return memoryview(raw).nbytes > FREE_BYTES and len(first_items(raw, MAX_OPENED + 1)) > MAX_OPENED
     except READ_ERRORS:
@@ -29,19 +29,19 @@ def is_long_array(raw: Raw | bytes) -> bool:
 
 
 def first_items(raw: Raw | bytes, most: int) -> list[Raw]:
-    """The first items of a JSON array, at most so many; no others cost anything but being passed over.
+    """The first `most` items of a JSON array; all others are skipped without making objects.
 
-    Raises: what `READ_ERRORS` says, if it is something else.
+    Raises: one of `READ_ERRORS`, if `raw` is anything else.
     """
     return [item for item in structs.astuple(list_decoder(Raw, most, is_whole=False).decode(raw)) if item]
 
 
 @cache
 def list_decoder(kind: type, most: int, *, is_whole: bool = True) -> msgspec.json.Decoder[Any]:
-    """Reads an array of at most `most` items of `kind` into a struct, where an absent one is empty (`Raw`) or None.
+    """Make a decoder that reads at most `most` items of `kind` into a struct; absent items are empty (`Raw`) or None.
 
-    In a struct in place of a list, one item too many is refused when it is met, not when all of them take memory; or
-    passed over, if the list need not be the whole one.
+    A struct, unlike a list, refuses one item too many when the decoder meets it, before all of them take memory; or
+    skips it, unless `is_whole`.
     """
     absent = Raw(b"") if kind is Raw else None
     fields = [(f"item_{number}", kind, absent) for number in range(most)]
@@ -50,7 +50,7 @@ def list_decoder(kind: type, most: int, *, is_whole: bool = True) -> msgspec.jso
 
 
 class _Bulk(Struct):
-    """What makes objects large that have few members."""
+    """Members that are large by right, in objects with few members."""
 
     content: Raw = Raw(b"")
     contents: Raw = Raw(b"")
@@ -67,18 +67,18 @@ _decode_bulk = msgspec.json.Decoder(_Bulk).decode
 
 
 def bulk_bytes(raw: Raw | bytes) -> int:
-    """How much of an object stands in those of its members that are large by right, such as `arguments`.
+    """How many bytes of an object stand in members that are large by right, such as `arguments`.
 
-    Raises: what `READ_ERRORS` says, if it is none.
+    Raises: one of `READ_ERRORS`, if `raw` is no object.
     """
     return sum(len(memoryview(each)) for each in structs.astuple(_decode_bulk(raw)))
 
 
 def has_too_many_members(raw: Raw | bytes) -> bool:
-    """Whether there are more than `MAX_OPENED` members in an object.
+    """Whether an object has more than `MAX_OPENED` members.
 
     Raises:
-        Unclean: there is so much within them that they cannot be counted.
+        UnacceptableBytes: the members hold too much to be counted.
     """
     data = bytes(raw)
     if data.count(b":") <= MAX_OPENED:

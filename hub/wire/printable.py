@@ -1,4 +1,4 @@
-"""Texts of peers as a terminal may be given them. Light, since every command needs it."""
+"""Text of peers made safe for a terminal. Imports next to nothing, since every command needs it."""
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -6,15 +6,15 @@ if TYPE_CHECKING:
 
 
 def printable(text: str, keep: str = "") -> str:
-    """`text` with control characters escaped, but for those in `keep` (SEC-54)."""
+    """Escape control characters and all else that is not printable, except characters in `keep`."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() or c in keep else c.encode("unicode_escape").decode() for c in text)
 
 
 def printable_json(text: str) -> str:
-    """JSON that means the same as `text`, in which everything that is not plainly seen is escaped: what a terminal
-    would obey, what turns the direction of writing, what has no width. Line ends between its tokens stay."""
+    """Escape all that is not printable in the JSON `text`, without changing its meaning: terminal controls, changes of
+    the direction of writing, characters without width. Line ends between tokens stay."""
     if text.isprintable():
         return text
     return "\n".join(line if line.isprintable() else "".join(map(_escaped, line)) for line in text.split("\n"))
@@ -28,7 +28,7 @@ def _escaped(character: str) -> str:
 
 
 class Printable:
-    """A text stream, to which everything is written as a terminal may be given it."""
+    """A text stream that escapes what is written to it."""
 
     def __init__(self, stream: "TextIO") -> None:
         self._stream = stream
@@ -37,7 +37,7 @@ class Printable:
         return getattr(self._stream, name)
 
     def write(self, text: str) -> int:
-        """Line ends and tabs stay."""
+        """Write `text` with all but line ends and tabs escaped."""
         lines = text.split("\n")
         self._stream.write("\n".join(line if line.isprintable() else printable(line, keep="\t") for line in lines))
         return len(text)

@@ -1,4 +1,4 @@
-"""Values of progress, which must rise from one notification to the next (P-2)."""
+"""Progress: tokens, and values, which must rise from one notification to the next."""
 
 import math
 from collections.abc import Mapping
@@ -10,11 +10,11 @@ from hub.wire.jsonrpc import peek_object
 from hub.wire.mcp import PROGRESS_TOKEN
 
 SMALL_STEP: Final = 1e-6
-"""By how much progress of the hub's own rises: less than any real step."""
+"""Increment of the hub's own progress: less than any real step."""
 
 
 def read_number(value: Raw | None) -> float | None:
-    """A JSON number; None for anything else."""
+    """Parse a JSON number; None for anything else."""
     try:
         return float(bytes(value)) if value is not None else None
     except ValueError:
@@ -22,12 +22,12 @@ def read_number(value: Raw | None) -> float | None:
 
 
 def slightly_above(last: float) -> float:
-    """A value after `last` that whatever a peer reports next still rises above; 0 if there was none."""
+    """A value just above `last`, so that a peer's next value is above both; 0 if there was none."""
     return max(last + SMALL_STEP, math.nextafter(last, math.inf)) if math.isfinite(last) else 0.0
 
 
 def progress_token(params: Mapping[str, Raw]) -> Raw | None:
-    """The token under which a host wants to hear of progress, if it gave one (P-1)."""
+    """The progress token of a request, if it has one."""
     meta = params.get("_meta")
     if meta is None:
         return None

@@ -35,7 +35,7 @@ from hub.wire.mcp import (
 
 
 class RequestRefusal(RemoteProtocolError):
-    """A modern request that is turned away before anything is done for it. `status` is for HTTP."""
+    """A modern request refused before anything is done for it. `status` is the HTTP status."""
 
     def __init__(self, code: int, message: str, *, status: int = 400, data: Raw | UnsetType = UNSET) -> None:
         super().__init__(code, message, data=data)
@@ -46,16 +46,16 @@ class RequestRefusal(RemoteProtocolError):
 
 
 MAX_META_BYTES: Final = 256 << 10
-"""Of a modern request, what it says of itself included."""
+"""Size of `_meta` in a modern request."""
 
 
 class Metadata(Struct, frozen=True):
-    """What one request says about its sender. All of it is a claim (V-22)."""
+    """Metadata of one request, as its sender claims; nothing of it is proved."""
 
     version: str
     capabilities: dict[str, Raw]
     log_level: str | None
-    """The least severe log message wanted for this request; None: none (N-9)."""
+    """Lowest severity of log messages wanted for this request; None: no log messages."""
     client_info: Raw | None
 
 
@@ -70,14 +70,14 @@ _decode_meta = msgspec.json.Decoder(_Meta).decode
 
 
 def read_metadata(params: Mapping[str, Raw], headers: Mapping[str, str] | None = None) -> Metadata | None:
-    """The metadata of a request; None: it names no revision, so it is not a modern request.
+    """Read the metadata of a request; None: the request names no revision, so it is not a modern one.
 
-    With `headers` (HTTP, lower-case names) a version header that is missing or different is found before the version
-    itself is judged, as bridging.md 1.1 wants it.
+    With `headers` (HTTP, lower-case names), a missing or different version header is found before the version itself is
+    judged.
 
     Raises:
-        Refusal: -32020, see above; -32022, a revision that is not spoken per request, with those that are (V-2);
-            -32602, no capabilities (B-10), or a member of a wrong type.
+        RequestRefusal: -32020, see above; -32022, a revision that is not spoken per request, with a list of those that
+            are; -32602, no capabilities, or a member of a wrong type.
     """
     value = params.get("_meta")
     if value is None:
@@ -109,10 +109,10 @@ def read_metadata(params: Mapping[str, Raw], headers: Mapping[str, str] | None =
 
 
 def check_headers(headers: Mapping[str, str], method: str, params: Mapping[str, Raw], version: str) -> None:
-    """Compare the headers of a request (lower-case names) with its body (H-1 to H-8).
+    """Compare the headers of a request (lower-case names) with its body.
 
     Raises:
-        Refusal: -32020; one is missing, contradicts the body, or cannot be decoded.
+        RequestRefusal: -32020; a header is missing, contradicts the body, or cannot be decoded.
     """
     _check_version(headers, version)
     _compare("Mcp-Method", headers.get("mcp-method"), method)
@@ -120,7 +120,7 @@ def check_headers(headers: Mapping[str, str], method: str, params: Mapping[str, 
     if name is None:
         return
     wanted, found = peek_str(params.get(name)), headers.get("mcp-name")
-    if wanted is None and found is None:  # a call without a name: for the router to refuse
+    if wanted is None and found is None:  # a call without a name, which the router refuses
         return
     try:
         text = None if found is None else decode_header(found)
@@ -141,7 +141,7 @@ def _compare(header: str, found: str | None, wanted: str | None) -> None:
 
 
 def split_meta(params: dict[str, Raw]) -> tuple[dict[str, Raw], dict[str, Raw]]:
-    """A copy of params without `_meta`; of `_meta` what may cross the hub."""
+    """Split params into a copy without `_meta`, and the members of `_meta` that may cross the hub."""
     params = dict(params)
     value = params.pop("_meta", None)
     if value is None:
@@ -160,7 +160,7 @@ def stamp(
     log_level: str | None = None,
     progress_token: int | None = None,
 ) -> Raw:
-    """The `_meta` of a request: the foreign keys of `meta`, and what this hop has to say (C-1)."""
+    """Make the `_meta` of a request: the keys of `meta` that cross the hub, and those of this hop."""
     members: dict[str, Any] = {
         **meta,
         VERSION_KEY: version,
@@ -175,7 +175,7 @@ def stamp(
 
 
 def request_headers(method: str, params: Mapping[str, Raw], version: str) -> list[tuple[str, bytes]]:
-    """The headers that repeat a request to an upstream, made from its final body (SEC-14, H-17)."""
+    """Make the headers that repeat a request to an upstream, from its final body."""
     headers = [("MCP-Protocol-Version", version.encode()), ("Mcp-Method", encode_header(method))]
     name = NAMED_BY.get(method)
     text = None if name is None else peek_str(params.get(name))
@@ -185,7 +185,7 @@ def request_headers(method: str, params: Mapping[str, Raw], version: str) -> lis
 
 
 class DiscoverFacts(Struct, frozen=True):
-    """What a modern upstream said about itself. Detached from the message it came in."""
+    """A modern upstream's declaration in `server/discover`, detached from the message it came in."""
 
     supported_versions: tuple[str, ...]
     capabilities: dict[str, Raw]
@@ -195,10 +195,10 @@ class DiscoverFacts(Struct, frozen=True):
 
 
 def read_discover_result(value: Raw) -> DiscoverFacts:
-    """The result of `server/discover`.
+    """Read the result of `server/discover`.
 
     Raises:
-        RemoteProtocolError: it is not one: not complete, no list of versions, or capabilities that are no object.
+        RemoteProtocolError: the result is not complete, has no list of versions, or capabilities that are no object.
     """
     members = open_object(value)
     versions = tuple(map(peek_str, peek_array(members.get("supportedVersions"))))
@@ -217,7 +217,7 @@ def read_discover_result(value: Raw) -> DiscoverFacts:
 
 
 def read_freshness(members: Mapping[str, Raw]) -> Freshness:
-    """What a result of a modern upstream says about caching; when in doubt, nothing may be kept or shared (K-9)."""
+    """Read the caching hints of a modern upstream's result; when in doubt, nothing may be kept or shared."""
     try:
         ttl_ms = msgspec.json.decode(members.get("ttlMs", b"0"), type=int | float)
     except msgspec.ValidationError:
@@ -226,5 +226,5 @@ def read_freshness(members: Mapping[str, Raw]) -> Freshness:
 
 
 def newest_mutual(supported: Iterable[str]) -> str | None:
-    """The newest per-request revision both sides speak; None: there is none, so `initialize` is the way."""
+    """The newest per-request revision that both sides speak; None: there is none, and `initialize` is to be used."""
     return max(set(supported) & set(MODERN_VERSIONS), default=None)

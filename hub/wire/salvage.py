@@ -1,8 +1,8 @@
-"""Whose a message would have been that is not JSON: the ids of answers in it, found without reading all of it (F-P-10).
+"""Recover the ids in a line that is not JSON, so that requests waiting for these answers fail at once.
 
-What a server writes wrong is nearly always within its result: NaN, a raw control character, a backslash of a path.
-`id` stands before it or after it. So the simple members at both ends are looked at, and none that is within another:
-up to the first that has a structure, and back to the last one. Two messages on one line are looked at one by one.
+A server's mistake is nearly always inside its result: NaN, a raw control character, the backslash of a path. `id`
+stands before or after the result. So only the simple members at both ends are read, none inside another: forwards to
+the first structured member, and backwards to the last. Two messages on one line are read one by one.
 """
 
 import re
@@ -10,15 +10,15 @@ from itertools import pairwise
 from typing import Final, NamedTuple
 
 EDGE: Final = 1024
-"""Bytes of each end of a message that are looked at."""
+"""Bytes read at each end of a message."""
 MOST: Final = 8
-"""Messages of one line."""
+"""Messages read in one line."""
 MOST_MEMBERS: Final = 8
-"""Members at each end of a message that are looked at; `id`, `jsonrpc` and `method` are all that SDKs write there."""
+"""Members read at each end of a message; SDKs write only `id`, `jsonrpc` and `method` there."""
 MOST_COMMAS: Final = 4
-"""Commas that are tried as the beginning of one of these: a text may hold some."""
+"""Commas tried as the beginning of a member at the end: a text may hold some."""
 MOST_LOOKS: Final = 64
-"""At places where another message may begin."""
+"""Places tried as the beginning of another message."""
 
 _NAME = rb'[ \t\r\n]*+"([^"\\]{1,64})"[ \t\r\n]*+:[ \t\r\n]*+'
 _SIMPLE = rb'("(?:[^"\\]|\\.)*+"|[^][{}",: \t\r\n]++)[ \t\r\n]*+'
@@ -31,7 +31,7 @@ _TEXT: Final = re.compile(rb'"([ !#-\[\]-~]{0,256})"')
 
 
 class Salvaged(NamedTuple):
-    """What can still be told of one message."""
+    """The facts recovered from one message."""
 
     id: int | str | None
     is_request: bool
@@ -39,13 +39,13 @@ class Salvaged(NamedTuple):
 
 
 def salvage(data: bytes) -> list[Salvaged]:
-    """What can be told of the message in `data`, which is not JSON, or of each of several."""
+    """Recover the facts of each message in `data`, which is not JSON."""
     seams = [0, *_seams(data), len(data)]
     return [_salvage(data[start:end]) for start, end in pairwise(seams)]
 
 
 def id_at_edges(begin: bytes, end: bytes) -> int | str | None:
-    """The id of a message of which only both ends are at hand: it was too large to be kept."""
+    """The id of a message of which only both ends were kept."""
     found: dict[bytes, bytes] = {}
     if (first := _FIRST.match(begin)) is not None:
         _read_front(begin[first.end() :], found)
@@ -54,8 +54,8 @@ def id_at_edges(begin: bytes, end: bytes) -> int | str | None:
 
 
 def _seams(data: bytes) -> list[int]:
-    """Where in `data` further messages begin: each as the first does, and right behind a brace, as nothing within JSON
-    can."""
+    """Where in `data` further messages begin: each begins as the first does, right behind a closing brace, which is
+    possible nowhere inside JSON."""
     seams: list[int] = []
     head = data[: data.find(b":", 0, EDGE) + 1]
     if not head.startswith(b'{"'):
@@ -84,7 +84,7 @@ def _salvage(data: bytes) -> Salvaged:
 
 
 def _read_front(edge: bytes, found: dict[bytes, bytes]) -> None:
-    """Members from the start up to one that has a structure, or is cut off, whose name is told as well."""
+    """Collect members from the start up to one that is structured or cut off, whose name is collected as well."""
     at = 0
     for _ in range(MOST_MEMBERS):
         member = _MEMBER.match(edge, at)
@@ -97,7 +97,7 @@ def _read_front(edge: bytes, found: dict[bytes, bytes]) -> None:
 
 
 def _read_back(edge: bytes, found: dict[bytes, bytes]) -> None:
-    """Members from the end up to one that has a structure, if a single brace follows them: so they are within none."""
+    """Collect members from the end back to a structured one, if a single brace follows: then they are not nested."""
     end = len(edge.rstrip(_BLANK)) - 1
     if edge[end : end + 1] != b"}":
         return
@@ -114,7 +114,7 @@ def _read_back(edge: bytes, found: dict[bytes, bytes]) -> None:
 
 
 def _as_id(value: bytes) -> int | str | None:
-    """An id in plain writing, as all of the hub's own are."""
+    """Parse an id written without escapes, as the hub writes all of its own."""
     if _NUMBER.fullmatch(value):
         return int(value)
     text = _TEXT.fullmatch(value)

@@ -1,6 +1,6 @@
-"""What a message may contain before it is read as one: UTF-8, depth, line ends, surrogates, members given twice.
+"""Checks on the bytes of a message before it is parsed: UTF-8, depth, line ends, surrogates, members given twice.
 
-All of it is decided on bytes, in linear time whatever they are, since anybody may send them (SEC-13).
+All checks take linear time, whatever the bytes are: they may come from anybody.
 """
 
 import re
@@ -14,43 +14,43 @@ from msgspec import Raw
 
 MAX_DEPTH: Final = 128
 MAX_MEMBERS: Final = 1024
-"""Of a message, its params or its `_meta`, whose members are looked at one by one; arguments may have any number."""
+"""Members of a message, its params or its `_meta`, which are read one by one; arguments may have any number."""
 MAX_STRUCTURES: Final = 400_000
-"""Objects and arrays of one message, and as many members at all its levels, if they have to be counted one by one."""
+"""Objects and arrays of one message, and as many members on all levels, where they have to be counted one by one."""
 MAX_COUNTED: Final = 3 * MAX_STRUCTURES
-"""Brackets and colons that are counted one by one: an object has two brackets, a member of it a colon."""
+"""Brackets and colons that are counted one by one: an object has two brackets, each of its members a colon."""
 MAX_SMALL: Final = 1 << 20
-"""Objects and arrays of one message, however they may be counted."""
+"""Objects and arrays of one message, however they are counted."""
 MAX_QUOTES: Final = 1_000_000
-"""Of strings that hold what is counted."""
+"""Quotes of strings that hold brackets or colons."""
 MAX_REPAIRED_BYTES: Final = 4 << 20
 MAX_ESCAPES: Final = 200_000
-"""Of a message with lone surrogates, which is repaired; a larger one is refused."""
+"""Backslashes in a message with lone surrogates, which is repaired; a message beyond either limit is refused."""
 MAX_LINE_ENDS: Final = 100_000
-"""Of the characters that are legal in strings, yet line ends to some, each of which is written anew."""
+"""Characters that are legal in strings, yet line ends to some readers; each is escaped."""
 PIECE_BYTES: Final = 1 << 18
 
 
 class UnacceptableBytes(Exception):
-    """What no message may contain. The text says what and where."""
+    """A message contains what none may contain; the text says what and where."""
 
 
 READ_ERRORS: Final = (UnacceptableBytes, msgspec.DecodeError, UnicodeDecodeError, RecursionError, MemoryError)
-"""What reading hostile bytes may raise."""
+"""Exceptions that reading hostile bytes may raise."""
 
 _TOO_MANY = f"More than {MAX_STRUCTURES} objects, arrays and members"
 _OPENING = re.compile(rb"[ \t\r\n]*+\{")
 _NAME = re.compile(rb'[ \t\r\n]*+"(?:[^"\\]++|\\.)*+"[ \t\r\n]*+:[ \t\r\n]*+', re.S)
 _END = re.compile(rb"[ \t\r\n]*+([,}])")
-"""Of an object, what comes before a member, its name, and what comes after its value."""
+"""Parts of an object: before the first member; a member's name; after its value."""
 _BRACKETS = bytes(set(range(256)) - set(b'[]{}"'))
 _BRACKETS_AND_COLONS = bytes(set(_BRACKETS) - set(b":"))
-"""What to leave out to be left with these, and with quotes."""
+"""Bytes to delete so that only these, and quotes, remain."""
 _STEPS = bytes.maketrans(b"[{]}:", b"\x01\x01\xff\xff\x00")
 _ALIKE = bytes.maketrans(b"{}", b"[]")
 _FEW_BRACKETS: Final = 10_000
 _MAX_PEELED: Final = 6
-"""Levels of brackets that are taken away from within: a pass over what is left for each."""
+"""Innermost levels of brackets that are removed at most, each in one pass over the rest."""
 _HARDLY_LESS: Final = 0.95
 _COLONS = bytes(byte == ord(":") for byte in range(256))
 _SURROGATE = re.compile(rb"\\u[dD]").search
@@ -62,13 +62,13 @@ _LINE_ENDS = {b"\xe2\x80\xa8": rb"\u2028", b"\xe2\x80\xa9": rb"\u2029", b"\xc2\x
 
 
 def sanitize(data: bytes) -> bytes:
-    """`data` as strict UTF-8 JSON on one line, not too deep.
+    """Make `data` strict UTF-8 on one line, and refuse JSON that is nested too deep.
 
-    It is not parsed, unless it holds a line end: what is not JSON may pass.
+    `data` is only parsed if it holds a line end: what is not JSON may pass.
 
     Raises:
-        Unclean: that cannot be.
-        msgspec.DecodeError: it is not JSON.
+        UnacceptableBytes: `data` is not UTF-8, nested too deep, or holds too much to be checked.
+        msgspec.DecodeError: `data` is not JSON.
     """
     if not data.isascii() and _read_utf8(data):
         data = one_line(data)
@@ -81,11 +81,11 @@ def sanitize(data: bytes) -> bytes:
 
 
 def _read_utf8(data: bytes) -> int:
-    """How many line ends there are in `data`. Piece by piece: one rare character makes four bytes of each in all of a
-    string.
+    """Count the non-ASCII line ends in `data`, piece by piece: one rare character makes every character of a Python
+    string take four bytes.
 
     Raises:
-        Unclean: it is not UTF-8, or there are too many of them.
+        UnacceptableBytes: `data` is not UTF-8, or has too many line ends.
     """
     at = found = 0
     try:
@@ -104,7 +104,7 @@ def _read_utf8(data: bytes) -> int:
 
 
 def one_line(data: bytes) -> bytes:
-    """JSON without the three characters that are legal in its strings, yet line ends to some text-mode readers."""
+    """Escape the three characters that are legal in JSON strings, yet line ends to some text-mode readers."""
     if data.isascii():
         return data
     found = [end for end in _LINE_ENDS if end[:1] in data and end in data]  # one byte is found faster than three
@@ -118,7 +118,7 @@ def one_line(data: bytes) -> bytes:
 
 
 def _is_escaped(data: bytes, end: bytes) -> bool:
-    """Whether the line end `end` stands somewhere behind a backslash that is not escaped itself."""
+    """Whether the line end `end` follows, anywhere, a backslash that is not escaped itself."""
     at = data.find(b"\\" + end)
     while at >= 0:
         if _backslashes(data, at + 1) % 2:
@@ -128,7 +128,7 @@ def _is_escaped(data: bytes, end: bytes) -> bool:
 
 
 def _backslashes(data: bytes, end: int) -> int:
-    """How many there are in a row before `end`."""
+    """How many backslashes stand in a row before `end`."""
     width = 16
     while True:
         window = data[max(0, end - width) : end]
@@ -139,10 +139,10 @@ def _backslashes(data: bytes, end: int) -> int:
 
 
 def well_formed(data: bytes) -> bytes:
-    """`data`, which does not decode, with U+FFFD for each surrogate escape that lacks its other half.
+    """Replace each surrogate escape that lacks its other half by U+FFFD, in `data`, which does not decode.
 
     Raises:
-        Unclean: that would take too long.
+        UnacceptableBytes: the repair would take too long.
     """
     if not _SURROGATE(data) or b"\0" in data:  # not JSON; it must not become JSON here
         return data
@@ -157,8 +157,8 @@ def well_formed(data: bytes) -> bytes:
 def _depth(data: bytes) -> int:
     """How deep brackets nest outside of strings.
 
-    They are counted one by one only where few are left once the innermost pairs are taken away, level by level, which
-    the rows of a large table are.
+    Innermost pairs, such as the rows of a large table, are removed first, level by level; only what is left is counted
+    bracket by bracket.
     """
     outside = _brackets(data)
     levels = 0
@@ -173,13 +173,13 @@ def _depth(data: bytes) -> int:
 
 
 def _brackets(data: bytes) -> bytes:
-    """The brackets outside of strings, all as square ones."""
+    """The brackets outside of strings, all turned into square ones."""
     refused = f"More than {MAX_SMALL} objects and arrays"
     return _outside_strings(data, _BRACKETS, 2 * MAX_SMALL, refused).translate(_ALIKE)
 
 
 def members(data: bytes) -> tuple[int, int, int]:
-    """How many members there are at the first three levels of `data`, which is JSON that is not too deep."""
+    """Count the members on each of the first three levels of `data`, which is JSON that is not too deep."""
     if len(data) <= 5 * MAX_MEMBERS or data.count(b":") <= MAX_MEMBERS:  # a member has five bytes: `"":0,`
         return 0, 0, 0
     outside = _outside_strings(data, _BRACKETS_AND_COLONS, MAX_COUNTED, _TOO_MANY)
@@ -189,10 +189,11 @@ def members(data: bytes) -> tuple[int, int, int]:
 
 
 def _outside_strings(data: bytes, unwanted: bytes, most: int, refused: str) -> bytes:
-    """What stands outside of strings, without the `unwanted` characters. Piece by piece, up to one too many.
+    """Cut out what stands outside of strings, without the `unwanted` characters; piece by piece, up to one too many.
 
     Raises:
-        Unclean: there are more than `most` such characters, which the text `refused` says, or too many strings.
+        UnacceptableBytes: more than `most` characters are left, for which `refused` is the text; or there are too many
+            strings.
     """
     if b"\\" in data:
         data = data.replace(rb"\\", b"").replace(rb"\"", b"")
@@ -222,10 +223,11 @@ def _marks(piece: bytes, unwanted: bytes) -> bytes:
 
 
 def has_duplicates(raw: bytes | Raw, fields: dict[str, Raw]) -> bool:
-    """Whether the object `raw`, which decodes to `fields`, names a member twice; what is no object does not.
+    """Whether the object `raw`, which decodes to `fields`, has a member twice; False for anything but an object.
 
-    A member given twice leaves bytes that `fields` does not account for, so counting suffices for compact JSON; only
-    where there is whitespace, or a name is escaped or not ASCII, the two are compared member by member.
+    A member given twice leaves bytes that `fields` does not account for, so comparing lengths suffices for compact
+    JSON. `raw` and `fields` are compared member by member only where there is whitespace, or a name is escaped or not
+    ASCII.
     """
     view = memoryview(raw)
     return bool(fields) and not (_is_plain(view, fields) or _is_spelled_by(view, fields))
@@ -240,8 +242,10 @@ def _is_plain(raw: memoryview, fields: dict[str, Raw]) -> bool:
 
 
 def _is_spelled_by(raw: memoryview, fields: dict[str, Raw]) -> bool:
-    """Whether `raw` consists of the members of `fields` in their order, however their names are escaped and whatever
-    whitespace there is. Values are compared, not read: they may be large."""
+    """Whether `raw` consists of the members of `fields` in their order, with any escapes in names and any whitespace.
+
+    Values are compared as bytes, not parsed: they may be large.
+    """
     end = _OPENING.match(raw)
     for value in fields.values():
         name = _NAME.match(raw, end.end()) if end else None

@@ -1,9 +1,9 @@
-"""Payloads between revisions: what an upstream said, in words that the host's revision has (bridging.md 12, 14, 15).
+"""Results, errors and definitions of upstreams, translated to the host's revision.
 
-Unknown members may pass to every revision; what breaks older readers are unknown alternatives and changed types. So
-most payloads go through untouched, and only these are rewritten: content blocks younger than the host, structured
-content and schemas that are no objects, the marks of the per-request era, errors whose code means something else on
-the other side, and what belongs to one hop only.
+Unknown members may pass to every revision; unknown alternatives and changed types break older readers. So most payloads
+pass untouched. Rewritten are: content blocks newer than the host's revision, structured content and schemas that are no
+objects, members of the per-request era, errors whose code means something else on the other side, and what belongs to
+one hop only.
 """
 
 from collections.abc import Iterator, Mapping
@@ -56,7 +56,7 @@ from hub.wire.value_limits import (
 
 
 class UnknownResultType(ValueError):
-    """A result that is no complete result of its method: another `resultType`, or not what the method returns."""
+    """Not a complete result of its method: another `resultType`, or the method's member is missing."""
 
 
 _SHAPES: Final[Mapping[str, tuple[str, str]]] = {
@@ -65,28 +65,28 @@ _SHAPES: Final[Mapping[str, tuple[str, str]]] = {
     RESOURCES_READ: ("contents", "["),
     COMPLETE: ("completion", "{"),
 }
-"""The member each result must have, and how its value opens (F-P-12)."""
+"""The member that each result must have, and the first character of its value."""
 _SCREENS = {method: f'"{name}":{opening}'.encode() for method, (name, opening) in _SHAPES.items()}
 _DOUBTS: Final[Mapping[str, tuple[bytes, ...]]] = {
     L1: (b"related-task", b'"structuredContent"', b'"resource_link"', b'"audio"'),
     L2: (b"related-task", b'"structuredContent"', b'"resource_link"'),
 }
 _DOUBTS_OF_OTHERS = (b"related-task", b'"structuredContent"')
-"""What makes it worth opening a result between legacy peers."""
+"""Bytes because of which a result between legacy peers is opened."""
 MAX_BLOCKS: Final = 5_000
-"""Content blocks, or messages, of one result that are put into older words: 40 ms."""
+"""Content blocks, or messages, of one result that are rewritten for older revisions: 40 ms."""
 _OCTETS, _NOTHING = raw("application/octet-stream"), raw("")
 _BOOLEANS: Final[Mapping[bytes, Raw]] = {b"true": Raw(b"{}"), b"false": Raw(b'{"not":{}}')}
 
 
 def result_for_host(method: str, value: Raw, *, upstream: str, upstream_version: str, host_version: str) -> Raw:
-    """The result of an upstream as a host of another revision expects it; between legacy peers mostly `value` itself.
+    """Translate an upstream's result for a host; between legacy peers mostly `value` itself.
 
-    `upstream` is its name, or empty for a result the hub made in its place.
+    `upstream` is the upstream's name, or empty for a result that the hub made in its place.
 
     Raises:
         UnknownResultType: the upstream's fault; there is nothing to show to the host.
-        Crowd: likewise, it has more items than the hub looks through.
+        TooManyItems: likewise; the result has too many items to be opened.
     """
     from_era, to_era = era_of(upstream_version), era_of(host_version)
     if from_era is to_era is Era.LEGACY:
@@ -106,12 +106,12 @@ def result_for_host(method: str, value: Raw, *, upstream: str, upstream_version:
 
 
 def _checked(method: str, found: dict[str, Raw], era: Era) -> dict[str, Raw]:
-    """A copy of the members of a complete result of `method`. Only a tool may forget what it has to return."""
+    """Check that a result is a complete one of `method`; return a copy of its members. Only tools may omit content."""
     kind = found.get("resultType")
     if era is Era.MODERN and kind is not None and peek_str(kind) != "complete":
         raise UnknownResultType(f"a result of type {bytes(kind)[:40].decode(errors='replace')}")
     name, opening = _SHAPES.get(method, ("", ""))
-    forgetful = method == TOOLS_CALL and "task" not in found  # that began what nobody asked for (X-14)
+    forgetful = method == TOOLS_CALL and "task" not in found  # a task began though none was asked for
     members = {"content": Raw(b"[]"), **found} if forgetful else dict(found)
     if name and not _opens_with(members.get(name), opening):
         raise UnknownResultType(f"a result of {method} without {name}")
@@ -123,7 +123,7 @@ def _opens_with(value: Raw | None, opening: str) -> bool:
 
 
 def _make_modern(method: str, members: dict[str, Raw], era: Era, upstream: str) -> None:
-    """Add what every result of the per-request era carries; caching stays as a modern upstream said (13)."""
+    """Add the members that every result of the per-request era carries; a modern upstream's caching hints stay."""
     members["resultType"] = raw("complete")
     if method == RESOURCES_READ:
         freshness = read_freshness(members if era is Era.MODERN else {})
@@ -140,7 +140,7 @@ def _make_modern(method: str, members: dict[str, Raw], era: Era, upstream: str) 
 
 
 def _make_legacy(method: str, members: dict[str, Raw], era: Era, upstream: str, host_version: str) -> None:
-    """Take off what legacy hosts do not know, and put younger content into older words."""
+    """Remove members that legacy hosts do not know, and rewrite newer content for older revisions."""
     if era is Era.MODERN:
         for name in ("resultType", "ttlMs", "cacheScope"):
             members.pop(name, None)
@@ -167,7 +167,7 @@ def _without_hop_keys(meta: Raw | None) -> dict[str, Raw]:
 
 
 def _make_structure_an_object(members: dict[str, Raw]) -> None:
-    """Drop structured content that is no object, but never without a text that says the same (S-12)."""
+    """Drop structured content that is no object; if there is no text block, add one with the same content."""
     structured = members.get("structuredContent")
     if structured is None or _opens_with(structured, "{"):
         return
@@ -178,7 +178,7 @@ def _make_structure_an_object(members: dict[str, Raw]) -> None:
 
 
 def _older_content(content: Raw, upstream: str, host_version: str) -> Raw:
-    """A list of content blocks for a host of `host_version`."""
+    """Rewrite a list of content blocks for a host of `host_version`."""
     if host_version not in (L1, L2):
         return content
     blocks = _few(content, "content blocks")
@@ -195,10 +195,10 @@ def _older_messages(messages: Raw, upstream: str, host_version: str) -> Iterator
 
 
 def _few(value: Raw, what: str) -> list[Raw]:
-    """The items of a list that are looked at one by one.
+    """The items of a list, to be read one by one.
 
     Raises:
-        Crowd: they are too many for that.
+        TooManyItems: there are too many for that.
     """
     if memoryview(value).nbytes > SMALL_BYTES:
         refuse_too_many_items(value, f"the list of {what} in a result")
@@ -240,10 +240,10 @@ def failure_for_host(
     uri: str | None = None,
     host_capabilities: Mapping[str, Raw] | None = None,
 ) -> Failure:
-    """An upstream's error as a host may see it (bridging.md 14).
+    """Translate an upstream's error for a host.
 
-    `uri` is the host's own spelling of what it wanted to read; `host_capabilities`, if given, tells a capability the
-    host lacks from one that the hub kept back.
+    `uri` is the spelling by which the host wanted to read; `host_capabilities`, if given, tells a capability
+    that the host lacks from one that the hub withheld.
     """
     code, to_modern = failure.code, era_of(host_version) is Era.MODERN
     if method == RESOURCES_READ:
@@ -259,7 +259,7 @@ def failure_for_host(
 
 
 def _is_hop_local(failure: Failure, host_version: str, host_capabilities: Mapping[str, Raw] | None) -> bool:
-    """Whether the code would mean something else, or nothing, coming from the hub (E-1, E-2, E-8)."""
+    """Whether the code would mean something else, or nothing, coming from the hub."""
     code = failure.code
     if code in (HEADER_MISMATCH, UNSUPPORTED_VERSION):
         return True
@@ -274,7 +274,7 @@ def _is_hop_local(failure: Failure, host_version: str, host_capabilities: Mappin
 
 
 def _sends_to_pages(failure: Failure) -> bool:
-    """Whether all that the error wants to be opened are pages to which people may be sent."""
+    """Whether people may be sent to all pages that the error names."""
     pages = peek_array(peek_object(_data(failure)).get("elicitations"))
     try:
         for page in pages:
@@ -285,7 +285,7 @@ def _sends_to_pages(failure: Failure) -> bool:
 
 
 def _mapped(failure: Failure, code: int, upstream: str, uri: str | None) -> Failure:
-    """Another code, the original kept under `data.upstream`."""
+    """Replace the code; the original error is kept under `data.upstream`."""
     original: dict[str, Any] = {"server": upstream, "code": failure.code, "message": failure.message}
     if failure.data is not UNSET:
         original["data"] = failure.data
@@ -307,11 +307,11 @@ def _data(failure: Failure) -> Raw | None:
 
 
 def entry_for_host(kind: Kind, fields: dict[str, Raw], host_version: str) -> dict[str, Raw]:
-    """A definition as a host of `host_version` can read it; `fields` itself, if nothing changes.
+    """Translate a definition for a host of `host_version`; return `fields` itself if nothing changes.
 
-    Of tools: without `execution`; for legacy hosts without `x-mcp-header`, an output schema that is no object, and
-    boolean schemas of properties. Modern hosts see a sound `x-mcp-header`, and the hub checks what they send (H-11);
-    one that no host may heed is taken off (C-19).
+    Tools lose `execution`. For legacy hosts they also lose `x-mcp-header`, an output schema that is no object, and
+    boolean schemas of properties. Modern hosts see a valid `x-mcp-header`, and the hub checks the headers they send; an
+    invalid one, which no host may obey, is removed.
     """
     if kind is not Kind.TOOL:
         return fields
@@ -341,7 +341,7 @@ def _is_sound(schema: Raw) -> bool:
 
 
 def _tidy(schema: Raw, legacy: bool) -> Raw:
-    """A schema without the annotations and booleans of `entry_for_host`; the same `Raw`, if it has none."""
+    """Remove the annotations and booleans named by `entry_for_host`; return the same `Raw` if there are none."""
     if not _may_be_untidy(bytes(schema), legacy):
         return schema
     members = peek_object(schema)
@@ -372,10 +372,10 @@ _HOP_PARAMS = frozenset({"task", "inputResponses", "requestState"})
 
 
 def params_for_upstream(params: dict[str, Raw]) -> dict[str, Raw]:
-    """The params of an operation without what was meant for the hub alone; `params` itself, if nothing changes.
+    """Remove the params that are meant for the hub alone; return `params` itself if nothing changes.
 
-    The hub offers hosts no legacy tasks, and what goes on from answers is for `hub.bridge` to say: a host's
-    `requestState` must never reach an upstream unverified (R-19).
+    The hub offers hosts no legacy tasks, and only `hub.bridge` continues an operation with answers: a host's
+    `requestState` must never reach an upstream unverified.
     """
     if _HOP_PARAMS.isdisjoint(params):
         return params

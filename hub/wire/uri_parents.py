@@ -1,4 +1,4 @@
-"""Which resources are parts of others, or the same in another spelling, as far as their URIs say so (N-11)."""
+"""URIs of resources: the parents of a URI by its path, and one normal form for its spellings."""
 
 import re
 from collections.abc import Iterator
@@ -6,17 +6,17 @@ from typing import Final
 from urllib.parse import unquote
 
 MAX_URI_CHARS: Final = 2048
-"""Of what is watched; nothing longer is a whole."""
+"""Length of a parent's URI; nothing longer is subscribed to."""
 MAX_DEPTH: Final = 64
-"""How many levels up a whole is looked for."""
+"""Levels up to which parents are sought."""
 _SEPARATORS: Final = "/?#"
 _CHANGEABLE: Final = re.compile(r"[\x00-\x1f\x7f\\]|/\.\.?(?:[/?#]|$)|^ | $")
-"""What some libraries take out of a URI, or put something else in its place."""
+"""Characters and segments that some libraries remove from a URI or replace."""
 _PORT: Final = re.compile(r":\d*$")
 
 
 def parents(uri: str) -> Iterator[str]:
-    """What `uri` may be a part of, by its path, the longest first."""
+    """The URIs of which `uri` is a part by its path, longest first."""
     end = min(len(uri), MAX_URI_CHARS + 1)
     for _ in range(MAX_DEPTH):
         end = max(uri.rfind(separator, 0, end) for separator in _SEPARATORS)
@@ -28,16 +28,16 @@ def parents(uri: str) -> Iterator[str]:
 
 
 def level_count(uri: str) -> int:
-    """How many levels up there are; each is a whole or two."""
+    """How many levels `uri` has above it; each level is one parent or two."""
     return sum(map(uri.count, _SEPARATORS))
 
 
 def normalized(uri: str) -> str | None:
-    """The same for all spellings that libraries for URIs turn into each other (RFC 3986, 6.2); None: nobody can tell,
-    or it is too long for anybody to try.
+    """One form for all spellings that URI libraries turn into each other (RFC 3986, 6.2); None: `uri` cannot be
+    normalized, or is too long.
 
-    A server may speak of a resource as its library has written the URI anew: escaped, in lower case, without a port
-    that goes without saying. What is the same here may be different to a server: it is good for suspicions only.
+    A server may name a resource by a URI that its library has rewritten: escaped, in lower case, without a default
+    port. URIs that are equal here may differ to a server, so use this only to suspect that two are the same.
     """
     if len(uri) > MAX_URI_CHARS:
         return None

@@ -1,8 +1,8 @@
-"""How much there is in a JSON value, counted before anything is made of it.
+"""Limits of a whole value: how many items it may have on all levels together to be opened, counted before that.
 
-To open an object or an array costs 100 to 300 bytes and up to some microseconds for each item, and whoever wrote it
-chose how many there are. Counting them on the bytes costs next to nothing for each, so that a value with too many can
-be refused in time (SEC-13). Text counts as one item, however long it is.
+Opening an object or array takes 100 to 300 bytes and up to some microseconds per item, and its sender chose how many
+there are. Counting items on the bytes costs next to nothing, so a value with too many is refused in time. A text counts
+as one item, however long it is.
 """
 
 from typing import Final
@@ -16,24 +16,24 @@ from hub.wire.open_limits import list_decoder
 from hub.wire.sanitize import READ_ERRORS
 
 SMALL_BYTES: Final = 64 << 10
-"""A value up to this is opened whatever is in it: 30 000 items at most, a few milliseconds."""
+"""A value up to this is opened without counting: 30 000 items at most, a few milliseconds."""
 MAX_ITEMS: Final = 100_000
-"""Items of a value on all its levels together, if the hub has to open it: 10 ms. A list of 5 000 links has 40 000."""
+"""Items on all levels of a value that the hub has to open: 10 ms. A list of 5 000 links has 40 000."""
 MAX_STRINGS: Final = 2_048
-"""More than any host may subscribe to at a time."""
+"""Strings in a list that a host sends: more than any host may subscribe to at a time."""
 _MAX_QUOTES: Final = 1_000_000
-"""Of strings that hold commas or quotes, which have to be cut out one by one."""
+"""Quotes of strings that hold commas or quotes, which have to be cut out one by one."""
 
 _UNWANTED = bytes(set(range(256)) - set(b'",'))
 _NONE: Final = Raw(b"")
 
 
 class TooManyItems(ValueError):
-    """A value has too many items for the hub to look through them. The text says which and how many it may have."""
+    """A value has too many items to be opened. The text says which value, and how many it may have."""
 
 
 class _Known(Struct):
-    """The members of results that may be large, and are opened only if there is a reason."""
+    """Members of results that may be large, and are opened only if there is a reason."""
 
     content: Raw = _NONE
     contents: Raw = _NONE
@@ -46,7 +46,7 @@ _decode_known = Decoder(_Known).decode
 
 
 def has_too_many_items(value: Raw | bytes, most: int = MAX_ITEMS) -> bool:
-    """Whether JSON has more than `most` items, on all levels together. Linear, and nothing is made for each item."""
+    """Whether JSON has more than `most` items on all levels together. Linear, without an object per item."""
     data = bytes(value)
     if len(data) <= 2 * most or data.count(b",") < most:  # an item has two bytes at least: `1,`
         return False
@@ -59,27 +59,27 @@ def has_too_many_items(value: Raw | bytes, most: int = MAX_ITEMS) -> bool:
 
 
 def refuse_too_many_items(value: Raw, what: str) -> None:
-    """Refuse to open a value with too many items. Small ones need not be asked about: see `SMALL_BYTES`.
+    """Refuse to open a value with too many items; not needed for values up to `SMALL_BYTES`.
 
     Raises:
-        Crowd: it has more than `MAX_ITEMS`. `what` names it.
+        TooManyItems: the value, called `what`, has more than `MAX_ITEMS`.
     """
     if has_too_many_items(value):
         raise TooManyItems(f"{what} has more than {MAX_ITEMS} items, which is more than the hub looks through")
 
 
 def peek_limited(value: Raw | None) -> dict[str, Raw]:
-    """The members of a JSON object that is no crowd; empty for anything else."""
+    """The members of a JSON object, if it does not have too many items; empty for anything else."""
     if value is None or (memoryview(value).nbytes > SMALL_BYTES and has_too_many_items(value)):
         return {}
     return peek_object(value, counted=True)
 
 
 def open_result(value: Raw) -> dict[str, Raw]:
-    """The members of a result; empty, if it is no object.
+    """The members of a result; empty if the result is no object.
 
     Raises:
-        Crowd: it has too many.
+        TooManyItems: the result has too many items.
     """
     if memoryview(value).nbytes > SMALL_BYTES:
         _refuse_large_result(value)
@@ -87,10 +87,10 @@ def open_result(value: Raw) -> dict[str, Raw]:
 
 
 def _refuse_large_result(value: Raw) -> None:
-    """The same for a result, whose members may be as large as they like where the hub need not open them.
+    """Refuse to open a result with too many items outside of the members that the hub need not open.
 
     Raises:
-        Crowd: see there.
+        TooManyItems: the result has more than `MAX_ITEMS` there.
     """
     try:
         known = _decode_known(value)
@@ -102,10 +102,10 @@ def _refuse_large_result(value: Raw) -> None:
 
 
 def read_strings(value: Raw, name: str) -> list[str]:
-    """The different strings of the JSON list `value`, in their order. `name` is what an error calls it.
+    """Read a JSON list of strings, without repetitions, in order. Errors call the list `name`.
 
     Raises:
-        RemoteProtocolError: -32602, it is no list of strings, or has more than `MAX_STRINGS`.
+        RemoteProtocolError: -32602, `value` is no list of strings, or has more than `MAX_STRINGS`.
     """
     try:
         items = structs.astuple(list_decoder(str, MAX_STRINGS).decode(value))

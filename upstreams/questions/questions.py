@@ -163,7 +163,7 @@ class Questions:
         """The answer to a question for which no host is needed.
 
         Raises:
-            Refused: there is no such question, or none was offered (F-I-01).
+            QuestionRefusal: there is no such question, or none was offered (F-I-01).
         """
         method, terms = question.method, self.terms
         if method == PING:
@@ -182,7 +182,7 @@ class Questions:
         """The operation that a question belongs to; None: it is for the host of the session.
 
         Raises:
-            Refused: it is for nobody, as far as can be told (F-I-02).
+            QuestionRefusal: it is for nobody, as far as can be told (F-I-02).
         """
         exclusive = self.terms.exclusive
         if on is not None:
@@ -205,7 +205,7 @@ class Questions:
         """Count one more question.
 
         Raises:
-            Refused: there are too many (F-I-08).
+            QuestionRefusal: there are too many (F-I-08).
         """
         if len(self._open) >= MAX_OPEN or (running and running.questions and len(running.questions) >= MAX_OPEN_EACH):
             raise QuestionRefusal(INVALID_PARAMS, "Too many questions wait for an answer already")

@@ -27,7 +27,7 @@ class Keeper(Protocol):
         """Let `call` ask: the key of the question, or the reply where that is known already.
 
         Raises:
-            Refused: it may not, or its host cannot be asked that.
+            QuestionRefusal: it may not, or its host cannot be asked that.
         """
         ...
 

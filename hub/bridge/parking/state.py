@@ -156,7 +156,7 @@ class Record:
         """Open a question; its key.
 
         Raises:
-            Refused: this host cannot be asked that; or this call has asked enough, or is over.
+            QuestionRefusal: this host cannot be asked that; or this call has asked enough, or is over.
         """
         request = _request(question, self.caller)
         if Event.ASKED not in TRANSITIONS[self.phase]:

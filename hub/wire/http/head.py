@@ -21,7 +21,7 @@ MAX_TARGET_BYTES: Final = 4 << 10
 SINGLETONS: Final = frozenset(
     b"host origin authorization content-type content-length transfer-encoding expect last-event-id".split()
 )
-"""Fields that are given at most once; so is every field whose name starts with `mcp-`."""
+"""Header fields that may be given once only, as may every field named `mcp-...`."""
 
 _START = re.compile(rb"([A-Z]{1,32}) (/[!-~]*) HTTP/1\.1")
 _VERSION = re.compile(rb"HTTP/[0-9]\.[0-9]")
@@ -34,7 +34,7 @@ _TOO_LONG = re.compile(rb"[0-9]{19,}")
 
 
 class HttpRefusal(Exception):
-    """A request that is not taken: the status and one sentence for its sender. The connection is not used again."""
+    """A refused request: status, and one sentence for its sender. The connection is not used again."""
 
     def __init__(self, status: int, message: str, headers: tuple[tuple[str, str], ...] = ()) -> None:
         super().__init__(message)
@@ -43,28 +43,28 @@ class HttpRefusal(Exception):
 
 
 class RequestHead(Struct, frozen=True):
-    """What a request head says. Shared between requests: never change `headers`."""
+    """A parsed request head. Shared between requests: never change `headers`."""
 
     method: str
     path: str
     query: str
     headers: dict[str, str]
-    """Lower-case names; repeated fields joined by a comma. Its Content-Length may be another request's."""
+    """Lower-case names; repeated fields joined by a comma. The Content-Length may be that of another request."""
     chunked: bool
     sized: bool
-    """A Content-Length was given."""
+    """Whether a Content-Length was given."""
     close: bool
-    """The sender wants the connection closed after the answer."""
+    """Whether the sender wants the connection closed after the answer."""
     expects_continue: bool
 
 
 def head_end(data: bytes, start: int = 0) -> int:
-    """Where the head at the beginning of `data` ends, blank line included; 0 while it is incomplete.
+    """Find the end of the head at the beginning of `data`, blank line included; 0 while the head is incomplete.
 
-    `start`: how far earlier calls have looked, less 3 bytes.
+    `start`: the length that earlier calls have searched, less 3 bytes.
 
     Raises:
-        HttpRefusal: it never will be a good head (400, 414, 431).
+        HttpRefusal: 400, 414 or 431; no further bytes can make this a good head.
     """
     if not b"A" <= data[:1] <= b"Z":
         raise HttpRefusal(400, "Not an HTTP/1.1 request: it does not start with an upper-case method")
@@ -84,11 +84,11 @@ AnyHead = TypeVar("AnyHead")
 
 
 class HeadParser(Generic[AnyHead]):
-    """Parses heads by `read`, of requests or of responses, remembering the last few hundred.
+    """Parses heads of requests or responses by `read`, and remembers the last few hundred.
 
-    A peer repeats its head with every message but for the length of the body (and, once a second, the date), and h11
-    takes half the time of a small request. What a head means is a function of its bytes, so a head that was read before
-    need not be read again; the Content-Length is cut out before the look-up, if it is written in the usual form.
+    A peer repeats its head with every message, except for the length of the body (and, once a second, the date), and
+    h11 takes half the time of a small request. A head's meaning is a function of its bytes, so known heads are not
+    parsed again; the Content-Length is cut out before the look-up, if it is written in the usual form.
     """
 
     LIMIT: Final = 256
@@ -99,7 +99,7 @@ class HeadParser(Generic[AnyHead]):
         self._known: dict[bytes, tuple[AnyHead, int]] = {}
 
     def parse(self, data: bytes) -> tuple[AnyHead, int]:
-        """The head in `data`, which ends as `head_end` said, and the Content-Length (0 if there is none).
+        """Parse the head that `data` is, cut at `head_end`; also return the Content-Length (0 if there is none).
 
         Raises: as `read`, which must refuse a second Content-Length.
         """
@@ -118,7 +118,7 @@ class HeadParser(Generic[AnyHead]):
 
 
 def read_head(data: bytes) -> tuple[RequestHead, int]:
-    """The head of a request, and its Content-Length (0 if there is none).
+    """Parse the head of a request; also return its Content-Length (0 if there is none).
 
     Raises:
         HttpRefusal: 400, 413, 414, 417, 431.
@@ -148,12 +148,12 @@ def read_head(data: bytes) -> tuple[RequestHead, int]:
 
 
 def forget_frames(error: h11.RemoteProtocolError) -> None:
-    """Cut the cycle that h11 makes, whose frames hold the error they raise: with it go the body, and the connection."""
+    """Cut a reference cycle: h11's frames hold the error they raise, and would keep body and connection alive."""
     error.__traceback__ = None
 
 
 def fields_of(event: h11.Request | h11.Response) -> dict[str, str]:
-    """Header fields by lower-case name; repeated ones joined by a comma."""
+    """Header fields by lower-case name; repeated fields joined by a comma."""
     headers: dict[str, str] = {}
     for raw_name, value in event.headers:
         name, text = raw_name.decode("ascii"), value.decode("latin-1")
@@ -162,7 +162,7 @@ def fields_of(event: h11.Request | h11.Response) -> dict[str, str]:
 
 
 def will_close(headers: dict[str, str]) -> bool:
-    """Whether the sender says that this connection carries nothing more."""
+    """Whether the sender announces the end of the connection."""
     return "close" in headers.get("connection", "").lower().replace(" ", "").split(",")
 
 
@@ -176,7 +176,7 @@ def _expects_continue(headers: dict[str, str]) -> bool:
 
 
 def flaw_of(data: bytes) -> str | None:
-    """What could be read in two ways about the lines of a head, whoever sent it; None: nothing."""
+    """Describe the first thing in the lines of a head that could be read in two ways; None: there is none."""
     ends = data.count(b"\r\n")
     if data.count(b"\n") != ends or data.count(b"\r") != ends:
         return "a line does not end with CRLF"
@@ -191,8 +191,8 @@ def _refuse_bare_lf(data: bytes) -> None:
 
 
 def _check_raw(data: bytes) -> None:
-    """The gate before h11."""
-    _refuse_bare_lf(data)  # in the words of `head_end`, however the head was cut into packets
+    """Check a head before h11 sees it."""
+    _refuse_bare_lf(data)  # with the message of `head_end`, however the head was cut into packets
     if flaw := flaw_of(data):
         raise HttpRefusal(400, f"The request head is not accepted: {flaw}")
     start, *lines = data[:-4].split(b"\r\n")
@@ -240,10 +240,10 @@ def _check_fields(lines: list[bytes]) -> None:
 
 
 class ChunkedBody:
-    """A chunked body on its way in, read by h11.
+    """An incoming chunked body, parsed by h11.
 
-    Trailers are refused, as is a body in crumbs: 16 MiB in 1-byte chunks would cost minutes of CPU. h11 lets a bare LF
-    pass as the last line, so the end is looked at too. Its own limit, on what is incomplete, would judge by packets.
+    Trailers are refused, as are tiny chunks: 16 MiB in 1-byte chunks would cost minutes of CPU. h11 accepts a bare LF
+    as the last line, so the end is checked here, too. h11's own limit, on incomplete input, would depend on packets.
     """
 
     _FREE_CHUNKS: Final = 4096
@@ -262,7 +262,7 @@ class ChunkedBody:
         self.size = 0
 
     def feed(self, data: bytes) -> tuple[bytes, bytes] | None:
-        """Body and what followed it, once it is complete.
+        """Add received bytes; return the body and the bytes after it once the body is complete.
 
         Raises:
             HttpRefusal: 400, 413.

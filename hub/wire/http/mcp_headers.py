@@ -1,7 +1,7 @@
-"""What MCP repeats in headers: names, and arguments of tools that ask for it by `x-mcp-header`.
+"""HTTP headers of MCP that repeat the body: names, and tool arguments marked with `x-mcp-header`.
 
-Read in this order: values of headers, parameters mirrored into them. What always holds: a header written here is
-visible ASCII without line ends, so no argument of a tool can add a header (SEC-14).
+Read in this order: values of headers, parameters mirrored into headers. A header written here is visible ASCII without
+line ends, so no argument of a tool can add a header.
 """
 
 import re
@@ -26,17 +26,17 @@ class InvalidHeader(ValueError):
 
 
 def encode_header(value: str) -> bytes:
-    """`value` as the value of `Mcp-Name` or `Mcp-Param-*` (H-6)."""
+    """Encode `value` for `Mcp-Name` or `Mcp-Param-*`; anything but plain ASCII is wrapped in Base64."""
     if _is_plain(value) and not _is_wrapped(value):
         return value.encode()
     return b"=?base64?" + b64encode(value.encode()) + b"?="
 
 
 def decode_header(value: str) -> str:
-    """The text of such a header, as it came off the wire.
+    """Decode a received `Mcp-Name` or `Mcp-Param-*`.
 
     Raises:
-        InvalidHeader: characters a header must not hold, or bad Base64 in the wrapper (H-7).
+        InvalidHeader: characters a header must not hold, or bad Base64 in the wrapper.
     """
     if not _is_field(value):
         raise InvalidHeader("it holds characters that belong into the Base64 form")
@@ -60,7 +60,7 @@ def _is_wrapped(value: str) -> bool:
 # --- parameters mirrored into headers ---------------------------------------------------------------------------------
 
 MAX_SCHEMAS: Final = 1_000
-"""Within one another, that are looked through for one tool."""
+"""Nested schemas that are searched for one tool."""
 X_MCP_HEADER: Final = "x-mcp-header"
 _MIRRORED_TYPES = frozenset({"string", "integer", "boolean"})
 _MAX_INTEGER = 2**53 - 1
@@ -74,29 +74,30 @@ _MAPS_OF_SCHEMAS = ("$defs", "definitions", "patternProperties", "dependentSchem
 
 
 class InvalidMirror(ValueError):
-    """A tool that asks for headers in a way the revision forbids; it is left out of the list (C-19)."""
+    """A tool that asks for headers in a way the revision forbids; the tool is left out of the list."""
 
 
 class Mirror(Struct, frozen=True):
-    """One argument of a tool that its server wants to see in a header."""
+    """One argument of a tool that its server wants repeated in a header."""
 
     header: str
-    """With `Mcp-Param-` before it."""
+    """The header's name, `Mcp-Param-` included."""
     path: tuple[str, ...]
     """Names of properties, from the root of the arguments."""
 
 
 def asks_for_headers(value: Raw) -> bool:
-    """Whether a tool or a schema may ask for headers: it has the word, or a letter written as an escape."""
+    """Whether a tool or a schema may ask for headers: it contains the word, or a letter written as an escape."""
     text = bytes(value)
     return b"x-mcp-header" in text or b"\\u00" in text
 
 
 def mirrored(input_schema: Raw) -> tuple[Mirror, ...]:
-    """The mirrors a tool's `inputSchema` asks for.
+    """The mirrors that a tool's `inputSchema` asks for.
 
     Raises:
-        InvalidMirror: H-10 is broken.
+        InvalidMirror: a name is no header name or given twice, a type is not primitive, or properties alone do not lead
+            to the parameter.
     """
     if not asks_for_headers(input_schema):
         return ()
@@ -107,9 +108,9 @@ def mirrored(input_schema: Raw) -> tuple[Mirror, ...]:
 
 
 def _find(schema: Raw, path: tuple[str, ...] | None, left: Iterator[int]) -> Iterator[Mirror]:
-    """The mirrors in a schema. `path` None: it is not reached by `properties` alone, so there may be none.
+    """The mirrors in a schema. `path` None: `properties` alone do not lead to the schema, so mirrors are forbidden.
 
-    `left`: has an item for each schema that may still be looked at.
+    `left` has an item for each schema that may still be searched.
     """
     if next(left, None) is None:
         raise InvalidMirror(f"x-mcp-header in more than {MAX_SCHEMAS} schemas")
@@ -143,16 +144,16 @@ def _mirror(members: dict[str, Raw], path: tuple[str, ...] | None) -> Mirror:
 
 
 def mirror_headers(mirrors: Sequence[Mirror], arguments: Raw) -> list[tuple[str, bytes]]:
-    """The headers for one call (H-9). An argument that is absent, null or of another type has none."""
+    """The headers for one call. An argument that is absent, null or of another type has no header."""
     texts = ((mirror, _text(_value(mirror, arguments))) for mirror in mirrors)
     return [(mirror.header, encode_header(text)) for mirror, text in texts if text is not None]
 
 
 def check_mirrors(mirrors: Sequence[Mirror], headers: Mapping[str, str], arguments: Raw) -> None:
-    """Compare the headers of a call (lower-case names) with its arguments (H-11, H-12).
+    """Compare the headers of a call (lower-case names) with its arguments.
 
     Raises:
-        InvalidHeader: one is missing, contradicts its argument, or cannot be decoded.
+        InvalidHeader: a header is missing, contradicts its argument, or cannot be decoded.
     """
     for mirror in mirrors:
         value = _value(mirror, arguments)
@@ -175,7 +176,7 @@ def _value(mirror: Mirror, arguments: Raw) -> Raw | None:
 
 
 def _text(value: Raw | None) -> str | None:
-    """A string, boolean or safe integer as a header says it; None for anything else."""
+    """The header text of a string, boolean or safe integer; None for anything else."""
     if value is None:
         return None
     text = peek_str(value)
@@ -186,6 +187,6 @@ def _text(value: Raw | None) -> str | None:
 
 
 def _integer(text: str) -> str | None:
-    """A JSON number with an integral, safe value, in decimal: `1`, `1.0` and `1e0` are one (H-12)."""
+    """A JSON number with an integral, safe value, in decimal: `1`, `1.0` and `1e0` are equal."""
     number = float(text) if _is_number(text) else 0.5
     return str(int(number)) if number.is_integer() and abs(number) <= _MAX_INTEGER else None

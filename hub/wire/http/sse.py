@@ -1,18 +1,15 @@
-"""Server-sent events, in and out. Bytes in, facts out; nothing here knows a socket.
-
-What always holds: an event written here is one event to every reader (SEC-12).
-"""
+"""Server-sent events: an incremental parser, and an encoder whose output is one event to every reader. No I/O."""
 
 from typing import Final
 
 from msgspec import Struct
 
 KEEP_ALIVE: Final = b": \n\n"
-"""A comment: keeps a stream alive and means nothing (T-19)."""
+"""A comment, which keeps a stream alive and means nothing."""
 MAX_EVENT_BYTES: Final = 8 << 20
 MIN_RETRY_MS: Final = 1000
 MAX_FIELD_BYTES: Final = 8 << 10
-"""Of an event's name or id, that are kept: more than anybody may send back."""
+"""Bytes kept of an event's name or id; the rest is cut off."""
 _BOM = b"\xef\xbb\xbf"
 
 
@@ -22,30 +19,30 @@ class ServerEvent(Struct, frozen=True):
     data: bytes
     event: str = "message"
     id: str | None = None
-    """The id this event was given; None if it was given none."""
+    """The id given with this event, if any."""
     retry_ms: int | None = None
 
 
 class EventTooLong(Exception):
-    """An event passed the limit before it was complete; the stream cannot be read on."""
+    """An event passed the limit before it was complete; the stream cannot be read any further."""
 
 
 class SseParser:
-    """An incremental reader of `text/event-stream`, by the rules of the WHATWG: any line end, split anywhere.
+    """Incremental parser of `text/event-stream` by the rules of the WHATWG: any line end, input split anywhere.
 
-    `last_event_id` is where to resume from, `retry_ms` how long the server wants us to wait before that; both hold
-    for the stream and are also set by events without data, which are not returned.
+    `last_event_id` says where to resume, `retry_ms` how long to wait before that; both hold for the stream, and events
+    without data, which are not returned, set them as well.
     """
 
     def __init__(self, max_event_bytes: int = MAX_EVENT_BYTES) -> None:
         self.last_event_id = ""
         self.retry_ms: int | None = None
         self.idle_lines = 0
-        """That brought no data: comments, blank lines between events, fields beside data. Whoever counts takes them."""
+        """Lines without data: comments, blank lines between events, other fields. The reader of the count resets it."""
         self.data_lines = 0
-        """That brought data. Whoever counts takes them."""
+        """Lines with data. The reader of the count resets it."""
         self.held_bytes = 0
-        """Of the event that is not complete yet."""
+        """Bytes of the incomplete event."""
         self._max_event_bytes = max_event_bytes
         self._partial = bytearray()
         self._at_start = True
@@ -53,10 +50,10 @@ class SseParser:
         self._begin_event()
 
     def feed(self, data: bytes) -> list[ServerEvent]:
-        """The events that `data` completes.
+        """Parse `data`; return the events that it completes.
 
         Raises:
-            EventTooLong: once all events before the long one were returned; nothing more can be read.
+            EventTooLong: after all events before the long one were returned; nothing more can be read.
         """
         data = self._with_lf_only(data)
         if self._at_start:
@@ -79,7 +76,7 @@ class SseParser:
         return events
 
     def _with_lf_only(self, data: bytes) -> bytes:
-        """`data` with every line end turned into LF. A CR ends a line at once; an LF right after it adds nothing."""
+        """Replace every line end in `data` by LF. A CR ends a line at once; an LF right after it adds nothing."""
         if self._after_cr and data:
             data = data.removeprefix(b"\n")
             self._after_cr = False
@@ -98,9 +95,9 @@ class SseParser:
 
     def _begin_event(self) -> None:
         self._first: bytes | None = None
-        """The first line of its data; most have no other."""
+        """The first line of the event's data; most events have no other."""
         self._data: bytearray | None = None
-        """All lines of its data, once there are two: an object for each would take many times what is in it."""
+        """All lines of data, once there are two: one object per line would take many times the memory."""
         self._event_bytes = 0
         self._event = "message"
         self._id: str | None = None
@@ -129,7 +126,7 @@ class SseParser:
             else:
                 if self._data is None:
                     self._data = bytearray(self._first)
-                    self._first = b""  # it is there now
+                    self._first = b""  # moved to `_data`
                 self._data += b"\n"
                 self._data += value
             self._event_bytes += len(line)
@@ -145,9 +142,9 @@ class SseParser:
 
 
 def encode_event(data: bytes, *, id: str | None = None, retry_ms: int | None = None) -> bytes:
-    """One event. `data` is one message of `hub.wire.jsonrpc`, or empty to give a stream its first id (T-30)."""
-    assert b"\n" not in data, "an event holds a line end (SEC-12)"
-    assert b"\r" not in data, "an event holds a line end (SEC-12)"
+    """Encode one event. `data` is one message of `hub.wire.jsonrpc`, or empty to give a stream its first id."""
+    assert b"\n" not in data, "an event holds a line end"
+    assert b"\r" not in data, "an event holds a line end"
     head = b"event: message\n" if data else b""
     if id is not None:
         head += b"id: %b\n" % id.encode()

@@ -1,7 +1,8 @@
-"""Forms of elicitation for hosts of 2025-06-18, and what they fill in put back (bridging.md 12.3).
+"""Elicitation forms rewritten for hosts of 2025-06-18, and their answers translated back.
 
 That revision knows strings, numbers, booleans and plain enums. Options with titles become `enum` and `enumNames`;
-a choice of several becomes one boolean per option, named `field::option`, and the booleans become a list again.
+a choice of several options becomes one boolean per option, named `field::option`. In the answer the booleans become a
+list again.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -13,17 +14,17 @@ from hub.wire.jsonrpc import peek_array, peek_object, peek_str, raw
 
 TRUE = Raw(b"true")
 MAX_FORM_BYTES: Final = 256 << 10
-"""Of a form that is put into older words: a thousand options with long titles have half of it."""
+"""Size of a form that is rewritten: a thousand options with long titles take half of this."""
 MAX_FIELDS: Final = 256
 MAX_OPTIONS: Final = 1024
-"""Of all fields together: there are 600 time zones and 250 countries."""
+"""Options of all fields together: there are 600 time zones and 250 countries."""
 MAX_REPEATED_CHARS: Final = 1 << 20
-"""Of names, titles and descriptions of fields, which each of their options repeats."""
+"""Characters of the fields' names, titles and descriptions, counted once per option, since each option repeats them."""
 _REPEATED: Final = ("title", "description")
 
 
 class UnsupportedForm(ValueError):
-    """A form that cannot be put into older words, or is too large for people to fill in."""
+    """A form that cannot be rewritten for the older revision, or is too large for people to fill in."""
 
 
 class WrongOptionCount(ValueError):
@@ -36,7 +37,7 @@ class _Option(Struct, frozen=True):
 
 
 class _Choice(Struct, frozen=True):
-    """A field of which several options may be chosen. `boxes` maps the name of each boolean to its option."""
+    """A field with a choice of several options. `boxes` maps the name of each boolean to its option."""
 
     field: str
     boxes: dict[str, _Option]
@@ -45,11 +46,10 @@ class _Choice(Struct, frozen=True):
 
 
 def older_form(schema: Raw) -> Raw:
-    """`requestedSchema` as a host of 2025-06-18 can read it; `schema` itself, if it can.
+    """Rewrite `requestedSchema` for a host of 2025-06-18; return `schema` itself if nothing needs to change.
 
     Raises:
-        Unshowable: a field is a list of anything but strings to choose from, an option is given twice, or there is too
-            much of anything.
+        UnsupportedForm: a list field has no string options, an option is given twice, or a limit is passed.
     """
     members, properties = _opened(schema)
     choices = {choice.field: choice for choice in _choices(members, properties)}
@@ -70,11 +70,11 @@ def older_form(schema: Raw) -> Raw:
 
 
 def newer_content(schema: Raw, content: Mapping[str, Raw]) -> dict[str, Raw]:
-    """What was filled into `older_form(schema)`, as `schema` wants it. An optional field left alone stays away.
+    """Translate the answer to `older_form(schema)` back to `schema`. An optional field left empty stays absent.
 
     Raises:
-        OutOfBounds: see there.
-        Unshowable: as `older_form`, which has shown it.
+        WrongOptionCount: fewer or more options are chosen than the form allows.
+        UnsupportedForm: as `older_form`.
     """
     members, properties = _opened(schema)
     newer = dict(content)
@@ -94,7 +94,7 @@ def _opened(schema: Raw) -> tuple[dict[str, Raw], dict[str, Raw]]:
     """The members of a form, and its fields.
 
     Raises:
-        Unshowable: it is too large, or has too many.
+        UnsupportedForm: the form is too large, or has too many fields.
     """
     if memoryview(schema).nbytes > MAX_FORM_BYTES:
         raise UnsupportedForm(f"it has more than {MAX_FORM_BYTES >> 10} KiB")
@@ -106,7 +106,7 @@ def _opened(schema: Raw) -> tuple[dict[str, Raw], dict[str, Raw]]:
 
 
 def _choices(members: dict[str, Raw], properties: dict[str, Raw]) -> Iterator[_Choice]:
-    """All fields of several options, their booleans under names that nothing else in the form has."""
+    """All fields with a choice of several options; their booleans get names that are unique in the form."""
     required = set(map(peek_str, peek_array(members.get("required"))))
     box_of = _Boxes(properties)
     left, repeated = MAX_OPTIONS, 0
@@ -124,10 +124,10 @@ def _choices(members: dict[str, Raw], properties: dict[str, Raw]) -> Iterator[_C
 
 
 class _Boxes:
-    """Names for booleans that no field of a form has, nor another boolean.
+    """Makes names for booleans that no field of a form has, nor another boolean.
 
-    A name that is taken gets a number. No number is tried twice in a form, so that finding one takes no more attempts
-    in all than there are names.
+    A name that is taken gets a number. No number is tried twice in a form, so all names together take no more attempts
+    than there are names.
     """
 
     def __init__(self, taken: Iterable[str]) -> None:
@@ -160,7 +160,7 @@ def _few(value: Raw | None, most: int) -> list[Raw]:
     """The items of a list of options.
 
     Raises:
-        Unshowable: there are more than `most`, which is what others have left.
+        UnsupportedForm: there are more than `most`, the rest of `MAX_OPTIONS`.
     """
     items = peek_array(value)
     if len(items) > most:
@@ -169,7 +169,7 @@ def _few(value: Raw | None, most: int) -> list[Raw]:
 
 
 def _titled(value: Raw | None, most: int) -> list[_Option] | None:
-    """Options with titles; None: it is something else. Raises: Unshowable, there are more than `most`."""
+    """Options with titles; None for anything else. Raises: UnsupportedForm, there are more than `most`."""
     if value is None:
         return None
     options = []
@@ -183,7 +183,7 @@ def _titled(value: Raw | None, most: int) -> list[_Option] | None:
 
 
 def _boxes(choice: _Choice) -> Iterator[tuple[str, Raw]]:
-    """The booleans that stand for one field."""
+    """The booleans that replace one field."""
     label = peek_str(choice.members.get("title")) or choice.field
     default = set(map(peek_str, peek_array(choice.members.get("default"))[:MAX_OPTIONS]))
     for box, option in choice.boxes.items():
@@ -196,10 +196,10 @@ def _boxes(choice: _Choice) -> Iterator[tuple[str, Raw]]:
 
 
 def _older_enum(value: Raw, most: int) -> tuple[Raw, int]:
-    """A field of one option: `oneOf` becomes `enum` and `enumNames`; and how many options it has that do.
+    """Rewrite a field with a choice of one option, `oneOf`, to `enum` and `enumNames`; also return how many it has.
 
     Raises:
-        Unshowable: they are more than `most`.
+        UnsupportedForm: there are more than `most` options.
     """
     members = peek_object(value)
     options = _titled(members.get("oneOf"), most)

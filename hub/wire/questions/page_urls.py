@@ -1,8 +1,8 @@
-"""The pages that upstreams want people to visit: which addresses a host may be given, and whose they plainly are.
+"""URLs that an upstream asks a person to open: which ones the hub passes on to a host, and which host they lead to.
 
-A person who is asked to open an address trusts the host that shows it, and that shows what the hub passes on. So an
-address is passed only if it means one thing to everybody who reads it: `https`, or `http` to this machine, a host that
-is written out, nothing before it and nothing that is not seen. The hub opens no page itself.
+A person trusts the host that shows a URL, and the host shows what the hub passes on. So a URL is passed only if every
+reader understands the same by it: `https`, or `http` to this machine; a host that is written out, without a user before
+it; visible characters only. The hub itself opens no page.
 """
 
 import ipaddress
@@ -11,7 +11,7 @@ from typing import Final
 
 MAX_URL_CHARS: Final = 2048
 _SEEN: Final = re.compile(r"[!#$%&'()*+,\-./0-9:;=?@A-Z\[\]_a-z~]*")
-"""What a URI is made of (RFC 3986): no space, no quotes, no backslash, no brackets of any kind but those of IPv6."""
+"""The characters of a URI (RFC 3986): no space, no quotes, no backslash, no brackets except those of IPv6."""
 _PARTS: Final = re.compile(r"(?i:(https?)://)([^/?#]*)")
 _AUTHORITY: Final = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^:\[\]]+)(?::([0-9]{1,5}))?")
 _LABEL: Final = re.compile(r"(?!-)[A-Za-z0-9_-]{1,63}(?<!-)")
@@ -20,14 +20,14 @@ MAX_NAME_CHARS: Final = 253
 
 
 class ForbiddenUrl(ValueError):
-    """An address that no person is sent to. The text says why, as a clause after the word URL."""
+    """A URL that no person is sent to. The text says why, as a clause after the word URL."""
 
 
 def host_of(url: str) -> str:
-    """Where a page is, as people are to be told: the host of `url`, and its port if it names one.
+    """The host of `url`, with its port if given, to be shown to the person who is asked to open it.
 
     Raises:
-        NoPage: nobody is to be sent there.
+        ForbiddenUrl: no person is sent to this URL.
     """
     if len(url) > MAX_URL_CHARS:
         raise ForbiddenUrl(f"is longer than {MAX_URL_CHARS} characters")
@@ -54,13 +54,13 @@ def _is_here(host: str) -> bool:
     """Whether `host` is this machine.
 
     Raises:
-        NoPage: it is no host, or is not written as everybody would.
+        ForbiddenUrl: `host` is no host, or is written in an unusual way.
     """
     try:
         if host.startswith("["):
             return ipaddress.IPv6Address(host[1:-1]).is_loopback
         labels = host.removesuffix(".").split(".")
-        if _NUMERIC.fullmatch(labels[-1]):  # to browsers, an address, however it is written
+        if _NUMERIC.fullmatch(labels[-1]):  # browsers read this as an address, however it is written
             return ipaddress.IPv4Address(host).is_loopback
     except ValueError:
         raise ForbiddenUrl("has no valid host") from None

@@ -1,13 +1,12 @@
-"""Questions of upstreams and the answers of hosts, between revisions: what may be asked, in which words, and refusals.
+"""Questions of upstreams and answers of hosts: checked, and translated between revisions.
 
-    check         may this host be asked that?                       else `QuestionRefusal`
-    for_host      the question as the host may see it                else `QuestionRefusal`
-    for_upstream  the answer, checked and as the upstream reads it   else `RemoteProtocolError` (the host's fault)
-                                                                     or `QuestionRefusal` (nobody's)
-    declined      what an upstream gets when nobody answers
+    check_capabilities   whether this host can be asked             else `QuestionRefusal`
+    question_for_host    the question in the host's revision        else `QuestionRefusal`
+    answer_for_upstream  the answer, checked, in the upstream's     else `RemoteProtocolError` (the host's fault) or
+                                                                    `QuestionRefusal` (nobody's)
+    declined_reply       the upstream's reply when nobody answers
 
-What a host declared is read by `capabilities`. Sources: bridging.md 7.1 and 7.5 (refusals), 12.3 (payloads); R-5, G-9,
-G-10. What both sides can read passes as it is.
+Content that both sides can read passes as it is. `hub.wire.capabilities` reads what a host declared.
 """
 
 import secrets
@@ -58,27 +57,27 @@ from hub.wire.questions.sampling import (
 from hub.wire.value_limits import SMALL_BYTES, has_too_many_items
 
 MAX_ITEMS: Final = 10_000
-"""Items in the messages to sample from, or in an answer, if it is large, on all levels: each is looked at, 40 ms."""
+"""Items on all levels of sampling messages, a form or an answer, if large; each is read, which takes 40 ms in all."""
 SAMPLING_REJECTED: Final = -1
-"""The code of a user who does not want a model asked (the revisions' own example)."""
+"""The error code for a user who rejects a sampling request (the example in the specification)."""
 
 
 class Question(Struct, frozen=True):
-    """What an upstream asks of the host of a running operation: sampling, elicitation or roots (`mcp.QUESTIONS`)."""
+    """A request of an upstream to the host of a running operation: sampling, elicitation or roots (`mcp.QUESTIONS`)."""
 
     method: str
     params: dict[str, Raw]
-    """As the upstream wrote them, its `_meta` included."""
+    """As the upstream wrote them, `_meta` included."""
     upstream: str
-    """Who asks, as the configuration calls it: people are told (G-10)."""
+    """The upstream's name in the configuration, which people are shown."""
     version: str
-    """The revision the upstream speaks, which the answer must be written in."""
+    """The upstream's revision, in which the answer must be written."""
     progress: Callable[[dict[str, Raw]], None] | None = None
-    """Takes what the host reports while it works on the answer: params without a token. Only if `params` had one."""
+    """Takes the host's progress, params without a token. Only set if `params` had a progress token."""
 
 
 class QuestionRefusal(Exception):
-    """A question that is not put, or whose answer cannot be passed on. `failure` is for the upstream (7.5)."""
+    """A question that is not asked, or whose answer cannot be passed on. `failure` is for the upstream."""
 
     def __init__(self, code: int, message: str) -> None:
         super().__init__(message)
@@ -86,11 +85,11 @@ class QuestionRefusal(Exception):
 
 
 QUESTIONS_PER_MINUTE: Final = 60.0
-"""Questions of one upstream; as many at once after a pause (`relay_rate`, faults.md 3.2)."""
+"""Questions that one upstream may ask a minute; as many at once after a pause."""
 
 
 def too_many_questions(upstream: str) -> QuestionRefusal:
-    """What `upstream` is told that asks more than that."""
+    """The refusal for an `upstream` that asks more than `QUESTIONS_PER_MINUTE`."""
     return QuestionRefusal(INVALID_PARAMS, f"{upstream} asks more than {QUESTIONS_PER_MINUTE:.0f} questions a minute")
 
 
@@ -98,10 +97,11 @@ def too_many_questions(upstream: str) -> QuestionRefusal:
 
 
 def check_capabilities(question: Question, capabilities: Mapping[str, Raw]) -> None:
-    """Whether a host with `capabilities` can be asked that (R-5).
+    """Refuse a question that a host with `capabilities` cannot be asked.
 
     Raises:
-        Refused: -32601, it lacks the capability; -32602, it lacks this mode, or tools in sampling.
+        QuestionRefusal: -32601, the host lacks the capability; -32602, it lacks this mode, or tools in sampling, or the
+            messages have too many items.
     """
     method, params = question.method, question.params
     needed = {SAMPLE: "sampling", ELICIT: "elicitation", LIST_ROOTS: "roots"}.get(method)
@@ -120,16 +120,17 @@ def _has_too_many_items(value: Raw) -> bool:
 
 
 def mode_of(question: Question) -> str:
-    """The mode of an elicitation: `form`, unless it says otherwise."""
+    """The mode of an elicitation; `form` if none is given."""
     value = question.params.get("mode")
     return FORM if value is None else peek_str(value) or "?"
 
 
 def question_for_host(question: Question, host_version: str) -> dict[str, Raw]:
-    """The params of `question` as a host of `host_version` may see them.
+    """Translate the params of `question` for a host of `host_version`.
 
     Raises:
-        Refused: that revision has no words for it, or it is no proper question (-32602, or -32601 for the method).
+        QuestionRefusal: `host_version` cannot express the question, or the question is invalid (-32602, or -32601 for
+            the method).
     """
     params = {name: value for name, value in question.params.items() if name not in ("_meta", "task")}
     if era_of(host_version) is Era.LEGACY and (meta := _meta(question.params)):
@@ -144,7 +145,7 @@ def question_for_host(question: Question, host_version: str) -> dict[str, Raw]:
 
 
 def _meta(members: Mapping[str, Raw]) -> Raw | None:
-    """`_meta` without what belongs to one hop; None: nothing is left."""
+    """`_meta` without the keys of one hop; None: no other keys are left."""
     meta = {name: value for name, value in peek_object(members.get("_meta")).items() if name not in HOP_KEYS}
     return raw(meta) if meta else None
 
@@ -157,7 +158,7 @@ def _elicitation(question: Question, params: dict[str, Raw], host_version: str) 
         raise QuestionRefusal(INVALID_PARAMS, f"{ELICIT} needs a message")
     mode = mode_of(question)
     if mode == FORM:
-        params["message"] = raw(f"[{question.upstream}] {message}")  # the host shows only the hub (G-10)
+        params["message"] = raw(f"[{question.upstream}] {message}")  # by itself the host shows only the hub's name
         return _form(params, host_version)
     if mode != URL or host_version == L3:
         raise QuestionRefusal(INVALID_PARAMS, f"A host of {host_version} knows no elicitation of mode {mode}")
@@ -169,10 +170,10 @@ def _elicitation(question: Question, params: dict[str, Raw], host_version: str) 
 
 
 def page_host(url: str | None) -> str:
-    """Where a page is that a person is asked to visit.
+    """The host of a page that a person is asked to visit.
 
     Raises:
-        Refused: nobody is to be sent there.
+        QuestionRefusal: the URL is missing, or no person is sent to it.
     """
     if url is None:
         raise QuestionRefusal(INVALID_PARAMS, f"{ELICIT} of mode url needs a url")
@@ -217,7 +218,7 @@ def _sampling(params: dict[str, Raw], host_version: str) -> dict[str, Raw]:
     except (MalformedMessage, UnsupportedContent) as error:
         raise QuestionRefusal(INVALID_PARAMS, f"The host of this call cannot be asked to sample: {error}") from None
     if "includeContext" in params:
-        params["includeContext"] = raw("none")  # through a hub, "this server" means every upstream (G-9)
+        params["includeContext"] = raw("none")  # through a hub, "this server" would mean every upstream
     return params
 
 
@@ -225,12 +226,12 @@ def _sampling(params: dict[str, Raw], host_version: str) -> dict[str, Raw]:
 
 
 def answer_for_upstream(question: Question, answer: Raw, host_version: str) -> Raw:
-    """A host's answer to `question_for_host(question, host_version)`, as the upstream can read it.
+    """Check a host's answer to `question_for_host(question, host_version)`, and translate it for the upstream.
 
     Raises:
-        RemoteProtocolError: -32602, it is no answer to such a question, or too large to look through, or fewer or more
-            options are chosen than the form allows; the host may try again.
-        Refused: -32603, the upstream's revision has no words for it.
+        RemoteProtocolError: -32602, the answer does not fit the question, has too many items, or fewer or more options
+            are chosen than the form allows; the host may try again.
+        QuestionRefusal: -32603, the upstream's revision cannot express the answer.
     """
     if _has_too_many_items(answer):
         raise RemoteProtocolError(INVALID_PARAMS, f"The answer to {question.method} has more than {MAX_ITEMS} items")
@@ -252,7 +253,7 @@ def _elicited(question: Question, members: dict[str, Raw], host_version: str) ->
     if content is None:
         return
     if action != "accept" or mode_of(question) != FORM:
-        del members["content"]  # nobody agreed to send it
+        del members["content"]  # the user did not agree to send it
         return
     filled = open_object(content)
     if not all(map(_is_filled, filled.values())):
@@ -280,11 +281,11 @@ def _is_filled(value: Raw) -> bool:
 
 def _sampled(question: Question, members: dict[str, Raw], host_version: str) -> None:
     if peek_str(members.get("model")) is None:
-        raise RemoteProtocolError(INVALID_PARAMS, "What was sampled names its model")
+        raise RemoteProtocolError(INVALID_PARAMS, f"An answer to {SAMPLE} needs a model")
     try:
         members["content"] = older_content(members, question.version)
     except MalformedMessage as error:
-        raise RemoteProtocolError(INVALID_PARAMS, f"What was sampled is no message: {error}") from None
+        raise RemoteProtocolError(INVALID_PARAMS, f"The answer to {SAMPLE} is no message: {error}") from None
     except UnsupportedContent as error:
         raise QuestionRefusal(INTERNAL_ERROR, f"The host answered with {error}") from None
 
@@ -304,7 +305,7 @@ _ANSWERS: Final[Mapping[str, Callable[[Question, dict[str, Raw], str], None]]] =
 
 
 def declined_reply(question: Question, why: str) -> Reply:
-    """What an upstream gets when nobody answers (bridging.md 7.1, "never answered")."""
+    """The upstream's reply when nobody answers: a cancelled elicitation, or an error that says `why`."""
     if question.method == ELICIT:
         return Result(raw({"action": "cancel"}))
     return Failure(SAMPLING_REJECTED if question.method == SAMPLE else INTERNAL_ERROR, why)

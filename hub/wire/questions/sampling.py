@@ -1,7 +1,7 @@
-"""Content of sampling messages between revisions (bridging.md 12.3).
+"""Content of sampling messages, translated between revisions.
 
-Until 2025-06-18 a message has one block; since 2025-11-25 it may have several, and blocks of tools. What a reader knows
-passes as it is.
+Until 2025-06-18 a message has one block; since 2025-11-25 it may have several, and tool blocks. Content that the
+reader's revision knows passes as it is.
 """
 
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ from hub.wire.mcp import L1, L2, L3, L4, LEGACY_VERSIONS, MODERN
 from hub.wire.open_limits import is_long_array
 
 MAX_OBJECTS: Final = 20_000
-"""In the messages of a request, that are looked at one by one."""
+"""Objects in the messages of a request; each is read."""
 ROLES: Final = ("user", "assistant")
 _VERSIONS: Final = (*LEGACY_VERSIONS, MODERN)
 _BLOCKS: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
@@ -24,39 +24,40 @@ _BLOCKS: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
     "tool_use": (L4, ("id", "name", "input")),
     "tool_result": (L4, ("toolUseId", "content")),
 }
-"""Content blocks: since which revision, and what they must have."""
+"""Content blocks: the first revision that has each, and its required members."""
 _TOOL_BLOCKS: Final = ("tool_use", "tool_result")
 SINGLE: Final = (L1, L2, L3)
-"""Revisions in which a message has one block, and none of tools."""
+"""Revisions in which a message has one block, and no tool blocks exist."""
 
 
 class MalformedMessage(ValueError):
-    """No message of sampling: whoever wrote it is at fault."""
+    """Not a sampling message: its sender is at fault."""
 
 
 class UnsupportedContent(ValueError):
-    """A message that the reader's revision has no words for."""
+    """A message that the reader's revision cannot express."""
 
 
 def uses_tools(params: Mapping[str, Raw]) -> bool:
-    """Whether a request for sampling needs a host that knows tools in it: offers some, or tells of their use."""
+    """Whether a sampling request needs a host that knows tools in sampling: it offers tools, or reports their use."""
     if "tools" in params or "toolChoice" in params:
         return True
     messages = params.get("messages", EMPTY)
     if not any(kind.encode() in bytes(messages) for kind in _TOOL_BLOCKS):
         return False
     if _is_much(messages):
-        return True  # nobody has looked, and nobody will
+        return True  # too much to be read
     contents = (peek_object(message).get("content", EMPTY) for message in peek_array(messages))
     return any(_kind(block) in _TOOL_BLOCKS for content in contents for block in _blocks(content))
 
 
 def older_messages(messages: Raw, version: str) -> Raw:
-    """The messages of a request as a host of `version` reads them: where each has one block, as many as they have
-    blocks together.
+    """Rewrite the messages of a request for a host of `version`: where a message has one block, each block becomes a
+    message.
 
     Raises:
-        Malformed, Unreadable: as their names say.
+        MalformedMessage: the messages are no sampling messages, or too many.
+        UnsupportedContent: `version` cannot express a block.
     """
     if not _is_list(messages):
         raise MalformedMessage("messages are a list")
@@ -74,10 +75,11 @@ def older_messages(messages: Raw, version: str) -> Raw:
 
 
 def older_content(members: Mapping[str, Raw], version: str) -> Raw:
-    """The content of an answer as an upstream of `version` reads it: where there is one block, one or their texts.
+    """Rewrite the content of an answer for an upstream of `version`: where a message has one block, texts are joined.
 
     Raises:
-        Malformed, Unreadable: as their names say.
+        MalformedMessage: the answer is no sampling message.
+        UnsupportedContent: `version` cannot express a block, or several blocks.
     """
     blocks = read_blocks(members, version)
     if version not in SINGLE or not _is_list(members["content"]):
@@ -90,10 +92,11 @@ def older_content(members: Mapping[str, Raw], version: str) -> Raw:
 
 
 def read_blocks(members: Mapping[str, Raw], version: str) -> list[Raw]:
-    """The blocks of a message with a role and content.
+    """The content blocks of a message.
 
     Raises:
-        Malformed, Unreadable: as their names say.
+        MalformedMessage: the message has no role, or a block has no known type.
+        UnsupportedContent: `version` cannot express a block.
     """
     blocks = _blocks(members.get("content", EMPTY))
     if peek_str(members.get("role")) not in ROLES:
@@ -120,7 +123,7 @@ def _is_list(value: Raw) -> bool:
 
 
 def _kind(block: Raw) -> str | None:
-    """The type of a content block; None: it is none that any revision knows."""
+    """The type of a content block; None: no revision knows it."""
     members = peek_object(block)
     kind = peek_str(members.get("type"))
     if kind is None or kind not in _BLOCKS:
