@@ -1,6 +1,6 @@
 """The declarations of `schema`, read: by name, what each setting of a struct is."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
@@ -69,3 +69,15 @@ def _facts(hint: Any) -> tuple[Any, Setting | None]:
 def tables(type: type[Struct]) -> Mapping[str, type[Struct]]:
     """The settings of a struct that are tables of settings, with the structs of those."""
     return {name: each.table for name, each in declarations(type).items() if each.table is not None}
+
+
+def secrets_of(values: Struct) -> Iterator[str]:
+    """The texts of all secrets in a struct of `schema` and in its tables."""
+    for name, declared in declarations(type(values)).items():
+        value = getattr(values, name)
+        if isinstance(value, Struct):
+            yield from secrets_of(value)
+        elif declared.holds_secrets:
+            yield from (secret.reveal() for secret in value.values())
+        elif isinstance(value, Secret):
+            yield value.reveal()

@@ -191,14 +191,14 @@ def doubts_of_upstream(upstream: UpstreamConfig) -> Iterator[Problem]:
 
 def _check_text(upstream: UpstreamConfig) -> Iterator[Problem]:
     """Half a character in JSON (`\\ud800`), or bytes of a variable or of a directory's name, which are no text."""
-    values = [(name, getattr(upstream, name) or "") for name in ("command", "cwd", "url")]
-    for name, value in (*values, *_each("args", upstream.args)):
-        if not _is_text(value):
-            yield Problem((name,), _NO_TEXT)
-    for setting in ("env", "headers"):
-        for name, secret in getattr(upstream, setting).items():
-            if not _is_text(name + secret.reveal()):
-                yield Problem((setting, name), _NO_TEXT)
+    for name, declared in declarations(UpstreamConfig).items():
+        value = getattr(upstream, name)
+        if declared.holds_secrets:
+            wrong = (key for key, secret in value.items() if not _is_text(key + secret.reveal()))
+            yield from (Problem((name, key), _NO_TEXT) for key in wrong)
+        else:
+            texts = value if isinstance(value, tuple) else (value,)
+            yield from (Problem((name,), _NO_TEXT) for text in texts if isinstance(text, str) and not _is_text(text))
 
 
 def _is_text(value: str) -> bool:

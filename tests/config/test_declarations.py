@@ -5,9 +5,9 @@ from typing import Annotated, Literal, get_args, get_origin
 import pytest
 from msgspec import Struct
 
-from config.declarations import declarations, tables
+from config.declarations import declarations, secrets_of, tables
 from config.describe import descriptions
-from config.schema import HubConfig, Secret, Setting, UpstreamConfig
+from config.schema import CacheConfig, HubConfig, Secret, Setting, UpstreamConfig
 
 STRUCTS: list[type[Struct]] = [
     HubConfig,
@@ -63,3 +63,10 @@ def test_what_kind_of_value_a_setting_has():
     assert found["many"].default == {}
     assert get_origin(found["word"].value_type) is Literal
     assert get_args(found["word"].value_type) == ("a",)
+
+
+def test_all_secrets_are_found():
+    cache = CacheConfig(url=Secret("redis://h"), password=Secret("a"))
+    assert [*secrets_of(HubConfig(token=Secret("b"), cache=cache))] == ["b", "redis://h", "a"]
+    upstream = UpstreamConfig(url="http://h", headers={"A": Secret("c")}, env={"E": Secret("d")})
+    assert [*secrets_of(upstream)] == ["d", "c"]

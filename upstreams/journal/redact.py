@@ -13,6 +13,7 @@ from typing import Final
 
 from msgspec import Raw, UnsetType
 
+from config.declarations import secrets_of
 from config.schema import UpstreamConfig
 from hub.link.interface import HubError
 from hub.wire.jsonrpc import Failure, peek_str, raw
@@ -36,8 +37,7 @@ class Mask:
     """Called with a text, returns it without the secrets."""
 
     def __init__(self, config: UpstreamConfig) -> None:
-        values = [secret.reveal() for secret in (*config.env.values(), *config.headers.values())]
-        found = sorted({part for value in values for part in _parts(value)}, key=len, reverse=True)
+        found = sorted({part for value in secrets_of(config) for part in _parts(value)}, key=len, reverse=True)
         self._pattern = re.compile("|".join(map(re.escape, found))) if found else None
 
     def __repr__(self) -> str:
