@@ -1,9 +1,10 @@
-"""Our entry in the file of a host: how it looks there, and by what an entry is known as one of ours. Pure."""
+"""Our entry in the file of a host: making it, and recognizing it. Pure."""
 
 from collections.abc import Mapping
 from typing import Any, Final
 
 from config.hosts.facts import Host
+from config.loading.host_entry import hubd_command
 
 KEY: Final = "hub"
 """The name of our entry in every host."""
@@ -25,18 +26,6 @@ def http_entry(host: Host, url: str, token: str | None) -> dict[str, Any] | None
     return entry
 
 
-def command_of(entry: Any) -> list[str]:
-    """The program and the arguments that an entry starts; empty if it starts none."""
-    if not isinstance(entry, dict):
-        return []
-    command: Any = entry.get("command") or entry.get("cmd")
-    rest: Any = entry.get("args")
-    if isinstance(command, dict):  # older Zed
-        command, rest = command.get("path"), command.get("args")
-    words = [*(command if isinstance(command, list) else [command]), *(rest if isinstance(rest, list) else [])]
-    return [str(word) for word in words] if words[0] else []
-
-
 def variables_of(host: Host, entry: Any) -> dict[str, str]:
     """The variables that an entry sets for what it starts."""
     found = entry.get(host.environment) if isinstance(entry, dict) else None
@@ -51,10 +40,9 @@ def url_of(entry: Any) -> str | None:
     return next((url for url in found if isinstance(url, str)), None)
 
 
-def starts_hubd(entry: Any) -> bool:
-    """Whether an entry is one of ours, by what it starts."""
-    words = command_of(entry)
-    return len(words) > 1 and words[0].rpartition("/")[2] == "hubd" and words[1] == "connect"
+def starts_connect(entry: Any) -> bool:
+    """Whether an entry is one of ours: it starts `hubd connect`."""
+    return hubd_command(entry) == "connect"
 
 
 def _filled(template: Any, values: Mapping[str, Any]) -> Any:

@@ -18,7 +18,7 @@ from msgspec import Struct, structs
 from config.editing.text import jsonc, serverfile
 from config.editing.text.change import Edit, Refused
 from config.files import read_file, refuse_place, remove_file, replace_file
-from config.hosts.entry import KEY, starts_hubd, url_of
+from config.hosts.entry import KEY, starts_connect, url_of
 from config.hosts.facts import Place
 from config.hosts.originals import Original, as_before, out_again, put_back
 from config.hosts.programs import run_program
@@ -201,7 +201,7 @@ def text_at(path: Path, *, trusted: bool = False) -> str:
 
 def is_ours(entry: Any, record: Record | None) -> bool:
     """Whether an entry starts hubd, or is what we put there, or reaches what that reached."""
-    if starts_hubd(entry):
+    if starts_connect(entry):
         return True
     if record is None:
         return False

@@ -12,10 +12,9 @@ from typing import Any
 from msgspec import Struct
 
 from config.editing.text import serverfile
-from config.hosts.entry import starts_hubd
 from config.hosts.facts import Place
 from config.hosts.unwrap import is_as_good, unwrapped
-from config.loading.host_entry import SPELLINGS
+from config.loading.host_entry import SPELLINGS, is_hub
 from config.loading.host_files import Table, servers
 from config.loading.source import Findings, Problem
 from config.loading.variables import Unresolved, Variables
@@ -79,7 +78,7 @@ def survey(place: Place, text: str, environ: Mapping[str, str], home: Path) -> t
         Refused: it cannot be read.
     """
     entries = serverfile.entries(place.kept, text).items()
-    all = [_one(place, key, entry, environ, home) for key, entry in entries if not starts_hubd(entry)]
+    all = [_one(place, key, entry, environ, home) for key, entry in entries if not is_hub(entry)]
     return [one for one in all if isinstance(one, Server)], [one for one in all if isinstance(one, Skipped)]
 
 

@@ -52,6 +52,29 @@ OUR_SETTINGS: Final = frozenset((
 setting (many write `auth` or `sandbox`), and its file must not change its meaning with a version of hubd."""
 
 
+def command_of(entry: Any) -> list[str]:
+    """The program and the arguments that an entry starts; empty if it starts none."""
+    if not isinstance(entry, dict):
+        return []
+    command: Any = entry.get("command") or entry.get("cmd")
+    rest: Any = entry.get("args")
+    if isinstance(command, dict):  # older Zed
+        command, rest = command.get("path"), command.get("args")
+    words = [*(command if isinstance(command, list) else [command]), *(rest if isinstance(rest, list) else [])]
+    return [str(word) for word in words] if words and words[0] else []
+
+
+def hubd_command(entry: Any) -> str:
+    """The command of hubd that an entry starts, such as `connect`; "" if it starts another program."""
+    words = command_of(entry)
+    return words[1] if len(words) > 1 and words[0].rpartition("/")[2] == "hubd" else ""
+
+
+def is_hub(entry: Any) -> bool:
+    """Whether an entry starts the hub itself, which would be its own upstream."""
+    return hubd_command(entry) in ("connect", "serve")
+
+
 class Table(Struct, frozen=True):
     """One upstream as a file has it: its id, the keys that lead to it, and its settings by our names."""
 

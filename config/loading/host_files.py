@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from config.loading.document import JSON_SUFFIXES, YAML_SUFFIXES
-from config.loading.host_entry import SPELLINGS, Entry
+from config.loading.host_entry import SPELLINGS, Entry, is_hub
 from config.loading.host_entry import Table as Table
 from config.loading.measure import MAX_SERVERS
 from config.loading.source import Findings, Keys, Problem
@@ -107,11 +107,8 @@ def _is_passed_over(found: tuple[str, Any]) -> bool:
     entry = found[1]
     if not isinstance(entry, dict):
         return False
-    if entry.get("type") in NOT_SERVERS or (entry.get("source") == "extension" and not _looks_like_entry(entry)):
-        return True
-    command, args = entry.get("command") or entry.get("cmd"), entry.get("args")
-    argv = command if isinstance(command, list) else [command, *(args if isinstance(args, list) else [])]
-    return len(argv) > 1 and str(argv[0]).rpartition("/")[2] == "hubd" and argv[1] in ("connect", "serve")
+    is_part = entry.get("type") in NOT_SERVERS or (entry.get("source") == "extension" and not _looks_like_entry(entry))
+    return is_part or is_hub(entry)
 
 
 def _host(path: Path, root: Keys, entries: dict[str, tuple[str, Any]]) -> str:

@@ -7,7 +7,7 @@ import pytest
 
 from config.errors import ConfigError
 from config.loading.document import parse
-from config.loading.host_entry import HOSTS_OWN, OUR_SETTINGS
+from config.loading.host_entry import HOSTS_OWN, OUR_SETTINGS, command_of, is_hub
 from config.loading.host_files import Table, servers
 from config.loading.layers import load_all
 from config.loading.source import Findings
@@ -117,9 +117,17 @@ def test_the_hub_s_own_entry_is_left_out():
     text = """{"mcpServers": {
         "hub": {"command": "/usr/local/bin/hubd", "args": ["connect", "--host", "x"]},
         "hub2": {"command": ["hubd", "connect"]},
-        "other": {"command": "hubdx", "args": ["connect"]}
+        "hub3": {"command": {"path": "hubd", "args": ["serve"]}},
+        "other": {"command": "hubdx", "args": ["connect"]},
+        "another": {"command": "hubd", "args": ["call"]}
     }}"""
-    assert [table.name for table in found(text)[0]] == ["other"]
+    assert [table.name for table in found(text)[0]] == ["other", "another"]
+
+
+@pytest.mark.parametrize("entry", [None, 1, [], {}, {"command": []}, {"command": {"path": []}}, {"args": ["connect"]}])
+def test_an_entry_that_starts_nothing_does_not_start_the_hub(entry):
+    assert command_of(entry) == []
+    assert not is_hub(entry)
 
 
 @pytest.mark.covers("F-C-01")

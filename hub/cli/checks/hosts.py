@@ -9,11 +9,12 @@ from urllib.parse import urlsplit
 
 from config.errors import ConfigError
 from config.hosts.directories import carried
-from config.hosts.entry import KEY, command_of, url_of, variables_of
+from config.hosts.entry import KEY, url_of, variables_of
 from config.hosts.installed import is_ours
 from config.hosts.survey import identities
 from config.hosts.takeover import started_anyway
 from config.loading.check import split_listen
+from config.loading.host_entry import command_of
 from config.projects import find_project
 from config.schema import HubConfig
 from config.trust import Trust

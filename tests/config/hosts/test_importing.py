@@ -106,7 +106,8 @@ def test_what_is_no_server_says_why(machine):
 
 def test_the_hub_itself_is_no_server(machine):
     entry = stdio_entry(all_hosts()["opencode"], "/opt/bin/hubd")
-    servers, skipped = surveyed(machine, "opencode", json.dumps({"mcp": {KEY: entry}}))
+    others = {"serving": {"type": "local", "command": ["hubd", "serve"]}}
+    servers, skipped = surveyed(machine, "opencode", json.dumps({"mcp": {KEY: entry, **others}}))
     assert (servers, skipped) == ([], [])
 
 
