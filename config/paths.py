@@ -5,7 +5,7 @@ import os
 from pathlib import Path
 from typing import Final
 
-from config import directories as places
+from config import directories
 from config.directories import NotPrivate
 from config.errors import ConfigError
 
@@ -16,7 +16,7 @@ MAX_SOCKET_BYTES: Final = 107
 
 def config_file() -> Path:
     """Where a configuration is looked for when none is named."""
-    return Path(places.config_dir(), "hubd.toml")
+    return Path(directories.config_dir(), "hubd.toml")
 
 
 def runtime_dir() -> Path:
@@ -26,7 +26,7 @@ def runtime_dir() -> Path:
         ConfigError: it is not private, or cannot be made.
     """
     try:
-        return Path(places.private_dir(places.runtime_dir()))
+        return Path(directories.private_dir(directories.runtime_dir()))
     except NotPrivate as error:
         raise ConfigError(f"{error}; or name another directory in HUBD_RUNTIME_DIR") from None
 
@@ -37,9 +37,9 @@ def state_dir() -> Path:
     Raises:
         ConfigError: it exists and is not private.
     """
-    path = places.state_dir()
+    path = directories.state_dir()
     try:
-        return Path(places.private_dir(path))
+        return Path(directories.private_dir(path))
     except NotPrivate as error:
         if os.path.lexists(path):
             raise ConfigError(str(error)) from None

@@ -16,18 +16,18 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from config import directories as places
+from config import directories
 
 
 def carried(environ: Mapping[str, str], home: Path) -> dict[str, str]:
     """The variables that lead a program which has no others to the same hub as `environ` does."""
     found = {}
     known = dict(environ)
-    runtime = places.runtime_dir(known)
-    if runtime not in (places.runtime_dir({}), f"/run/user/{os.getuid()}/hubd"):
+    runtime = directories.runtime_dir(known)
+    if runtime not in (directories.runtime_dir({}), f"/run/user/{os.getuid()}/hubd"):
         found["HUBD_RUNTIME_DIR"] = runtime
     for variable, usual in (("XDG_CONFIG_HOME", ".config"), ("XDG_STATE_HOME", ".local/state")):
-        value = places.absolute(variable, known)
+        value = directories.absolute(variable, known)
         if value not in (None, f"{home}/{usual}"):
             found[variable] = str(value)
     return found

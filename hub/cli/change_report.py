@@ -1,12 +1,12 @@
-"""What is done about one file of a host, to people and to programs."""
+"""Reports of changed files: their diffs, and what was done about a file of a host, for people and for programs."""
 
+import difflib
 import shlex
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hub.cli.diffs import of_host
 from hub.cli.subcommand import EX_FAILED, Told
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def as_object(planned: "Plan", backup: Path | None) -> dict[str, Any]:
         **of_place(planned.place),
         "did": planned.did,
         "backup": backup and str(backup),
-        "diff": of_host(planned.place, planned.before or b"", planned.after or b"") if by_us else None,
+        "diff": host_diff(planned.place, planned.before or b"", planned.after or b"") if by_us else None,
         "commands": [_masked_words(command) for command in planned.program],
         "restored": [each.key for each in planned.restored],
         "note": (planned.changes and planned.place.host.note) or None,
@@ -75,7 +75,7 @@ def show(planned: "Plan", told: Told) -> None:
     for command in planned.program:
         told.say(f"would run: {_masked_words(command)}")
     if planned.changes and not planned.program:
-        told.say(of_host(planned.place, planned.before or b"", planned.after or b""))
+        told.say(host_diff(planned.place, planned.before or b"", planned.after or b""))
 
 
 def _masked_words(command: Sequence[str]) -> str:
@@ -88,3 +88,42 @@ def _masked_words(command: Sequence[str]) -> str:
         if word.startswith("{"):
             text = masked(text, list(secrets_in(json.loads(word))))
     return text
+
+
+# --- diffs ------------------------------------------------------------------------------------------------------------
+
+
+def host_diff(place: "Place", before: bytes, after: bytes) -> str:
+    """The change of a host's file as a unified diff, without secrets."""
+    from config.editing.text import serverfile
+    from config.secret_detection import secrets_in
+
+    texts = [data.decode() for data in (before, after)]
+    secrets = [secret for text in texts for secret in secrets_in(serverfile.read(place.kept, text))]
+    return text_diff(place.path, texts[0], texts[1], secrets)
+
+
+def configuration_diff(path: Path, before: str, after: str) -> str:
+    """The same of a file of hubd's own; "" if the file cannot be read, so that nobody knows what is secret in it."""
+    from config.loading.document import parse
+    from config.loading.source import Problem
+    from config.secret_detection import secrets_in
+
+    try:
+        secrets = [secret for text in (before, after) for secret in secrets_in(parse(text, path).tree)]
+    except Problem:
+        return ""
+    return text_diff(path, before, after, secrets)
+
+
+def text_diff(path: Path, before: str, after: str, secrets: Sequence[str]) -> str:
+    """The same of any file, without `secrets`. A terminal obeys nothing of it."""
+    return "\n".join(_lines(path, before, after, secrets))
+
+
+def _lines(path: Path, before: str, after: str, secrets: Sequence[str]) -> Iterator[str]:
+    from config.secret_detection import masked
+    from hub.wire.printable import printable
+
+    for line in difflib.unified_diff(before.splitlines(), after.splitlines(), str(path), str(path), lineterm=""):
+        yield printable(masked(line, secrets), keep="\t")

@@ -27,7 +27,7 @@ def _doctor(options: argparse.Namespace) -> int:
 
     import msgspec
 
-    from config import directories as places
+    from config import directories
     from config.hosts.facts import Machine
     from hub.cli.checks.all import findings
     from hub.cli.checks.examined import examine
@@ -39,9 +39,9 @@ def _doctor(options: argparse.Namespace) -> int:
         Machine.this(),
         version=HUBD_VERSION,
         status=_status(),
-        records=Path(places.state_dir(), "installed.json"),
-        token=Path(places.state_dir(), "token"),
-        trust=Path(places.state_dir(), "trust.json"),
+        records=Path(directories.state_dir(), "installed.json"),
+        token=Path(directories.state_dir(), "token"),
+        trust=Path(directories.state_dir(), "trust.json"),
         directory=Path.cwd(),
         config=options.config,
         ask=partial(_asked, patience_s=STRANGER_S),
@@ -78,10 +78,10 @@ def _status() -> "Status | None":
     """What the running hub says; None: there is none, and none is started for this."""
     from pathlib import Path
 
-    from config import directories as places
+    from config import directories
     from hub.shim.start_daemon import is_alive
 
-    directory = places.runtime_dir()
+    directory = directories.runtime_dir()
     try:
         return _asked(Path(directory, "control.sock")) if is_alive(f"{directory}/hubd.lock") else None
     except OSError:

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hub.cli.change_report import configuration_diff
 from hub.cli.config import remark_object
-from hub.cli.diffs import of_configuration
 from hub.cli.subcommand import EX_CONFIG, EX_OK, Told, client, now
 from hub.control.errors import HubNotRunning
 
@@ -51,7 +51,7 @@ def save(draft: "Draft", did: str, done: str, told: Told) -> list[Path]:
 
 def _as_object(change: "Change", backup: Path | None) -> dict[str, Any]:
     """To programs: what changes in one file."""
-    diff = of_configuration(change.path, change.before or "", change.after)
+    diff = configuration_diff(change.path, change.before or "", change.after)
     return {"file": str(change.path), "backup": backup and str(backup), "diff": diff}
 
 

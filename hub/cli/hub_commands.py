@@ -54,6 +54,7 @@ def add_commands(commands: Any) -> None:
     add_config(add(commands, "token", _token, "the bearer token that hosts need over HTTP", json=True))
     add(commands, "stop", _stop, "stop the hub and wait until it has ended", json=True)
     add(commands, "version", version, "the version, and the protocol versions that are spoken", json=True)
+    _add_cache(commands)
 
 
 def _add_serve(commands: Any) -> None:
@@ -84,6 +85,15 @@ def _add_call(commands: Any) -> None:
         "--json", metavar="ARGUMENTS", dest="object", help="all arguments as a JSON object; - reads stdin"
     )
     call.add_argument("--raw", action="store_true", help="print the whole result as JSON")
+
+
+def _add_cache(commands: Any) -> None:
+    cache = add(commands, "cache", _cache, "what is kept of resources, how it is used, why it was dropped", json=True)
+    actions = cache.add_subparsers(title="commands", metavar="COMMAND", prog="hubd cache")
+    clear = add(
+        actions, "clear", _cache_clear, "forget what was read of one server, or of all; it is read anew", json=True
+    )
+    clear.add_argument("name", metavar="UPSTREAM", nargs="?", help="its name as `hubd status` shows it; else all")
 
 
 # --- the commands -----------------------------------------------------------------------------------------------------
@@ -168,6 +178,29 @@ def _call(options: argparse.Namespace) -> int:
     else:
         print(result(answer), file=sys.stderr if answer.get("isError") is True else sys.stdout)
     return EX_FAILED if error or answer.get("isError") is True else EX_OK
+
+
+def _cache(options: argparse.Namespace) -> int:
+    from hub.cli.render.cache import cache
+    from hub.control.methods import CACHE, read
+
+    with client() as hub:
+        answer = hub.answer(CACHE)
+    print(as_json(answer) if options.json else cache(read(CACHE, answer)))
+    return EX_OK
+
+
+def _cache_clear(options: argparse.Namespace) -> int:
+    from hub.control.methods import CACHE_CLEAR
+
+    with client() as hub:
+        cleared = hub.ask(CACHE_CLEAR, name=options.name).cleared
+    if options.json:
+        print(as_json({"cleared": cleared, "upstream": options.name}))
+    else:
+        whose = f" of {options.name}" if options.name else ""
+        print(f"forgotten: {cleared} {'resource' if cleared == 1 else 'resources'}{whose}")
+    return EX_OK
 
 
 def _token(options: argparse.Namespace) -> int:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from hub.cli.diffs import of_host, of_texts
+from hub.cli.change_report import host_diff, text_diff
 from hub.cli.host_selection import chosen_hosts, project_of
 from hub.cli.import_report import say_elsewhere, say_next, summarise
 from hub.cli.subcommand import EX_FAILED, EX_OK, Told, UsageError, add, add_config, agreed, ask, now
@@ -211,10 +211,10 @@ def _diffs(result: "Import", writes: "list[Write]", left: "Leaving") -> list[tup
     from config.secret_detection import secrets_in
 
     secrets = [secret for _, server in result.taken for secret in secrets_in(server.values)]
-    found = [(write.path, of_texts(write.path, write.before or "", write.after, secrets)) for write in writes]
+    found = [(write.path, text_diff(write.path, write.before or "", write.after, secrets)) for write in writes]
     for write in left.writes:
         assert write.place is not None
-        found.append((write.path, of_host(write.place, (write.before or "").encode(), write.after.encode())))
+        found.append((write.path, host_diff(write.place, (write.before or "").encode(), write.after.encode())))
     return found
 
 

@@ -9,8 +9,7 @@ from io import TextIOWrapper
 from typing import Any, Final, TextIO, cast
 
 from config.errors import ConfigError, EditError
-from hub.cli import cache, config, doctor, editing, hosts, importing, service
-from hub.cli import hub_commands as running
+from hub.cli import config, doctor, editing, hosts, hub_commands, importing, service
 from hub.cli.subcommand import (
     EX_CONFIG,
     EX_FAILED,
@@ -27,7 +26,7 @@ from hub.control.errors import ControlFailed, HubNotRunning, NotUnderstood
 from hub.wire.printable import Printable
 
 FAMILIES: Final = {
-    "the hub": (running, cache, service, doctor),
+    "the hub": (hub_commands, service, doctor),
     "its configuration": (editing, config),
     "hosts": (hosts, importing),
 }
@@ -187,7 +186,7 @@ def _parser() -> Parser:
         allow_abbrev=False,
     )
     parser.add_argument(
-        "--version", action="store_const", const=running.version, dest="command", help="show the version"
+        "--version", action="store_const", const=hub_commands.version, dest="command", help="show the version"
     )
     parser.set_defaults(json=False, parser=parser)
     commands = parser.add_subparsers(metavar="COMMAND", help=argparse.SUPPRESS, prog="hubd")

@@ -48,12 +48,12 @@ def _help(parser: argparse.ArgumentParser) -> int:
 
 
 def _service(options: argparse.Namespace) -> "Service":
-    from hub.cli import service_manager as service
+    from hub.cli import service_manager
 
     command = own_command()
     if options.system:
-        return service.system_service(command)
-    return service.user_service(command, os.environ)
+        return service_manager.system_service(command)
+    return service_manager.user_service(command, os.environ)
 
 
 # --- install ----------------------------------------------------------------------------------------------------------
@@ -142,12 +142,12 @@ def _nobody_starts_a_hub(system: bool, told: Told) -> Iterator[None]:
 
 def _concern(system: bool) -> str | None:
     """Why the hub might not start as a service, though it does from this shell."""
-    from config import directories as places
+    from config import directories
     from config.errors import ConfigError
     from config.loading.layers import load_all
     from hub.cli.service_manager import PASSED
 
-    directory = "/etc/hubd" if system else places.config_dir()
+    directory = "/etc/hubd" if system else directories.config_dir()
     path, variables = Path(directory, "hubd.toml"), Path(directory, "hubd.env")
     if system and not path.exists():
         return f"write {path}; without it the service ends with exit code 78"

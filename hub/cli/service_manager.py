@@ -15,7 +15,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from config import directories as places
+from config import directories
 from config.files import locked, read_file, remove_file, replace_file
 from config.hosts.directories import carried
 from config.paths import backup_dir, state_dir
@@ -55,7 +55,7 @@ class Service(Struct, frozen=True, kw_only=True):
 
 def user_service(command: str, environ: Mapping[str, str]) -> Service:
     """Units of this user, for `systemctl --user`."""
-    directory = Path(places.config_dir()).parent / "systemd" / "user"
+    directory = Path(directories.config_dir()).parent / "systemd" / "user"
     texts = {name: _filled(name, command, environ) for name in ("hubd.socket", "hubd.service")}
     return _systemd(("systemctl", "--user"), directory, texts)
 
@@ -108,7 +108,7 @@ def _filled(name: str, command: str, environ: Mapping[str, str]) -> str:
     if "HUBD_RUNTIME_DIR" in passed:
         text = text.replace("%t/hubd", _specified(passed["HUBD_RUNTIME_DIR"]))
     if "XDG_CONFIG_HOME" in passed:
-        text = text.replace("%E/hubd", _specified(places.config_dir()))
+        text = text.replace("%E/hubd", _specified(directories.config_dir()))
     if "PATH" in environ:  # servers are found where this shell finds them
         passed["PATH"] = environ["PATH"]
     lines = "".join(f"Environment={_word(f'{key}={value}')}\n" for key, value in passed.items())

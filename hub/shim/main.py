@@ -13,7 +13,7 @@ msgspec, no argparse, json, socket, pathlib or typing.
 import _json
 import os
 
-from config import directories as places
+from config import directories
 from hub.shim.pump import Pump
 
 MAX_LABEL = 64
@@ -49,9 +49,9 @@ def run(arguments: list[str]) -> int:
         os.write(1, USAGE.encode())
         return EX_OK
     try:
-        pump = Pump(places.private_dir(places.runtime_dir()), preamble(options, _working_directory()))
+        pump = Pump(directories.private_dir(directories.runtime_dir()), preamble(options, _working_directory()))
         code = pump.run()
-    except places.NotPrivate as error:
+    except directories.NotPrivate as error:
         return _say(f"{error}; or name another directory in HUBD_RUNTIME_DIR", EX_CONFIG)
     except OSError as error:
         return _say(f"the hub cannot be reached: {error.strerror}", EX_UNAVAILABLE)

@@ -11,7 +11,7 @@ import select
 import sys
 from time import monotonic  # noqa: TID251 - nothing here runs under trio
 
-from config import directories as places
+from config import directories
 from hub.net.peer_credentials import ForeignPeer, refuse_foreign_hub
 
 DAEMON = (sys.executable, "-I", "-m", "hub", "serve", "--detached")
@@ -45,7 +45,7 @@ class Attempt:
     """
 
     def __init__(self, directory: str) -> None:
-        places.private_dir(directory)  # it may have been removed since, for instance when the user had logged out
+        directories.private_dir(directory)  # it may have been removed since, for instance when the user had logged out
         self._path = f"{directory}/hubd.sock"
         self._life = f"{directory}/hubd.lock"
         self._turn = f"{directory}/start.lock"
@@ -235,12 +235,12 @@ def _spawn() -> _socket.socket:
 def log_path() -> str:
     """The daemon's log; a large one is put aside first. Without a state directory there is none."""
     try:
-        path = places.private_dir(places.state_dir()) + "/hubd.log"
+        path = directories.private_dir(directories.state_dir()) + "/hubd.log"
         if os.path.exists(path) and os.path.getsize(path) > LOG_BYTES:
             os.rename(path, path + ".1")
         if os.path.exists(path) and not os.path.isfile(path):  # whoever writes to a pipe waits for a reader
             return os.devnull
-    except (places.NotPrivate, OSError):
+    except (directories.NotPrivate, OSError):
         return os.devnull
     return path
 

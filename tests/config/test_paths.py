@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from config import directories as places
+from config import directories
 from config.errors import ConfigError
 from config.paths import (
     config_file,
@@ -49,7 +49,7 @@ def test_the_places_without_xdg(home):
     assert state_dir() == home / ".local/state/hubd"
     usual = f"/run/user/{os.getuid()}"
     expected = f"{usual}/hubd" if os.access(usual, os.W_OK | os.X_OK) else f"/tmp/hubd-{os.getuid()}"
-    assert places.runtime_dir() == expected, "a host that strips the environment must find the same sockets"
+    assert directories.runtime_dir() == expected, "a host that strips the environment must find the same sockets"
 
 
 def test_an_own_variable_wins_and_relative_ones_are_ignored(home, monkeypatch):
@@ -128,8 +128,10 @@ def stranger(monkeypatch) -> int:
 
 @pytest.mark.covers("F-C-10", "F-D-06", "SEC-62")
 def test_nothing_is_made_in_the_home_of_another_user(home, stranger, caplog):
-    with pytest.raises(places.NotPrivate, match=rf"home directory {home} .*\(uid {stranger}\); run this as that user"):
-        places.private_dir(f"{home}/.local/state/hubd")
+    with pytest.raises(
+        directories.NotPrivate, match=rf"home directory {home} .*\(uid {stranger}\); run this as that user"
+    ):
+        directories.private_dir(f"{home}/.local/state/hubd")
     state_dir()
     assert "run this as that user; nothing will be remembered" in caplog.text
     assert list(home.iterdir()) == []
@@ -141,15 +143,17 @@ def test_nothing_is_made_in_a_directory_of_another_user(home, stranger, monkeypa
     there.mkdir()
     monkeypatch.setenv("HOME", "/nonexistent")
     with pytest.raises(PermissionError, match=rf"the directory {there} belongs to another user"):
-        places.make_dirs(f"{there}/a/b")
+        directories.make_dirs(f"{there}/a/b")
     assert list(there.iterdir()) == []
-    places.make_dirs(str(there))  # is there already
+    directories.make_dirs(str(there))  # is there already
 
 
 def test_the_directory_of_another_user_is_that_user_s(home, stranger):
     (home / "hubd").mkdir()
-    with pytest.raises(places.NotPrivate, match=rf"belongs to another user \(uid {stranger}\): run this as that user"):
-        places.private_dir(f"{home}/hubd")
+    with pytest.raises(
+        directories.NotPrivate, match=rf"belongs to another user \(uid {stranger}\): run this as that user"
+    ):
+        directories.private_dir(f"{home}/hubd")
 
 
 def test_root_may_have_made_the_directory_above(home, monkeypatch):
@@ -157,7 +161,7 @@ def test_root_may_have_made_the_directory_above(home, monkeypatch):
     uid = os.getuid() + 1
     for name in ("getuid", "geteuid"):
         monkeypatch.setattr(os, name, lambda: uid)
-    places.make_dirs(f"{home}/a/b")  # as in /tmp
+    directories.make_dirs(f"{home}/a/b")  # as in /tmp
     assert (home / "a/b").is_dir()
 
 
@@ -166,5 +170,5 @@ def test_users_without_a_number_here_are_told_from_nobody(monkeypatch, tmp_path,
     path = tmp_path / "uid_map"
     path.write_text(f"{numbers}\n")
     monkeypatch.setattr("config.directories.UID_MAP", str(path))
-    assert places._is_unmapped(places.UNMAPPED) is is_unmapped
-    assert not places._is_unmapped(0)
+    assert directories._is_unmapped(directories.UNMAPPED) is is_unmapped
+    assert not directories._is_unmapped(0)

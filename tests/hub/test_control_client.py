@@ -19,7 +19,7 @@ from hub.control.client import PIECE_BYTES, ControlClient
 from hub.control.errors import ControlFailed, HubNotRunning, NotUnderstood
 from hub.control.methods import CACHE, CACHE_CLEAR, CALL, LOGS, RELOAD, RESTART, STATUS, TOOLS, read
 from hub.net.unix import bind_unix
-from hub.shim import start_daemon as starter
+from hub.shim import start_daemon
 
 NONSENSE = {
     "no JSON": b"not json\n",
@@ -147,11 +147,11 @@ def test_another_user_is_told_nothing(tmp_path, stranger):
     with bind_unix(path):
         with pytest.raises(HubNotRunning, match=rf"another user \(uid {os.geteuid() + 1}\) listens on {path}"):
             ControlClient(path)
-        with pytest.raises(starter.Unavailable, match=r"another user .* HUBD_RUNTIME_DIR"):
-            starter.connect(str(path))
+        with pytest.raises(start_daemon.Unavailable, match=r"another user .* HUBD_RUNTIME_DIR"):
+            start_daemon.connect(str(path))
         with (tmp_path / "hubd.lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
-            assert starter.attend(str(tmp_path), b"someone") is None
+            assert start_daemon.attend(str(tmp_path), b"someone") is None
 
 
 def test_the_manager_of_services_may_be_root(tmp_path, monkeypatch):
@@ -163,20 +163,20 @@ def test_the_manager_of_services_may_be_root(tmp_path, monkeypatch):
 @pytest.mark.covers("SEC-02", "SEC-62")
 def test_looking_whether_a_hub_lives_makes_nothing_and_follows_no_link(tmp_path, monkeypatch):
     life = tmp_path / "hubd.lock"
-    assert not starter.is_alive(str(life))
+    assert not start_daemon.is_alive(str(life))
     assert list(tmp_path.iterdir()) == []
     (tmp_path / "other").touch()
     life.symlink_to("other")
     with pytest.raises(OSError, match=r"hubd\.lock"):
-        starter.is_alive(str(life))
-    assert starter.holder(str(tmp_path)) == b""
+        start_daemon.is_alive(str(life))
+    assert start_daemon.holder(str(tmp_path)) == b""
     life.unlink()
     life.touch()
-    assert not starter.is_alive(str(life))
+    assert not start_daemon.is_alive(str(life))
     uid = os.geteuid()
     monkeypatch.setattr("hub.shim.start_daemon.os.geteuid", lambda: uid + 1)
     with pytest.raises(PermissionError, match="belongs to another user"):
-        starter.is_alive(str(life))
+        start_daemon.is_alive(str(life))
 
 
 # --- the command line -------------------------------------------------------------------------------------------------

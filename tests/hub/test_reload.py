@@ -22,8 +22,8 @@ ECHO = {"tools": ["echo"]}
 SMALL_LOG_BYTES = 500
 SMALL_LOG = f"""if True:
     import runpy
-    from hub.shim import start_daemon as starter
-    starter.LOG_BYTES = {SMALL_LOG_BYTES}
+    from hub.shim import start_daemon
+    start_daemon.LOG_BYTES = {SMALL_LOG_BYTES}
     runpy.run_module("hub", run_name="__main__", alter_sys=True)
 """
 LISTED = "notifications/tools/list_changed"

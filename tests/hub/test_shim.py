@@ -16,7 +16,7 @@ import pytest
 
 from config.paths import lock_path, socket_path
 from hub.net.unix import bind_unix, take_lock
-from hub.shim import start_daemon as starter
+from hub.shim import start_daemon
 from hub.shim.main import preamble, run
 
 PATIENCE_S = 30
@@ -205,7 +205,7 @@ def test_a_daemon_that_takes_no_connections_now_is_waited_for(place):
     waiting = []
     with contextlib.suppress(BlockingIOError):
         while True:
-            waiting.append(starter.connect(str(socket_path())))
+            waiting.append(start_daemon.connect(str(socket_path())))
     shim = place.start(daemon="/bin/false")
     listener.setblocking(True)
     listener.settimeout(PATIENCE_S)
@@ -300,7 +300,7 @@ def test_a_project_is_told_in_full(place):
 
 
 def test_the_daemon_is_isolated():
-    assert " ".join(starter.DAEMON) == f"{sys.executable} -I -m hub serve --detached"
+    assert " ".join(start_daemon.DAEMON) == f"{sys.executable} -I -m hub serve --detached"
 
 
 def test_it_imports_nothing_heavy():

@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from config import directories as places
+from config import directories
 from config.loading.source import read_private
 from hub.cli.checks.examined import Examined, Finding
 from hub.daemon.privileges import ADVICE, ROOT
@@ -88,7 +88,7 @@ def other_daemons(examined: Examined) -> Iterator[Finding]:
     """Hubs of this user whose sockets are elsewhere, so that some hosts reach one and some the other."""
     if examined.config.replica.name or examined.config.replica.url:
         return  # one of several, and meant so
-    ours = places.runtime_dir()
+    ours = directories.runtime_dir()
     for pid, directory in _daemons():
         if directory != ours:
             what = f"another hub of yours runs (process {pid}), with its sockets in {directory} and not in {ours}"
@@ -143,13 +143,13 @@ def stale_sockets(examined: Examined) -> Iterator[Finding]:
     They are looked up, since to connect would have a service manager start the hub.
     """
     try:
-        if is_alive(f"{places.runtime_dir()}/hubd.lock"):
+        if is_alive(f"{directories.runtime_dir()}/hubd.lock"):
             return
         listening = _listening()
     except OSError:
         return
     for name in ("hubd.sock", "control.sock"):
-        path = f"{places.runtime_dir()}/{name}"
+        path = f"{directories.runtime_dir()}/{name}"
         with suppress(OSError):
             if stat.S_ISSOCK(os.lstat(path).st_mode) and path not in listening:
                 why = "a hub was killed; the next one replaces it, and until then hosts without `hubd connect` fail"

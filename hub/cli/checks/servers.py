@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
-from config import directories as places
+from config import directories
 from config.errors import dotted
 from config.hosts.survey import Identity, identities
 from config.hosts.unwrap import bare, package_of
@@ -171,7 +171,7 @@ def open_files(examined: Examined) -> Iterator[Finding]:
                 what = f"others may read {path} (mode {mode:03o}), and it holds what looks like secrets"
                 why = "every program of every user here can use them"
                 yield Finding("mode", "warning", what, why, f"run `chmod 600 {shlex.quote(str(path))}`")
-    for name, directory in (("state", places.state_dir()), ("runtime", places.runtime_dir())):
+    for name, directory in (("state", directories.state_dir()), ("runtime", directories.runtime_dir())):
         with suppress(OSError):
             mode = stat.S_IMODE(os.stat(directory).st_mode)
             if mode & 0o077:

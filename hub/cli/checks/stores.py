@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from cache.statistics import StoreStatistics
-from config import directories as places
+from config import directories
 from config.errors import ConfigError
 from config.loading.source import read_plain, read_private
 from config.loading.variables import MAX_FILE_BYTES
@@ -114,7 +114,7 @@ def secret_files(examined: Examined) -> Iterator[Finding]:
     loaded = examined.loaded
     named = [] if loaded is None else [path for path in loaded.files if path not in loaded.sources]
     secrets = {secret for secret in _secrets(examined.config) if len(secret) >= MIN_SECRET}
-    own = [Path(places.state_dir(), name) for name in SECRET]
+    own = [Path(directories.state_dir(), name) for name in SECRET]
     for path in dict.fromkeys((*named, *own)):
         with suppress(OSError):
             mode = stat.S_IMODE(path.stat().st_mode)
@@ -128,8 +128,8 @@ def unreadable_files(examined: Examined) -> Iterator[Finding]:
     """The hub's own files and directories that it cannot use, since a command run by root made them, say."""
     yield from examined.unread
     said = {finding.what for finding in examined.unread}
-    state = Path(places.state_dir())
-    for directory in (state, Path(places.runtime_dir())):
+    state = Path(directories.state_dir())
+    for directory in (state, Path(directories.runtime_dir())):
         if why := _why_not_ours(directory):
             yield unreadable(directory, why)
     for path in [state / name for name in OWN]:

@@ -12,8 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from msgspec import UNSET, Raw
 
-from hub.wire import jsonrpc
-from hub.wire import open_limits as opening
+from hub.wire import jsonrpc, open_limits
 from hub.wire.jsonrpc import (
     MAX_ID,
     Failure,
@@ -525,7 +524,7 @@ def test_deep_recursion_in_the_parser_is_a_malformed_message(monkeypatch: pytest
 
 @pytest.mark.covers("SEC-13")
 def test_a_crowd_is_not_opened():
-    few = opening.MAX_OPENED
+    few = open_limits.MAX_OPENED
     for padding in (b"", b" " * 100_000):
         full = Raw(b"{%b%b}" % (b",".join([b'"%d":{"a":0}' % number for number in range(few)]), padding))
         assert len(jsonrpc.peek_object(full)) == len(jsonrpc.open_object(full)) == few
@@ -538,7 +537,7 @@ def test_a_crowd_is_not_opened():
         assert jsonrpc.peek_array(Raw(b"[{},%b]" % bytes(items)[1:-1])) == []
     late = Raw(b'{"a":"%b",%b}' % (b"x" * 1_000_000, b",".join([b'"%d":0' % number for number in range(few)])))
     assert jsonrpc.peek_object(late) == {}
-    assert opening.first_items(items, 3) == [Raw(b'{"a":0}')] * 3
+    assert open_limits.first_items(items, 3) == [Raw(b'{"a":0}')] * 3
 
 
 @pytest.mark.covers("SEC-13", "I-5")
@@ -554,12 +553,12 @@ def test_a_crowd_takes_no_memory():
 
 @pytest.mark.covers("SEC-13")
 def test_what_is_large_for_another_reason_is_opened():
-    rows = {"rows": {str(number): number for number in range(2 * opening.MAX_OPENED)}}
+    rows = {"rows": {str(number): number for number in range(2 * open_limits.MAX_OPENED)}}
     value = jsonrpc.raw({"content": [{"type": "text", "text": json.dumps(rows)}], "structuredContent": rows})
     assert list(jsonrpc.peek_object(value)) == ["content", "structuredContent"]
     other = jsonrpc.raw({"extra": rows, "more": [rows]})
     assert list(jsonrpc.open_object(other)) == ["extra", "more"]
-    own = jsonrpc.raw({"tools": [{}] * 3 * opening.MAX_OPENED})
-    assert len(jsonrpc.own_items(own, "tools")) == 3 * opening.MAX_OPENED
-    assert opening.is_long_array(jsonrpc.raw([{}] * 3 * opening.MAX_OPENED))
-    assert not opening.is_long_array(jsonrpc.raw(rows))
+    own = jsonrpc.raw({"tools": [{}] * 3 * open_limits.MAX_OPENED})
+    assert len(jsonrpc.own_items(own, "tools")) == 3 * open_limits.MAX_OPENED
+    assert open_limits.is_long_array(jsonrpc.raw([{}] * 3 * open_limits.MAX_OPENED))
+    assert not open_limits.is_long_array(jsonrpc.raw(rows))
