@@ -1,4 +1,4 @@
-"""Keeps what a hub remembers on disk, without any call waiting for the disk."""
+"""Autosave: a task that writes remembered state to disk, so that no call waits for the disk."""
 
 from collections.abc import Callable
 from typing import Final, NoReturn
@@ -9,11 +9,11 @@ from config.saved_state import Memory
 from hub.link.wakeups import DirtyFlag
 
 GATHER_S: Final = 0.5
-"""How long changes are gathered before they are saved: what was learned survives a crash soon after."""
+"""How long changes are gathered before they are saved."""
 SAVED_WITHIN_S: Final = 5.0
-"""How long somebody waits for a disk, at most: then it is as if it could not be written."""
+"""How long `SaveBarrier.saved` waits for a disk at most, as if the write had failed."""
 LOOK_EVERY_S: Final = 5.0
-"""Interval for catching unreported changes and retrying failed writes, and tried again to save what could not be."""
+"""Interval for catching unreported changes and retrying failed writes."""
 
 
 def _nothing() -> None:
@@ -21,14 +21,14 @@ def _nothing() -> None:
 
 
 class SaveBarrier:
-    """For whoever has to say that something is over, and must be right about that even if the hub is killed then."""
+    """Lets tasks wait until a change is on disk, for answers that must stay true even if the hub is killed."""
 
     def __init__(self) -> None:
         self._asked = trio.Event()
         self._done = trio.Event()
 
     async def saved(self, changed: DirtyFlag) -> None:
-        """Wait until what is remembered now is on disk, or cannot be written; all who wait share one write."""
+        """Wait until the present state is on disk, or cannot be written; all waiting tasks share one write."""
         done = self._done
         self._asked.set()
         changed.set()
@@ -36,11 +36,11 @@ class SaveBarrier:
             await done.wait()
 
     async def asked(self) -> None:
-        """Wait until somebody waits."""
+        """Wait until a task waits in `saved`."""
         await self._asked.wait()
 
     def begin(self) -> trio.Event:
-        """What is to be set once that is written which is there now."""
+        """Return the event to set once the present state is written."""
         done = self._done
         self._asked, self._done = trio.Event(), trio.Event()
         return done
@@ -49,10 +49,10 @@ class SaveBarrier:
 async def autosave(
     memory: Memory, changed: DirtyFlag, remember: Callable[[], None] = _nothing, barrier: SaveBarrier | None = None
 ) -> NoReturn:
-    """Save `memory` whenever it has `changed`, for ever, and at once in `barrier`; `remember` puts into it what is not
-    yet there.
+    """Save `memory` whenever it has `changed`, for ever, and without delay when a task waits at `barrier`.
 
-    Cancellation: a write that has begun is finished; `memory.save` is for what comes after.
+    `remember` is called before each write, and puts into `memory` what is not there yet. Cancellation: a write that has
+    begun is finished; later changes need `memory.save`.
     """
     barrier = barrier or SaveBarrier()
     while True:

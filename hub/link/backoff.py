@@ -1,4 +1,4 @@
-"""How long to wait before something is opened again. Time and chance are arguments; `jitter` is chance."""
+"""Exponential backoff: how long to wait before a connection is opened again. Time and chance are arguments."""
 
 import random
 from collections.abc import Callable
@@ -7,13 +7,13 @@ from typing import Final
 FIRST_PAUSE_S: Final = 1.0
 LONGEST_PAUSE_S: Final = 30.0
 JITTER: Final = 0.2
-"""The part of a pause by which it varies to either side, so that what fell together does not rise together."""
+"""Part of a pause by which it varies to either side, so that connections lost together are not reopened together."""
 HEALTHY_S: Final = 60.0
-"""What lasted this long was a good one: the next pause is short again."""
+"""After a connection that lasted this long the next pause is short again."""
 
 
 class ExponentialBackoff:
-    """Twice as long each time, unless it lasted for `healthy_s`. `jitter` returns a number from -1 to 1."""
+    """Pauses that double each time until a connection lasts for `healthy_s`. `jitter` returns a number from -1 to 1."""
 
     def __init__(
         self,
@@ -31,11 +31,11 @@ class ExponentialBackoff:
         return f"<ExponentialBackoff, next {self._next_s:g} s>"
 
     def opened(self, now: float) -> None:
-        """It opened."""
+        """Note that the connection was opened."""
         self._opened_at = now
 
     def next_s(self, now: float) -> float:
-        """It ended, or could not be opened: how many seconds to wait."""
+        """Seconds to wait after the connection ended, or could not be opened."""
         if self._opened_at is not None and now - self._opened_at >= self._healthy_s:
             self._next_s = self._first_s
         self._opened_at = None
@@ -45,5 +45,5 @@ class ExponentialBackoff:
 
 
 def jitter() -> float:
-    """By how much pauses vary, where they are not tested (-1 to 1)."""
+    """Return a random number from -1 to 1."""
     return random.uniform(-1, 1)

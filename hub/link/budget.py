@@ -1,16 +1,16 @@
-"""How much memory all peers together may make the hub hold: a budget with an account for each connection.
+"""Memory budget: how many bytes all peers together may make the hub hold, with an account for each connection.
 
-    Budget          all of it, `limit` bytes
-      principal     at most three quarters of it: one account of hosts, or one upstream
+    Budget          `limit` bytes
+      principal     at most three quarters: one user of hosts, or one upstream
         Account     at most a quarter: one connection
 
-What is counted: bodies and lines that have begun to arrive, large requests until they are answered, what was written
-and not read yet, what is kept for hosts that may come back, and what is parked. The first `FREE_BYTES` of each are
-free, so that a message of the usual size costs nothing here, not even a call.
+Counted are: bodies and lines that are still arriving, large requests until they are answered, bytes written that the
+peer has not read, streams kept for hosts that may come back, and parked calls. The first `FREE_BYTES` of each are free,
+so that a message of the usual size costs nothing here, not even a call.
 
-When there is no room, whoever keeps the hub waiting longest gives way: a body that arrives too slowly, a reader that
-does not read. Only one that is late by `PATIENCE_S` does; if there is none, the newcomer is refused. Pure: time is an
-argument.
+When the budget is used up, the peer that has kept the hub waiting longest is evicted: a body that arrives too slowly, a
+reader that does not read. Only peers that are late by `PATIENCE_S` are evicted; if there is none, the newcomer is
+refused. Pure: time is an argument.
 """
 
 from collections.abc import Callable
@@ -19,27 +19,27 @@ from typing import Final
 
 NO_ROOM: Final = "The hub holds as much as it may, or for this host (global_buffer_bytes); try again in a moment"
 FREE_BYTES: Final = 16 << 10
-"""Of each message, body, queue or buffer."""
+"""Bytes of each message, body, queue or buffer that are not counted."""
 DEFAULT_BYTES: Final = 256 << 20
 PATIENCE_S: Final = 2.0
 PACE_BYTES_PER_S: Final = 1 << 20
-"""A peer that moves so much is never late."""
+"""Rate at which a peer is never late."""
 
 
 class Budget:
-    """The bytes that are held for all peers together."""
+    """The bytes held for all peers together."""
 
     def __init__(self, limit: int = DEFAULT_BYTES) -> None:
         self.limit = limit
         self.used = 0
         self.highest = 0
-        """The most that was ever used."""
+        """The highest `used` so far."""
         self.refused = 0
         """How often there was no room."""
         self.evicted = 0
-        """How many peers had to give way."""
+        """How many peers were evicted."""
         self.released = 0
-        """All that was ever given back."""
+        """Total of the bytes given back."""
         self._by_principal: dict[str, int] = {}
         self._holders: dict[Account, None] = {}
 
@@ -47,19 +47,19 @@ class Budget:
         return f"<Budget {self.used} of {self.limit} bytes, {len(self._holders)} holders>"
 
     def account(self, principal: str = "", give_up: Callable[[], None] | None = None) -> "Account":
-        """A new account, whose `principal` may become known later.
+        """Open an account; its `principal` may become known later.
 
-        `give_up` ends the connection; what it holds is given back already. None: it never has to give way.
+        `give_up` closes the connection when it is evicted; its bytes are given back already. None: never evicted.
         """
         return Account(self, principal, give_up)
 
     def facts(self) -> dict[str, int]:
-        """For `hubd status`."""
+        """Numbers for `hubd status`."""
         names = ("used", "limit", "highest", "refused", "evicted")
         return {name: getattr(self, name) for name in names}
 
     def has_room(self, asking: "Account", amount: int, now: float) -> bool:
-        """Whether `amount` fits, after late holders have given way if need be."""
+        """Whether `amount` fits; evicts late holders if need be."""
         while True:
             crowded = self._by_principal.get(asking.principal, 0) + amount > self.limit * 3 // 4
             if not crowded and self.used + amount <= self.limit:
@@ -75,7 +75,7 @@ class Budget:
                 give_up()
 
     def add(self, account: "Account", amount: int) -> None:
-        """Count `amount`, which may be less than 0."""
+        """Add `amount`, which may be negative, to `account`."""
         account.used += amount
         self.used += amount
         self.highest = max(self.highest, self.used)
@@ -92,29 +92,29 @@ class Budget:
 
 
 class TransferPace:
-    """Whether a peer keeps pace in one direction, while something waits for it there."""
+    """Whether a peer keeps up in one direction, while the hub waits for it."""
 
     __slots__ = ("due",)
 
     def __init__(self) -> None:
         self.due = inf
-        """When a peer that keeps pace would have moved as much as this one has; inf: nothing waits for it."""
+        """When a peer at `PACE_BYTES_PER_S` would have moved as much as this one has; inf: the hub does not wait."""
 
     def begin(self, now: float) -> None:
-        """The peer is to send, or to read, from now on."""
+        """Note that the hub waits for the peer to send, or to read, from now on."""
         self.due = now
 
     def moved(self, amount: int, now: float) -> None:
-        """It has sent, or read, so much."""
+        """Note that the peer has sent, or read, `amount` bytes."""
         self.due = min(now, self.due + amount / PACE_BYTES_PER_S)
 
     def rest(self) -> None:
-        """Nothing waits for it any more."""
+        """Note that the hub no longer waits for the peer."""
         self.due = inf
 
 
 class Account:
-    """What is held for one connection. All methods return at once."""
+    """The bytes held for one connection. All methods return at once."""
 
     __slots__ = ("_budget", "closed", "give_up", "principal", "reads", "sends", "used")
 
@@ -132,16 +132,16 @@ class Account:
 
     @property
     def due(self) -> float:
-        """How long it has been late, as a time; inf: it need not give way."""
+        """The time since which the peer is late; inf: the account cannot be evicted."""
         return inf if self.give_up is None else min(self.sends.due, self.reads.due)
 
     def belongs_to(self, principal: str) -> None:
-        """Say whose it is. Nothing, while it holds something in another's name."""
+        """Set the principal; no effect while bytes are held for another principal."""
         if not self.used:
             self.principal = principal
 
     def take(self, amount: int, now: float) -> bool:
-        """Hold `amount` bytes more; False: there is no room, and nothing has changed."""
+        """Hold `amount` more bytes; False: there is no room, and nothing has changed."""
         if self.closed:
             return False
         budget = self._budget
@@ -152,16 +152,16 @@ class Account:
         return True
 
     def give(self, amount: int) -> None:
-        """Hold so much less. Nothing, once it is closed."""
+        """Give `amount` bytes back; no effect on a closed account."""
         if not self.closed:
             self._budget.add(self, -amount)
 
     def close(self) -> None:
-        """Give everything back, for good."""
+        """Give all bytes back, for good."""
         if not self.closed:
             self._budget.add(self, -self.used)
             self.closed = True
-            self.give_up = None  # whom it would end has this account: no cycle is left
+            self.give_up = None  # its owner refers to this account: a cycle
 
 
 def _due(account: Account) -> float:

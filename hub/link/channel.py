@@ -1,6 +1,6 @@
 """Bytes to and from one peer: an `Outbox` that writes without waiting, a `LineReader` that never copies twice.
 
-Reader and writer of a peer are two things (STYLE rule 7): a peer that stops reading never stops us from reading it.
+Reader and writer are separate tasks: a peer that stops reading never stops the hub from reading it.
 """
 
 import os
@@ -19,10 +19,10 @@ from hub.link.budget import FREE_BYTES, Account
 RECEIVE_BYTES: Final = 1 << 18
 MAX_LINE_BYTES: Final = 8 << 20
 EDGE_BYTES: Final = 256
-"""Of a line that is dropped, at each end: the id of a message is there."""
+"""Bytes kept of each end of a dropped line: the id of the message is there."""
 BLANK_BYTES: Final = 4 << 10
 BLANK_PAUSE_S: Final = 0.01
-"""How long a peer is not read that sent so many bytes of blank lines in a row."""
+"""Pause in reading a peer that sent `BLANK_BYTES` of blank lines in a row."""
 _BLANK: Final = re.compile(rb"[ \t\r\n]*+")
 PEER_DEAD_S: Final = 30
 _WATCHING: Final = tuple(
@@ -43,15 +43,15 @@ class ChannelClosed(Exception):
 
 
 class OutboxFull(Exception):
-    """More is queued for the peer than it is worth keeping; nothing of this message was queued."""
+    """The queue for the peer is full; nothing of this message was queued."""
 
 
 class LineTooLong(Exception):
-    """A line passed the limit before its newline came; framing is lost."""
+    """A line passed the limit before its newline; framing is lost."""
 
 
 class LineDropped(Exception):
-    """There was no room for a line, which was read to its end and dropped. `edges` is how it begins and ends."""
+    """There was no room for a line, which was read to its end and dropped. `edges` are its first and last bytes."""
 
     def __init__(self, edges: tuple[bytes, bytes]) -> None:
         super().__init__("there was no room for a line")
@@ -63,16 +63,16 @@ def _nobody() -> None:
 
 
 class Outbox:
-    """Bytes on their way to one peer, in order and never interleaved.
+    """Queue of bytes to one peer, in order and never interleaved.
 
-    `put` hands to the kernel at once what it takes, without a checkpoint; the rest leaves by a task of `nursery`. So
-    cancelling a call never cancels a write and never leaves half a message (M-02). The queue is bounded by bytes: when
-    it is full `put` refuses, whole messages only. A peer that takes nothing for `stall_s` is given up: `on_broken` is
-    called once, as it is when the peer is gone.
+    `put` writes at once what the kernel takes, without a checkpoint; a task of `nursery` writes the rest. So cancelling
+    a call never cancels a write, and never leaves half a message. The queue is bounded by bytes: when it is full, `put`
+    refuses whole messages. A peer that takes nothing for `stall_s` is given up: `on_broken` is called once, as it is
+    when the peer is gone.
 
     A stream without a descriptor (a memory stream in a test) is always written by the task.
 
-    What is queued beyond `FREE_BYTES` is held for `account`; a large message is refused before any of it is written.
+    Queued bytes beyond `FREE_BYTES` are held on `account`; a large message is refused before any of it is written.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class Outbox:
     ) -> None:
         self._account = account
         self._held = 0
-        """Of the queue, for the account."""
+        """Bytes of the queue that are held on the account."""
         self._stream = stream
         self._nursery = nursery
         self._on_broken = on_broken
@@ -100,7 +100,7 @@ class Outbox:
         self._lost_bytes = 0
         self.queued_bytes = 0
         self.accepted_bytes = 0
-        """Taken by `put` so far."""
+        """Bytes taken by `put` so far."""
         self.broken = False
 
     def __repr__(self) -> str:
@@ -109,7 +109,7 @@ class Outbox:
 
     @property
     def delivered_bytes(self) -> int:
-        """Of those accepted, handed to the kernel. Final once the outbox is broken or closed."""
+        """Accepted bytes that the kernel has taken. Final once the outbox is broken or closed."""
         return self.accepted_bytes - self.queued_bytes - self._lost_bytes
 
     def put(self, data: bytes) -> None:
@@ -146,16 +146,16 @@ class Outbox:
         self._nursery.start_soon(self._drain)
 
     async def flush(self) -> None:
-        """Wait until everything was handed to the kernel, or the peer is given up."""
+        """Wait until the kernel has taken everything, or the peer is given up."""
         if self._draining:
             await self._drained.wait()
 
     def close(self) -> None:
-        """Refuse everything from now on. What is queued is dropped."""
+        """Refuse everything from now on, and drop what is queued."""
         self._give_up(notify=False)
 
     def _has_room(self, size: int) -> bool:
-        """Hold what is queued and so much more; False: there is no room."""
+        """Hold the queue and `size` more bytes on the account; False: there is no room."""
         if self._account is None:
             return True
         more = self.queued_bytes + size - FREE_BYTES - self._held
@@ -166,7 +166,7 @@ class Outbox:
         return True
 
     def _settle(self) -> None:
-        """Hold what is queued now, and no more."""
+        """Give back what the account holds beyond the present queue."""
         over = self._held - max(0, self.queued_bytes - FREE_BYTES)
         if self._account is not None and over:
             self._held -= over
@@ -232,13 +232,13 @@ class Outbox:
         self.queued_bytes = 0
         self._settle()
         self._drained.set()
-        on_broken, self._on_broken = self._on_broken, _nobody  # who hears it has us, most likely: no cycle is left
+        on_broken, self._on_broken = self._on_broken, _nobody  # its owner refers to this outbox: a cycle
         if notify:
             on_broken()
 
 
 def descriptor(stream: object) -> int | None:
-    """The non-blocking descriptor beneath a socket or pipe stream; None if it has none (or is TLS)."""
+    """The non-blocking descriptor beneath a socket or pipe stream; None if the stream has none (or is TLS)."""
     if isinstance(stream, trio.SocketStream):
         return stream.socket.fileno()
     if isinstance(stream, trio.lowlevel.FdStream):
@@ -247,19 +247,18 @@ def descriptor(stream: object) -> int | None:
 
 
 def watch_peer(sock: trio.socket.SocketType) -> None:
-    """Let the kernel take a TCP peer that vanished without a word for dead after 30 s (`peer_dead`, faults.md 3.1)."""
+    """Let the kernel declare a TCP peer dead that vanished without a FIN, after `PEER_DEAD_S`."""
     for level, option, value in _WATCHING:
         with suppress(OSError):  # not TCP
             sock.setsockopt(level, option, value)
 
 
 class LineReader:
-    """Newline-framed messages from one stream, with a limit.
+    """Reads newline-framed messages from one stream, with a limit.
 
-    What was read is cut line by line as lines are asked for, so a read of many short ones costs no more at once than
-    one of few long ones. The scan for the newline never starts over, so a 16 MB line costs one pass.
-    `received` is what was read off the stream before. What there is of a line beyond `FREE_BYTES` is held for `account`
-    until its end.
+    Lines are cut from what was read one by one as they are asked for, so a read of many short lines costs no more at
+    once than one of few long lines. The scan for the newline never starts over, so a 16 MB line costs one pass.
+    `received` was read from the stream before. Bytes of an incomplete line beyond `FREE_BYTES` are held on `account`.
     """
 
     def __init__(
@@ -273,25 +272,25 @@ class LineReader:
         self._account = account
         self._held = 0
         self._dropping: tuple[bytes, bytes] | None = None
-        """How the line begins that there is no room for, and how it ends as far as it came."""
+        """First and, so far, last bytes of the line that is being dropped."""
         self._dropped_bytes = 0
-        """Of that line."""
+        """Length of that line so far."""
         self._stream = stream
         self._limit_bytes = limit_bytes
         self._begun = bytearray()
-        """Of a line whose newline has not come."""
+        """The beginning of a line whose newline has not arrived."""
         self._data = received
         self._at = 0
         """Where in `_data` the next line begins."""
         self._is_lost = False
 
     async def receive(self) -> bytes:
-        """The next line without its newline; blank lines are skipped.
+        """Wait for the next line, without its newline; blank lines are skipped.
 
         Raises:
-            ChannelClosed: the stream ended; a last line without newline is dropped, never parsed (F-P-08).
-            LineDropped: there was no room for a line; those after it can be read.
-            LineTooLong: lines before it have been returned; nothing more can be read.
+            ChannelClosed: the stream ended; a last line without newline is dropped, never parsed.
+            LineDropped: there was no room for a line; the lines after it can be read.
+            LineTooLong: all lines before it have been returned; nothing more can be read.
         """
         while True:
             data, at = self._data, self._at
@@ -314,7 +313,7 @@ class LineReader:
                 await trio.sleep(BLANK_PAUSE_S)
 
     async def _fill(self) -> None:
-        """Read on; what there is of a line is kept."""
+        """Read on; keep the incomplete line."""
         if self._at < len(self._data):
             self._keep(self._data[self._at :])
         self._data, self._at = b"", 0
@@ -330,7 +329,7 @@ class LineReader:
         self._data = data
 
     def _keep(self, rest: bytes) -> None:
-        """Keep what there is of a line, if there is room for it; of one that is dropped, how it ends."""
+        """Keep the bytes of an incomplete line, if there is room; of a dropped line, keep the end."""
         if self._dropping is not None:
             begin, end = self._dropping
             self._dropping = begin, (end + rest)[-EDGE_BYTES:]
@@ -341,7 +340,7 @@ class LineReader:
             self._hold(self._account)
 
     def _hold(self, account: Account) -> None:
-        """Hold what there is of a line; if there is no room for it, drop it."""
+        """Hold the incomplete line on the account; drop the line if there is no room."""
         now = trio.current_time()
         more = max(0, len(self._begun) - FREE_BYTES) - self._held
         if not self._held:
@@ -360,7 +359,7 @@ class LineReader:
             account.sends.rest()
 
     def _drop(self, rest: bytes) -> LineDropped | LineTooLong:
-        """The end of a line that there is no room for."""
+        """Make the exception for a dropped line, whose end is `rest`."""
         assert self._dropping is not None
         begin, end = self._dropping
         self._dropping = None
@@ -369,7 +368,7 @@ class LineReader:
         return LineDropped((begin, (end + rest)[-EDGE_BYTES:]))
 
     def _finish(self, rest: bytes) -> bytes:
-        """The line that was begun in earlier reads."""
+        """Join a line that was begun in earlier reads with `rest`."""
         begun, self._begun = self._begun, bytearray()
         if self._held and self._account is not None:
             self._hold(self._account)
@@ -377,7 +376,7 @@ class LineReader:
         return bytes(begun)
 
     def _too_long(self) -> LineTooLong:
-        """Forget what was read: nobody can tell where the next line begins."""
+        """Forget what was read: where the next line begins is unknown."""
         self._is_lost = True
         self._dropping = None
         self._data, self._at, self._begun = b"", 0, bytearray()
@@ -387,7 +386,7 @@ class LineReader:
 
 
 class Channel(Protocol):
-    """Whole messages to and from one peer."""
+    """A connection that carries whole messages to and from one peer."""
 
     def send(self, message: bytes) -> None:
         """Queue one message, without newline.
@@ -398,7 +397,7 @@ class Channel(Protocol):
         ...
 
     async def receive(self) -> bytes:
-        """The next message, not yet decoded.
+        """Wait for the next message, not yet decoded.
 
         Raises:
             ChannelClosed, LineTooLong: as `LineReader.receive`.
@@ -407,11 +406,11 @@ class Channel(Protocol):
 
     @property
     def queued_bytes(self) -> int:
-        """Of what was sent, that the peer has not taken yet."""
+        """Bytes sent that the peer has not taken yet."""
         ...
 
     async def flush(self) -> None:
-        """Wait until what was sent has left."""
+        """Wait until the kernel has taken everything sent."""
         ...
 
 
@@ -423,7 +422,7 @@ class LineChannel:
         self.outbox = outbox
 
     def send(self, message: bytes) -> None:
-        assert b"\n" not in message, "a message for a newline-framed peer holds a newline (SEC-12)"
+        assert b"\n" not in message, "a message for a newline-framed peer holds a newline"
         self.outbox.put(message + b"\n")
 
     async def receive(self) -> bytes:

@@ -1,4 +1,4 @@
-"""The wall around a task that lasts as long as the hub: a fault of it ends neither the hub nor other tasks."""
+"""Fault isolation: an unexpected exception in one task of the hub ends neither the hub nor other tasks."""
 
 import logging
 from collections.abc import Awaitable, Callable
@@ -11,16 +11,16 @@ log = logging.getLogger("hubd")
 FIRST_PAUSE_S: Final = 1.0
 LONGEST_PAUSE_S: Final = 60.0
 MAX_SAID: Final = 16
-"""Kinds of faults that one `FaultLog` tells in full; more, and a fault would fill the log."""
+"""Kinds of exceptions that one `FaultLog` logs in full; more could fill the log."""
 SOUND_S: Final = 300.0
-"""A task that went well for so long begins anew with the first pause."""
+"""After a task has run this long without a fault, the next pause is the first again."""
 
 
 async def keep_going(what: str, run: Callable[[], Awaitable[object]]) -> None:
-    """Run what is to go on for ever, and again after a fault, which is logged; between faults there are longer and
-    longer pauses. Returns when it returns.
+    """Run a task that should go on for ever; after a fault, log it, pause, and run the task again, with longer and
+    longer pauses. Returns when `run` returns.
 
-    `what` says in the log, as the beginning of a sentence, what has stopped. Cancellation passes through.
+    `what` names the task in the log, as the beginning of a sentence. Cancellation passes through.
     """
     pause_s = FIRST_PAUSE_S
     while True:
@@ -28,7 +28,7 @@ async def keep_going(what: str, run: Callable[[], Awaitable[object]]) -> None:
         try:
             await run()
             return
-        except Exception:  # the wall of one task of the hub
+        except Exception:  # a fault stops this task alone
             if trio.current_time() - began >= SOUND_S:
                 pause_s = FIRST_PAUSE_S
             log.exception("%s has stopped because of a fault, and begins anew in %g s", what, pause_s)
@@ -37,29 +37,29 @@ async def keep_going(what: str, run: Callable[[], Awaitable[object]]) -> None:
 
 
 async def run_isolated(what: str, run: Callable[[], Awaitable[object]]) -> None:
-    """Run it once; a fault of it is logged, and nothing more. `what` as for `keep_going`."""
+    """Run a task once; a fault is logged, and nothing more. `what` as for `keep_going`."""
     try:
         await run()
-    except Exception:  # the wall of one task of the hub
+    except Exception:  # a fault stops this task alone
         log.exception("%s has stopped because of a fault", what)
 
 
 class FaultLog:
-    """The wall around something that is done again and again, and goes on by itself after a fault, which may be had as
-    often as somebody else likes: each kind is logged once, with its traceback.
+    """Logs the faults of work that is repeated and goes on after a fault: each kind once, with its traceback, however
+    often a peer may cause it.
 
         try:
             await work()
         except* Exception as errors:
-            reason = wall.caught(errors)
+            reason = faults.caught(errors)
 
-    By `except*`, a cancellation that came at the same time goes on.
+    With `except*`, a cancellation that came at the same time goes on.
     """
 
     def __init__(self, log: logging.Logger, what: str) -> None:
-        """`what` is the task, as people read of it: "the shared store"."""
+        """`what` names the work in the log: "the shared store"."""
         self.count = 0
-        """How often something was caught."""
+        """Faults caught so far."""
         self._log = log
         self._what = what
         self._said: set[str] = set()
@@ -68,7 +68,7 @@ class FaultLog:
         return f"<FaultLog around {self._what}, {self.count} caught>"
 
     def caught(self, error: Exception) -> str:
-        """Log it, unless one of its kind was; its name, for a reason in a few words."""
+        """Log `error`, unless one of its kind was logged before; return a reason in a few words."""
         self.count += 1
         inner: BaseException = error
         while isinstance(inner, BaseExceptionGroup):

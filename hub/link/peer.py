@@ -1,9 +1,9 @@
 """JSON-RPC with one peer over a `Channel`: requests in both directions, each matched to its answer.
 
 One task reads (`run`). A request waits in its caller's own task, which the reader wakes directly: no event, no queue,
-no task in between. What the peer asks is answered by a task of its own, so that a slow answer never stops the reading;
-`ping` is answered at once. A waiting entry goes away in the same step in which its task is woken or cancelled, so an
-answer that comes later finds nobody and is counted.
+no task in between. Each request of the peer is answered in a task of its own, so that a slow answer never stops the
+reading; `ping` is answered at once. A pending request is removed in the same step in which its task is woken or
+cancelled, so a later answer is only counted.
 """
 
 import logging
@@ -43,36 +43,36 @@ from hub.wire.salvage import Salvaged, id_at_edges
 log = logging.getLogger(__name__)
 
 MAX_BAD_MESSAGES: Final = 1_000
-"""Malformed messages after which the peer is given up, if none of use is between them (F-P-07)."""
+"""Malformed messages in a row after which the peer is given up."""
 MAX_QUESTIONS: Final = 64
-"""Requests of the peer that are being answered at one time."""
+"""Requests of the peer that are answered at a time."""
 MAX_UNREAD_BYTES: Final = 256 << 10
-"""Of answers that the peer has not read yet: beyond this it gets none to further requests. It is read all the same: it
-may write something before it reads."""
+"""Answers that the peer may leave unread; further requests are not answered. The peer is still read: it may write
+before it reads."""
 COMPLAIN_EVERY_S: Final = 1.0
 SHOWN_BYTES: Final = 200
 UPSTREAM_CANCEL_S: Final = 5.0
 """How long an upstream may take to be told that an answer is no longer wanted."""
 NEVER_CANCELLED: Final = frozenset({INITIALIZE, DISCOVER})
-"""`initialize` by rule (P-8); a probe, because it may have gone to a server that knows neither."""
+"""Requests that are never cancelled: `initialize`, as the protocol requires; a probe, since the server may be of
+either era."""
 
 OnRequest = Callable[[Request], Awaitable[Reply]]
-"""Called when a request arrives, before anything is heard that comes after it. What it returns is awaited in a task of
-its own."""
+"""Called when a request arrives, before any later message is read. The returned awaitable runs in a task of its own."""
 OnNotification = Callable[[Notification], None]
 
 
 class BadPeer(Exception):
-    """The peer breaks the protocol for good: a message is too long, or nothing it says makes sense."""
+    """The peer broke the protocol for good: a message is too long, or too many are malformed."""
 
 
 def last_words(within_s: float) -> trio.CancelScope:
-    """A shield for saying goodbye while being cancelled; never without a deadline (STYLE rule 8)."""
+    """A shielded scope for last messages while a task is being cancelled; always with a deadline."""
     return trio.move_on_after(within_s, shield=True)
 
 
 class _PendingRequest:
-    """A caller's task, and what it will find when it is woken."""
+    """A caller's task, and the answer it gets when it is woken."""
 
     __slots__ = ("answer", "task")
 
@@ -82,10 +82,10 @@ class _PendingRequest:
 
 
 class Peer:
-    """The other end of a `Channel`. Ids are ours, counted up and never used twice (B-3, B-4).
+    """Requests and notifications over a `Channel`. Request ids are ours, counted up and never used twice.
 
-    `on_end` is called once, before callers learn that there will be no answer. `on_complaint` hears, now and then, what
-    was no message. `takes_requests` False: the revision has no requests in that direction (T-3); they are counted and
+    `on_end` is called once, before callers learn that there will be no answer. `on_complaint` gets malformed messages,
+    one a second at most. `takes_requests` False: the revision has no requests in that direction; they are counted and
     not answered.
     """
 
@@ -113,14 +113,14 @@ class Peer:
         self._pace = ReadPace()
         self._bad_in_a_row = 0
         self._unread_bytes = 0
-        """Of answers to the peer's requests, since it had read everything."""
+        """Bytes of answers written since the peer had last read everything."""
         self._complained_at = float("-inf")
         self.takes_requests = True
         self.ended = False
         self.messages = 0
-        """Received and understood."""
+        """Messages received and decoded."""
         self.stray_answers = 0
-        """Answers nobody waited for: late, repeated, or to something never asked (F-P-11)."""
+        """Answers without a waiting request: late, repeated, or to an unknown id."""
         self.bad_messages = 0
         self.refused_requests = 0
 
@@ -134,7 +134,7 @@ class Peer:
     # --- asking and telling -------------------------------------------------------------------------------------------
 
     def next_id(self) -> int:
-        """A fresh id. Whoever takes one passes it to `request`, or drops it."""
+        """Take a new id, to be passed to `request` or dropped."""
         self._last_id += 1
         return self._last_id
 
@@ -146,8 +146,8 @@ class Peer:
             OutboxFull: the peer does not read; nothing was sent.
             RemoteProtocolError: the answer was malformed.
             BadPeer: the peer was given up.
-            Exception: whatever `fail` was given.
-        Cancellation: the peer is told, but for `NEVER_CANCELLED`; a late answer is dropped.
+            Exception: the one that `fail` was given.
+        Cancellation: the peer is told, except for `NEVER_CANCELLED`; a late answer is dropped.
         """
         await trio.lowlevel.checkpoint_if_cancelled()
         if self.ended:
@@ -170,10 +170,10 @@ class Peer:
         try:
             raise answer or ChannelClosed
         finally:
-            del answer, waiter  # or it would hold this frame, and this frame it, with the request
+            del answer, waiter  # a cycle: the exception's traceback holds this frame
 
     def fail(self, id: RequestId, error: Exception) -> bool:
-        """Let request `id` end with `error`: it is known that there will be no answer. False: nobody waits for one."""
+        """End request `id` with `error`, since no answer will come. False: no such request is waiting."""
         waiter = self._waiting.pop(id, None)
         if waiter is None:
             return False
@@ -182,7 +182,7 @@ class Peer:
         return True
 
     def notify(self, method: str, params: dict[str, Raw]) -> None:
-        """Send a notification; nothing to a peer that is gone or does not read."""
+        """Send a notification; drop it if the peer is gone or does not read."""
         self._send_if_possible(encode_notification(method, params), method)
 
     def _send_if_possible(self, message: bytes, what: str) -> None:
@@ -197,8 +197,8 @@ class Peer:
         """Read until the channel closes. Every caller still waiting then gets `ChannelClosed`.
 
         Raises:
-            BadPeer: a message is too long, or too many are malformed; callers get it too.
-        Cancellation: as a closed channel. Answers being made are abandoned.
+            BadPeer: a message is too long, or too many are malformed; waiting callers get it, too.
+        Cancellation: as if the channel closed. Answers being made are abandoned.
         """
         fault = ""
         try:
@@ -220,7 +220,7 @@ class Peer:
             raise BadPeer(fault)
 
     def end(self, fault: str = "") -> None:
-        """Wake everyone who waits: there will be no answer. Nothing can be asked from now on."""
+        """Wake all waiting callers: there will be no answers. No requests can be sent from now on."""
         if not self.ended and self._on_end is not None:
             self._on_end()
         self.ended = True
@@ -230,7 +230,7 @@ class Peer:
             reschedule(waiter.task)
 
     async def _read(self, nursery: trio.Nursery) -> None:
-        """Take messages; those that nobody waits for at the pace that a peer has (F-P-14)."""
+        """Read messages; all but expected answers at the peer's pace."""
         while True:
             try:
                 data = await self._channel.receive()
@@ -250,7 +250,7 @@ class Peer:
                 await self._pace.keep(len(data))
 
     def _missed(self, lost: LineDropped) -> None:
-        """There was no room for a message: whoever waits for it, if it was an answer, is told at once."""
+        """Handle a message that there was no room for: a caller waiting for this answer is told at once."""
         log.info("%s sent more than there is room for (global_buffer_bytes): a message was dropped", self._name)
         id = id_at_edges(*lost.edges)
         if id is not None:
@@ -258,7 +258,7 @@ class Peer:
             self.fail(id, Overloaded(text, executed=Executed.YES))
 
     async def _take_batch(self, data: bytes, nursery: trio.Nursery) -> None:
-        """The messages of an array (2025-03-26)."""
+        """Take the messages of a batch (2025-03-26)."""
         await self._pace.turn(len(data))
         try:
             parts = split_batch(data)
@@ -279,7 +279,7 @@ class Peer:
                     await self._pace.keep(len(part))
 
     def _take(self, message: Message, nursery: trio.Nursery) -> bool:
-        """Whether it is an answer that somebody has waited for."""
+        """Handle one message; True: it is an answer that a caller has waited for."""
         self.messages += 1
         if isinstance(message, Response):
             waiter = None if message.id is None else self._waiting.pop(message.id, None)
@@ -300,7 +300,7 @@ class Peer:
         return False
 
     def _complain(self, data: bytes, error: RemoteProtocolError) -> None:
-        """Drop a malformed message; whoever waits for it is told at once (F-P-07, F-P-10)."""
+        """Drop a malformed message; callers waiting for an answer in it are told at once."""
         self.bad_messages += 1
         self._bad_in_a_row += 1
         for found in recover_ids(data, error):
@@ -316,7 +316,7 @@ class Peer:
             raise BadPeer(f"sent {MAX_BAD_MESSAGES} lines that are not messages, and nothing of use between them")
 
     def _disappoint(self, found: Salvaged, error: RemoteProtocolError) -> None:
-        """Tell whoever waits for the answer to, or in, a malformed message. A request has an id of the peer's own."""
+        """Answer a malformed request with an error, or end the caller's request that a malformed answer belongs to."""
         if found.id is None:
             return
         if found.is_answer:
@@ -340,7 +340,7 @@ class Peer:
             nursery.start_soon(self._answer, request, self._on_request(request), scope)
 
     def _leaves_answers(self) -> bool:
-        """Whether the peer asks and asks, and does not read what it is answered."""
+        """Whether the peer sends requests without reading the answers."""
         if not self._channel.queued_bytes:
             self._unread_bytes = 0
         return self._unread_bytes > MAX_UNREAD_BYTES
@@ -360,7 +360,7 @@ class Peer:
         try:
             with scope:
                 reply = await answering
-        except Exception:  # the wall around serving one request
+        except Exception:  # a fault ends this request alone
             log.exception("answering %s of %s failed", request.method, self._name)
         finally:
             del self._answering[request.id]

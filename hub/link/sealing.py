@@ -1,10 +1,10 @@
-"""Sealed values: text that hosts carry for the hub and can neither read nor change (cursors, task ids, request states).
+"""Sealed values: texts that hosts carry for the hub, and can neither read nor change (cursors, task ids, states).
 
-`v1.<kid>.<base64url(nonce || AES-256-GCM ciphertext)>`, the purpose as associated data, so that a value sealed for one
-use opens for no other (bridging.md 2). There may be two keys: the first one seals, both open. So a hub goes on opening
-what it sealed before it got another key, and hubs that share one can be given another one by one.
+`v1.<key id>.<base64url(nonce || AES-256-GCM ciphertext)>`, with the purpose as associated data, so that a value sealed
+for one purpose opens for no other. There may be two keys: the first one seals, both open. So a hub still opens what it
+sealed before its key was replaced, and hubs that share a key can be given a new one, hub by hub.
 
-What is no secret of the hub's is signed instead (`Signer`), which takes nothing but the standard library.
+Values that need not be secret are signed instead (`Signer`), which takes nothing but the standard library.
 """
 
 import hmac
@@ -30,18 +30,18 @@ MAX_FILE_BYTES: Final = 4096
 
 
 class InvalidSeal(Exception):
-    """The text was not sealed here, not for this purpose, with a key no longer held, or was changed on the way."""
+    """A text that was not sealed or signed by this hub for this purpose, or was changed, or whose key was replaced."""
 
 
 class Keys(NamedTuple):
-    """The key to seal with, and another one that opens, too: the one before it, or the next one."""
+    """The key that seals, and another one that only opens: the previous key, or the next."""
 
     current: bytes
     other: bytes | None = None
 
 
 class Sealer:
-    """Seals and opens. `cryptography` is loaded at the first use: it costs memory."""
+    """Seals and opens values. `cryptography` is loaded at the first use: it costs memory."""
 
     def __init__(self, keys: Keys | bytes) -> None:
         current, other = keys if isinstance(keys, Keys) else Keys(keys)
@@ -50,16 +50,16 @@ class Sealer:
         self._ciphers: dict[str, AESGCM] = {}
 
     def seal(self, purpose: str, value: bytes) -> str:
-        """`value` as ASCII text that is safe in headers and URLs."""
+        """Seal `value` as ASCII text that is safe in headers and URLs."""
         nonce = os.urandom(NONCE_BYTES)
         sealed = nonce + self._cipher(self._kid).encrypt(nonce, value, purpose.encode())
         return f"v1.{self._kid}.{_to_text(sealed)}"
 
     def open(self, purpose: str, text: str) -> bytes:
-        """What was sealed for `purpose`.
+        """Open a text that was sealed for `purpose`.
 
         Raises:
-            InvalidSeal: for anything but exactly what `seal` returned.
+            InvalidSeal: `text` is anything but exactly what `seal` returned.
         """
         from cryptography.exceptions import InvalidTag
 
@@ -85,7 +85,10 @@ class Sealer:
 
 
 class Signer:
-    """Signs what hosts carry for the hub and may read, but not change: `v1.<kid>.<base64url(value)>.<HMAC-SHA256>`."""
+    """Signs values that hosts carry for the hub, may read, but not change.
+
+    `v1.<key id>.<base64url(value)>.<HMAC-SHA256>`
+    """
 
     def __init__(self, keys: Keys | bytes) -> None:
         current, other = keys if isinstance(keys, Keys) else Keys(keys)
@@ -96,20 +99,20 @@ class Signer:
         return f"<Signer {self._kid}, {len(self._keys)} keys>"
 
     def sign(self, purpose: str, value: bytes, bound: bytes = b"") -> str:
-        """`value` as ASCII text that is safe in headers and URLs; good only for `purpose`, and together with `bound`,
-        which is not in it."""
+        """Sign `value` as ASCII text that is safe in headers and URLs, valid only for `purpose` and together with
+        `bound`, which is not part of the text."""
         text = f"v1.{self._kid}.{_to_text(value)}"
         return f"{text}.{self._mac(self._kid, purpose, text, bound)}"
 
     def open(self, purpose: str, text: str, bound: bytes = b"") -> bytes:
-        """What was signed for `purpose` and with `bound`.
+        """Open a text that was signed for `purpose` and with `bound`.
 
         Raises:
-            InvalidSeal: for anything but exactly what `sign` returned.
+            InvalidSeal: `text` is anything but exactly what `sign` returned.
         """
         signed, _, mac = text.rpartition(".")
         kid, body = _key_id_and_body(signed, self._keys)
-        # The text is compared, not what it stands for: a value has one spelling only.
+        # The text is compared, not the value: a value has one spelling only.
         if not mac.isascii() or not hmac.compare_digest(self._mac(kid, purpose, signed, bound), mac):
             raise InvalidSeal("Changed on the way, or signed for another use")
         return _from_text(body)
@@ -140,15 +143,15 @@ def _from_text(body: str) -> bytes:
 
 
 def derived_keys(keys: Keys, purpose: str) -> list[bytes]:
-    """Keys for another use, which tell nothing of these; in the same order."""
+    """Derive keys for another use, which reveal nothing of `keys`; in the same order."""
     return [hmac.digest(key, f"hubd-derived\0{purpose}".encode(), "sha256") for key in keys if key is not None]
 
 
 def keys_from_setting(text: Secret) -> Keys:
-    """The keys of the setting `sealing_key`, the current one first.
+    """Read the keys in the setting `sealing_key`, the current one first.
 
     Raises:
-        ConfigError: it is something else; the text does not repeat it.
+        ConfigError: the setting holds no keys; the text does not repeat it.
     """
     try:
         return Keys(*keys_in(text.reveal()))
@@ -157,14 +160,14 @@ def keys_from_setting(text: Secret) -> Keys:
 
 
 def load_keys(path: Path | None, *, rotate: bool = False) -> Keys:
-    """The keys in the file `path` (mode 0600), which is made when it is missing; one writer at a time.
+    """Read the keys in the file `path` (mode 0600), or make the file; one writer at a time.
 
-    One key per line in hex, the current one first. `rotate` puts a new one before it. Without a path the key lives as
+    One key per line in hex, the current one first. `rotate` puts a new key before it. Without a path the key lives as
     long as the process. Blocks briefly: for start-up only.
 
     Raises:
         OSError: the file can be neither read nor written.
-        ConfigError: it holds something else, or others may read it.
+        ConfigError: the file holds no keys, or others may read it.
     """
     if path is None:
         return Keys(secrets.token_bytes(KEY_BYTES))
@@ -188,5 +191,5 @@ def _read(path: Path) -> Keys | None:
 
 
 def _kid(key: bytes) -> str:
-    """A short name of a key that tells nothing of it."""
+    """A short id of a key, which reveals nothing of the key."""
     return sha256(b"hubd-kid\0" + key).hexdigest()[:8]

@@ -1,13 +1,13 @@
-"""How much may pass: so much at once, and so much a second from then on (a token bucket). Pure: time is an argument."""
+"""Token bucket: a limit of how much may pass at once, and how much a second from then on. Pure: time is an argument."""
 
 from typing import Final
 
 ROUNDING: Final = 1e-9
-"""What fractions of seconds do not add up to."""
+"""Tolerance for rounding errors of fractions of seconds."""
 
 
 class TokenBucket:
-    """Holds `most` at first, and never more; `per_s` comes in again."""
+    """Holds `most` tokens at first, and never more; `per_s` tokens are added each second."""
 
     __slots__ = ("_at", "_left", "_most", "_per_s")
 
@@ -20,7 +20,7 @@ class TokenBucket:
         return f"<TokenBucket, {self._left:g} of {self._most:g} at {self._at:g}>"
 
     def take(self, now: float, amount: float = 1) -> bool:
-        """Take `amount` out of it, if by now there is so much in it; else nothing."""
+        """Take `amount` tokens if there are as many by now; else take none and return False."""
         self._left = min(self._most, self._left + (now - self._at) * self._per_s)
         self._at = now
         if self._left < amount - ROUNDING:

@@ -1,19 +1,19 @@
-"""A flag that tasks wait for. It is raised any number of times and lowered once: changes merge."""
+"""A flag to wait for: set any number of times, cleared once, so that changes merge."""
 
 import trio
 
 
 class DirtyFlag:
-    """Something to do, however often it was said."""
+    """Says that there is work to do, for one task that waits for it."""
 
     def __init__(self) -> None:
         self._event = trio.Event()
 
     def set(self) -> None:
-        """There is something to do."""
+        """Set the flag."""
         self._event.set()
 
     async def take(self) -> None:
-        """Wait until there is, and lower the flag."""
+        """Wait until the flag is set, and clear it."""
         await self._event.wait()
         self._event = trio.Event()
