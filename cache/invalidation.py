@@ -4,8 +4,8 @@ from cache.state import CacheState
 from hub.link.interface import Tenant
 
 
-class Onlooker:
-    """Is told what one upstream says, and what becomes of its sessions; `upstreams.invalidation.Onlooker` says when."""
+class CacheListener:
+    """Invalidates what one upstream has made stale; an `upstreams.invalidation.InvalidationListener`."""
 
     def __init__(self, state: CacheState, name: str, source: str) -> None:
         self._state = state
@@ -14,20 +14,20 @@ class Onlooker:
         self._name = name
 
     def __repr__(self) -> str:
-        return f"<Onlooker of {self._name}>"
+        return f"<CacheListener of {self._name}>"
 
-    def updated(self, uri: str) -> None:
+    def resource_changed(self, uri: str) -> None:
         """A session said that `uri` changed."""
         self._state.updated(self._name, self.source, uri)
 
-    def relisted(self) -> None:
+    def resources_relisted(self) -> None:
         """The resources that there are may be others."""
         self._state.relisted(self._name, self.source)
 
-    def confirmed(self, uri: str) -> None:
+    def subscribed(self, uri: str) -> None:
         """`uri` is observed from now on, or again."""
         self._state.confirmed(self._name, self.source, uri)
 
-    def lost(self, tenant: Tenant | None) -> None:
+    def gap(self, tenant: Tenant | None) -> None:
         """Changes may have been missed in the session of one host, None: in one that hosts share."""
         self._state.lost(self._name, self.source, tenant)

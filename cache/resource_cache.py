@@ -4,7 +4,7 @@
 
     peek            what is kept, at once
     call            else, one read of the upstream for all who want the same now (`flight`, `fetch`)
-    onlooker        what an upstream says meanwhile, and what becomes of its sessions: so that nothing old is kept
+    invalidation    what an upstream says meanwhile, and what becomes of its sessions: so that nothing old is kept
 
 Nobody is given what was read before a change that the hub had heard of when they asked. Two rules see to that: what is
 kept is dropped the moment that it becomes doubtful, and a read during which it became so is kept by nobody, and joined
@@ -24,7 +24,7 @@ from cache.entry import CacheKey, DropCause
 from cache.fetch import Fetches
 from cache.flight import Flight, Released
 from cache.index import is_trackable
-from cache.invalidation import Onlooker
+from cache.invalidation import CacheListener
 from cache.key import abilities_of, is_plain
 from cache.memory import CachedEntry
 from cache.shared_store import SharedStore
@@ -32,7 +32,7 @@ from cache.state import CacheState, for_everyone
 from cache.statistics import CacheStatistics
 from cache.upstream_interface import PooledSession, Upstream
 from config.identity import source_of
-from config.schema import CacheConfig
+from config.schema import CacheConfig, UpstreamConfig
 from hub.link.interface import (
     Caller,
     DeadlineExceeded,
@@ -184,12 +184,14 @@ class ResourceCache:
 
     # --- what makes it doubtful ---------------------------------------------------------------------------------------
 
-    def onlooker(self, upstream: Upstream) -> Onlooker:
-        """Who must be told what `upstream` says from now on. What was kept of another one of its name is dropped."""
+    def listener_for(self, name: str, config: UpstreamConfig) -> CacheListener:
+        """The listener that an upstream `name` with this configuration reports to."""
+        return CacheListener(self._state, name, source_of(config))
+
+    def register(self, upstream: Upstream) -> None:
+        """Read from `upstream` from now on. What was kept of another upstream of its name is dropped."""
         self.invalidate(upstream.name, DropCause.CONFIG)
-        source = source_of(upstream.config)
-        self._state.register(upstream, source)
-        return Onlooker(self._state, upstream.name, source)
+        self._state.register(upstream, source_of(upstream.config))
 
     def forget_upstream(self, name: str) -> None:
         """There is no such upstream any more."""

@@ -99,16 +99,17 @@ class Hub:
         self.started_at = 0.0
 
     def _make_supervisor(self, open_session: SessionFactory) -> Supervisor:
-        supervisor = Supervisor(
+        return Supervisor(
             self.memory,
             self._upstream_changed,
             open_session=open_session,
             last_known=self.last_known,
             on_new=self._upstream_new,
+            on_elicited=self.downstreams.elicited,
+            listener_for=self.reads.listener_for,
+            drain_s=self.config.drain_s,
             wall=time.time,  # noqa: TID251  # for people to read
         )
-        supervisor.drain_s = self.config.drain_s
-        return supervisor
 
     def _make_carrier(self) -> Carrier:
         config, states = self.config, self.states
@@ -172,9 +173,8 @@ class Hub:
             self.memory.put("claims", "all", self.claims.dump())
 
     def _upstream_new(self, upstream: Upstream) -> None:
-        upstream.elicitations.tell = partial(self.downstreams.elicited, upstream.name)
         upstream.set_log_level(self.levels.current)
-        upstream.onlooker = self.reads.onlooker(upstream)
+        self.reads.register(upstream)
 
     def _upstream_changed(self, upstream: Upstream) -> None:
         if upstream.offered.listed:
@@ -242,7 +242,7 @@ class Hub:
     def _run(self) -> None:
         """Run what the configuration and projects say now; hosts are told of what is gone."""
         before = dict(self.supervisor.upstreams)
-        self.supervisor.apply(self._with_projects(self.config))
+        self.supervisor.apply(self._with_projects(self.config), drain_s=self.config.drain_s)
         for name in before.keys() - self.supervisor.upstreams.keys():
             _, home = home_of(name)
             self.reads.forget_upstream(name)
@@ -266,7 +266,6 @@ class Hub:
         self.carrier.adjust(config.park_ttl_s, config.park_total_s, on_lost=config.on_lost)
         if config.synthetic_progress_s != old.synthetic_progress_s:
             self._reminders.cancel()
-        self.supervisor.drain_s = config.drain_s
         self.reads.reconfigure(config.cache)
         self._run()
         for name in {rule.name for rule in {*rules.upstreams} ^ {*self.rules.upstreams}}:

@@ -29,8 +29,8 @@ class Availability:
         """It takes no more calls: the configuration has another in its place, or none."""
         self.waits_for = ""
         """Why it is not started although nothing has failed; "": nothing is in its way."""
-        self.wanted = trio.Event()
-        """Set by whoever needs it and finds that it is not trying, or idle."""
+        self._wanted = trio.Event()
+        """Set by whoever needs the upstream and finds that it is idle, or given up."""
         self.backoff = Backoff(jitter, attempts=config.restart.attempts)
         self.history = History(config, journal, trio.current_time())
         self._name = name
@@ -52,10 +52,24 @@ class Availability:
         news, self._news = self._news, trio.Event()
         news.set()
 
+    def adjust(self, config: UpstreamConfig) -> None:
+        """Go by the limits of `config`; start an idle upstream that is to run always."""
+        self.backoff.attempts = config.restart.attempts
+        if config.start == "eager" and not config.idle_stop_s:
+            self.want()
+
+    def want(self) -> None:
+        """Have an upstream tried that is idle, or was given up."""
+        self._wanted.set()
+
+    async def until_wanted(self) -> None:
+        """Wait until a host needs an upstream that is idle, or was given up."""
+        await self._wanted.wait()
+
     def retry_if_due(self) -> None:
         """A host needs it, or looks at lists it belongs in: have the attempt made that is due, if any."""
         if self.state in (State.FAILED, State.UNAUTHORIZED) and self.backoff.retry_in_s(trio.current_time()) <= 0:
-            self.wanted.set()
+            self._wanted.set()
 
     def refuse_if_hopeless(self) -> None:
         """Return if it is being started, or will be: an idle one because of this, a failed one if an attempt is due.
@@ -68,7 +82,7 @@ class Availability:
             raise UpstreamUnavailable(text, upstream=self._name)
         self.refuse_if_disabled()
         if self.state is State.IDLE:
-            self.wanted.set()
+            self._wanted.set()
         if self.state in (State.FAILED, State.UNAUTHORIZED):
             wait_s = self.backoff.retry_in_s(trio.current_time())
             if wait_s > 0:
@@ -129,7 +143,7 @@ class Availability:
         elif pause_s is None or isinstance(error, UpstreamVersionError | UpstreamLoop):
             event = Event.GAVE_UP
         if event is not Event.LOST or pause_s is None:
-            self.wanted = trio.Event()
+            self._wanted = trio.Event()
             self.move(event)
             self.history.gave_up(self.state)
             return None
@@ -140,7 +154,7 @@ class Availability:
     def rests(self, idle_s: float) -> None:
         """Nobody has needed it for so long: it is to be stopped, until it is `wanted`."""
         log.info("%s is stopped: nobody has needed it for %g s", self._name, idle_s)
-        self.wanted = trio.Event()
+        self._wanted = trio.Event()
         self.history.rests(idle_s)
         self.move(Event.UNUSED)
 

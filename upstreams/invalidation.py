@@ -1,7 +1,7 @@
 """Invalidation events: everything that may make cached resources stale, told to the cache before any host.
 
-What is said here is about all sessions of one upstream: the main one, those of single hosts, those in the handshake
-era. It may be said more than once of one event, and when nothing was lost; never too late.
+Events concern all sessions of one upstream: the main session, those of single hosts, legacy ones. An event may be told
+more than once, and when nothing was lost; never too late.
 """
 
 from typing import Final, Protocol
@@ -9,67 +9,37 @@ from typing import Final, Protocol
 from hub.link.interface import Tenant
 
 
-class Onlooker(Protocol):
-    """Hears all of it at once. No method blocks or raises."""
+class InvalidationListener(Protocol):
+    """Told of every event of one upstream at once. No method blocks or raises."""
 
-    def updated(self, uri: str) -> None:
-        """A session said that `uri` changed, whoever watches it; perhaps only a part of what is watched."""
+    def resource_changed(self, uri: str) -> None:
+        """A session said that `uri` changed, whoever subscribed to it; perhaps only a part of what is subscribed to."""
         ...
 
-    def relisted(self) -> None:
-        """The resources that there are may be others."""
+    def resources_relisted(self) -> None:
+        """The lists of resources or templates may differ from before."""
         ...
 
-    def confirmed(self, uri: str) -> None:
-        """`uri` is observed from now on, or again; changes before this were not heard."""
+    def subscribed(self, uri: str) -> None:
+        """The hub is told of changes of `uri` from now on, or again; earlier changes may have been missed."""
         ...
 
-    def lost(self, tenant: Tenant | None) -> None:
-        """Changes may have been missed in the session of one host, None: in one that hosts share. It is over, serves
-        others than before, was renewed, or was not heard for a while."""
+    def gap(self, tenant: Tenant | None) -> None:
+        """Changes may have been missed in the session of one host, None: in a shared one. The session is over, serves
+        others than before, was renewed, or was silent for a while."""
         ...
 
 
-class Nobody:
-    """Hears nothing. Satisfies `Onlooker`."""
+class NoListener:
+    """Ignores every event. Satisfies `InvalidationListener`."""
 
-    def updated(self, uri: str) -> None:
-        """As `Onlooker.updated`."""
+    def resource_changed(self, uri: str) -> None: ...
 
-    def relisted(self) -> None:
-        """As `Onlooker.relisted`."""
+    def resources_relisted(self) -> None: ...
 
-    def confirmed(self, uri: str) -> None:
-        """As `Onlooker.confirmed`."""
+    def subscribed(self, uri: str) -> None: ...
 
-    def lost(self, tenant: Tenant | None) -> None:
-        """As `Onlooker.lost`."""
+    def gap(self, tenant: Tenant | None) -> None: ...
 
 
-NOBODY: Final[Onlooker] = Nobody()
-
-
-class Onlooking:
-    """Passes everything on to the `onlooker` of the moment. Satisfies `Onlooker`; one for all parts of an upstream."""
-
-    def __init__(self) -> None:
-        self.onlooker = NOBODY
-
-    def __repr__(self) -> str:
-        return f"<Onlooking to {self.onlooker!r}>"
-
-    def updated(self, uri: str) -> None:
-        """As `Onlooker.updated`."""
-        self.onlooker.updated(uri)
-
-    def relisted(self) -> None:
-        """As `Onlooker.relisted`."""
-        self.onlooker.relisted()
-
-    def confirmed(self, uri: str) -> None:
-        """As `Onlooker.confirmed`."""
-        self.onlooker.confirmed(uri)
-
-    def lost(self, tenant: Tenant | None) -> None:
-        """As `Onlooker.lost`."""
-        self.onlooker.lost(tenant)
+NO_LISTENER: Final[InvalidationListener] = NoListener()

@@ -9,7 +9,7 @@ from msgspec import Raw
 
 from hub.wire.jsonrpc import peek_str
 from hub.wire.mcp import Kind
-from upstreams.invalidation import NOBODY, Onlooker
+from upstreams.invalidation import NO_LISTENER, InvalidationListener
 from upstreams.inventory.offered import Offered
 from upstreams.journal.history import History
 from upstreams.questions.completed_elicitations import Elicitations
@@ -39,36 +39,35 @@ class NotificationSink:
         *,
         on_asked: Callable[[], None],
         on_ended: Callable[[], None],
-        onlooker: Onlooker = NOBODY,
+        on_elicited: Callable[[str], None] = lambda id: None,
+        listener: InvalidationListener = NO_LISTENER,
     ) -> None:
-        self.elicitations = Elicitations()
+        self.elicitations = Elicitations(on_elicited)
         """What was begun at URLs and is done."""
-        self.refused = 0
+        self.unattributed_count = 0
         """Questions of which nobody can tell whose they are."""
-        self.note = history.note
-        self.said = history.said
-        self.asked = on_asked
-        self.ended = on_ended
         self._name = name
         self._offered = offered
-        self._onlooker = onlooker
+        self._listener = listener
         self._history = history
+        self._on_asked = on_asked
+        self._on_ended = on_ended
         self._logs_left = LOGS_PER_S
         self._second = 0
         self._told_refused = float("-inf")
 
     def __repr__(self) -> str:
-        return f"<NotificationSink of {self._name}: {self.refused} questions refused>"
+        return f"<NotificationSink of {self._name}: {self.unattributed_count} unattributed>"
 
     def follow(self, old: "NotificationSink") -> None:
         """Go on where that of another upstream ends, in whose place this one is."""
         self.elicitations = old.elicitations
-        self.refused += old.refused
+        self.unattributed_count += old.unattributed_count
 
     def changed(self, kinds: tuple[Kind, ...]) -> None:
         """As `UpstreamEvents.changed`."""
         if Kind.RESOURCE in kinds:
-            self._onlooker.relisted()
+            self._listener.resources_relisted()
         self._offered.changed(kinds)
 
     def log(self, params: dict[str, Raw]) -> None:
@@ -82,18 +81,34 @@ class NotificationSink:
         text = self._history.logged(level, bytes(params.get("data", b"")).decode(errors="replace")[:LOG_CHARS])
         log.log(SEVERITY.get(level, logging.ERROR), "%s: %s", peek_str(params.get("logger")), text)
 
+    def said(self, line: str, pid: int) -> None:
+        """Add a line of stderr to the journal."""
+        self._history.said(line, pid)
+
+    def note(self, text: str) -> None:
+        """Add what became of a session to the journal."""
+        self._history.note(text)
+
     def exited(self, exit: Exit) -> None:
         """As `UpstreamEvents.exited`."""
         self._history.exited(exit, trio.current_time())
 
+    def asked(self) -> None:
+        """The upstream is interactive from now on."""
+        self._on_asked()
+
+    def ended(self) -> None:
+        """The main session carries no more calls."""
+        self._on_ended()
+
     def unattributed(self, method: str) -> None:
         """As `UpstreamEvents.unattributed`: counted, and said now and then (bridging.md 16.3)."""
-        self.refused += 1
+        self.unattributed_count += 1
         if trio.current_time() >= self._told_refused + TELL_REFUSED_S:
             self._told_refused = trio.current_time()
             text = "%s asked something (%s), and nobody can tell which host it is for: refused, %d so far."
             text += ' With session_mode = "per_host" each host has its own %s'
-            log.warning(text, self._name, method, self.refused, self._name)
+            log.warning(text, self._name, method, self.unattributed_count, self._name)
 
     def elicited(self, id: str) -> None:
         """As `UpstreamEvents.elicited`."""

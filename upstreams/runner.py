@@ -78,12 +78,12 @@ class UpstreamRunner:
         if upstream.is_dormant:
             log.info("%s is lazy, and what it offers is known: the first call starts it", upstream.name)
             self._on_settled()
-            await upstream.availability.wanted.wait()
+            await upstream.availability.until_wanted()
         while True:
             upstream.availability.move(Event.START)
             error = await MainSession(upstream, self._on_settled).run(self._slots)
             if upstream.state is State.IDLE:
-                await upstream.availability.wanted.wait()
+                await upstream.availability.until_wanted()
                 continue
             pause_s = upstream.failed(error)
             self._report(pause_s)
@@ -92,13 +92,13 @@ class UpstreamRunner:
                 await self._wait_until_wanted(error)
             elif await self._is_unused_during(pause_s):
                 upstream.rest()
-                await upstream.availability.wanted.wait()
+                await upstream.availability.until_wanted()
 
     async def _wait_until_wanted(self, error: HubError | None) -> None:
         """Wait until a host needs it. As long as nobody knows what it offers, no call can: it is tried now and then."""
         for_good = isinstance(error, UpstreamVersionError | UpstreamLoop | UpstreamUnauthorized)
         with trio.move_on_after(inf if for_good or self.upstream.offered.known else UNKNOWN_RETRY_S):
-            await self.upstream.availability.wanted.wait()
+            await self.upstream.availability.until_wanted()
 
     async def _is_unused_during(self, pause_s: float) -> bool:
         """Wait so long before the next attempt; whether there need not be one, since nobody has needed it for long."""
@@ -168,9 +168,8 @@ class MainSession:
             changed = self._take(found)
             if changed is None:
                 return
-            if not self._unread and not offered.known:
-                offered.known = True
-                upstream.adjusted.set()
+            if not self._unread:
+                upstream.listed_all()
             self._pace.walked(trio.current_time(), changed)
             for read in due.values():
                 read.set()

@@ -194,7 +194,7 @@ class Session(Protocol):
 
     def speak_of(self, conversation: int) -> None:
         """Note that the upstream is told something of this conversation apart from its calls: what it says for a while
-        may be about that. `recent_calls.NOBODY`: of several."""
+        may be about that. `recent_calls.SEVERAL`: of several."""
         ...
 
     async def welcome(self, exchange: Exchange) -> None:

@@ -23,6 +23,7 @@ from config.identity import config_key
 from config.schema import UpstreamConfig
 from hub.link.fault_isolation import keep_going, run_isolated
 from hub.link.interface import UpstreamUnavailable
+from upstreams.invalidation import NO_LISTENER, InvalidationListener
 from upstreams.inventory.last_known import LastKnown
 from upstreams.journal.journal import Journals
 from upstreams.lifecycle import State
@@ -30,7 +31,7 @@ from upstreams.runner import UpstreamRunner
 from upstreams.sessions.connector import SessionFactory
 from upstreams.sessions.pool import Memory
 from upstreams.transports.open import open_session
-from upstreams.upstream import Upstream
+from upstreams.upstream import Upstream, UpstreamParts
 
 log = logging.getLogger(__name__)
 
@@ -90,20 +91,23 @@ class Supervisor:
         open_session: SessionFactory = open_session,
         last_known: LastKnown | None = None,
         on_new: Callable[[Upstream], None] = lambda upstream: None,
+        on_elicited: Callable[[str, str], None] = lambda upstream, id: None,
+        listener_for: Callable[[str, UpstreamConfig], InvalidationListener] = lambda name, config: NO_LISTENER,
+        drain_s: float = 30.0,
         wall: Callable[[], float] = lambda: 0.0,
     ) -> None:
         self.upstreams = Upstreams()
         self.settled = trio.Event()
         self.journals = Journals(wall)
         """What each said and what became of it; `wall` is the time of day."""
-        self.drain_s = 30.0
+        self._drain_s = drain_s
         """How long a stop waits for calls."""
         self._memory = memory
         self._last_known = last_known or LastKnown(None)
         self._on_change = on_change
         self._on_new = on_new
-        self._open_session = open_session
-        self._slots = trio.Semaphore(STARTS_AT_ONCE)
+        slots = trio.Semaphore(STARTS_AT_ONCE)
+        self._parts = UpstreamParts(memory, open_session, slots, self._changed, on_elicited, listener_for)
         self._unsettled: set[str] = set()
         self._generations: dict[str, Generation] = {}
         """Of those in `upstreams`."""
@@ -175,8 +179,12 @@ class Supervisor:
         """Read what is known of upstreams that are new. To be called before `apply`."""
         await self._last_known.prepare({name: configs[name] for name in configs if name not in self.upstreams})
 
-    def apply(self, configs: Mapping[str, UpstreamConfig]) -> None:
-        """Make the upstreams those of `configs`. What has to be waited for is done beside."""
+    def apply(self, configs: Mapping[str, UpstreamConfig], *, drain_s: float | None = None) -> None:
+        """Make the upstreams those of `configs`. What has to be waited for is done beside.
+
+        `drain_s`: how long a stop waits for calls from now on; None: as long as before.
+        """
+        self._drain_s = self._drain_s if drain_s is None else drain_s
         for name in [name for name in self.upstreams if name not in configs]:
             self._remove(name)
         for name, config in configs.items():
@@ -231,11 +239,11 @@ class Supervisor:
     def _make(self, name: str, config: UpstreamConfig) -> Generation:
         known = self._last_known.find(name, config)
         journal = self.journals.of(name)
-        upstream = Upstream(name, config, self._changed, self._memory, self._open_session, self._slots, known, journal)
+        upstream = Upstream(name, config, self._parts, known, journal)
         self._on_new(upstream)
         if config.disabled:
             return Generation(upstream, None)
-        return Generation(upstream, UpstreamRunner(upstream, self._slots, partial(self._report, upstream)))
+        return Generation(upstream, UpstreamRunner(upstream, self._parts.slots, partial(self._report, upstream)))
 
     def _take_in(self, generation: Generation, *, at_once: bool = False) -> None:
         """Let calls find it, and let it start: `at_once`, or when all before it of this name are gone."""
@@ -278,7 +286,7 @@ class Supervisor:
     async def _urge(self, generation: Generation) -> None:
         """Have a candidate tried for as long as it is one, though no call needs it."""
         while not generation.decided.is_set():
-            generation.upstream.availability.wanted.set()
+            generation.upstream.availability.want()
             with trio.move_on_after(URGE_S):
                 await generation.decided.wait()
 
@@ -295,7 +303,7 @@ class Supervisor:
 
     def _see_off(self, generation: Generation) -> None:
         self._leaving.setdefault(generation.upstream.name, []).append(generation)
-        end = partial(self._end, generation, self.drain_s)
+        end = partial(self._end, generation, self._drain_s)
         self._nursery.start_soon(run_isolated, f"Ending {generation.upstream.name}", end)
 
     async def _end(self, generation: Generation, patience_s: float) -> None:

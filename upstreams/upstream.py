@@ -13,13 +13,13 @@
 State is changed by sync methods only, which the supervisor's task of this upstream calls; everybody else reads.
 """
 
-import logging
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from math import inf
 
 import trio
-from msgspec import structs
+from msgspec import Struct, structs
 
 from config.schema import UpstreamConfig
 from hub.link.interface import Caller, Exchange, HubError, Operation, Tenant, UpstreamLoop, UpstreamUnavailable
@@ -29,7 +29,7 @@ from hub.wire.mcp import Era, Kind, Snapshot, era_of
 from upstreams.availability import Availability
 from upstreams.facts import Counts, UpstreamStatus
 from upstreams.host_subscriptions import HostSubscriptions
-from upstreams.invalidation import Onlooker, Onlooking
+from upstreams.invalidation import InvalidationListener
 from upstreams.inventory.freshness import declares_changes
 from upstreams.inventory.offered import Offered
 from upstreams.inventory.refresh import Reading
@@ -38,13 +38,27 @@ from upstreams.lifecycle import Event, State
 from upstreams.notifications import NotificationSink
 from upstreams.questions.completed_elicitations import Elicitations
 from upstreams.sessions.calls import Calls
-from upstreams.sessions.connector import SessionConnector, SessionFactory
+from upstreams.sessions.connector import SessionConnector, SessionFactory, SessionParts
 from upstreams.sessions.legacy_sessions import LegacySessions
 from upstreams.sessions.pool import Memory, Pool
 from upstreams.sessions.pooled_session import PooledSession
 from upstreams.sessions.selector import SessionSelector
 from upstreams.status import configured_transport, health, is_local
 from upstreams.subscriptions.subscription import ResourceSubscriber
+
+
+class UpstreamParts(Struct, frozen=True):
+    """What all upstreams of a hub are made with."""
+
+    memory: Memory
+    open_session: SessionFactory
+    slots: trio.Semaphore
+    """Bounds how many sessions start at once."""
+    on_change: Callable[["Upstream"], None]
+    """Called whenever what an upstream offers may differ."""
+    on_elicited: Callable[[str, str], None]
+    """Called with the name of an upstream and the id of an elicitation at a URL that is done there."""
+    listener_for: Callable[[str, UpstreamConfig], InvalidationListener]
 
 
 class Upstream:
@@ -54,41 +68,37 @@ class Upstream:
         self,
         name: str,
         config: UpstreamConfig,
-        on_change: Callable[["Upstream"], None],
-        memory: Memory,
-        open_session: SessionFactory,
-        slots: trio.Semaphore,
+        parts: UpstreamParts,
         last_known: Snapshot | None = None,
         journal: Journal | None = None,
     ) -> None:
         self.name = name
         self.config = config
         self.availability = Availability(name, config, journal or Journal(lambda: 0.0))
-        self._listener = looks = Onlooking()
-        self.offered = Offered(name, last_known, lambda: on_change(self), local=is_local(config), onlooker=looks)
+        self.listener = listener = parts.listener_for(name, config)
+        """Told of everything that may make cached resources stale."""
+        self.offered = Offered(
+            name, last_known, partial(parts.on_change, self), local=is_local(config), listener=listener
+        )
         history = self.availability.history
         self._mask = history.mask
         self.notifications = NotificationSink(
-            name, history, self.offered, on_asked=self._asked, on_ended=self.lost, onlooker=looks
+            name,
+            history,
+            self.offered,
+            on_asked=self._asked,
+            on_ended=self.lost,
+            on_elicited=partial(parts.on_elicited, name),
+            listener=listener,
         )
-
-        def make(of: UpstreamConfig, severity: int) -> SessionConnector:
-            pool = Pool(name, of, memory)
-            return SessionConnector(
-                pool, self.notifications, memory, open_session, slots, onlooker=looks, severity=severity
-            )
-
-        self.connector = make(config, logging.WARNING)
-        self.pool = self.connector.pool
-        self.legacy_sessions = LegacySessions(name, config, memory, make)
+        session_parts = SessionParts(self.notifications, parts.memory, parts.open_session, parts.slots, listener)
+        self.pool = Pool(name, config, parts.memory, self._moved)
+        self.connector = SessionConnector(self.pool, session_parts)
+        self.legacy_sessions = LegacySessions(name, config, session_parts, self._moved)
         self.pools = self.pool, self.legacy_sessions.pool
         """Where all sessions are."""
-        self.selector = SessionSelector(
-            name, self.availability, self.connector, self.legacy_sessions, config.timeouts.start
-        )
+        self.selector = SessionSelector(name, self.availability, self.connector, self.legacy_sessions, config)
         self.host_subscriptions = HostSubscriptions(name, self.selector)
-        for pool in self.pools:
-            pool.moved = self.host_subscriptions.settle
         self.calls = Calls(name, config, self.availability)
         self.adjusted = DirtyFlag()
         """It may have to be stopped earlier or later than it seemed: settings changed, or what it offers is known."""
@@ -120,15 +130,6 @@ class Upstream:
     def elicitations(self) -> Elicitations:
         """What was begun at URLs and is done."""
         return self.notifications.elicitations
-
-    @property
-    def onlooker(self) -> Onlooker:
-        """Who hears first of what becomes of its resources."""
-        return self._listener.onlooker
-
-    @onlooker.setter
-    def onlooker(self, onlooker: Onlooker) -> None:
-        self._listener.onlooker = onlooker
 
     # --- the seam -----------------------------------------------------------------------------------------------------
 
@@ -329,6 +330,16 @@ class Upstream:
         self.legacy_sessions.rest()
         self.availability.rests(self.config.idle_stop_s)
 
+    def listed_all(self) -> None:
+        """All lists have been read: what the upstream offers is known."""
+        if not self.offered.known:
+            self.offered.known = True
+            self.adjusted.set()
+
+    def _moved(self) -> None:
+        """A host may have another session than before."""
+        self.host_subscriptions.settle()
+
     def _asked(self) -> None:
         """As `UpstreamEvents.asked`."""
         (self.legacy_sessions.pool if era_of(self.snapshot.version) is Era.MODERN else self.pool).asked()
@@ -361,11 +372,9 @@ class Upstream:
         """Take over settings that need no other session (`reload="live"` in `config.schema`)."""
         self.config = config
         self.calls.adjust(config)
-        self.selector.start_s = config.timeouts.start
-        self.availability.backoff.attempts = config.restart.attempts
+        self.selector.adjust(config)
+        self.availability.adjust(config)
         self.adjusted.set()
-        if config.start == "eager" and not config.idle_stop_s:
-            self.availability.wanted.set()
         self.pool.adjust(config)
         self.legacy_sessions.adjust(config)
         self.offered.relocate(local=is_local(config))
@@ -455,5 +464,5 @@ class Upstream:
             degraded=self.snapshot.degraded,
             sessions=sum(map(len, self.pools)),
             mode=self.pool.sharing.value if self.pool.sharing else None,
-            unattributed=self.notifications.refused,
+            unattributed=self.notifications.unattributed_count,
         )

@@ -26,7 +26,7 @@ class Watches:
         await trio.sleep(self.slow_s)
         if self.agrees and uri not in self.live:
             self.live.add(uri)
-            self.server.says.confirmed(uri)
+            self.server.says.subscribed(uri)
         return self.agrees
 
     def is_observed(self, uri: str) -> bool:
@@ -93,8 +93,13 @@ class Served:
         self.places: dict[Tenant, Place] = {}
         """Of hosts that have one of their own."""
         self.says: Any = None
-        """Its onlooker."""
+        """Its listener."""
         self.away = False
+
+    def report_to(self, reads: ResourceCache) -> None:
+        """Let the cache read from here, and tell it what changes."""
+        reads.register(self)
+        self.says = reads.listener_for(self.name, self.config)
 
     @property
     def snapshot(self) -> Snapshot:
@@ -138,6 +143,6 @@ async def reads_of(nursery: trio.Nursery, *servers: Served, shared: Any = None, 
     if shared is not None:
         reads.attach_store(shared)
     for server in servers:
-        server.says = reads.onlooker(server)
+        server.report_to(reads)
     await nursery.start(reads.run)
     return reads

@@ -37,7 +37,7 @@ async def test_a_session_that_nobody_has_seen_may_have_been_one_hosts_own(nurser
     asked = Asked(nursery, reads, server)
     await trio.testing.wait_all_tasks_blocked()
     assert len(server.reads) == 1
-    server.says.lost(ONE.caller.tenant)  # it was opened, answered and ended
+    server.says.gap(ONE.caller.tenant)  # it was opened, answered and ended
     server.gate.set()
     await trio.testing.wait_all_tasks_blocked()
     assert sorted(asked.texts.values()) == ["1", "2"]
@@ -52,7 +52,7 @@ async def test_hosts_that_have_their_own_sessions_meanwhile_read_for_themselves(
     asked = Asked(nursery, reads, server)
     await trio.testing.wait_all_tasks_blocked()
     assert server.reads == []
-    server.says.lost(None)  # it asked something: from now on each host has one
+    server.says.gap(None)  # it asked something: from now on each host has one
     server.places = {host.caller.tenant: Place(server, host.caller.tenant) for host in (ONE, OTHER)}
     await trio.sleep(1)
     assert sorted(asked.texts.values()) == ["1", "2"]

@@ -153,11 +153,11 @@ async def test_errors_are_for_all(nursery, server, autojump_clock, outcome):
 @pytest.mark.parametrize(
     "event",
     [
-        lambda server: server.says.updated(A),
-        lambda server: server.says.updated(A + "/part"),
-        lambda server: server.says.relisted(),
-        lambda server: server.says.lost(None),
-        lambda server: server.says.confirmed(A),
+        lambda server: server.says.resource_changed(A),
+        lambda server: server.says.resource_changed(A + "/part"),
+        lambda server: server.says.resources_relisted(),
+        lambda server: server.says.gap(None),
+        lambda server: server.says.subscribed(A),
     ],
 )
 async def test_what_was_read_while_it_changed_is_not_kept(nursery, autojump_clock, event):
@@ -178,7 +178,7 @@ async def test_what_was_read_while_it_changed_is_not_kept(nursery, autojump_cloc
 async def test_a_change_of_something_else_does_no_harm(nursery, server, autojump_clock):
     reads = await reads_of(nursery, server)
     await begin(nursery, reads, server, Host())
-    server.says.updated("note://b")
+    server.says.resource_changed("note://b")
     await begin(nursery, reads, server, Host())
     await land(server)
     await reads.call(server, read_of(), Host())

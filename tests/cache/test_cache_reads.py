@@ -87,7 +87,7 @@ async def test_what_is_watched_is_kept_until_it_changes(nursery, autojump_clock)
     for _ in range(3):
         assert (await read(reads, server))[0] == "1"
         await trio.sleep(10_000)
-    server.says.updated(A)
+    server.says.resource_changed(A)
     assert [(await read(reads, server))[0] for _ in range(2)] == ["2", "2"]
     assert server.place.subscriptions.asked == [A]
 
@@ -129,7 +129,7 @@ async def test_what_changes_faster_than_it_is_read_is_let_go(nursery, autojump_c
     reads = await reads_of(nursery, server)
     await read(reads, server)
     for _ in range(2):
-        server.says.updated(A)
+        server.says.resource_changed(A)
     assert server.place.subscriptions.live == set()
     assert [(await read(reads, server))[0] for _ in range(2)] == ["2", "3"]
     await trio.sleep(30)
@@ -179,7 +179,7 @@ async def test_hosts_with_sessions_of_their_own_have_what_was_read_over_them(nur
     reads = await reads_of(nursery, server)
     texts = [(await read(reads, server, host))[0] for host in (*hosts, *hosts)]
     assert texts == ["1", "2", "1", "2"]
-    server.says.lost(hosts[0].caller.tenant)
+    server.says.gap(hosts[0].caller.tenant)
     assert [(await read(reads, server, host))[0] for host in hosts] == ["3", "2"]
 
 
@@ -270,20 +270,20 @@ async def test_a_part_that_changed_is_a_change(nursery, autojump_clock):
     reads = await reads_of(nursery, server)
     for uri in ("a:b", "a:b/c", "a:d"):
         await read(reads, server, uri=uri)
-    server.says.updated("a:b/c/d")
+    server.says.resource_changed("a:b/c/d")
     assert [(await read(reads, server, uri=uri))[0] for uri in ("a:b", "a:b/c", "a:d")] == ["4", "5", "3"]
 
 
 @pytest.mark.parametrize(
     ("event", "cause"),
     [
-        (lambda reads, server: server.says.relisted(), DropCause.LISTS),
-        (lambda reads, server: server.says.lost(None), DropCause.SESSION),
+        (lambda reads, server: server.says.resources_relisted(), DropCause.LISTS),
+        (lambda reads, server: server.says.gap(None), DropCause.SESSION),
         (lambda reads, server: reads.invalidate("files", DropCause.CLEARED), DropCause.CLEARED),
         (lambda reads, server: reads.invalidate(None, DropCause.CLEARED), DropCause.CLEARED),
         (lambda reads, server: reads.on_stale(source_of(server.config), None), DropCause.ELSEWHERE),
         (lambda reads, server: reads.on_stale(source_of(server.config), A), DropCause.ELSEWHERE),
-        (lambda reads, server: setattr(server, "says", reads.onlooker(server)), DropCause.CONFIG),
+        (lambda reads, server: server.report_to(reads), DropCause.CONFIG),
     ],
 )
 @pytest.mark.covers("K-8")
@@ -303,7 +303,7 @@ async def test_another_configuration_has_other_entries(nursery, autojump_clock):
     old, new = Served(L4), Served(L4)
     reads = await reads_of(nursery, old)
     await read(reads, old)
-    new.says = reads.onlooker(new)
+    new.report_to(reads)
     await read(reads, new)
     assert [(await read(reads, old))[0] for _ in range(2)] == ["2", "3"], "the old one is not asked for what is kept"
     assert (await read(reads, new))[0] == "1"
@@ -390,7 +390,7 @@ async def test_it_stands_in_only_for_an_upstream_that_is_not_there(stale, autoju
 
 async def test_what_is_known_to_have_changed_does_not_stand_in(stale, autojump_clock):
     server, reads = stale
-    server.says.updated(A)
+    server.says.resource_changed(A)
     with pytest.raises(UpstreamUnavailable):
         await read(reads, server)
 
@@ -400,7 +400,7 @@ async def test_the_end_of_a_session_alone_is_no_change(nursery, autojump_clock):
     server.more = {"ttlMs": 3_600_000}
     reads = await reads_of(nursery, server)
     await read(reads, server)
-    server.says.lost(None)
+    server.says.gap(None)
     server.away = True
     assert HUB_STALE in (await read(reads, server))[1]["_meta"]
     await trio.sleep(61)
@@ -412,7 +412,7 @@ async def test_what_is_observed_never_stands_in(nursery, autojump_clock):
     server = Served(L4)
     reads = await reads_of(nursery, server)
     await read(reads, server)
-    server.says.lost(None)
+    server.says.gap(None)
     server.away = True
     with pytest.raises(UpstreamUnavailable):
         await read(reads, server)

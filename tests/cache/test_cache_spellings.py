@@ -39,9 +39,9 @@ async def test_a_change_is_one_in_whatever_spelling(nursery, autojump_clock, one
     server = Served()
     reads = await reads_of(nursery, server)
     await text_of(reads, server, one)
-    server.says.updated(other)
+    server.says.resource_changed(other)
     assert await text_of(reads, server, one) == "2"
-    server.says.updated(other + "/part")
+    server.says.resource_changed(other + "/part")
     assert await text_of(reads, server, one) == "3"
     nursery.cancel_scope.cancel()
 
@@ -77,8 +77,8 @@ async def test_other_hubs_drop_all_if_it_cannot_be_told_what_changed(nursery, au
     """Of what is read from the store afterwards, nothing may be older than what is dropped here."""
     server, store = Served(), Told()
     await reads_of(nursery, server, shared=store)
-    server.says.updated("note://a/b")
-    server.says.updated("note://a" + "/b" * 70)
-    server.says.updated("note://a/../b")
+    server.says.resource_changed("note://a/b")
+    server.says.resource_changed("note://a" + "/b" * 70)
+    server.says.resource_changed("note://a/../b")
     assert store.void == ["note://a/b", None, None]
     nursery.cancel_scope.cancel()

@@ -27,11 +27,11 @@ class Told:
 @pytest.mark.parametrize(
     ("event", "told"),
     [
-        (lambda reads, server: server.says.updated(A), {("files", A)}),
-        (lambda reads, server: server.says.confirmed(A), {("files", A)}),
-        (lambda reads, server: server.says.relisted(), ALL),
-        (lambda reads, server: server.says.lost(None), ALL),
-        (lambda reads, server: server.says.lost(OWN), set()),
+        (lambda reads, server: server.says.resource_changed(A), {("files", A)}),
+        (lambda reads, server: server.says.subscribed(A), {("files", A)}),
+        (lambda reads, server: server.says.resources_relisted(), ALL),
+        (lambda reads, server: server.says.gap(None), ALL),
+        (lambda reads, server: server.says.gap(OWN), set()),
         (lambda reads, server: reads.invalidate("files", DropCause.CLEARED), ALL),
         (lambda reads, server: reads.invalidate(None, DropCause.CLEARED), {*ALL, ("other", None)}),
         (lambda reads, server: reads.on_stale(server.says.source, A), set()),

@@ -14,6 +14,7 @@ is to go by `ResourceCache.on_stale` of the hub.
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from copy import copy
 from random import Random
 from typing import Any
 
@@ -92,27 +93,27 @@ class Spy:
         self.lost_at: dict[str, int] = {}
         """What was so when a session ended."""
 
-    def updated(self, uri: str) -> None:
+    def resource_changed(self, uri: str) -> None:
         whole, _, version = uri.rpartition("/")
         if whole in self.fake.versions and version.isdigit():
             self.note(whole, int(version))
-        self.told.updated(uri)
+        self.told.resource_changed(uri)
 
     def note(self, uri: str, version: int) -> None:
         self.heard[uri] = max(self.heard.get(uri, 0), version)
 
-    def relisted(self) -> None:
-        self.told.relisted()
+    def resources_relisted(self) -> None:
+        self.told.resources_relisted()
         for uri, version in self.fake.versions.items():
             self.note(uri, version)
 
-    def confirmed(self, uri: str) -> None:
-        self.told.confirmed(uri)
+    def subscribed(self, uri: str) -> None:
+        self.told.subscribed(uri)
         if uri in self.fake.versions:
             self.note(uri, self.fake.versions[uri])
 
-    def lost(self, tenant: Tenant | None) -> None:
-        self.told.lost(tenant)
+    def gap(self, tenant: Tenant | None) -> None:
+        self.told.gap(tenant)
         if tenant is None:
             self.lost_at |= self.fake.versions
 
@@ -168,10 +169,14 @@ class World:
 
     def watch(self, upstream: Any, name: str, spies: dict[str, Spy]) -> None:
         old = spies.get(name)
-        spy = spies[name] = Spy(self.fakes[name], upstream.onlooker)
+        listener = upstream.listener
+        told = getattr(listener, "told", None) or copy(listener)
+        spy = spies[name] = Spy(self.fakes[name], told)
         spy.heard = {} if old is None else old.heard
         spy.lost_at = dict(self.fakes[name].versions)
-        upstream.onlooker = spy
+        listener.told = told
+        for event in ("resource_changed", "resources_relisted", "subscribed", "gap"):
+            setattr(listener, event, getattr(spy, event))
 
     async def move(self) -> None:
         """Let something happen."""

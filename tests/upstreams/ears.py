@@ -1,11 +1,11 @@
-"""Somebody who hears what an upstream says: as who looks on, and as the host that watches."""
+"""A listener that notes what an upstream says: as the cache would, and as a subscriber of a host."""
 
 from fakes import FakeHost
 from msgspec import structs
 
 
 class Ears:
-    """An onlooker, and the holder of a host; both write into one list."""
+    """An invalidation listener, and a subscriber of a host; both write into one list."""
 
     def __init__(self, host="host", principal="me", into=None):
         self.exchange = FakeHost(host=host, principal=principal, conversation=1)
@@ -13,17 +13,20 @@ class Ears:
         self.host = self.exchange.caller.tenant
         self.said = [] if into is None else into
 
-    def updated(self, *words):
-        self.said.append(("told", words[1]) if len(words) == 2 else ("updated", *words))
+    def updated(self, upstream, uri):
+        self.said.append(("told", uri))
 
-    def relisted(self):
+    def resource_changed(self, uri):
+        self.said.append(("changed", uri))
+
+    def resources_relisted(self):
         self.said.append(("relisted",))
 
-    def confirmed(self, uri):
-        self.said.append(("confirmed", uri))
+    def subscribed(self, uri):
+        self.said.append(("subscribed", uri))
 
-    def lost(self, tenant):
-        self.said.append(("lost", tenant))
+    def gap(self, tenant):
+        self.said.append(("gap", tenant))
 
     def take(self):
         said = list(self.said)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from upstreams.questions.recent_calls import MAX_TASK_CHARS, MAX_TASKS, NOBODY, SUSPECT_S, RecentCalls
+from upstreams.questions.recent_calls import MAX_TASK_CHARS, MAX_TASKS, SEVERAL, SUSPECT_S, RecentCalls
 
 ENDS = st.lists(st.tuples(st.integers(0, 4), st.floats(0, 2 * SUSPECT_S)), max_size=30)
 
@@ -29,7 +29,7 @@ def test_nobody_is_meant_at_first():
 
 def test_words_on_behalf_of_several_may_be_anybodys():
     lately = RecentCalls()
-    lately.ended(NOBODY, 0.0)
+    lately.ended(SEVERAL, 0.0)
     assert [lately.others(conversation, SUSPECT_S - 1) for conversation in (1, 2)] == [True, True]
     assert not lately.others(1, SUSPECT_S)
 

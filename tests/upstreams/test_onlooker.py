@@ -25,9 +25,8 @@ CHANGED = "notifications/resources/list_changed"
 class World:
     """One upstream, supervised and looked on."""
 
-    def __init__(self, fake, supervisor):
-        self.fake, self.supervisor = fake, supervisor
-        self.ears = Ears()
+    def __init__(self, fake, supervisor, ears):
+        self.fake, self.supervisor, self.ears = fake, supervisor, ears
 
     @property
     def upstream(self):
@@ -60,10 +59,13 @@ class World:
 
 async def a_world(nursery, version, **settings):
     fake = FakeUpstream(version=version, resources=[{"uri": A, "name": "r"}])
-    supervisor = Supervisor(Memory(None), lambda upstream: None, open_session=opener({"files": fake}))
+    ears = Ears()
+    factory = opener({"files": fake})
+    supervisor = Supervisor(
+        Memory(None), lambda upstream: None, open_session=factory, listener_for=lambda name, config: ears
+    )
     await nursery.start(supervisor.run, {"files": UpstreamConfig(**{"command": "files", **settings})})
-    world = World(fake, supervisor)
-    world.upstream.onlooker = world.ears
+    world = World(fake, supervisor, ears)
     await trio.sleep(1)
     world.ears.take()
     return world
@@ -86,12 +88,12 @@ async def modern(nursery):
 async def test_what_the_hub_observes_is_watched_for_no_host(autojump_clock, world):
     subscriptions = world.subscriptions
     assert await subscriptions.observe(A)
-    assert world.ears.take() == [("confirmed", A)]
+    assert world.ears.take() == [("subscribed", A)]
     assert (subscriptions.is_observed(A), subscriptions.is_observed(B), subscriptions.held) == (True, False, False)
     assert world.fake.watched() == [A]
     await trio.sleep(10 * LINGER_S)
-    assert await world.touch(A) == [("updated", A)]
-    assert await world.touch(PART, of=A) == [("updated", PART)]
+    assert await world.touch(A) == [("changed", A)]
+    assert await world.touch(PART, of=A) == [("changed", PART)]
     subscriptions.neglect(A)
     subscriptions.neglect(B)
     assert not subscriptions.is_observed(A)
@@ -102,13 +104,13 @@ async def test_what_the_hub_observes_is_watched_for_no_host(autojump_clock, worl
 async def test_an_observed_resource_is_watched_once_whoever_came_first(autojump_clock, world):
     await world.observe(A)
     one = await world.hold(A)
-    assert await world.touch(A) == [("updated", A), ("told", A)]
+    assert await world.touch(A) == [("changed", A), ("told", A)]
     world.upstream.unsubscribe(A, one)
     await trio.sleep(2 * LINGER_S)
-    assert await world.touch(A) == [("updated", A)]
+    assert await world.touch(A) == [("changed", A)]
     await world.hold(B)
     assert await world.subscriptions.observe(B)
-    assert world.ears.take() == [("confirmed", B)], "what is kept before this was not vouched for"
+    assert world.ears.take() == [("subscribed", B)], "what is kept before this was not vouched for"
     world.subscriptions.neglect(B)
     await trio.sleep(2 * LINGER_S)
     assert world.fake.watched() == [A, B]
@@ -120,39 +122,39 @@ async def test_an_observed_resource_is_watched_once_whoever_came_first(autojump_
 async def test_who_watches_the_whole_hears_of_a_part_that_is_observed(autojump_clock, world):
     await world.hold("a://x/")
     await world.observe(A)
-    assert await world.touch(A) == [("updated", A), ("told", A)]
-    assert await world.touch(PART, of=A) == [("updated", PART), ("told", PART)]
+    assert await world.touch(A) == [("changed", A), ("told", A)]
+    assert await world.touch(PART, of=A) == [("changed", PART), ("told", PART)]
 
 
 @pytest.mark.covers("N-15")
 async def test_the_only_host_is_not_told_of_what_only_the_hub_asked_for(autojump_clock, world):
     await world.hold(B)
     await world.observe(A, STRANGE)
-    assert await world.touch(A) == [("updated", A)]
-    assert await world.touch(PART, of=A) == [("updated", PART)]
+    assert await world.touch(A) == [("changed", A)]
+    assert await world.touch(PART, of=A) == [("changed", PART)]
     world.subscriptions.neglect(STRANGE)
-    assert await world.touch(STRANGE) in ([], [("updated", STRANGE)])
+    assert await world.touch(STRANGE) in ([], [("changed", STRANGE)])
     await trio.sleep(1)
-    assert await world.touch(STRANGE, of=B) == [("updated", STRANGE)], "a late one"
+    assert await world.touch(STRANGE, of=B) == [("changed", STRANGE)], "a late one"
     await trio.sleep(LINGER_S)
-    assert await world.touch(STRANGE, of=B) == [("updated", STRANGE), ("told", STRANGE)]
+    assert await world.touch(STRANGE, of=B) == [("changed", STRANGE), ("told", STRANGE)]
 
 
 @pytest.mark.covers("N-11")
 async def test_a_host_hears_of_a_part_by_another_name_after_the_hub_has_read_it(autojump_clock, world):
     await world.hold(B)
-    assert await world.touch(STRANGE, of=B) == [("updated", STRANGE), ("told", STRANGE)]
+    assert await world.touch(STRANGE, of=B) == [("changed", STRANGE), ("told", STRANGE)]
     await world.observe(STRANGE)
-    assert await world.touch(STRANGE, of=B) == [("updated", STRANGE), ("told", STRANGE)]
+    assert await world.touch(STRANGE, of=B) == [("changed", STRANGE), ("told", STRANGE)]
 
 
 async def test_what_a_host_has_just_left_is_not_for_another_though_it_is_observed(autojump_clock, world):
     await world.hold(B)
-    assert await world.touch(A, of=B) == [("updated", A), ("told", A)]
+    assert await world.touch(A, of=B) == [("changed", A), ("told", A)]
     other = await world.hold(A, "other")
     await world.observe(A)
     world.upstream.unsubscribe(A, other)
-    assert await world.touch(A) == [("updated", A)]
+    assert await world.touch(A) == [("changed", A)]
 
 
 async def test_what_cannot_be_observed_is_given_up(autojump_clock, world):
@@ -206,7 +208,7 @@ async def test_who_does_not_wait_for_the_answer_has_asked(autojump_clock, world)
     release.set()
     await trio.sleep(0.1)
     assert world.subscriptions.is_observed(A)
-    assert world.ears.take() == [("confirmed", A)]
+    assert world.ears.take() == [("subscribed", A)]
 
 
 async def test_nobody_waits_for_what_is_neglected_or_over(autojump_clock, world, nursery):
@@ -244,7 +246,7 @@ async def test_observing_keeps_nothing_running(autojump_clock, nursery, version)
     await world.observe(A)
     await trio.sleep(70)
     assert world.upstream.state is State.IDLE
-    assert ("lost", None) in world.ears.take()
+    assert ("gap", None) in world.ears.take()
 
 
 # --- what may have been missed ----------------------------------------------------------------------------------------
@@ -259,7 +261,7 @@ async def test_a_session_that_ends_is_told_before_any_host_hears_of_it(autojump_
     await trio.sleep(5)
     assert not before.is_observed(A)
     said = world.ears.take()
-    assert said.index(("lost", None)) < said.index(("told", A))
+    assert said.index(("gap", None)) < said.index(("told", A))
     assert not world.subscriptions.is_observed(A), "it is for who reads it again to ask"
     assert world.fake.watched() == [A]
 
@@ -270,11 +272,11 @@ async def test_what_is_observed_is_asked_for_again_when_the_session_is_renewed(a
     await world.hold(B)
     await world.observe(A)
     world.upstream.pool.main.forgotten()
-    assert world.ears.take() == [("lost", None)]
+    assert world.ears.take() == [("gap", None)]
     assert not world.subscriptions.is_observed(A)
     await trio.sleep(1)
     assert world.subscriptions.is_observed(A)
-    assert sorted(world.ears.take()) == [("confirmed", A), ("told", B)]
+    assert sorted(world.ears.take()) == [("subscribed", A), ("told", B)]
     assert set(world.fake.watched()) == {A, B}
 
 
@@ -298,7 +300,7 @@ async def test_an_agreement_from_before_the_renewal_is_none(autojump_clock, nurs
     answers[1].set()
     await trio.sleep(1)
     assert world.subscriptions.is_observed(A)
-    assert world.ears.take() == [("lost", None), ("confirmed", A)]
+    assert world.ears.take() == [("gap", None), ("subscribed", A)]
 
 
 @pytest.mark.covers("N-17")
@@ -306,12 +308,12 @@ async def test_streams_that_break_may_have_missed_something(autojump_clock, mode
     await modern.observe(A)
     await modern.fake.end_listens()
     await trio.testing.wait_all_tasks_blocked()
-    assert modern.ears.take() == [("lost", None)] * 2
+    assert modern.ears.take() == [("gap", None)] * 2
     assert not modern.subscriptions.is_observed(A)
     await trio.sleep(5)
     assert modern.subscriptions.is_observed(A)
     said = modern.ears.take()
-    assert said.count(("confirmed", A)) == 1
+    assert said.count(("subscribed", A)) == 1
     assert ("relisted",) in said
 
 
@@ -347,12 +349,12 @@ async def test_the_session_of_one_host_is_lost_for_that_host(autojump_clock, nur
     await world.fake.conversations[1].close()
     await trio.sleep(0.1)
     said = world.ears.take()
-    assert said[0] == ("updated", A)
-    assert set(said[1:]) == {("lost", one.caller.tenant)}
+    assert said[0] == ("changed", A)
+    assert set(said[1:]) == {("gap", one.caller.tenant)}
     assert world.upstream.session_for(one.caller) is None
     assert world.upstream.session_for(two.caller) is not None
     world.upstream.left(two.caller.tenant)
-    assert set(world.ears.take()) == {("lost", two.caller.tenant)}
+    assert set(world.ears.take()) == {("gap", two.caller.tenant)}
 
 
 # --- the session that serves a host -----------------------------------------------------------------------------------
@@ -383,7 +385,7 @@ async def test_the_session_of_a_host_is_with_the_successor_of_its_upstream(autoj
     new = UpstreamConfig(command="files", args=("other",))
     await world.supervisor.prepare({"files": new})
     world.supervisor.apply({"files": new})
-    assert ("lost", None) in world.ears.take()
+    assert ("gap", None) in world.ears.take()
     assert old.session_for(me) is None
     await trio.sleep(5)
     assert old.session_for(me) is world.upstream.pool.main is not None
@@ -400,12 +402,12 @@ async def test_a_session_that_one_host_goes_on_with_is_that_hosts(autojump_clock
     assert main.tenant is None
     world.ears.take()
     world.upstream.pool.asked()
-    assert world.ears.take() == [("lost", None)]
+    assert world.ears.take() == [("gap", None)]
     assert world.upstream.session_for(one.caller) is main
     assert main.tenant == one.caller.tenant
     assert world.upstream.session_for(two.caller) is None
     world.upstream.pool.forget_interactive()
-    assert world.ears.take() == [("lost", one.caller.tenant)]
+    assert world.ears.take() == [("gap", one.caller.tenant)]
     assert main.tenant is None
     world.upstream.pool.asked()
     world.upstream.left(one.caller.tenant)
@@ -433,31 +435,31 @@ async def test_a_legacy_server_vouches_for_nothing_while_its_stream_is_broken(nu
         await talk.cut()
 
     class Waiting(Ears):
-        """An onlooker that one can wait for."""
+        """A listener that one can wait for."""
 
-        def lost(self, tenant):
-            super().lost(tenant)
+        def gap(self, tenant):
+            super().gap(tenant)
             news.set()
 
     script.on |= {"resources/subscribe": agree, "GET": listen}
     async with http_peer(script) as peer:
-        supervisor = Supervisor(Memory(None), lambda upstream: None)
+        ears = Waiting()
+        supervisor = Supervisor(Memory(None), lambda upstream: None, listener_for=lambda name, config: ears)
         await nursery.start(supervisor.run, {"far": config_for(peer, era="legacy", session_mode="shared")})
-        upstream, ears = supervisor.upstreams["far"], Waiting()
-        upstream.onlooker = ears
+        upstream = supervisor.upstreams["far"]
         await supervisor.settled.wait()
         subscriptions = upstream.pool.main.subscriptions
         assert await subscriptions.observe(A)
-        assert ears.take()[-1] == ("confirmed", A)
+        assert ears.take()[-1] == ("subscribed", A)
         news = trio.Event()
         broken.set()
         with trio.fail_after(5):
             await news.wait()
-        assert (ears.take(), subscriptions.is_observed(A)) == ([("lost", None)], False)
+        assert (ears.take(), subscriptions.is_observed(A)) == ([("gap", None)], False)
         news = trio.Event()
         with trio.fail_after(5):
             await news.wait()
-        assert (ears.take(), subscriptions.is_observed(A)) == ([("lost", None), ("confirmed", A)], True)
+        assert (ears.take(), subscriptions.is_observed(A)) == ([("gap", None), ("subscribed", A)], True)
         nursery.cancel_scope.cancel()
 
 

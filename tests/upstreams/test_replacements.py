@@ -43,8 +43,9 @@ class Changing:
     def __init__(self, **settings):
         self.fake = Slow()
         self.config = UpstreamConfig(command="a", **settings)
-        self.supervisor = Supervisor(Memory(None), lambda upstream: None, open_session=opener({"a": self.fake}))
-        self.supervisor.drain_s = 1000
+        self.supervisor = Supervisor(
+            Memory(None), lambda upstream: None, open_session=opener({"a": self.fake}), drain_s=1000
+        )
         self.replies = []
 
     async def start(self, nursery):

@@ -16,7 +16,7 @@ from hub.link.wakeups import DirtyFlag
 from hub.wire.handshake import ServerFacts
 from hub.wire.hub_loops import join_chains, with_chain
 from hub.wire.mcp import Freshness, Kind, Snapshot
-from upstreams.invalidation import NOBODY, Onlooker
+from upstreams.invalidation import NO_LISTENER, InvalidationListener
 from upstreams.inventory.freshness import has_expired, ttl_ms
 from upstreams.inventory.lists import Listing
 from upstreams.inventory.refresh import REFRESH_WAIT_S, ListRefresh, Reading
@@ -35,7 +35,7 @@ class Offered:
         on_change: Callable[[], None],
         *,
         local: bool,
-        onlooker: Onlooker = NOBODY,
+        listener: InvalidationListener = NO_LISTENER,
     ) -> None:
         self.snapshot = last_known or empty_snapshot(name, local)
         self.remembered = last_known is not None
@@ -55,7 +55,7 @@ class Offered:
         self.became_stale = DirtyFlag()
         self.rereading = ListRefresh()
         self._on_change = on_change
-        self._onlooker = onlooker
+        self._listener = listener
 
     def __repr__(self) -> str:
         counts = ", ".join(f"{len(self.snapshot.lists.get(kind, ()))} {kind.value}" for kind in Kind)
@@ -128,7 +128,7 @@ class Offered:
         if changed:
             self.snapshot = new
         if any(new.lists.get(kind) != old.lists.get(kind) for kind in (Kind.RESOURCE, Kind.TEMPLATE)):
-            self._onlooker.relisted()
+            self._listener.resources_relisted()
         if changed or first:
             self._on_change()
         return changed
@@ -142,7 +142,7 @@ class Offered:
     def withdraw(self) -> None:
         """It offers nothing that hosts may see."""
         self.snapshot = empty_snapshot(self.snapshot.upstream, self.snapshot.local)
-        self._onlooker.relisted()
+        self._listener.resources_relisted()
         self._on_change()
 
     def relocate(self, *, local: bool) -> None:

@@ -14,7 +14,7 @@ from typing import Final
 
 SUSPECT_S: Final = 60.0
 """How long an upstream is thought to go on with an operation that is over here."""
-NOBODY: Final = 0
+SEVERAL: Final = 0
 """No conversation's number: somebody is meant, who may be any or several."""
 MAX_TASKS: Final = 1_024
 MAX_TASK_CHARS: Final = 512
@@ -28,7 +28,7 @@ class RecentCalls:
     __slots__ = ("_latest", "_others_until", "_tasks", "_until")
 
     def __init__(self) -> None:
-        self._latest = NOBODY
+        self._latest = SEVERAL
         """Whose operation ended last."""
         self._until = -inf
         """Until when it may be meant."""
@@ -51,7 +51,7 @@ class RecentCalls:
         if len(self._tasks) >= MAX_TASKS or len(task) > MAX_TASK_CHARS:
             self._forget(now)
             if len(self._tasks) >= MAX_TASKS or len(task) > MAX_TASK_CHARS:
-                task, conversation, until = _MORE, NOBODY, max(until, self._tasks.get(_MORE, (NOBODY, until))[1])
+                task, conversation, until = _MORE, SEVERAL, max(until, self._tasks.get(_MORE, (SEVERAL, until))[1])
         self._tasks[task] = conversation, until
 
     def finished(self, task: str | None, now: float) -> None:

@@ -13,14 +13,16 @@ from functools import partial
 from typing import Protocol
 
 import trio
+from msgspec import Raw, Struct
 
 from config.schema import UpstreamConfig
 from hub.link.interface import Caller, Exchange, HubError, Tenant, UpstreamUnauthorized, UpstreamUnavailable
-from upstreams.invalidation import NOBODY, Onlooker
+from hub.wire.mcp import Kind
+from upstreams.invalidation import InvalidationListener
 from upstreams.journal.redact import Mask
-from upstreams.session import EraMemory, Session, SessionEvents, SessionTerms, UpstreamEvents
+from upstreams.session import EraMemory, Exit, Session, SessionEvents, SessionTerms, UpstreamEvents
 from upstreams.sessions.pacing import Pacing
-from upstreams.sessions.pool import Pool
+from upstreams.sessions.pool import Memory, Pool
 from upstreams.sessions.pooled_session import GUARD_S, PooledSession
 from upstreams.sessions.sharing import is_welcoming, terms_of
 from upstreams.subscriptions.modern import keep_watching
@@ -29,54 +31,78 @@ log = logging.getLogger(__name__)
 
 
 class SessionFactory(Protocol):
-    """How a session is made; `upstreams.session.open_session`, or a test's own."""
+    """Makes unopened sessions; `upstreams.transports.open.open_session`, or a test's own."""
 
     def __call__(
         self, config: UpstreamConfig, name: str, events: SessionEvents, memory: EraMemory, terms: SessionTerms, /
     ) -> Session: ...
 
 
-class _Events:
-    """What a session says. Its end, and what it was told to watch, concern only those whose it is."""
+class SessionParts(Struct, frozen=True):
+    """What all sessions of one upstream are made with."""
 
-    def __init__(self, upstream: UpstreamEvents, pooled: PooledSession, ended: Callable[[], None]) -> None:
-        self.changed = upstream.changed
-        self.log = upstream.log
-        self.said = upstream.said
-        self.exited = upstream.exited
-        self.note = upstream.note
-        self.updated = pooled.subscriptions.updated
-        self.forgotten = pooled.forgotten
-        self.hears = pooled.hears
-        self.asked = upstream.asked
-        self.unattributed = upstream.unattributed
-        self.elicited = upstream.elicited
-        self.ended = ended
+    events: UpstreamEvents
+    memory: Memory
+    open_session: SessionFactory
+    slots: trio.Semaphore
+    """Bounds how many sessions of all upstreams start at once."""
+    listener: InvalidationListener
+
+
+class _Events:
+    """Events of one pooled session: its end and its subscriptions concern this session, all else the upstream."""
+
+    def __init__(self, upstream: UpstreamEvents, pooled: PooledSession, on_ended: Callable[[], None]) -> None:
+        self._upstream = upstream
+        self._pooled = pooled
+        self._on_ended = on_ended
+
+    def updated(self, uri: str) -> None:
+        self._pooled.subscriptions.updated(uri)
+
+    def forgotten(self) -> None:
+        self._pooled.forgotten()
+
+    def hears(self, on: bool) -> None:
+        self._pooled.hears(on)
+
+    def ended(self) -> None:
+        self._on_ended()
+
+    def changed(self, kinds: tuple[Kind, ...]) -> None:
+        self._upstream.changed(kinds)
+
+    def log(self, params: dict[str, Raw]) -> None:
+        self._upstream.log(params)
+
+    def said(self, line: str, pid: int) -> None:
+        self._upstream.said(line, pid)
+
+    def exited(self, exit: Exit) -> None:
+        self._upstream.exited(exit)
+
+    def note(self, text: str) -> None:
+        self._upstream.note(text)
+
+    def asked(self) -> None:
+        self._upstream.asked()
+
+    def unattributed(self, method: str) -> None:
+        self._upstream.unattributed(method)
+
+    def elicited(self, id: str) -> None:
+        self._upstream.elicited(id)
 
 
 class SessionConnector:
-    """The tasks of one pool. `severity` is how much it matters that a session could not be opened."""
+    """Opens and keeps the sessions of one pool. `severity`: the log level of a session that could not be opened."""
 
-    def __init__(
-        self,
-        pool: Pool,
-        events: UpstreamEvents,
-        memory: EraMemory,
-        open_session: SessionFactory,
-        slots: trio.Semaphore,
-        *,
-        onlooker: Onlooker = NOBODY,
-        severity: int = logging.WARNING,
-    ) -> None:
+    def __init__(self, pool: Pool, parts: SessionParts, *, severity: int = logging.WARNING) -> None:
         self.pool = pool
         self.refused_with: HubError | None = None
-        """Why the last one could not be opened."""
+        """Why the last session could not be opened."""
         self._name = pool.name
-        self._events = events
-        self._memory = memory
-        self._open_session = open_session
-        self._slots = slots
-        self._onlooker = onlooker
+        self._parts = parts
         self._severity = severity
         self._pacing = Pacing(pool.name)
         self._nursery: trio.Nursery | None = None
@@ -97,8 +123,8 @@ class SessionConnector:
     def make_main(self) -> PooledSession:
         """The main session, unopened."""
         config = self.pool.config
-        make = partial(self._session, ended=self._events.ended)
-        return PooledSession(self._name, config.timeouts, make, terms_of(config), onlooker=self._onlooker)
+        make = partial(self._session, on_ended=self._parts.events.ended)
+        return PooledSession(self._name, config.timeouts, make, terms_of(config), listener=self._parts.listener)
 
     # --- opening ------------------------------------------------------------------------------------------------------
 
@@ -137,14 +163,14 @@ class SessionConnector:
             raise self._pacing.too_soon(1, "it is being stopped")
         not_before = self._pacing.not_before(owner, config.timeouts.start)
         self.pool.make_room()
-        make = partial(PooledSession, self._name, config.timeouts, self._make, onlooker=self._onlooker)
+        make = partial(
+            PooledSession, self._name, config.timeouts, self._make, not_before=not_before, listener=self._parts.listener
+        )
         if isinstance(owner, str):
             pooled = make(terms_of(config), principal=owner)
         else:
             known = self.pool.host_capabilities(owner, caller)
-            pooled = make(terms_of(config, known), tenant=owner)
-            pooled.host_capabilities = pooled.covered = known
-        pooled.not_before = not_before
+            pooled = make(terms_of(config, known), tenant=owner, host_capabilities=known)
         self.pool.expect(owner, pooled)
         nursery.start_soon(self._keep, pooled)
         return pooled
@@ -152,9 +178,9 @@ class SessionConnector:
     def _make(self, pooled: PooledSession) -> Session:
         return self._session(pooled, partial(self.pool.ended, pooled))
 
-    def _session(self, pooled: PooledSession, ended: Callable[[], None]) -> Session:
-        events = _Events(self._events, pooled, ended)
-        return self._open_session(self.pool.config, self._name, events, self._memory, pooled.terms)
+    def _session(self, pooled: PooledSession, on_ended: Callable[[], None]) -> Session:
+        events = _Events(self._parts.events, pooled, on_ended)
+        return self._parts.open_session(self.pool.config, self._name, events, self._parts.memory, pooled.terms)
 
     def _failure(self, error: HubError | None) -> HubError:
         """What a call is told whose session could not be opened: an error of its own."""
@@ -186,7 +212,7 @@ class SessionConnector:
 
     async def _keep(self, pooled: PooledSession) -> None:
         try:
-            error = await pooled.run(self._slots, partial(self._opened, pooled), partial(self.pool.ended, pooled))
+            error = await pooled.run(self._parts.slots, partial(self._opened, pooled), partial(self.pool.ended, pooled))
         finally:
             self.pool.closed(pooled)
         if error is not None:
@@ -195,21 +221,21 @@ class SessionConnector:
             self._pacing.failed(str(error))
             self.refused_with = error
             log.log(self._severity, "%s: no further session could be opened: %s", self._name, error)
-            self._events.note(f"no further session could be opened: {error}")
+            self._parts.events.note(f"no further session could be opened: {error}")
         elif error is not None:
             self._pacing.crashed(pooled.tenant if pooled.terms.exclusive else pooled.principal, str(error))
             log.info("%s: the session of one host ended: %s", self._name, error)
-            self._events.note(f"the session of one host ended: {error}")
+            self._parts.events.note(f"the session of one host ended: {error}")
 
     def _opened(self, pooled: PooledSession, nursery: trio.Nursery) -> None:
         self._pacing.opened()
         self.pool.opened(pooled)
         nursery.start_soon(self._expire, pooled)
-        nursery.start_soon(keep_watching, pooled, self._events)
+        nursery.start_soon(keep_watching, pooled, self._parts.events)
         if not is_welcoming(pooled.terms):
             self.pool.ready(pooled)
         log.info("%s: one more session is open, %d in all", self._name, len(self.pool))
-        self._events.note(f"one more session is open, {len(self.pool)} in all")
+        self._parts.events.note(f"one more session is open, {len(self.pool)} in all")
 
     async def _expire(self, pooled: PooledSession) -> None:
         """Close the session when no call has used it for `timeouts.session_idle`, and nothing is watched over it."""

@@ -18,8 +18,8 @@ from config.schema import UpstreamConfig
 from hub.link.interface import Caller, Exchange, UpstreamProtocolError, UpstreamUnavailable, UpstreamVersionError
 from hub.wire.capabilities import can_be_asked
 from hub.wire.mcp import L4, Era
-from upstreams.sessions.connector import SessionConnector
-from upstreams.sessions.pool import Memory
+from upstreams.sessions.connector import SessionConnector, SessionParts
+from upstreams.sessions.pool import Pool
 from upstreams.sessions.pooled_session import PooledSession
 from upstreams.sessions.sharing import sharing_of
 from upstreams.transports.http.poster import StatusError
@@ -35,16 +35,14 @@ ONE_ERA: Final = "one-era"
 class LegacySessions:
     """The handshake-era side of one upstream. Until `begin`, and if the server has none, it serves nobody."""
 
-    def __init__(
-        self, name: str, config: UpstreamConfig, memory: Memory, make: Callable[[UpstreamConfig, int], SessionConnector]
-    ) -> None:
+    def __init__(self, name: str, config: UpstreamConfig, parts: SessionParts, on_moved: Callable[[], None]) -> None:
         self._name = name
         self._config = config
         self._key = config_key(config)
-        self._memory = memory
+        self._memory = parts.memory
         self._active = False
-        self.connector = make(structs.replace(config, era="legacy"), logging.INFO)  # there is always the modern side
-        self.pool = self.connector.pool
+        self.pool = Pool(name, structs.replace(config, era="legacy"), parts.memory, on_moved)
+        self.connector = SessionConnector(self.pool, parts, severity=logging.INFO)  # there is always the modern side
 
     def __repr__(self) -> str:
         return f"<LegacySessions of {self._name}, {self.pool!r}>"

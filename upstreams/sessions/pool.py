@@ -50,14 +50,10 @@ class Memory(EraMemory, Protocol):
     def put(self, section: str, key: str, value: object) -> None: ...
 
 
-def _nothing() -> None:
-    pass
-
-
 class Pool:
-    """The sessions of one upstream. `main` is set and unset by the supervisor; `connector` has the others made."""
+    """The sessions of one upstream. `on_moved` is called whenever a host may have another session than before."""
 
-    def __init__(self, name: str, config: UpstreamConfig, memory: Memory) -> None:
+    def __init__(self, name: str, config: UpstreamConfig, memory: Memory, on_moved: Callable[[], None]) -> None:
         self.name = name
         self.config = config
         self.retired = False
@@ -67,9 +63,8 @@ class Pool:
         """None: nothing is known of it yet."""
         self.extra_sessions: dict[PooledSession, None] = {}
         """All but the main one, those that are being opened or closed included."""
-        self.moved: Callable[[], None] = _nothing
-        """Called whenever a host may have another session than before."""
         self._memory = memory
+        self._on_moved = on_moved
         self._everybody = False
         """Whether accounts do not matter."""
         self._by_host: dict[Tenant, PooledSession] = {}
@@ -103,14 +98,14 @@ class Pool:
         main.want_level(self._level)
         self.sharing = sharing_of(self.config, era, transport, self.is_interactive)
         self._everybody = self.config.across_principals or (era is Era.MODERN and transport != "stdio")
-        self.moved()
+        self._on_moved()
 
     def main_lost(self) -> None:
         """There is none any more; the other sessions go on."""
         if self.main is not None:
             self._forget(self.main)
             self.main = None
-            self.moved()
+            self._on_moved()
 
     # --- another configuration ----------------------------------------------------------------------------------------
 
@@ -260,7 +255,7 @@ class Pool:
             self._by_host[key] = pooled
             if smaller is not None and smaller.terms.exclusive:
                 self.let_go(smaller)
-        self.moved()
+        self._on_moved()
 
     def let_go(self, pooled: PooledSession) -> None:
         """Give it to no more calls; it is closed when those that have it are over."""
@@ -270,7 +265,7 @@ class Pool:
     def ended(self, pooled: PooledSession) -> None:
         """It is over."""
         self._forget(pooled)
-        self.moved()
+        self._on_moved()
 
     def closed(self, pooled: PooledSession) -> None:
         """Nothing is left of it."""
@@ -300,7 +295,7 @@ class Pool:
             self._departed[tenant] = None
             if len(self._departed) > MAX_GONE:
                 del self._departed[next(iter(self._departed))]
-        self.moved()
+        self._on_moved()
 
     def roots_changed(self, tenant: Tenant) -> None:
         """The roots of a host are others now: tell the upstream, on its own session."""
@@ -338,7 +333,7 @@ class Pool:
             else:
                 self.let_go(pooled)
         self._by_account.clear()
-        self.moved()
+        self._on_moved()
 
     def forget_interactive(self) -> None:
         """Take back what `asked` did: hosts without a session share the main one again."""
@@ -348,7 +343,7 @@ class Pool:
             for pooled in self.open_sessions():
                 if not pooled.terms.exclusive:
                     self._give(pooled, None)
-            self.moved()
+            self._on_moved()
 
     def _give(self, pooled: PooledSession, tenant: Tenant | None) -> None:
         """Note who has it alone that others used before; None: nobody has."""

@@ -18,7 +18,7 @@ from hub.link.interface import Caller, HubError, Tenant, UpstreamProtocolError, 
 from hub.link.wakeups import DirtyFlag
 from hub.wire.jsonrpc import Reply, Result, peek_object, raw
 from hub.wire.mcp import HUB_SESSION, SET_LEVEL, Era
-from upstreams.invalidation import NOBODY, Onlooker
+from upstreams.invalidation import NO_LISTENER, InvalidationListener
 from upstreams.questions.recent_calls import SUSPECT_S
 from upstreams.session import Session, SessionTerms
 from upstreams.subscriptions.coverage import Coverage
@@ -47,7 +47,9 @@ class PooledSession:
         *,
         tenant: Tenant | None = None,
         principal: str | None = None,
-        onlooker: Onlooker = NOBODY,
+        host_capabilities: dict[str, Raw] | None = None,
+        not_before: float = float("-inf"),
+        listener: InvalidationListener = NO_LISTENER,
     ) -> None:
         self.name = name
         self.terms = terms
@@ -63,9 +65,9 @@ class PooledSession:
         """The account it served last, if it is shared."""
         self.many_accounts = False
         """It served more than one account: nothing it asks on its own can be attributed (faults.md 6.4)."""
-        self.host_capabilities: dict[str, Raw] = {}
-        """What the hosts can do that `terms` were made for."""
-        self.covered: dict[str, Raw] = {}
+        self.host_capabilities: dict[str, Raw] = host_capabilities or {}
+        """What the host declared that `terms` were made for."""
+        self.covered = self.host_capabilities
         """The capabilities of a host that were found to be among `terms` last."""
         self.opened = trio.Event()
         """It is open, or never will be."""
@@ -89,14 +91,13 @@ class PooledSession:
         self.coverage = Coverage()
         self._previous_until = float("-inf")
         """Until when the upstream may speak of what hosts did that used it before `last_tenant`."""
-        self.subscriptions = SessionSubscriptions(name, onlooker, self.coverage, self.others)
+        self.subscriptions = SessionSubscriptions(name, listener, self.coverage, self.others)
         """What hosts watch over it, and the hub."""
-        self.not_before = float("-inf")
-        """When it may be opened."""
         self.scope = trio.CancelScope()
         self._start_s = timeouts.start
         self._make = make
-        self._onlooker = onlooker
+        self._not_before = not_before
+        self._listener = listener
 
     def __repr__(self) -> str:
         state = "over" if self.over else "open" if self.is_open else "opening"
@@ -166,7 +167,7 @@ class PooledSession:
     def missed(self) -> None:
         """Changes may not have been heard, or will not be."""
         if self.is_open:
-            self._onlooker.lost(self.tenant)
+            self._listener.gap(self.tenant)
 
     def hears(self, on: bool) -> None:
         """As `SessionEvents.hears`."""
@@ -220,7 +221,7 @@ class PooledSession:
         on_end: Callable[[], None],
     ) -> None:
         opening = _Opening(self, nursery, on_open)
-        await trio.sleep_until(self.not_before)
+        await trio.sleep_until(self._not_before)
         async with slots:
             give_up_at = trio.current_time() + self._start_s + GUARD_S
             nursery.start_soon(self._serve, nursery, opening, on_end)
@@ -243,6 +244,8 @@ class PooledSession:
             nursery.cancel_scope.cancel()
 
     def _end(self, on_end: Callable[[], None]) -> None:
+        if self.over:
+            return
         self.over = True
         self.missed()
         on_end()

@@ -6,6 +6,7 @@ wait for the main session as long as there is hope, then have a session of its o
 
 import trio
 
+from config.schema import UpstreamConfig
 from hub.link.interface import Caller, Exchange, UpstreamUnavailable
 from upstreams.availability import Availability
 from upstreams.sessions.connector import SessionConnector
@@ -14,7 +15,7 @@ from upstreams.sessions.pooled_session import PooledSession
 
 
 class SessionSelector:
-    """Selects sessions of one upstream; `start_s` is how long a call waits for the main session, in seconds."""
+    """Selects sessions of one upstream for calls and subscriptions."""
 
     def __init__(
         self,
@@ -22,9 +23,8 @@ class SessionSelector:
         availability: Availability,
         connector: SessionConnector,
         legacy_sessions: LegacySessions,
-        start_s: float,
+        config: UpstreamConfig,
     ) -> None:
-        self.start_s = start_s
         self.waiting = 0
         """Who waits for the main session."""
         self.needed_at = trio.current_time()
@@ -34,9 +34,14 @@ class SessionSelector:
         self._connector = connector
         self._pool = connector.pool
         self._legacy_sessions = legacy_sessions
+        self.adjust(config)
 
     def __repr__(self) -> str:
         return f"<SessionSelector for {self._name} [{self.waiting} waiting]>"
+
+    def adjust(self, config: UpstreamConfig) -> None:
+        """Go by the limits of `config`."""
+        self._start_s = config.timeouts.start
 
     async def wait(self, exchange: Exchange) -> PooledSession:
         """The session for a call that finds none at once.
@@ -57,7 +62,7 @@ class SessionSelector:
         """Wait for a main session, or that of `caller`; the latter."""
         self.waiting += 1
         try:
-            with trio.move_on_after(self.start_s):
+            with trio.move_on_after(self._start_s):
                 while (pooled := self._pool.find(caller)) is None and self._pool.main is None:
                     self._availability.refuse_if_hopeless()
                     await self._availability.news()
@@ -65,7 +70,7 @@ class SessionSelector:
         finally:
             self.waiting -= 1
             self.needed_at = trio.current_time()
-        raise self._availability.unavailable(f"{self._name} did not become ready within {self.start_s:g} seconds")
+        raise self._availability.unavailable(f"{self._name} did not become ready within {self._start_s:g} seconds")
 
     def peek(self, caller: Caller) -> PooledSession | None:
         """The open session that a call of `caller` would go to at once, for who only looks. Raises nothing."""

@@ -10,7 +10,7 @@ import trio
 from hub.link.interface import DeadlineExceeded, HubError, kept
 from hub.wire.jsonrpc import Failure, Reply, raw
 from hub.wire.mcp import SUBSCRIBE, UNSUBSCRIBE
-from upstreams.questions.recent_calls import NOBODY
+from upstreams.questions.recent_calls import SEVERAL
 from upstreams.session import Session, capability
 from upstreams.subscriptions.session_subscriptions import ANSWER_S, SessionSubscriptions
 from upstreams.subscriptions.subscription import Subscription, SubscriptionState, not_offered
@@ -85,7 +85,7 @@ class LegacySubscriptions:
     def _speak_of(self, subscription: Subscription) -> None:
         """The URI may be a secret of one host, and an upstream may log it."""
         with suppress(HubError):  # the session is over, and nobody speaks of anything
-            self._session.speak_of(subscription.whose or NOBODY)
+            self._session.speak_of(subscription.whose or SEVERAL)
 
     async def _unsubscribe(self, subscription: Subscription) -> None:
         subscriptions = self._subscriptions

@@ -19,8 +19,8 @@ from hub.link.interface import HubError, UpstreamLost, kept
 from hub.wire.jsonrpc import Failure
 from hub.wire.mcp import INVALID_PARAMS
 from hub.wire.uri_parents import MAX_URI_CHARS
-from upstreams.invalidation import NOBODY, Onlooker
-from upstreams.questions.recent_calls import NOBODY as SEVERAL
+from upstreams.invalidation import NO_LISTENER, InvalidationListener
+from upstreams.questions.recent_calls import SEVERAL
 from upstreams.subscriptions.coverage import Coverage
 from upstreams.subscriptions.fanout import Fanout
 from upstreams.subscriptions.subscription import LINGER_S, Attempt, ResourceSubscriber, Subscription, SubscriptionState
@@ -44,7 +44,7 @@ class SessionSubscriptions:
     def __init__(
         self,
         upstream: str,
-        onlooker: Onlooker = NOBODY,
+        listener: InvalidationListener = NO_LISTENER,
         coverage: Coverage | None = None,
         others: Callable[[Hashable], bool] = lambda host: False,
     ) -> None:
@@ -52,7 +52,7 @@ class SessionSubscriptions:
         self.news = trio.Event()
         self.resets = 0
         """What was asked before the last of these is of no importance."""
-        self._onlooker = onlooker
+        self._listener = listener
         self._coverage = coverage or Coverage()
         self._subscriptions: dict[str, Subscription] = {}
         self._hosts: Counter[Hashable] = Counter()
@@ -178,7 +178,7 @@ class SessionSubscriptions:
             subscription.observed = True
             self._need(subscription)
             if subscription.state is SubscriptionState.LIVE:
-                self._onlooker.confirmed(uri)
+                self._listener.subscribed(uri)
         if subscription.state is not SubscriptionState.LIVE:
             await subscription.attempt.over.wait()
         return self.is_observed(uri)
@@ -212,7 +212,7 @@ class SessionSubscriptions:
         """The upstream was not heard for a while: tell the onlooker what it may go by again."""
         for subscription in self.in_state(SubscriptionState.LIVE):
             if subscription.observed:
-                self._onlooker.confirmed(subscription.uri)
+                self._listener.subscribed(subscription.uri)
 
     # --- what the upstream says ---------------------------------------------------------------------------------------
 
@@ -223,7 +223,7 @@ class SessionSubscriptions:
 
     def note(self, uri: str) -> None:
         """Tell the onlooker that `uri` changed; those concerned are told by and by."""
-        self._onlooker.updated(uri)
+        self._listener.resource_changed(uri)
 
     def tell(self, uri: str) -> None:
         """Tell those concerned, of which the onlooker knows."""
@@ -275,7 +275,7 @@ class SessionSubscriptions:
         subscription.state = SubscriptionState.LIVE
         subscription.attempt.end()
         if subscription.observed:
-            self._onlooker.confirmed(subscription.uri)
+            self._listener.subscribed(subscription.uri)
         for subscriber in [subscriber for subscriber, known in subscription.subscribers.items() if known]:
             subscriber.updated(self.upstream, subscription.uri)
         subscription.subscribers = dict.fromkeys(subscription.subscribers, True)

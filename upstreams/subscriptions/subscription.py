@@ -20,7 +20,7 @@ import trio
 from hub.link.interface import Exchange, HubError
 from hub.wire.jsonrpc import Failure, raw
 from hub.wire.mcp import INVALID_PARAMS
-from upstreams.questions.recent_calls import NOBODY
+from upstreams.questions.recent_calls import SEVERAL
 
 LINGER_S: Final = 30.0
 """How long a watch outlives its last holder, who may only be coming back."""
@@ -79,7 +79,7 @@ class Subscription:
         self.observed = False
         """The hub itself has a use for it."""
         self.whose: int | None = None
-        """The conversation whose business it is, or was; `NOBODY`: that of several."""
+        """The conversation whose business it is, or was; `SEVERAL`: that of several."""
         self.until = inf
         """When it ends, having no holders and not being observed."""
         self.again_at = inf
@@ -87,7 +87,7 @@ class Subscription:
 
     def concern(self, conversation: int) -> None:
         """It is the business of `conversation`, too."""
-        self.whose = conversation if self.whose in (None, conversation) else NOBODY
+        self.whose = conversation if self.whose in (None, conversation) else SEVERAL
 
     @property
     def is_known(self) -> bool:
