@@ -22,7 +22,7 @@ from hub.wire.hub_loops import EXPERIMENTAL, HubChain, join_chains, read_chain
 from hub.wire.mcp import Kind
 from upstreams.inventory.lists import Listing, walk
 from upstreams.lifecycle import Event, State
-from upstreams.subscriptions.modern import keep_watching
+from upstreams.subscriptions.modern import keep_subscribed
 from upstreams.upstream import Upstream
 
 log = logging.getLogger(__name__)
@@ -136,7 +136,7 @@ class MainSession:
         nursery.start_soon(self._keep_lists)
         nursery.start_soon(self._keep_fresh)
         nursery.start_soon(self._stop_when_unused)
-        nursery.start_soon(keep_watching, self._pooled, self._upstream.notifications)
+        nursery.start_soon(keep_subscribed, self._pooled, self._upstream.notifications)
 
     def _is_loop(self, behind: HubChain) -> bool:
         """Whether the upstream leads back to this hub; then the session ends for that reason (F-D-17)."""

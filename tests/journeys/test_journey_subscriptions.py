@@ -126,6 +126,7 @@ async def test_a_part_of_what_is_watched(pair, autojump_clock):
         other = await pair.host(house, identity=DESK)
         await listen(host, "note://dir/")
         await listen(other, B)
+        await trio.sleep(1)  # then there is one stream
         await touch(fake, "note://dir/x", of="note://dir/")
         await touch(fake, "note://elsewhere", of=B)
         assert (told(host), told(other)) == (["note://dir/x"], [])

@@ -25,7 +25,7 @@ from upstreams.sessions.pacing import Pacing
 from upstreams.sessions.pool import Memory, Pool
 from upstreams.sessions.pooled_session import GUARD_S, PooledSession
 from upstreams.sessions.sharing import is_welcoming, terms_of
-from upstreams.subscriptions.modern import keep_watching
+from upstreams.subscriptions.modern import keep_subscribed
 
 log = logging.getLogger(__name__)
 
@@ -231,7 +231,7 @@ class SessionConnector:
         self._pacing.opened()
         self.pool.opened(pooled)
         nursery.start_soon(self._expire, pooled)
-        nursery.start_soon(keep_watching, pooled, self._parts.events)
+        nursery.start_soon(keep_subscribed, pooled, self._parts.events)
         if not is_welcoming(pooled.terms):
             self.pool.ready(pooled)
         log.info("%s: one more session is open, %d in all", self._name, len(self.pool))

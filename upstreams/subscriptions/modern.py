@@ -1,16 +1,13 @@
-"""The subscriptions of a session with a modern upstream: a stream for changes of lists, one for watched resources.
+"""Subscriptions at a modern upstream: one stream for changes of lists, one for subscribed resources.
 
-What a stream is asked for cannot change. So another one is opened when other resources are watched, and the old one is
-ended a while after the upstream has acknowledged it: make before break (bridging.md 8). A stream that ends is opened
-again.
+What a stream asks for cannot change. So when other resources are subscribed, another stream is opened, and the old one
+is ended a while after the upstream has acknowledged the new one: make before break. A stream that ends is opened again.
 
-Each may have a connection of its own, so what was said over the old one may arrive after the acknowledgement, and most
-of it is said over both. The cache must hear of it at once, unless it has heard it over the new one; hosts hear of it
-when the old one ends, unless it has been said over the new one by then.
+Each stream may have a connection of its own, so a change told over the old stream may arrive after the acknowledgement,
+and most changes are told over both: for a moment hosts may hear of one change twice, which the protocol allows.
 """
 
 import logging
-from collections import Counter
 from functools import partial
 from typing import Final, Protocol
 
@@ -21,10 +18,10 @@ from hub.link.backoff import ExponentialBackoff
 from hub.link.interface import DeadlineExceeded, HubError, kept
 from hub.wire.jsonrpc import Failure, Notification, peek_array, peek_object, peek_str, raw
 from hub.wire.mcp import ACKNOWLEDGED, CAPABILITY, LIST_CHANGED, LIST_FLAGS, METHOD_NOT_FOUND, UPDATED, Era, Kind
-from upstreams.session import Session, capability
+from upstreams.session import Session, UpstreamEvents, capability
 from upstreams.subscriptions.coverage import Coverage
 from upstreams.subscriptions.legacy import LegacySubscriptions
-from upstreams.subscriptions.session_subscriptions import ANSWER_S, MAX_PART_CHARS, SessionSubscriptions
+from upstreams.subscriptions.session_subscriptions import ANSWER_S, SessionSubscriptions
 from upstreams.subscriptions.subscription import SubscriptionState, not_offered
 
 log = logging.getLogger(__name__)
@@ -33,19 +30,10 @@ DEBOUNCE_S: Final = 0.05
 OVERLAP_S: Final = 0.25
 """How long a stream is read after another one has taken its place: longer than what was said over one connection is on
 its way when what was said later has come over another. The next one is not opened before: three at a time at most."""
-MAX_COUNTED: Final = 1_024
-"""Resources of which it is known how often a stream has spoken. What is said of others is never taken for a repetition,
-and hosts hear of it at once."""
 
 
-class Changes(Protocol):
-    """Who hears that lists changed."""
-
-    def changed(self, kinds: tuple[Kind, ...]) -> None: ...
-
-
-class Watched(Protocol):
-    """A session in the pool, and what is watched over it; `upstreams.sessions.pooled_session.PooledSession` is one."""
+class Subscribable(Protocol):
+    """An open session and its subscriptions; `upstreams.sessions.pooled_session.PooledSession` is one."""
 
     session: Session
     subscriptions: SessionSubscriptions
@@ -56,8 +44,8 @@ class Watched(Protocol):
         ...
 
 
-async def keep_watching(pooled: Watched, events: Changes) -> None:
-    """Have the upstream tell what is watched over a session that is open, in the way of its era, for ever."""
+async def keep_subscribed(pooled: Subscribable, events: UpstreamEvents) -> None:
+    """Keep an upstream subscribed to what is wanted over an open session, in the way of its era, for ever."""
     if pooled.session.era is Era.LEGACY:
         await LegacySubscriptions(pooled.session, pooled.subscriptions).run()
     else:
@@ -74,27 +62,12 @@ class Stream:
         """It was acknowledged, or is over."""
         self.confirmed: frozenset[str] | None = None
         self.refusal: Failure | HubError | None = None
-        self.predecessor: Stream | None = None
-        """The one that it is to replace, until that is over."""
-        self.successor: Stream | None = None
-        """The one that is to replace it."""
-        self.heard: Counter[str] = Counter()
-        """What was said over it while there is a predecessor, and how often."""
-        self.late: Counter[str] = Counter()
-        """What was said over it since a successor was asked for."""
-        self.untold: dict[str, None] = {}
-        """What was said over it, but not over its successor; hosts do not know of it yet."""
-
-    def repeats(self, uri: str) -> bool:
-        """Whether what it has just said of `uri` is no newer than what its successor has said before: the upstream
-        says over that one nothing that it does not say over this one, too."""
-        return self.successor is not None and uri in self.late and self.late[uri] <= self.successor.heard[uri]
 
 
 class ModernSubscriptions:
     """Keeps the streams of one session."""
 
-    def __init__(self, pooled: Watched, events: Changes) -> None:
+    def __init__(self, pooled: Subscribable, events: UpstreamEvents) -> None:
         self._pooled = pooled
         self._session = pooled.session
         self._subscriptions = pooled.subscriptions
@@ -187,20 +160,15 @@ class ModernSubscriptions:
     async def _replace(self, old: Stream | None, new: Stream, nursery: trio.Nursery) -> None:
         """Open `new` in place of `old`, which stays if the upstream does not agree."""
         self._pauses.opened(trio.current_time())
-        if old is not None:
-            old.successor, new.predecessor = new, old
-            old.late.clear()
         nursery.start_soon(self._follow, new)
         with trio.move_on_after(ANSWER_S):
             await new.answered.wait()
         if new.confirmed is None:
             self._disappoint(new)
-            if old is not None:
-                old.successor = None
 
     def _take_over(self, new: Stream) -> None:
         """The upstream has acknowledged `new`: the one before it is read for a while yet."""
-        old, self._current, new.predecessor = self._current, new, self._current
+        old, self._current = self._current, new
         if old is not None:
             self._not_before = old.scope.deadline = trio.current_time() + OVERLAP_S
         self._settle(new)
@@ -236,19 +204,9 @@ class ModernSubscriptions:
         stream.answered.set()
         if stream is self._current:
             self._lost(stream)
-        elif stream.successor is not None:
-            stream.successor.predecessor = None
-            self._part(stream)
-
-    def _part(self, stream: Stream) -> None:
-        """`stream` is over, and another has taken its place: have hosts told of the rest."""
-        subscriptions = self._subscriptions
-        if isinstance(stream.refusal, HubError):  # it broke off: nobody knows what else it would have said
+        elif isinstance(stream.refusal, HubError):  # it broke off: nobody knows what else it would have said
             for uri in sorted(stream.confirmed or ()):
-                subscriptions.updated(uri)
-        else:
-            for uri in stream.untold:
-                subscriptions.tell(uri)
+                self._subscriptions.updated(uri)
 
     def _lost(self, stream: Stream) -> None:
         """There is no stream any more: open another one, but not at once."""
@@ -263,7 +221,7 @@ class ModernSubscriptions:
         if notification.method == UPDATED:
             uri = peek_str(notification.params.get("uri"))
             if uri is not None:
-                self._hear_of(stream, uri)
+                self._subscriptions.updated(uri)
         elif notification.method == ACKNOWLEDGED:
             is_first = stream.confirmed is None
             honoured = peek_object(notification.params.get("notifications"))
@@ -271,26 +229,6 @@ class ModernSubscriptions:
             if is_first and not stream.scope.cancel_called:
                 self._take_over(stream)
             stream.answered.set()
-
-    def _hear_of(self, stream: Stream, uri: str) -> None:
-        if stream.predecessor is not None:
-            _count(stream.heard, uri)
-            stream.predecessor.untold.pop(uri, None)
-        if stream.successor is not None:
-            _count(stream.late, uri)
-        if stream.successor is None or stream is self._current:
-            self._subscriptions.updated(uri)
-        elif not stream.repeats(uri):
-            self._subscriptions.note(uri)
-            if uri in stream.late:
-                stream.untold[uri] = None
-            else:
-                self._subscriptions.tell(uri)
-
-
-def _count(said: Counter[str], uri: str) -> None:
-    if uri in said or (len(said) < MAX_COUNTED and len(uri) <= MAX_PART_CHARS):
-        said[uri] += 1
 
 
 def _strings(value: Raw | None) -> frozenset[str]:

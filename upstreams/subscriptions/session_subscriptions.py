@@ -217,16 +217,8 @@ class SessionSubscriptions:
     # --- what the upstream says ---------------------------------------------------------------------------------------
 
     def updated(self, uri: str) -> None:
-        """Tell the onlooker, then those concerned, that `uri` changed, and nobody else (N-15)."""
-        self.note(uri)
-        self.tell(uri)
-
-    def note(self, uri: str) -> None:
-        """Tell the onlooker that `uri` changed; those concerned are told by and by."""
+        """Tell the listener, then the subscribers concerned and nobody else, that `uri` changed."""
         self._listener.resource_changed(uri)
-
-    def tell(self, uri: str) -> None:
-        """Tell those concerned, of which the onlooker knows."""
         if len(uri) > MAX_PART_CHARS:
             log.debug("%s says that something changed whose URI has %d characters", self.upstream, len(uri))
             return
