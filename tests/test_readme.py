@@ -83,4 +83,4 @@ def test_links_between_the_documents_lead_somewhere(document: Path) -> None:
 
 
 def test_nothing_but_the_agreed_documents_lies_at_the_root() -> None:
-    assert {path.name for path in ROOT.glob("*.md")} <= {"README.md", "CHANGELOG.md", "SIZES.md"}
+    assert {path.name for path in ROOT.glob("*.md")} <= {"README.md", "CHANGELOG.md"}

@@ -4,7 +4,7 @@
 
 A leg is one host revision and one kind of upstream. Every check that passes when the suite talks to the reference
 server itself must pass through the hub; `excused.txt` names the exceptions with reasons, and may only shrink.
-`--behind` puts two hubs behind a balancer, as SIZES.md has it, in place of the one.
+`--behind` puts two hubs behind a balancer, as systemd/README.md has it, in place of the one.
 """
 
 import argparse

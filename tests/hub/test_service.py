@@ -266,12 +266,15 @@ def test_a_wheel_holds_the_units(tmp_path):
         tops = {name.split("/")[0] for name in archive.namelist()}
         assert {top for top in tops if not top.startswith("mcp_hubd-")} == {"cache", "config", "hub", "upstreams"}
         archive.extractall(tmp_path / "site")
+        assert not [name for name in archive.namelist() if name.endswith((".md", ".cfg", ".conf"))]
     code = """if True:
         import os, sys
         sys.path.insert(0, sys.argv[1])
         from hub.cli import service_manager
         assert service_manager.__file__.startswith(sys.argv[1])
-        for name in os.listdir(sys.argv[2]):
+        units = [name for name in os.listdir(sys.argv[2]) if name.endswith((".service", ".socket"))]
+        assert len(units) == 3
+        for name in units:
             assert service_manager.template(name) == open(os.path.join(sys.argv[2], name)).read(), name
         print("found")
     """

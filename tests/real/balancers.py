@@ -1,4 +1,4 @@
-"""Hubs behind a real balancer, as SIZES.md says: its snippets are taken from the page and run, with other addresses.
+"""Hubs behind a real balancer, as systemd/README.md says: its files are run, with other addresses.
 
     with fleet(directory, UPSTREAMS, "haproxy") as it: ...    # it.urls["haproxy"], it.hubs["a"]
 
@@ -20,9 +20,9 @@ from debian import program
 from processes import HUBD, ROOT, Hub, Process, free_port, own_directories, running
 from redis_server import RedisServer, redis_server
 
-PAGE = ROOT / "SIZES.md"
+SYSTEMD = ROOT / "systemd"
 NAMES = ("a", "b")
-ON_THE_PAGE = {"a": "10.0.0.5:8765", "b": "10.0.0.6:8765"}
+IN_THE_FILES = {"a": "10.0.0.5:8765", "b": "10.0.0.6:8765"}
 PUBLIC = "hub.example.com"
 STORE = "redis://10.0.0.9:6379/0"
 TICK = threading.Event()
@@ -30,17 +30,19 @@ TICK = threading.Event()
 PATIENCE_S = 20
 
 
-def snippets(language: str) -> list[str]:
-    """The fenced blocks of the page in this language."""
-    found = re.findall(rf"^```{language}\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
-    assert found, f"{PAGE.name} has no {language}"
+def hub_configurations() -> list[str]:
+    """The configurations of hubs in systemd/README.md."""
+    found = re.findall(
+        r"^```toml\n(.*?)^```$", (SYSTEMD / "README.md").read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE
+    )
+    assert found
     return found
 
 
 def replace(text: str, changes: Mapping[str, str]) -> str:
     """`text` with all replacements made; each must apply."""
     for old, new in changes.items():
-        assert old in text, f"{old!r} is not in {PAGE.name} any more"
+        assert old in text, f"{old!r} is not there any more"
         text = text.replace(old, new)
     return text
 
@@ -85,14 +87,14 @@ def a_hub(directory: Path, config: str, name: str, port: int) -> Iterator[Hub]:
 def hubs_config(
     directory: Path, upstreams: str, store: RedisServer, token: str, ports: Sequence[int] = (), auth: str = "token"
 ) -> str:
-    """The configuration of the page, for these upstreams; `ports` are those of balancers."""
+    """The configuration of a fleet, for these upstreams; `ports` are those of balancers."""
     fronts = [f"{name}:{port}" for port in ports for name in ("127.0.0.1", "localhost")]
     directory.mkdir(exist_ok=True)
     for name, text in {"token": token, "key": secrets.token_hex(32)}.items():
         (directory / name).touch(mode=0o600)
         (directory / name).write_text(text)
     text = replace(
-        snippets("toml")[-1],
+        hub_configurations()[-1],
         {
             'listen = "0.0.0.0:8765"\nbehind_tls_proxy = true\n': f'auth = "{auth}"\n',
             f'["{PUBLIC}:443"]': json.dumps([f"{PUBLIC}:443", *fronts]),
@@ -121,18 +123,18 @@ class Front(NamedTuple):
 
 
 def haproxy_config(front: Front, addresses: Mapping[str, str]) -> str:
-    """The page's, listening there; it logs each request."""
+    """haproxy.cfg, listening there; it logs each request."""
     listen = f"127.0.0.1:{front.port}"
     log = (
         "frontend mcp\n    log stdout format raw local0\n    http-request capture req.hdr(X-Call) len 40\n"
         '    log-format "%[capture.req.hdr(0)] %ST %si:%sp"'
     )
     text = replace(
-        snippets("haproxy")[0],
+        (SYSTEMD / "haproxy.cfg").read_text(),
         {
             "frontend mcp": log,
             ":443 ssl crt /etc/haproxy/hub.pem alpn": f"{listen} ssl crt {front.certificate} alpn",
-            **{ON_THE_PAGE[name]: address for name, address in addresses.items()},
+            **{IN_THE_FILES[name]: address for name, address in addresses.items()},
         },
     )
     if front.certificate is None:
@@ -141,15 +143,15 @@ def haproxy_config(front: Front, addresses: Mapping[str, str]) -> str:
 
 
 def nginx_config(directory: Path, front: Front, addresses: Mapping[str, str]) -> str:
-    """The page's in a whole configuration, listening there; it logs each request."""
+    """nginx.conf in a whole configuration, listening there; it logs each request."""
     secure = "" if front.certificate is None else " ssl"
     text = replace(
-        snippets("nginx")[0],
+        (SYSTEMD / "nginx.conf").read_text(),
         {
             "listen 443 ssl;": f"listen 127.0.0.1:{front.port}{secure};",
             "/etc/nginx/hub.pem": str(front.certificate),
             "/etc/nginx/hub.key": str(front.certificate),
-            **{ON_THE_PAGE[name]: address for name, address in addresses.items()},
+            **{IN_THE_FILES[name]: address for name, address in addresses.items()},
         },
     )
     if front.certificate is None:

@@ -1,4 +1,4 @@
-"""The official suite through two hubs behind a real balancer, as SIZES.md has it: what passes through one passes."""
+"""The official suite through two hubs behind a real balancer of systemd/: what passes through one hub passes."""
 
 import sys
 from pathlib import Path

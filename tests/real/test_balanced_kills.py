@@ -1,4 +1,4 @@
-"""Two hubs behind real balancers, as SIZES.md has it: one of them ends under load, or a host leaves."""
+"""Two hubs behind real balancers, with the files of systemd/: one of them ends under load, or a host leaves."""
 
 import contextlib
 import json

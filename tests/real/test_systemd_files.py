@@ -1,4 +1,4 @@
-"""SIZES.md as it stands there: its configurations are right, and its balancers end TLS for the name hosts are told."""
+"""systemd/ as it stands there: configurations of hubs are right, and balancers end TLS for the name hosts are told."""
 
 import contextlib
 import datetime
@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 import pytest
 from attached import DEMO
-from balancers import PUBLIC, fleet, snippets
+from balancers import PUBLIC, fleet, hub_configurations
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -90,7 +90,7 @@ def call(connection, token, id):
 @pytest.mark.parametrize("number", range(2))
 def test_its_configurations_of_hubs_are_right(number, tmp_path):
     env = own_directories(tmp_path) | {"HUBD_NAME": "a", "HUBD_URL": "http://10.0.0.5:8765"}
-    text = snippets("toml")[number]
+    text = hub_configurations()[number]
     for name, content in {"hub-token": "t" * 32, "hub-sealing-key": "0f" * 32, "redis": "secret"}.items():
         (tmp_path / name).touch(mode=0o600)
         (tmp_path / name).write_text(content)
