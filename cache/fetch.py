@@ -36,7 +36,7 @@ class Fetches:
         self._state = state
         self._auto_subscriptions = auto_subscriptions
         self._clock = clock
-        self._wall = FaultLog(log, "keeping what was read")
+        self._faults = FaultLog(log, "keeping what was read")
         self._nursery: trio.Nursery | None = None
 
     def __repr__(self) -> str:
@@ -63,7 +63,7 @@ class Fetches:
         self._nursery.start_soon(self._fly, flight)
 
     async def _fly(self, flight: Flight) -> None:
-        """Read, and give everybody what comes of it. A wall: they get the hub's bugs, too."""
+        """Read, and give everybody what comes of it, faults of the hub included."""
         put: Entry | None = None
         try:
             with flight.scope:
@@ -79,8 +79,8 @@ class Fetches:
         if put is not None and flight.ticket is not None:
             try:
                 await self._state.share(flight.ticket, flight.key, put)
-            except* Exception as errors:  # noqa: BLE001  # a wall: logged there
-                self._wall.caught(errors)
+            except* Exception as errors:  # noqa: BLE001  # a fault is logged, and the work goes on
+                self._faults.caught(errors)
 
     async def _carry(self, flight: Flight) -> Entry | None:
         """Read, and land; what is to be kept where other hubs find it."""
@@ -138,11 +138,11 @@ class Fetches:
         return None if entry.observed and not pooled.subscriptions.is_observed(key.uri) else entry
 
     async def _ask_store(self, flight: Flight) -> Entry | None:
-        """What the store has. A wall: what goes wrong there is no reason not to read."""
+        """What the store has; a fault there is logged, and counts as having nothing."""
         try:
             return await self._state.look_up(flight)
-        except Exception as error:  # noqa: BLE001  # logged there
-            self._wall.caught(error)
+        except Exception as error:  # noqa: BLE001  # a fault is logged, and the work goes on
+            self._faults.caught(error)
             return None
 
     # --- what was read, and may be kept -------------------------------------------------------------------------------

@@ -64,7 +64,7 @@ class Member:
         self._is_coherent = False
         self._rung = trio.Event()
         self._written = trio.Event()
-        self.wall = FaultLog(logging.getLogger("cache.redis"), f"the use of the shared store at {address}")
+        self.faults = FaultLog(logging.getLogger("cache.redis"), f"the use of the shared store at {address}")
 
     def __repr__(self) -> str:
         return f"<Member: {self.health!r}, {self.pending!r}>"
@@ -97,8 +97,8 @@ class Member:
             reason = ""
             try:
                 reason = await self._use_link()
-            except* Exception as errors:  # noqa: BLE001  # a wall: logged there
-                reason = self.wall.caught(errors)
+            except* Exception as errors:  # noqa: BLE001  # a fault is logged, and the work goes on
+                reason = self.faults.caught(errors)
             finally:
                 self.connection = None
                 self._lose_coherence()

@@ -2,6 +2,9 @@
 
 A full stderr pipe would stop the whole daemon for good (FINDINGS 8), so a record is written only if the descriptor
 takes it now; what is dropped is counted and said once the reader is back.
+
+Names of loggers: `hubd` or `hubd.<subject>`, which stay when modules move, for what users may filter by; `__name__` for
+all else.
 """
 
 import logging

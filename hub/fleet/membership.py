@@ -89,7 +89,7 @@ class Replicas:
         self._wait_until: float | None = None
         self._leaving = False
         self._reached = False
-        self._wall = FaultLog(log, "being registered where other hubs look")
+        self._faults = FaultLog(log, "being registered where other hubs look")
         self._rounds = 0
         """Registration rounds completed, up to `ROUNDS`."""
 
@@ -175,9 +175,9 @@ class Replicas:
             self._until = now + LIVES_S
         except* Unreachable:
             self._reached = False
-        except* Exception as errors:  # noqa: BLE001  # a wall: logged there
+        except* Exception as errors:  # noqa: BLE001  # a fault is logged, and the work goes on
             self._reached = False
-            self._wall.caught(errors)
+            self._faults.caught(errors)
 
     async def _begin(self) -> bytes | None:
         """Mark an empty directory as young: no hub counts as dead before all were able to register."""

@@ -27,7 +27,7 @@ class Notes:
         self._directory = directory
         self._unwritten: dict[str, bytes] = {}
         self._noted = DirtyFlag()
-        self._wall = FaultLog(log, "telling other hubs of sessions")
+        self._faults = FaultLog(log, "telling other hubs of sessions")
 
     def __repr__(self) -> str:
         return f"<Notes [{len(self._unwritten)} unwritten]>"
@@ -48,8 +48,8 @@ class Notes:
                 await self.flush()
             except* Unreachable:
                 await self._later()
-            except* Exception as errors:  # noqa: BLE001  # a wall: logged there
-                self._wall.caught(errors)
+            except* Exception as errors:  # noqa: BLE001  # a fault is logged, and the work goes on
+                self._faults.caught(errors)
                 self._unwritten.pop(next(iter(self._unwritten), ""), None)
                 await self._later()
 

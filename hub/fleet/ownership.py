@@ -93,7 +93,7 @@ class Ownership:
                 await self._notes.flush()
             except* Unreachable:
                 pass
-            except* Exception as errors:  # noqa: BLE001  # a wall: logged there
+            except* Exception as errors:  # noqa: BLE001  # a fault is logged, and the work goes on
                 FaultLog(log, "taking leave of other hubs").caught(errors)
 
     async def _tend(self, lapsed: bool, emptied: bool) -> None:

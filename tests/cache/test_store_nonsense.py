@@ -83,8 +83,8 @@ async def lives_through(server, nursery):
         server.answers.clear()
         server.then.clear()
         await until(lambda: store.is_coherent and replicas.status().registered)
-        assert store._member.wall.count == 0
-        assert replicas._wall.count == 0
+        assert store._member.faults.count == 0
+        assert replicas._faults.count == 0
 
 
 @pytest.mark.covers("F-X-04", "F-D-13", "SEC-16")
@@ -120,7 +120,7 @@ async def test_odd_answers_to_looks_and_facts_are_none(autojump_clock, server, n
         for _ in range(5):
             assert (await store.look_up("s", "a://x/y", "ann"))[0] is None
             await trio.sleep(2)
-        assert store._member.wall.count == replicas._wall.count == 0
+        assert store._member.faults.count == replicas._faults.count == 0
         server.answers.clear()
         await until(lambda: store.is_coherent)
 
@@ -138,7 +138,7 @@ async def test_an_error_that_nobody_thought_of_ends_the_link_and_nothing_else(au
         store._member.bus.hear = lambda heard, now: stale("s", None) if faults else hear(heard, now)
         await until(lambda: not faults)
         await store.until_coherent()
-    assert store._member.wall.count == 3
+    assert store._member.faults.count == 3
     assert len(store.told.said("ERROR")) == 2
 
 

@@ -15,17 +15,17 @@ log = logging.getLogger("hubd.test")
 
 
 def test_each_kind_is_said_once_with_its_traceback(caplog):
-    wall = FaultLog(log, "this test")
+    faults = FaultLog(log, "this test")
     for error in (ValueError("a"), ValueError("b"), ExceptionGroup("both", [KeyError("c"), ValueError("d")])):
-        assert wall.caught(error).startswith("a fault of this hub (")
+        assert faults.caught(error).startswith("a fault of this hub (")
     assert [record.exc_info[0] for record in caplog.records] == [ValueError, KeyError]
-    assert wall.count == 3
+    assert faults.count == 3
 
 
 def test_no_more_kinds_are_said_than_a_log_can_take(caplog):
-    wall = FaultLog(log, "this test")
+    faults = FaultLog(log, "this test")
     for number in range(MAX_SAID + 5):
-        wall.caught(type(f"Error{number}", (Exception,), {})())
+        faults.caught(type(f"Error{number}", (Exception,), {})())
     assert len(caplog.records) == MAX_SAID
 
 

@@ -685,7 +685,7 @@ async def test_a_flood_of_events_is_read_in_turns_and_no_faster_than_it_should(
             assert trio.current_time() - began > 1.8
     assert steps.total > times
     assert steps.most <= PIECE_BYTES + 2 * TURN
-    assert len([each for each in caplog.records if each.name.startswith("upstreams.http_l")]) < 10
+    assert len([each for each in caplog.records if each.name == "upstreams.transports.http.legacy"]) < 10
 
 
 @pytest.mark.covers("F-P-14")
