@@ -7,10 +7,11 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
+from os import EX_CONFIG, EX_OK
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from hub.cli.subcommand import EX_CONFIG, EX_FAILED, EX_OK, Told, UsageError, add, add_config, agreed, as_json
+from hub.cli.subcommand import EX_FAILED, Told, UsageError, add, add_config, agreed, as_json
 
 if TYPE_CHECKING:
     from config.effective import ShownSetting, ShownUpstream

@@ -2,9 +2,10 @@
 
 import argparse
 from functools import partial
+from os import EX_OK
 from typing import TYPE_CHECKING, Any, Final
 
-from hub.cli.subcommand import EX_FAILED, EX_OK, add, add_config, as_json
+from hub.cli.subcommand import EX_FAILED, add, add_config, as_json
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -6,12 +6,13 @@ That hub may refuse what was saved, since it has an environment of its own: it i
 import os
 import sys
 from collections.abc import Sequence
+from os import EX_CONFIG, EX_OK
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hub.cli.change_report import configuration_diff
 from hub.cli.config import remark_object
-from hub.cli.subcommand import EX_CONFIG, EX_OK, Told, client, now
+from hub.cli.subcommand import Told, client, now
 from hub.control.errors import HubNotRunning
 
 if TYPE_CHECKING:

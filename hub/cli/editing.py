@@ -7,11 +7,12 @@ import argparse
 import os
 import re
 from collections.abc import Callable, Iterator, Sequence
+from os import EX_CONFIG, EX_OK
 from typing import TYPE_CHECKING, Any, Final
 
 from hub.cli.drafts import save, say_problems, show, tell_hub
 from hub.cli.editor import edit
-from hub.cli.subcommand import EX_CONFIG, EX_OK, Told, UsageError, add, add_config, nearest
+from hub.cli.subcommand import Told, UsageError, add, add_config, nearest
 
 if TYPE_CHECKING:
     from config.editing.draft import Draft

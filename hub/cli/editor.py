@@ -5,11 +5,12 @@ import os
 import shlex
 import sys
 from collections.abc import Sequence
+from os import EX_CONFIG, EX_OK
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from hub.cli.drafts import save, say_problems, tell_hub
-from hub.cli.subcommand import EX_CONFIG, EX_FAILED, EX_OK, Told, UsageError, agreed
+from hub.cli.subcommand import EX_FAILED, Told, UsageError, agreed
 
 if TYPE_CHECKING:
     from config.editing.draft import Draft

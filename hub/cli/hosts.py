@@ -5,12 +5,13 @@ import os
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from os import EX_OK
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from hub.cli.change_report import as_object, as_sentence, of_place, say_refused, show
 from hub.cli.host_selection import chosen_hosts, chosen_places, project_of
-from hub.cli.subcommand import EX_FAILED, EX_OK, Told, UsageError, add, add_config, now, own_command
+from hub.cli.subcommand import EX_FAILED, Told, UsageError, add, add_config, now, own_command
 
 if TYPE_CHECKING:
     from config.hosts.facts import Host, Machine, Place

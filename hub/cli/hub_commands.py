@@ -5,22 +5,11 @@ import json
 import os
 import sys
 from collections.abc import Sequence
+from os import EX_CONFIG, EX_OK
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hub.cli.subcommand import (
-    EX_CONFIG,
-    EX_FAILED,
-    EX_OK,
-    Told,
-    UsageError,
-    add,
-    add_config,
-    as_json,
-    as_line,
-    client,
-    nearest,
-)
+from hub.cli.subcommand import EX_FAILED, Told, UsageError, add, add_config, as_json, as_line, client, nearest
 from hub.control.errors import ControlFailed
 
 if TYPE_CHECKING:

@@ -5,13 +5,14 @@ import os
 import shlex
 import sys
 from collections.abc import Callable, Iterator
+from os import EX_OK
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from hub.cli.change_report import host_diff, text_diff
 from hub.cli.host_selection import chosen_hosts, project_of
 from hub.cli.import_report import say_elsewhere, say_next, summarise
-from hub.cli.subcommand import EX_FAILED, EX_OK, Told, UsageError, add, add_config, agreed, ask, now
+from hub.cli.subcommand import EX_FAILED, Told, UsageError, add, add_config, agreed, ask, now
 
 if TYPE_CHECKING:
     from config.hosts.facts import Machine, Place

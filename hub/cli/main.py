@@ -6,22 +6,12 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from io import TextIOWrapper
+from os import EX_CONFIG, EX_SOFTWARE, EX_UNAVAILABLE
 from typing import Any, Final, TextIO, cast
 
 from config.errors import ConfigError, EditError
 from hub.cli import config, doctor, editing, hosts, hub_commands, importing, service
-from hub.cli.subcommand import (
-    EX_CONFIG,
-    EX_FAILED,
-    EX_INTERRUPTED,
-    EX_SOFTWARE,
-    EX_UNAVAILABLE,
-    EX_USAGE,
-    Command,
-    Parser,
-    Told,
-    UsageError,
-)
+from hub.cli.subcommand import EX_FAILED, EX_INTERRUPTED, EX_USAGE, Command, Parser, Told, UsageError
 from hub.control.errors import ControlFailed, HubNotRunning, NotUnderstood
 from hub.wire.printable import Printable
 

@@ -5,10 +5,11 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from os import EX_OK
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from hub.cli.subcommand import EX_FAILED, EX_OK, EX_USAGE, Told, add, client, now, own_command
+from hub.cli.subcommand import EX_FAILED, EX_USAGE, Told, add, client, now, own_command
 from hub.control.errors import HubNotRunning
 
 if TYPE_CHECKING:

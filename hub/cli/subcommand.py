@@ -14,13 +14,10 @@ if TYPE_CHECKING:
 
     from hub.control.client import ControlClient
 
-EX_OK: Final = 0
 EX_FAILED: Final = 1
 EX_USAGE: Final = 2
-EX_UNAVAILABLE: Final = 69
-EX_SOFTWARE: Final = 70
-EX_CONFIG: Final = 78
 EX_INTERRUPTED: Final = 130
+"""Exit codes that `os` has no name for; all others are those of sysexits.h (`os.EX_OK`, `os.EX_CONFIG`, ...)."""
 
 CLOSE: Final = 0.7
 """How like a known name one must be to be taken for it mistyped."""

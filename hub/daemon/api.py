@@ -30,7 +30,7 @@ from hub.control.status import (
     Status,
     UpstreamRow,
 )
-from hub.daemon.http_listener import Front
+from hub.daemon.http_listener import HttpListener
 from hub.daemon.privileges import is_root
 from hub.daemon.process import Faults, Watch
 from hub.daemon.reload import Reloader
@@ -56,7 +56,7 @@ class DaemonApi:
     def __init__(
         self,
         hub: Hub,
-        listener: Front | None = None,
+        listener: HttpListener | None = None,
         reloader: Reloader | None = None,
         watch: Watch | None = None,
         faults: Faults | None = None,
@@ -246,13 +246,13 @@ def _nearest(name: str, known: Mapping[str, str]) -> str:
     return known[near[0]] if near else ""
 
 
-def _listen(listener: Front) -> ListenStatus:
+def _listen(listener: HttpListener) -> ListenStatus:
     return ListenStatus(
         url=listener.url, socket=str(socket_path()), wanted=listener.displaced, squatted=listener.squatted
     )
 
 
-def _displaced(listener: Front) -> Iterator[str]:
+def _displaced(listener: HttpListener) -> Iterator[str]:
     if (wanted := listener.displaced) and listener.squatted:
         yield (
             f"another user of this machine held {wanted} when the hub started: hosts with the usual URL show their "

@@ -10,19 +10,19 @@ from pathlib import Path
 from config.paths import socket_path
 from config.schema import HubConfig
 from hub.app import OPEN_DOOR
-from hub.daemon.http_listener import Front
+from hub.daemon.http_listener import HttpListener
 from hub.downstream.http.access import WaysIn, ways_in
 
 log = logging.getLogger("hubd")
 
 
-def announce(front: Front, config: HubConfig, *, shown: bool) -> None:
+def announce(listener: HttpListener, config: HubConfig, *, shown: bool) -> None:
     """Log where the hub listens; if that is to be `shown`, say it on standard output, too."""
-    ways = ways_in(config, *front.address)
+    ways = ways_in(config, *listener.address)
     if shown:
         with suppress(OSError, AttributeError):  # nobody reads it: the log says so too
-            print("\n".join(_entries(config, front.url, ways)), flush=True)  # noqa: T201
-    log.info("listening on %s and %s", front.url, socket_path())
+            print("\n".join(_entries(config, listener.url, ways)), flush=True)  # noqa: T201
+    log.info("listening on %s and %s", listener.url, socket_path())
     if ways.proxied:
         log.info("reached through the proxy by %s", ", ".join(ways.proxied))
     if config.auth == "none":

@@ -37,7 +37,7 @@ class CannotListen(Exception):
     """The configured address cannot be had. The text says which and why."""
 
 
-class Front:
+class HttpListener:
     """HTTP for the hosts of `hub`, at `tcp` and, if it is `movable`, wherever it is moved to. `run` must be running."""
 
     def __init__(
@@ -83,7 +83,7 @@ class Front:
         return FleetGate(self.endpoint, fleet, revival, homes)
 
     def __repr__(self) -> str:
-        return f"<Front {self._site!r}, {len(self._leaving)} leaving>"
+        return f"<HttpListener {self._site!r}, {len(self._leaving)} leaving>"
 
     @property
     def address(self) -> tuple[str, int]:
@@ -193,8 +193,8 @@ class Front:
         return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
     async def _open(self, site: "_Site") -> None:
-        site.http = HttpServer(self._handler, self._access(site).guard, budget=self._hub.budget)
-        await self._nursery.start(site.run)
+        http = HttpServer(self._handler, self._access(site).guard, budget=self._hub.budget)
+        await self._nursery.start(site.run, http)
 
     async def _close(self, site: "_Site", patience_s: float) -> None:
         with trio.move_on_after(patience_s):
@@ -216,10 +216,12 @@ class _Site:
     def __repr__(self) -> str:
         return f"<{self.host} port {self.port}>"
 
-    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+    async def run(self, http: HttpServer, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Have `http` serve here until `scope` is cancelled."""
+        self.http = http
         listener = trio.SocketListener(trio.socket.from_stdlib_socket(self._tcp))
         with self.scope:
-            await self.http.serve([listener], task_status=task_status)
+            await http.serve([listener], task_status=task_status)
 
 
 def token_of(config: HubConfig) -> str | None:

@@ -135,8 +135,7 @@ class Reloader:
                 waiting, self._waiting = self._waiting, []
                 outcome = await self._reload()
                 for waiter in waiting:
-                    waiter.outcome = outcome
-                    waiter.done.set()
+                    waiter.end(outcome)
 
     def status(self) -> ConfigStatus:
         """For `hubd status`."""
@@ -235,8 +234,13 @@ class Reloader:
 
 
 class _Waiter:
-    """Who waits for the next reload."""
+    """A caller that waits for the next reload."""
 
     def __init__(self) -> None:
         self.done = trio.Event()
         self.outcome = Outcome()
+
+    def end(self, outcome: Outcome) -> None:
+        """The reload is over."""
+        self.outcome = outcome
+        self.done.set()

@@ -35,7 +35,7 @@ from hub.daemon import logs, systemd
 from hub.daemon.api import DaemonApi
 from hub.daemon.banner import announce
 from hub.daemon.foreground import serve_stdio
-from hub.daemon.http_listener import CannotListen, Front, listen
+from hub.daemon.http_listener import CannotListen, HttpListener, listen
 from hub.daemon.http_routes import pages
 from hub.daemon.memory_trim import keep_trim
 from hub.daemon.options import ServeOptions, checked, configuration
@@ -59,11 +59,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("hubd")
 
-EX_OK: Final = 0
-EX_UNAVAILABLE: Final = 69
-EX_SOFTWARE: Final = 70
-EX_TEMPFAIL: Final = 75
-EX_CONFIG: Final = 78
 LOOK_S: Final = 10.0
 """How often a hub looks whether its sockets are still where hosts look for them."""
 LAST_ANSWERS_S: Final = 0.5
@@ -75,7 +70,7 @@ STOP_S: Final = 30.0
 def run_serve(options: ServeOptions) -> int:
     """Run the hub until it is told to stop; the exit code."""
     code = _run(options)
-    if options.detached and code != EX_OK:
+    if options.detached and code != os.EX_OK:
         with suppress(OSError):
             os.write(0, str(code).encode())
     return code
@@ -87,7 +82,7 @@ def _run(options: ServeOptions) -> int:
     take_descriptors()
     if depth(os.environ.get(MARKER, "")) > MAX_DEPTH:
         return _failed(
-            EX_CONFIG, ConfigError("this hub is the child of hubs upon hubs: does one of them start itself?")
+            os.EX_CONFIG, ConfigError("this hub is the child of hubs upon hubs: does one of them start itself?")
         )
     try:
         loaded = configuration(options)
@@ -102,18 +97,18 @@ def _run(options: ServeOptions) -> int:
         serve = serve_stdio if options.stdio else partial(serve_daemon, shown=not options.detached)
         trio.run(serve, loaded, partial(configuration, options))
     except ConfigError as error:
-        return _failed(EX_CONFIG, error)
+        return _failed(os.EX_CONFIG, error)
     except AlreadyRunning as error:
-        return _failed(EX_TEMPFAIL, error)
+        return _failed(os.EX_TEMPFAIL, error)
     except CannotListen as error:
-        return _failed(EX_UNAVAILABLE, error)
+        return _failed(os.EX_UNAVAILABLE, error)
     except Exception:  # nothing inside could deal with it: everything was stopped in order (F-D-14)
         log.exception("the hub has stopped because of a fault of its own")
-        return EX_SOFTWARE
+        return os.EX_SOFTWARE
     finally:
         kill_marked(THIS_HUB)
         kill_adopted()
-    return EX_OK
+    return os.EX_OK
 
 
 async def serve_daemon(loaded: Loaded, read: Callable[[], Loaded], *, shown: bool = True) -> None:
@@ -159,8 +154,8 @@ async def serve_daemon(loaded: Loaded, read: Callable[[], Loaded], *, shown: boo
             )
             if store is not None:
                 hub.reads.attach_store(store)
-            front = Front(hub, config, tcp, revival, movable=movable, squatted=squatted, fleet=fleet)
-            daemon = _Daemon(hub, front, loaded, read, store, shown=shown)
+            listener = HttpListener(hub, config, tcp, revival, movable=movable, squatted=squatted, fleet=fleet)
+            daemon = _Daemon(hub, listener, loaded, read, store, shown=shown)
             own = [lock_path()]
             own += [path for path, it in ((socket_path(), given), (control_path(), given_control)) if it is None]
             await daemon.run(signals, lines, control, own)
@@ -173,7 +168,7 @@ class _Daemon:
     def __init__(
         self,
         hub: Hub,
-        front: Front,
+        listener: HttpListener,
         loaded: Loaded,
         read: Callable[[], Loaded],
         store: "RedisStore | None",
@@ -182,21 +177,21 @@ class _Daemon:
     ) -> None:
         self._hub = hub
         self._shown = shown
-        self._front = front
+        self._listener = listener
         self._store = store
         self._reloader = Reloader(
             loaded,
             read,
             self._apply,
             wall=wall,
-            pending=lambda: (*front.pending, *hub.pending),
+            pending=lambda: (*listener.pending, *hub.pending),
             around=self._reloading,
         )
         self._lines = LineServer(hub.router, hub.downstreams)
         self._watch = Watch()
         faults = Faults()
         logging.getLogger().addHandler(faults)
-        self._api = DaemonApi(hub, front, self._reloader, self._watch, faults)
+        self._api = DaemonApi(hub, listener, self._reloader, self._watch, faults)
         self._asked = trio.Event()
         self._patience = trio.CancelScope()
 
@@ -221,7 +216,7 @@ class _Daemon:
                 if self._store is not None:
                     nursery.start_soon(keep_going, "Sharing with other hubs", self._store.run)
                 await nursery.start(self._hub.run)
-                await nursery.start(self._front.run, pages())
+                await nursery.start(self._listener.run, pages())
                 await nursery.start(self._lines.serve, lines)
                 await nursery.start(serve_control, control, self._api)
                 self._announce()
@@ -249,18 +244,18 @@ class _Daemon:
         """
         config = loaded.config
         try:
-            tcp = self._front.prepare(config)
+            tcp = self._listener.prepare(config)
         except (CannotListen, OSError) as error:
             raise ConfigError(str(error)) from None
         await self._hub.prepare(config)
         self._hub.apply(config)
-        await self._front.apply(config, tcp)
+        await self._listener.apply(config, tcp)
         if tcp is not None:
             self._announce()
 
     def _announce(self) -> None:
         """Say where it listens now."""
-        announce(self._front, self._hub.config, shown=self._shown)
+        announce(self._listener, self._hub.config, shown=self._shown)
 
     @asynccontextmanager
     async def _reloading(self) -> AsyncIterator[None]:
@@ -296,7 +291,7 @@ class _Daemon:
         async with trio.open_nursery() as nursery:
             self._lines.goodbye()
             self._hub.router.subscriptions.end()
-            nursery.start_soon(self._front.drain)
+            nursery.start_soon(self._listener.drain)
             nursery.start_soon(self._lines.drain)
 
 

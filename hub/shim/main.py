@@ -22,7 +22,7 @@ MAX_PATH_BYTES = 1200
 
 OPTIONS = ("--host", "--profile", "--upstream", "--project")
 
-EX_OK, EX_USAGE, EX_UNAVAILABLE, EX_CONFIG, EX_INTERRUPTED = 0, 2, 69, 78, 130
+EX_USAGE, EX_INTERRUPTED = 2, 130  # as `hub.cli.subcommand`; all others are of `os`
 
 USAGE = """usage: hubd connect [--host NAME] [--profile NAME] [--upstream NAME] [--project DIR]
 
@@ -47,14 +47,14 @@ def run(arguments: list[str]) -> int:
         return _say(f"{error}\n\n{USAGE}", EX_USAGE)
     if "help" in options:
         os.write(1, USAGE.encode())
-        return EX_OK
+        return os.EX_OK
     try:
         pump = Pump(directories.private_dir(directories.runtime_dir()), preamble(options, _working_directory()))
         code = pump.run()
     except directories.NotPrivate as error:
-        return _say(f"{error}; or name another directory in HUBD_RUNTIME_DIR", EX_CONFIG)
+        return _say(f"{error}; or name another directory in HUBD_RUNTIME_DIR", os.EX_CONFIG)
     except OSError as error:
-        return _say(f"the hub cannot be reached: {error.strerror}", EX_UNAVAILABLE)
+        return _say(f"the hub cannot be reached: {error.strerror}", os.EX_UNAVAILABLE)
     except KeyboardInterrupt:
         return EX_INTERRUPTED
     return _say(pump.why, code) if pump.why else code

@@ -19,7 +19,6 @@ from hub.shim.pipes import CHUNK_BYTES, LARGE_CHUNK_BYTES, Outlet, ToHost, ToHub
 from hub.shim.replay import UNDERSTOOD, Recall
 from hub.shim.start_daemon import Attempt, Unavailable, attend, holder, log_path
 
-EX_OK, EX_UNAVAILABLE, EX_TEMPFAIL = 0, 69, 75
 MAX_LOSSES = 5
 """Connections lost in a minute in which the hub has answered nothing; beyond that the shim gives up."""
 LOSSES_WITHIN_S = 60.0
@@ -91,7 +90,7 @@ class Pump:
                 if self._hub is None:
                     self._go_on()
                 elif not self._down and monotonic() >= self._leave_at:
-                    self._end(EX_OK)
+                    self._end(os.EX_OK)
         return self._code
 
     # --- what to wait for
@@ -199,7 +198,7 @@ class Pump:
 
     def _end_input(self) -> None:
         if self._hub is None or not self._recall.greeted:
-            self._end(EX_OK)
+            self._end(os.EX_OK)
             return
         self._leave_at = monotonic() + GRACE_S
         try:
@@ -285,7 +284,7 @@ class Pump:
                 self._end(error.code, str(error))
                 return
             except OSError as error:
-                self._end(EX_UNAVAILABLE, str(error))
+                self._end(os.EX_UNAVAILABLE, str(error))
                 return
             self._seek_at = monotonic() + attempt.pause_s
         if hub is not None:
@@ -307,7 +306,7 @@ class Pump:
     def _resume(self, first: bytes = b"") -> None:
         """Let the new hub know what the last one knew; then it is the host's turn."""
         if self._recall.refusal:
-            self._end(EX_UNAVAILABLE, f"the new hub does not take this host: {self._recall.refusal}")
+            self._end(os.EX_UNAVAILABLE, f"the new hub does not take this host: {self._recall.refusal}")
             return
         first += self._recall.rest()
         self._to_hub.put(first + self._unsent, own=len(first))
@@ -324,13 +323,13 @@ class Pump:
         self._say(self._to_host.lost() + (b"" if recall.refused_host else recall.lost()))
         self._count(monotonic())
         if self._host_ended:
-            self._end(EX_OK)
+            self._end(os.EX_OK)
         elif recall.refused_host:
-            self._end(EX_UNAVAILABLE, f"the hub does not take this host: {recall.refusal}")
+            self._end(os.EX_UNAVAILABLE, f"the hub does not take this host: {recall.refusal}")
         elif broken:
-            self._end(EX_UNAVAILABLE, f"the hub closed the connection; its log is {log_path()}")
+            self._end(os.EX_UNAVAILABLE, f"the hub closed the connection; its log is {log_path()}")
         elif len(self._losses) > MAX_LOSSES:
-            self._end(EX_TEMPFAIL, f"the hub went away {MAX_LOSSES + 1} times in a minute; its log is {log_path()}")
+            self._end(os.EX_TEMPFAIL, f"the hub went away {MAX_LOSSES + 1} times in a minute; its log is {log_path()}")
         elif recall.stopping and not self._unsent:
             self._wait()
         else:
@@ -353,7 +352,7 @@ class Pump:
     def _abandon(self) -> None:
         """Leave at once: the host is gone."""
         self._down.clear()
-        self._code = EX_OK
+        self._code = os.EX_OK
 
     def _say(self, more: bytes) -> None:
         if more:

@@ -13,7 +13,7 @@ from config.saved_state import Memory
 from config.schema import DEFAULT_LISTEN, HubConfig, Secret
 from hub.app import Hub
 from hub.daemon.foreign_listeners import is_held_by_another_user
-from hub.daemon.http_listener import CannotListen, Front, listen, listen_tcp
+from hub.daemon.http_listener import CannotListen, HttpListener, listen, listen_tcp
 from hub.daemon.http_routes import pages
 from hub.downstream.http.access import read_or_make_token
 from hub.downstream.http.durable_sessions import DurableSessions
@@ -96,9 +96,9 @@ def test_a_configured_token_is_the_users_to_replace(taken, held_by_another, capl
     assert not token_path().exists()
 
 
-async def status_of(front, token):
-    client = Client(await trio.open_tcp_stream(*front.address))
-    host = f"localhost:{front.address[1]}"
+async def status_of(listener, token):
+    client = Client(await trio.open_tcp_stream(*listener.address))
+    host = f"localhost:{listener.address[1]}"
     lines = ["POST /mcp HTTP/1.1", f"Host: {host}", f"Authorization: Bearer {token}", "Content-Type: application/json"]
     answer = await client.ask("\r\n".join([*lines, f"Content-Length: {len(PING)}", "", ""]).encode() + PING)
     await client.stream.aclose()
@@ -109,14 +109,14 @@ async def test_nobody_is_let_in_until_the_hub_has_an_address_of_its_own(nursery)
     config = HubConfig(listen=DEFAULT_LISTEN)
     hub = Hub(config, Memory(None), Sealer(b"k" * 32))
     revival = DurableSessions(Signer(b"k" * 32), Memory(None), lambda: 1e9)
-    front = Front(hub, config, listen_tcp("127.0.0.1:0"), revival, squatted=True)
-    await nursery.start(front.run, pages())
+    listener = HttpListener(hub, config, listen_tcp("127.0.0.1:0"), revival, squatted=True)
+    await nursery.start(listener.run, pages())
     token = read_or_make_token(token_path())
-    assert await status_of(front, token) == 401
+    assert await status_of(listener, token) == 401
     same = HubConfig(listen=DEFAULT_LISTEN, allowed_hosts=("hub.example.com",))
-    await front.apply(same, front.prepare(same))
-    assert await status_of(front, token) == 401, "another setting changes nothing about the address"
+    await listener.apply(same, listener.prepare(same))
+    assert await status_of(listener, token) == 401, "another setting changes nothing about the address"
     moved = HubConfig(listen="127.0.0.1:0")
-    await front.apply(moved, front.prepare(moved))
-    assert await status_of(front, token) != 401
-    assert not front.squatted
+    await listener.apply(moved, listener.prepare(moved))
+    assert await status_of(listener, token) != 401
+    assert not listener.squatted

@@ -10,7 +10,7 @@ from config.errors import ConfigError
 from config.saved_state import Memory
 from config.schema import CacheConfig, HubConfig, ReplicaConfig, Secret
 from hub.app import Hub
-from hub.daemon.http_listener import Front, listen_tcp, token_of
+from hub.daemon.http_listener import HttpListener, listen_tcp, token_of
 from hub.daemon.http_routes import pages
 from hub.downstream.http.durable_sessions import DurableSessions
 from hub.fleet.affinity import Fleet
@@ -50,18 +50,18 @@ def test_the_token_of_the_configuration(tmp_path):
     assert "too short" not in str(error.value)
 
 
-def a_front(config, directory=None, address="127.0.0.1:0"):
+def a_listener(config, directory=None, address="127.0.0.1:0"):
     hub = Hub(config, Memory(None), Sealer(b"k" * 32))
     revival = DurableSessions(Signer(b"k" * 32), Memory(None), lambda: 1e9, config.replica.name)
     fleet = None
     if directory is not None:
         me = Peer(revival.run_id, config.replica.name or revival.run_id, "")
         fleet = Fleet(Replicas(me, directory, revival.was_mine), Notes(directory))
-    return Front(hub, config, listen_tcp(address), revival, fleet=fleet)
+    return HttpListener(hub, config, listen_tcp(address), revival, fleet=fleet)
 
 
-async def status_of(front, host, token=TOKEN):
-    client = Client(await trio.open_tcp_stream(*front.address))
+async def status_of(listener, host, token=TOKEN):
+    client = Client(await trio.open_tcp_stream(*listener.address))
     lines = ["POST /mcp HTTP/1.1", f"Host: {host}", f"Authorization: Bearer {token}", "Content-Type: application/json"]
     answer = await client.ask("\r\n".join([*lines, f"Content-Length: {len(PING)}", "", ""]).encode() + PING)
     await client.stream.aclose()
@@ -83,46 +83,46 @@ REACHED = 400
 )
 async def test_a_hub_answers_to_what_others_call_it(nursery, url, names):
     config = HubConfig(token=Secret(TOKEN), replica=ReplicaConfig(name="a", url=url))
-    front = a_front(config, Facts())
-    await nursery.start(front.run, pages())
-    assert front.replicas.status().url == url
+    listener = a_listener(config, Facts())
+    await nursery.start(listener.run, pages())
+    assert listener.replicas.status().url == url
     for name in names:
-        assert await status_of(front, name) == REACHED
-    assert await status_of(front, "elsewhere:8765") == 403
+        assert await status_of(listener, name) == REACHED
+    assert await status_of(listener, "elsewhere:8765") == 403
     nursery.cancel_scope.cancel()
 
 
 async def test_a_hub_alone_answers_to_no_such_name(nursery):
     config = HubConfig(token=Secret(TOKEN), replica=ReplicaConfig(name="a", url="http://10.0.0.5:8765"))
-    front = a_front(config)
-    await nursery.start(front.run, pages())
-    assert front.replicas is None
-    assert await status_of(front, "10.0.0.5:8765") == 403
+    listener = a_listener(config)
+    await nursery.start(listener.run, pages())
+    assert listener.replicas is None
+    assert await status_of(listener, "10.0.0.5:8765") == 403
     nursery.cancel_scope.cancel()
 
 
 async def test_where_others_reach_it_unless_it_is_said(nursery, caplog):
-    front = a_front(HubConfig(token=Secret(TOKEN)), Facts())
-    assert front.replicas.me.url == f"http://127.0.0.1:{front.address[1]}"
-    assert front.replicas.me.name == front.replicas.me.run
+    listener = a_listener(HubConfig(token=Secret(TOKEN)), Facts())
+    assert listener.replicas.me.url == f"http://127.0.0.1:{listener.address[1]}"
+    assert listener.replicas.me.name == listener.replicas.me.run
     assert "[replica] url" not in caplog.text
-    everywhere = a_front(HubConfig(token=Secret(TOKEN)), Facts(), "0.0.0.0:0")
+    everywhere = a_listener(HubConfig(token=Secret(TOKEN)), Facts(), "0.0.0.0:0")
     assert everywhere.replicas.me.url == ""
     assert "[replica] url" in caplog.text
-    for each in (front, everywhere):
+    for each in (listener, everywhere):
         each._site._tcp.close()
 
 
 async def test_another_token_acts_at_once_and_another_name_at_the_next_start(nursery):
     config = HubConfig(token=Secret(TOKEN), sealing_key=Secret(KEY), replica=ReplicaConfig(name="a"))
-    front = a_front(config, Facts())
-    await nursery.start(front.run, pages())
-    host = f"localhost:{front.address[1]}"
-    assert await status_of(front, host) == REACHED
+    listener = a_listener(config, Facts())
+    await nursery.start(listener.run, pages())
+    host = f"localhost:{listener.address[1]}"
+    assert await status_of(listener, host) == REACHED
     other = HubConfig(token=Secret(TOKEN[::-1]), sealing_key=Secret(OLD), replica=ReplicaConfig(name="b"))
-    await front.apply(other, front.prepare(other))
-    assert [await status_of(front, host), await status_of(front, host, TOKEN[::-1])] == [401, REACHED]
-    assert front.replicas.me.name == "a"
+    await listener.apply(other, listener.prepare(other))
+    assert [await status_of(listener, host), await status_of(listener, host, TOKEN[::-1])] == [401, REACHED]
+    assert listener.replicas.me.name == "a"
     nursery.cancel_scope.cancel()
 
 
@@ -130,13 +130,13 @@ async def test_a_hub_that_moves_is_found_where_it_went(nursery):
     port = free_port()
     config = HubConfig(token=Secret(TOKEN), listen="127.0.0.1:0", cache=CacheConfig())
     facts = Facts()
-    front = a_front(config, facts)
-    await nursery.start(front.run, pages())
+    listener = a_listener(config, facts)
+    await nursery.start(listener.run, pages())
     moved = HubConfig(token=Secret(TOKEN), listen=f"127.0.0.1:{port}")
-    await front.apply(moved, front.prepare(moved))
-    await front.replicas._renew()
-    assert str(port).encode() in facts.values[f"replica/{front.replicas.me.run}"][0]
+    await listener.apply(moved, listener.prepare(moved))
+    await listener.replicas._renew()
+    assert str(port).encode() in facts.values[f"replica/{listener.replicas.me.run}"][0]
     with trio.move_on_after(5):
-        await front.drain()
-    assert f"replica/{front.replicas.me.run}" not in facts.values
+        await listener.drain()
+    assert f"replica/{listener.replicas.me.run}" not in facts.values
     nursery.cancel_scope.cancel()
