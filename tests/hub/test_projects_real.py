@@ -175,6 +175,7 @@ class Rooted:
             self.tell("changed")
 
 
+@pytest.mark.real
 def test_a_host_over_http_is_where_its_roots_are(tmp_path):
     shop = tmp_path / "shop"
     (shop / "src").mkdir(parents=True)
