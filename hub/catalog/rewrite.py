@@ -166,7 +166,7 @@ _RESULT: Final[Mapping[str, _Rewrite]] = {
 
 def _escapes(value: Raw) -> bool:
     """Whether a letter is written as an escape. Most large payloads have no backslash, which is quickest to see."""
-    return b"\\" in bytes(value) and _ESCAPE(value) is not None
+    return bytes(value).find(b"\\") >= 0 and _ESCAPE(value) is not None
 
 
 def _escapes_keys(value: Raw) -> bool:
@@ -209,7 +209,7 @@ def untag_arguments(arguments: Raw, untag: Change) -> Raw:
 def _tags_in(folded: bytes) -> list[int]:
     """Where the strings begin that begin with a tag, of whatever server, in JSON in lower case."""
     beginnings: tuple[bytes, ...] = _TAGS
-    if b"\\u00" in folded:
+    if folded.find(b"\\u00") >= 0:
         beginnings += _ESCAPED_TAGS
         if b'"\\u00' in folded:
             beginnings += _ESCAPED_FIRST

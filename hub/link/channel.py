@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import Final, Protocol, cast
 
 import trio
-from trio.lowlevel import wait_writable
+from trio.lowlevel import wait_readable, wait_writable
 
 from hub.link.budget import FREE_BYTES, Account
 
@@ -240,9 +240,9 @@ class Outbox:
 def descriptor(stream: object) -> int | None:
     """The non-blocking descriptor beneath a socket or pipe stream; None if the stream has none (or is TLS)."""
     if isinstance(stream, trio.SocketStream):
-        return stream.socket.fileno()
+        return stream.socket.fileno
     if isinstance(stream, trio.lowlevel.FdStream):
-        return stream.fileno()
+        return stream.fileno
     return None
 
 
@@ -276,6 +276,7 @@ class LineReader:
         self._dropped_bytes = 0
         """Length of that line so far."""
         self._stream = stream
+        self._descriptor = _descriptor_of(stream)
         self._limit_bytes = limit_bytes
         self._begun = bytearray()
         """The beginning of a line whose newline has not arrived."""
@@ -320,13 +321,31 @@ class LineReader:
         size = len(self._begun) if self._dropping is None else self._dropped_bytes
         if self._is_lost or size > self._limit_bytes:
             raise self._too_long()
-        try:
-            data = bytes(await self._stream.receive_some(RECEIVE_BYTES))
-        except (trio.BrokenResourceError, trio.ClosedResourceError):
-            data = b""
+        data = await self._read()
         if not data:
             raise ChannelClosed
         self._data = data
+
+    async def _read(self) -> bytes:
+        """Some bytes; empty when the stream ended or was closed.
+
+        A descriptor is waited for and then read: trio's streams read first, in vain for nearly every message.
+        """
+        descriptor = self._descriptor
+        try:
+            if descriptor is None:
+                return bytes(await self._stream.receive_some(RECEIVE_BYTES))
+            while (number := descriptor()) >= 0:
+                await wait_readable(number)
+                if descriptor() != number:  # closed in the same moment: the number may be another file by now
+                    break
+                try:
+                    return os.read(number, RECEIVE_BYTES)
+                except BlockingIOError:
+                    continue
+        except (OSError, trio.BrokenResourceError, trio.ClosedResourceError):
+            pass
+        return b""
 
     def _keep(self, rest: bytes) -> None:
         """Keep the bytes of an incomplete line, if there is room; of a dropped line, keep the end."""
@@ -422,7 +441,7 @@ class LineChannel:
         self.outbox = outbox
 
     def send(self, message: bytes) -> None:
-        assert b"\n" not in message, "a message for a newline-framed peer holds a newline"
+        assert message.find(b"\n") < 0, "a message for a newline-framed peer holds a newline"
         self.outbox.put(message + b"\n")
 
     async def receive(self) -> bytes:

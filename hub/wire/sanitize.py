@@ -75,7 +75,7 @@ def sanitize(data: bytes) -> bytes:
     opened = data.count(b"{") + data.count(b"[")  # in strings, too
     if opened > MAX_DEPTH and _depth(data) > MAX_DEPTH:
         raise UnacceptableBytes(f"JSON nested deeper than {MAX_DEPTH} levels")
-    if b"\n" in data or b"\r" in data:
+    if data.find(b"\n") >= 0 or data.find(b"\r") >= 0:  # `in` tries the bytes as a number first, which raises
         data = msgspec.json.format(data, indent=-1)
     return data
 
