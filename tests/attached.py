@@ -31,8 +31,8 @@ class Host:
     def __init__(self, hub, **preamble):
         self._socket = socket.socket(socket.AF_UNIX)
         try:
+            self._socket.connect(f"{hub.env['XDG_RUNTIME_DIR']}/hubd/hubd.sock")  # with a timeout, a full backlog fails
             self._socket.settimeout(20)
-            self._socket.connect(f"{hub.env['XDG_RUNTIME_DIR']}/hubd/hubd.sock")
             self._file = self._socket.makefile("rb")
             with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # refused; it has said why
                 self.send({"hubd": 1, **preamble})

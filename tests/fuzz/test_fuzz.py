@@ -183,8 +183,8 @@ def test_fuzz_unix_socket(door):
     dice = random.Random(2)
     while inputs:
         with socket.socket(socket.AF_UNIX) as connection:
-            connection.settimeout(ANSWER_S)
             connection.connect(str(path))
+            connection.settimeout(ANSWER_S)
             burst = [dice.choice(MESSAGES)] + [inputs.pop() for _ in range(min(len(inputs), dice.randint(1, BURST)))]
             try:
                 connection.sendall(b"\n".join(burst) + b"\n")
