@@ -31,6 +31,9 @@ log = logging.getLogger("hubd.config")
 
 STEP_MS: Final = 100
 """How often it is looked whether something happened. A second look that finds nothing more ends the waiting."""
+QUIET_S: Final = 60.0
+QUIET_STEP_MS: Final = 3000
+"""The same once nothing has happened for `QUIET_S`: the library wakes for every look, and an idle hub shall sleep."""
 DEBOUNCE_MS: Final = 250
 """How long to wait at most for things to calm down."""
 POLL_S: Final = 30.0
@@ -57,6 +60,9 @@ class Watcher:
         self._aimed = trio.Event()
         """There is something to watch, since there was nothing."""
         self._stop = threading.Event()
+        self._waiting = trio.CancelScope()
+        self._stirred_at = float("-inf")
+        """When something happened last."""
         self._is_alone = False
         """Nothing could be watched the last time, and that was said."""
 
@@ -88,6 +94,7 @@ class Watcher:
         self._seen = None
         self._aimed.set()
         self._stop.set()
+        self._waiting.cancel()
 
     async def run(self) -> None:
         """Watch, for ever. Cancellation takes effect at once; a thread may be there for another moment."""
@@ -108,12 +115,14 @@ class Watcher:
         _, lookouts = await trio.to_thread.run_sync(inspect, abandon_on_cancel=True)
         notify = self._told(await trio.to_thread.run_sync(_open, lookouts, abandon_on_cancel=True))
         looks = 0
+        self._stirred_at = trio.current_time()
         while True:
             seen, now_there = await trio.to_thread.run_sync(inspect, abandon_on_cancel=True)
             if stop.is_set():
                 return
             if seen != self._seen:
                 self._seen = seen
+                self._stirred_at = trio.current_time()
                 self._changed()
             if now_there != lookouts:
                 return
@@ -123,10 +132,12 @@ class Watcher:
                 if looks >= LOOKS_ALONE:
                     return
             else:
-                wait = partial(_wait, notify, stop)
-                notify = self._told(
-                    await trio.to_thread.run_sync(wait, abandon_on_cancel=True, limiter=trio.CapacityLimiter(1))
-                )
+                is_quiet = trio.current_time() - self._stirred_at > QUIET_S
+                wait = partial(_wait, notify, QUIET_STEP_MS if is_quiet else STEP_MS, stop)
+                with trio.CancelScope() as self._waiting:
+                    notify = self._told(
+                        await trio.to_thread.run_sync(wait, abandon_on_cancel=True, limiter=trio.CapacityLimiter(1))
+                    )
             self._is_again = self._is_again and stop.is_set()
 
     def _told(self, notify: "RustNotify | str") -> "RustNotify | str":
@@ -150,10 +161,10 @@ def _open(lookouts: Lookouts) -> "RustNotify | str":
         return _why(error)
 
 
-def _wait(notify: "RustNotify", stop: threading.Event) -> "RustNotify | str":
+def _wait(notify: "RustNotify", step_ms: int, stop: threading.Event) -> "RustNotify | str":
     """Wait until something may have happened, or `stop`; who watches from now on, as `_open`. In a thread."""
     try:
-        notify.watch(DEBOUNCE_MS, STEP_MS, int(POLL_S * 1000), stop)
+        notify.watch(DEBOUNCE_MS, step_ms, int(POLL_S * 1000), stop)
     except BaseException as error:  # noqa: BLE001
         return _why(error)
     return notify

@@ -13,7 +13,7 @@ from hub.link.budget import Budget
 
 log = logging.getLogger("hubd")
 
-LOOK_S: Final = 10.0
+LOOK_S: Final = 30.0
 WORTH_BYTES: Final = 32 << 20
 """So much must have been let go since the last time."""
 

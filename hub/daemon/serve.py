@@ -40,7 +40,7 @@ from hub.daemon.http_routes import pages
 from hub.daemon.memory_trim import keep_trim
 from hub.daemon.options import ServeOptions, checked, configuration
 from hub.daemon.privileges import ADVICE, ROOT, is_root
-from hub.daemon.process import Faults, Watch, keep_to_itself, sweep, take_descriptors
+from hub.daemon.process import Faults, Watch, calm_collector, keep_to_itself, sweep, take_descriptors
 from hub.daemon.reload import Reloader
 from hub.daemon.setup import keys_for, last_known, projects_of, sessions_for, store_for, wall
 from hub.daemon.signals import obey, received
@@ -220,6 +220,7 @@ class _Daemon:
                 await nursery.start(self._lines.serve, lines)
                 await nursery.start(serve_control, control, self._api)
                 self._announce()
+                calm_collector()
                 systemd.notify("READY=1", f"STATUS={self._summary()}")
                 await self._reload_until_asked()
                 drain_s = self._hub.config.drain_s

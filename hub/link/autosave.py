@@ -56,7 +56,7 @@ async def autosave(
     """
     barrier = barrier or SaveBarrier()
     while True:
-        with trio.move_on_after(LOOK_EVERY_S):
+        with trio.move_on_after(RETRY_S if memory.problem else LOOK_EVERY_S):
             await changed.take()
         with trio.move_on_after(GATHER_S):
             await barrier.asked()

@@ -13,6 +13,7 @@ import secrets
 import select
 import socket
 from collections.abc import Awaitable, Callable
+from email.utils import formatdate
 from typing import Final
 
 import trio
@@ -75,9 +76,18 @@ class Shared:
         """Set when the server drains and no request is running."""
         self.room = trio.lowlevel.ParkingLot()
         """Tasks waiting for a connection to close or to become a guest."""
-        self.now = trio.current_time()
-        """The time, at most a second old."""
+        self.occupied = trio.Event()
+        """There is a connection, since there was none."""
+        self.now = 0.0
+        """The time, at most a second old while there are connections."""
         self.date = b""
+        """The `Date` header field of that time."""
+        self.tick()
+
+    def tick(self) -> None:
+        """Take the time."""
+        self.now = trio.current_time()
+        self.date = f"Date: {formatdate(usegmt=True)}\r\n".encode()
 
 
 class Connection:

@@ -14,7 +14,6 @@ becomes readable when a peer hangs up, even if bytes before the hang-up are stil
 
 import select
 from collections.abc import Sequence
-from email.utils import formatdate
 from functools import partial
 from itertools import islice
 from typing import Final
@@ -96,7 +95,6 @@ class HttpServer:
                     self._shared = shared = Shared(
                         self._handler, self._guard, self._limits, nursery, hangups, self._budget, crowd_of(self._limits)
                     )
-                    shared.date = _date()
                     nursery.start_soon(keep_going, "Watching connections", partial(self._watch_hangups, shared))
                     nursery.start_soon(keep_going, "Looking after connections", partial(self._upkeep, shared))
                     for listener in listeners:
@@ -149,6 +147,9 @@ class HttpServer:
                     self._take(more, shared)
 
     def _take(self, stream: trio.SocketStream, shared: Shared) -> None:
+        if not shared.connections:  # the clock has stood still since the last one left
+            shared.tick()
+            shared.occupied.set()
         shared.nursery.start_soon(Connection(stream, shared).run)
 
     # --- watching over them -------------------------------------------------------------------------------------------
@@ -163,10 +164,12 @@ class HttpServer:
 
     async def _upkeep(self, shared: Shared) -> None:
         while True:
+            if not shared.connections:
+                shared.occupied = trio.Event()
+                await shared.occupied.wait()
             await trio.sleep(UPKEEP_S)
-            shared.now = now = trio.current_time()
-            shared.date = _date()
-            late = [connection for connection in shared.connections if connection.deadline <= now]
+            shared.tick()
+            late = [connection for connection in shared.connections if connection.deadline <= shared.now]
             for number, connection in enumerate(late, 1):
                 connection.expire()
                 if number % BURST == 0:
@@ -183,6 +186,3 @@ def crowd_of(limits: HttpLimits) -> Crowd:
     strangers = max(1, min(limits.max_strangers, most // 4))
     return Crowd(max(1, min(limits.max_connections, most - strangers)), strangers)
 
-
-def _date() -> bytes:
-    return f"Date: {formatdate(usegmt=True)}\r\n".encode()

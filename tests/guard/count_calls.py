@@ -156,19 +156,21 @@ class HttpHost:
 
 
 @contextmanager
-def _hub(directory: Path) -> Iterator[tuple[dict[str, str], Process]]:
+def hub(directory: Path, *program: str) -> Iterator[tuple[dict[str, str], Process]]:
+    """A hub with one server, in `directory`: one that counts, or `program serve`."""
     config = directory / "hubd.toml"
     args = json.dumps(["-I", "-S", str(HERE / "echo_server.py")])
     config.write_text(f"[upstreams.echo]\ncommand = {json.dumps(sys.executable)}\nargs = {args}\nera = 'legacy'\n")
     env = own_directories(directory)
-    argv = [sys.executable, HERE / "counted_hub.py", "--config", config, "--listen", "127.0.0.1:0"]
+    start = [*program, "serve"] if program else [sys.executable, HERE / "counted_hub.py"]
+    argv = [*start, "--config", config, "--listen", "127.0.0.1:0"]
     with running(argv, directory / "hubd.log", env=env, cwd=directory) as process:
         yield env, process
 
 
 def count(mode: Mode, directory: Path) -> Cost:
     """Run `CALLS` plain calls, `RUNS` times, through a hub of its own in `directory`."""
-    with _hub(directory) as (env, process):
+    with hub(directory) as (env, process):
         port = int(process.wait_for(r"https?://[^\s\"]+:(\d+)/mcp")[1])
         token = Path(env["XDG_STATE_HOME"], "hubd", "token").read_text().strip()
         if mode.transport == "unix":

@@ -57,7 +57,7 @@ def test_the_hub_takes_the_descriptors_it_may_have_and_its_children_get_what_it_
 
 @pytest.mark.covers("F-D-12")
 async def test_a_loop_that_stands_still_is_noticed_and_named(nursery, caplog):
-    watch = Watch(every_s=0.01, blocked_s=0.3)
+    watch = Watch(every_s=0.01, idle_s=0.01, blocked_s=0.3)
     nursery.start_soon(watch.run)
     with trio.fail_after(30):
         while not watch.times:
@@ -78,7 +78,7 @@ def stand_still():
 
 
 async def test_a_loop_that_turns_is_not(nursery, caplog):
-    watch = Watch(every_s=0.001, blocked_s=5)
+    watch = Watch(every_s=0.001, idle_s=0.001, blocked_s=5)
     nursery.start_soon(watch.run)
     await trio.sleep(0.1)
     assert watch.times == 0
@@ -89,7 +89,7 @@ async def test_a_loop_that_turns_is_not(nursery, caplog):
 @pytest.mark.covers("I-12")
 async def test_the_watch_ends_with_the_hub():
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(Watch(every_s=0.001).run)
+        nursery.start_soon(Watch(every_s=0.001, idle_s=0.001).run)
         await trio.sleep(0.01)
         assert "hubd watch" in {thread.name for thread in threading.enumerate()}
         nursery.cancel_scope.cancel()

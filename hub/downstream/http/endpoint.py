@@ -85,6 +85,8 @@ class Endpoint:
         self._router = router
         self._hosts = hosts
         self._posts = Posts()
+        self._asleep: trio.Event | None = None
+        """Upkeep has nothing to do, and waits for this."""
         self._soon: dict[Answer, float] = {}
         """Answers that are not streams yet, and when they become some; the first first."""
 
@@ -124,6 +126,11 @@ class Endpoint:
             if now >= next_upkeep:
                 next_upkeep = now + UPKEEP_S
                 self.sessions.expire(now)
+            if not self._soon and not len(self.sessions):
+                self._asleep = trio.Event()
+                with trio.move_on_at(next_upkeep):
+                    await self._asleep.wait()
+                self._asleep = None
 
     def _open_slow(self, now: float) -> None:
         due = []
@@ -252,6 +259,8 @@ class Endpoint:
             self._soon = {reply_to: 0.0, **self._soon}
         else:
             self._soon[reply_to] = trio.current_time() + SSE_AFTER_S
+        if self._asleep is not None:
+            self._asleep.set()
         inbound.response.on_gone = cancel.cancel
         try:
             return await answer(host, self._router, request, exchange, cancel)
@@ -309,6 +318,8 @@ class Endpoint:
             token = progress_token(request.params)
             exchange = HostExchange(caller, reply_to.send, progress_token=token, view=session.view, host=reply_to)
             self._soon[reply_to] = session.seen + SSE_AFTER_S
+            if self._asleep is not None:
+                self._asleep.set()
             try:
                 reply = await answer(session, self._router, request, exchange, reply)
             finally:
@@ -327,6 +338,8 @@ class Endpoint:
         session.seen = trio.current_time()
         reply_to = BatchAnswer(session, response, accepted(request.headers.get("accept")))
         self._soon[reply_to] = session.seen + SSE_AFTER_S
+        if self._asleep is not None:
+            self._asleep.set()
         try:
             await run_batch(session, self._router, messages, notify=reply_to.send, asked=reply_to, reply=reply_to.add)
         finally:
