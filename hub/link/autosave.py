@@ -12,8 +12,10 @@ GATHER_S: Final = 0.5
 """How long changes are gathered before they are saved."""
 SAVED_WITHIN_S: Final = 5.0
 """How long `SaveBarrier.saved` waits for a disk at most, as if the write had failed."""
-LOOK_EVERY_S: Final = 5.0
-"""Interval for catching unreported changes and retrying failed writes."""
+RETRY_S: Final = 5.0
+"""Interval for retrying a write that failed."""
+LOOK_EVERY_S: Final = 60.0
+"""Interval for catching unreported changes."""
 
 
 def _nothing() -> None:

@@ -239,6 +239,12 @@ class Outbox:
 
 def descriptor(stream: object) -> int | None:
     """The non-blocking descriptor beneath a socket or pipe stream; None if the stream has none (or is TLS)."""
+    fileno = _descriptor_of(stream)
+    return None if fileno is None else fileno()
+
+
+def _descriptor_of(stream: object) -> Callable[[], int] | None:
+    """The function that tells the descriptor of a stream, -1 once it is closed."""
     if isinstance(stream, trio.SocketStream):
         return stream.socket.fileno
     if isinstance(stream, trio.lowlevel.FdStream):

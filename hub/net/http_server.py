@@ -185,4 +185,3 @@ def crowd_of(limits: HttpLimits) -> Crowd:
     most = share_of_descriptors(2)
     strangers = max(1, min(limits.max_strangers, most // 4))
     return Crowd(max(1, min(limits.max_connections, most - strangers)), strangers)
-
