@@ -27,9 +27,9 @@ def negotiate(requested: str) -> str:
     return requested if requested in LEGACY_VERSIONS else L4
 
 
-def initialize_params(version: str, capabilities: dict[str, Raw], hub_info: Raw = HUB_INFO) -> dict[str, Raw]:
+def initialize_params(version: str, capabilities: dict[str, Raw]) -> dict[str, Raw]:
     """Make the params of the hub's own `initialize`."""
-    return {"protocolVersion": raw(version), "capabilities": raw(capabilities), "clientInfo": hub_info}
+    return {"protocolVersion": raw(version), "capabilities": raw(capabilities), "clientInfo": HUB_INFO}
 
 
 class ServerFacts(Struct, frozen=True):

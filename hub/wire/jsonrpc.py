@@ -17,8 +17,7 @@ from typing import Any, Final, Literal, cast
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType, structs
 
-from hub.wire.mcp import INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR
-from hub.wire.open_limits import (
+from hub.wire.level_limits import (
     FREE_BYTES,
     MAX_OPENED,
     PREFIX_BYTES,
@@ -27,6 +26,7 @@ from hub.wire.open_limits import (
     has_too_many_members,
     list_decoder,
 )
+from hub.wire.mcp import INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR
 from hub.wire.salvage import Salvaged, salvage
 from hub.wire.sanitize import (
     MAX_MEMBERS,

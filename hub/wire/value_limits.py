@@ -11,8 +11,8 @@ from msgspec import DecodeError, Raw, Struct, ValidationError, structs
 from msgspec.json import Decoder
 
 from hub.wire.jsonrpc import RemoteProtocolError, peek_object
+from hub.wire.level_limits import list_decoder
 from hub.wire.mcp import INVALID_PARAMS
-from hub.wire.open_limits import list_decoder
 from hub.wire.sanitize import READ_ERRORS
 
 SMALL_BYTES: Final = 64 << 10

@@ -11,6 +11,7 @@ from hub.link.machine_clock import current_time
 from hub.wire.http.mcp_headers import asks_for_headers
 from hub.wire.hub_loops import NO_HUBS, HubChain, join_chains, read_chain
 from hub.wire.jsonrpc import Failure, detach, peek_object, peek_str, raw
+from hub.wire.level_limits import first_items
 from hub.wire.mcp import (
     CAPABILITY,
     IDENTIFIER,
@@ -22,7 +23,6 @@ from hub.wire.mcp import (
     Freshness,
     Kind,
 )
-from hub.wire.open_limits import first_items
 from hub.wire.request_meta import read_freshness
 from hub.wire.sanitize import READ_ERRORS
 from upstreams.session import Session

@@ -1,4 +1,4 @@
-"""The arithmetic of trying again; what an upstream makes of it is in `test_lifecycle`."""
+"""Exponential backoff: the arithmetic; its use by upstreams is tested in `test_lifecycle`."""
 
 import pytest
 

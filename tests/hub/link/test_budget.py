@@ -1,4 +1,4 @@
-"""The common budget: shares, and who gives way."""
+"""The memory budget: shares, and which peer is evicted."""
 
 import pytest
 

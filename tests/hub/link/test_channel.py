@@ -1,4 +1,4 @@
-"""Bytes to and from one peer: in order, bounded, framed the same whatever the chunks."""
+"""Bytes to and from one peer: in order, bounded, framed independently of the chunks."""
 
 import os
 import socket
@@ -37,7 +37,7 @@ async def read_all(stream):
 
 
 async def lines_of(chunks, *, limit=LIMIT):
-    """What a reader makes of bytes that come in these chunks: its lines, and how it ended."""
+    """The lines that a reader makes of bytes in these chunks, and how it ended."""
     ours, theirs = trio.testing.memory_stream_one_way_pair()
     reader, lines = LineReader(theirs, limit_bytes=limit), []
     async with trio.open_nursery() as nursery:

@@ -1,4 +1,4 @@
-"""Tasks that last as long as the hub: what becomes of one that has a fault."""
+"""Fault isolation: a failing task is logged and started again, or ends alone."""
 
 import logging
 from itertools import pairwise

@@ -1,4 +1,4 @@
-"""How a peer is read that says what nobody has asked for: turns by count and by size, also of several streams of it."""
+"""Read pace: turns by count and by size, also with several streams of one peer."""
 
 import pytest
 import trio

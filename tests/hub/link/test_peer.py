@@ -1,4 +1,4 @@
-"""A peer: every answer to its question and to no other; nothing left behind by those who gave up."""
+"""A peer: every answer reaches its request and no other; cancelled callers leave nothing behind."""
 
 import json
 import socket
@@ -36,7 +36,7 @@ class Far:
 
 
 class Ends:
-    """A running peer, its far end, and what it was asked and told."""
+    """A running peer, its far end, and the requests and notifications it received."""
 
     def __init__(self, nursery, *, limit_bytes=1 << 20, streams=None, **options):
         ours, theirs = streams or trio.testing.memory_stream_pair()
@@ -78,7 +78,7 @@ class Ends:
         return Result(raw({"did": request.method}))
 
     def ask(self, method="m", params=None):
-        """Ask in a task of its own; its outcome will be the last item of the list."""
+        """Send a request in a task of its own; its outcome will be the last item of the list."""
         outcome = []
 
         async def run():
@@ -543,7 +543,7 @@ async def test_a_peer_that_asks_and_never_reads_gets_so_many_answers_only(nurser
 
 @pytest.mark.covers("F-P-06")
 async def test_a_peer_that_asks_something_before_it_reads_much_is_heard(nursery, autojump_clock):
-    """It works on one call while another one is queued for it: neither waits for the other."""
+    """A peer works on one call while another is queued for it: neither waits for the other."""
     streams = [trio.SocketStream(trio.socket.from_stdlib_socket(end)) for end in socket.socketpair()]
     ends = Ends(nursery, limit_bytes=16 << 20, streams=streams)
     outcome = ends.ask()

@@ -1,4 +1,4 @@
-"""How much passes at once, and from then on."""
+"""Token bucket: how much passes at once, and from then on."""
 
 from hub.link.token_bucket import TokenBucket
 

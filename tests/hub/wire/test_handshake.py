@@ -1,4 +1,4 @@
-"""The handshake: which revision is spoken, and what an upstream says about itself."""
+"""The legacy handshake: the chosen revision, and the declaration of an upstream."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""What hubs tell each other of what is behind them."""
+"""Loops of hubs: announcements of the hubs behind a hub."""
 
 import json
 

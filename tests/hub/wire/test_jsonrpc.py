@@ -1,4 +1,4 @@
-"""JSON-RPC as bytes: what is let in, what is refused and with which code, and that nothing let in can break a frame."""
+"""JSON-RPC as bytes: accepted messages, refusals and their codes; no accepted message can break a frame."""
 
 import contextlib
 import json
@@ -12,7 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from msgspec import UNSET, Raw
 
-from hub.wire import jsonrpc, open_limits
+from hub.wire import jsonrpc, level_limits
 from hub.wire.jsonrpc import (
     MAX_ID,
     Failure,
@@ -27,7 +27,7 @@ from hub.wire.jsonrpc import (
     encode_request,
     encode_response,
 )
-from hub.wire.open_limits import PREFIX_BYTES
+from hub.wire.level_limits import PREFIX_BYTES
 from hub.wire.sanitize import MAX_DEPTH, MAX_MEMBERS
 
 
@@ -244,7 +244,7 @@ def test_what_is_not_opened_may_have_any_number_of_members(form: str) -> None:
 
 
 def test_large_arguments_are_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """But for the beginning, and for what stands beside them."""
+    """Except for the beginning, and for the members beside them."""
     counted = []
     real = jsonrpc.members
 
@@ -512,7 +512,7 @@ def test_detached_values_do_not_keep_their_message() -> None:
 
 
 def test_deep_recursion_in_the_parser_is_a_malformed_message(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The depth limit keeps the parser from it; should it ever happen, it is an answer and not a crash."""
+    """The depth limit prevents it; if it happened all the same, it would be an answer and not a crash."""
 
     def overflow(data: bytes) -> object:
         return msgspec.json.decode(b"[" * 5000)
@@ -524,7 +524,7 @@ def test_deep_recursion_in_the_parser_is_a_malformed_message(monkeypatch: pytest
 
 @pytest.mark.covers("SEC-13")
 def test_a_crowd_is_not_opened():
-    few = open_limits.MAX_OPENED
+    few = level_limits.MAX_OPENED
     for padding in (b"", b" " * 100_000):
         full = Raw(b"{%b%b}" % (b",".join([b'"%d":{"a":0}' % number for number in range(few)]), padding))
         assert len(jsonrpc.peek_object(full)) == len(jsonrpc.open_object(full)) == few
@@ -537,7 +537,7 @@ def test_a_crowd_is_not_opened():
         assert jsonrpc.peek_array(Raw(b"[{},%b]" % bytes(items)[1:-1])) == []
     late = Raw(b'{"a":"%b",%b}' % (b"x" * 1_000_000, b",".join([b'"%d":0' % number for number in range(few)])))
     assert jsonrpc.peek_object(late) == {}
-    assert open_limits.first_items(items, 3) == [Raw(b'{"a":0}')] * 3
+    assert level_limits.first_items(items, 3) == [Raw(b'{"a":0}')] * 3
 
 
 @pytest.mark.covers("SEC-13", "I-5")
@@ -553,12 +553,12 @@ def test_a_crowd_takes_no_memory():
 
 @pytest.mark.covers("SEC-13")
 def test_what_is_large_for_another_reason_is_opened():
-    rows = {"rows": {str(number): number for number in range(2 * open_limits.MAX_OPENED)}}
+    rows = {"rows": {str(number): number for number in range(2 * level_limits.MAX_OPENED)}}
     value = jsonrpc.raw({"content": [{"type": "text", "text": json.dumps(rows)}], "structuredContent": rows})
     assert list(jsonrpc.peek_object(value)) == ["content", "structuredContent"]
     other = jsonrpc.raw({"extra": rows, "more": [rows]})
     assert list(jsonrpc.open_object(other)) == ["extra", "more"]
-    own = jsonrpc.raw({"tools": [{}] * 3 * open_limits.MAX_OPENED})
-    assert len(jsonrpc.own_items(own, "tools")) == 3 * open_limits.MAX_OPENED
-    assert open_limits.is_long_array(jsonrpc.raw([{}] * 3 * open_limits.MAX_OPENED))
-    assert not open_limits.is_long_array(jsonrpc.raw(rows))
+    own = jsonrpc.raw({"tools": [{}] * 3 * level_limits.MAX_OPENED})
+    assert len(jsonrpc.own_items(own, "tools")) == 3 * level_limits.MAX_OPENED
+    assert level_limits.is_long_array(jsonrpc.raw([{}] * 3 * level_limits.MAX_OPENED))
+    assert not level_limits.is_long_array(jsonrpc.raw(rows))

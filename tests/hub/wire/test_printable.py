@@ -1,4 +1,4 @@
-"""What a peer said cannot command a terminal."""
+"""Text of peers cannot control a terminal."""
 
 import io
 import json

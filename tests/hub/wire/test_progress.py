@@ -1,4 +1,4 @@
-"""Values of progress."""
+"""Progress: values that rise, and tokens."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""The per-request era: which requests are modern, which are turned away and how, and what ours look like."""
+"""Metadata of the per-request era: which requests are modern, which are refused and how, and the hub's own requests."""
 
 import contextlib
 import json

@@ -1,4 +1,4 @@
-"""What can be told of a message that is not JSON: whose it would have been, and nothing that is within it."""
+"""Ids recovered from a message that is not JSON; nothing inside its values is taken for one."""
 
 import pytest
 from hypothesis import given
@@ -77,7 +77,7 @@ def test_nothing_within_a_result_is_taken_for_the_message(value):
     ],
 )
 def test_only_so_many_members_are_looked_at_from_the_end(monkeypatch, line):
-    """Each look takes time by the length of what it looks at, so there are never many."""
+    """Each search takes time linear in the bytes searched, so the number of searches is limited."""
     looks = []
 
     class Counting:

@@ -1,4 +1,4 @@
-"""What is let in before it is parsed; `test_jsonrpc` shows the same through `decode`, and what parsers make of it."""
+"""Checks on bytes before parsing; `test_jsonrpc` tests the same through `decode`, against parsers."""
 
 import contextlib
 import json
@@ -251,7 +251,7 @@ def test_line_ends_that_are_too_many_are_seen_at_the_beginning(monkeypatch: pyte
 
 @pytest.mark.covers("I-5")
 def test_depth_is_told_right_where_rows_are_many():
-    """The innermost pairs are taken away before the rest is counted."""
+    """The innermost pairs are removed before the rest is counted."""
     rows = b"[%b]" % b",".join([b"[{}]"] * 20_000)
     fits = b"[" * (MAX_DEPTH - 3) + rows + b"]" * (MAX_DEPTH - 3)
     assert sanitize(fits) is fits

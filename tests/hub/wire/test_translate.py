@@ -1,4 +1,4 @@
-"""Every payload between every two revisions: the host gets what its revision can read, and nothing else changes."""
+"""Payloads between every two revisions: the host gets what its revision can read, and nothing else changes."""
 
 import contextlib
 import json
@@ -249,7 +249,7 @@ def test_every_result_is_valid_for_every_host(blocks: list, structured: object, 
 
 @given(JSON, st.sampled_from([*RESULTS, "x"]), st.sampled_from(ALL_VERSIONS), st.sampled_from(ALL_VERSIONS))
 def test_no_value_of_an_upstream_is_a_surprise(inner: object, method: str, from_: str, to: str) -> None:
-    """Each value alone, and in each place where a result is looked into."""
+    """Each value alone, and in each place where results are opened."""
     for value in (
         inner,
         dict.fromkeys(("content", "messages", "contents", "completion", "_meta", "structuredContent"), inner),

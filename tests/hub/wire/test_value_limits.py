@@ -1,4 +1,4 @@
-"""Counting what there is in JSON: as a parser would, without making anything of it."""
+"""Limits of values: items are counted as a parser would count them, without parsing."""
 
 import json
 

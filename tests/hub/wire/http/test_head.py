@@ -1,4 +1,4 @@
-"""The gate before h11: what is refused, with what status, however the bytes are cut."""
+"""Request heads and chunked bodies: refusals and their statuses do not depend on how the bytes are cut."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Header values however odd, and parameters mirrored into headers."""
+"""MCP headers: odd values, and parameters mirrored into headers."""
 
 import json
 import re

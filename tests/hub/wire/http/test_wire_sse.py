@@ -1,4 +1,4 @@
-"""Server-sent events however they are split."""
+"""Server-sent events, split at any byte."""
 
 import tracemalloc
 from itertools import pairwise

@@ -1,4 +1,4 @@
-"""Forms for older hosts: how large they may be, and what they cost. How they are worded is in `test_questions`."""
+"""Forms for older hosts: limits of size, and linear time. Their translation is tested in `test_question`."""
 
 import json
 

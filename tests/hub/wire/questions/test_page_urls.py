@@ -1,4 +1,4 @@
-"""To which pages people are sent, and what they are told of where those are."""
+"""Page URLs: to which pages people are sent, and which host they are shown."""
 
 import pytest
 from hypothesis import given

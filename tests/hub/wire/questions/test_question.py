@@ -1,4 +1,4 @@
-"""Questions and answers between every two revisions: who can be asked, in which words, and what comes back."""
+"""Questions and answers between every two revisions: capabilities, translation to the host, translation back."""
 
 import json
 from itertools import product
@@ -85,7 +85,7 @@ META = {"io.modelcontextprotocol/protocolVersion": MODERN, "io.modelcontextproto
 
 
 def refusal(asked, host_version=MODERN, capabilities=None):
-    """The code of what the upstream gets."""
+    """The code of the upstream's failure."""
     try:
         if capabilities is None:
             question_for_host(asked, host_version)
