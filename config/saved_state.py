@@ -32,8 +32,7 @@ class Memory:
         self._changed = False
         self.problem = ""
         """Why it is not saved; "": it is, or soon will be."""
-        self.on_change: Callable[[], None] | None = None
-        """Called when there is something to save that is not on disk."""
+        self._on_change: Callable[[], None] = lambda: None
         if path is not None:
             self._read(path)
 
@@ -59,8 +58,11 @@ class Memory:
         else:
             values[key] = value
         self._changed = True
-        if self.on_change is not None:
-            self.on_change()
+        self._on_change()
+
+    def announce_to(self, on_change: Callable[[], None]) -> None:
+        """Call `on_change` from now on when there is something to save that is not on disk."""
+        self._on_change = on_change
 
     def era(self, config_key: str) -> str | None:
         """The era ("legacy" or "modern") an upstream spoke last time."""

@@ -31,7 +31,7 @@ from hub.downstream.http.endpoint import Endpoint
 from hub.downstream.lines.connection import serve_lines
 from hub.link.interface import Identity
 from hub.link.sealing import Sealer
-from hub.projects.projects import Projects
+from hub.projects.project_files import Reader
 from hub.wire.http.mcp_headers import encode_header
 from hub.wire.jsonrpc import Failure
 from hub.wire.mcp import (
@@ -605,7 +605,8 @@ async def a_house(
     memory: Memory | None = None,
     last_known: LastKnown | None = None,
     revival: DurableSessions | None = None,
-    projects: Callable[[Hub], Projects] | None = None,
+    reader: Reader | None = None,
+    allowances: Path | None = None,
     **config: Any,
 ) -> AsyncIterator[House]:
     """A running hub over `fakes`; `upstreams` holds settings of some of them, `config` those of the hub."""
@@ -614,7 +615,15 @@ async def a_house(
     whole = HubConfig(upstreams=configs, **config)
     sealer = Sealer(b"k" * 32)
     opens = opener(fakes)
-    hub = Hub(whole, memory or Memory(None), sealer, open_session=opens, last_known=last_known, projects=projects)
+    hub = Hub(
+        whole,
+        memory or Memory(None),
+        sealer,
+        open_session=opens,
+        last_known=last_known,
+        reader=reader,
+        allowances=allowances,
+    )
     async with trio.open_nursery() as nursery:
         await nursery.start(hub.run)
         house = House(fakes, nursery, hub, revival or make_revival())

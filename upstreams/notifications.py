@@ -7,12 +7,12 @@ from typing import Final
 import trio
 from msgspec import Raw
 
+from hub.link.completed_elicitations import Elicitations
 from hub.wire.jsonrpc import peek_str
 from hub.wire.mcp import Kind
 from upstreams.invalidation import NO_LISTENER, InvalidationListener
 from upstreams.inventory.offered import Offered
 from upstreams.journal.history import History
-from upstreams.questions.completed_elicitations import Elicitations
 from upstreams.session import Exit
 
 log = logging.getLogger(__name__)

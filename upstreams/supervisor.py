@@ -88,6 +88,7 @@ class Supervisor:
         memory: Memory,
         on_change: Callable[[Upstream], None],
         *,
+        upstreams: Upstreams | None = None,
         open_session: SessionFactory = open_session,
         last_known: LastKnown | None = None,
         on_new: Callable[[Upstream], None] = lambda upstream: None,
@@ -96,7 +97,7 @@ class Supervisor:
         drain_s: float = 30.0,
         wall: Callable[[], float] = lambda: 0.0,
     ) -> None:
-        self.upstreams = Upstreams()
+        self.upstreams = Upstreams() if upstreams is None else upstreams
         self.settled = trio.Event()
         self.journals = Journals(wall)
         """What each said and what became of it; `wall` is the time of day."""

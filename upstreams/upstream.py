@@ -22,6 +22,7 @@ import trio
 from msgspec import Struct, structs
 
 from config.schema import UpstreamConfig
+from hub.link.completed_elicitations import Elicitations
 from hub.link.interface import Caller, Exchange, HubError, Operation, Tenant, UpstreamLoop, UpstreamUnavailable
 from hub.link.wakeups import DirtyFlag
 from hub.wire.jsonrpc import Failure, Reply
@@ -36,7 +37,6 @@ from upstreams.inventory.refresh import Reading
 from upstreams.journal.journal import Journal
 from upstreams.lifecycle import Event, State
 from upstreams.notifications import NotificationSink
-from upstreams.questions.completed_elicitations import Elicitations
 from upstreams.sessions.calls import Calls
 from upstreams.sessions.connector import SessionConnector, SessionFactory, SessionParts
 from upstreams.sessions.legacy_sessions import LegacySessions

@@ -7,7 +7,7 @@ back with the answers and a sealed state, which says where to go on.
 
 from collections.abc import Mapping
 from functools import partial
-from typing import Final, Protocol
+from typing import Final
 
 import trio
 from msgspec import Raw, structs
@@ -16,29 +16,16 @@ from hub.bridge.input_required import Wanted, drive, read_wanted
 from hub.bridge.inputs import check_answers, input_requests, kinds_of, offered
 from hub.bridge.parking.parking import PARK, Parking
 from hub.bridge.request_state import INVALID, LOST, BadState, State, States, answers_of, bind, input_required, state_of
-from hub.bridge.tasks.client import TaskServer
 from hub.bridge.tasks.tasks import ABSORBED, Tasks
 from hub.bridge.url_elicitation import AGAIN, Urls, Visits, round_of, wants_visits
-from hub.link.interface import Caller, Exchange, Interim, Operation
+from hub.link.interface import Caller, Exchange, Interim, Operation, Upstream
 from hub.wire.capabilities import can_be_asked
 from hub.wire.jsonrpc import Failure, Reply, Request, Result, encode, open_object, peek_object, peek_str, raw
 from hub.wire.mcp import MAY_ASK, RESOURCES_READ, TOOLS_CALL, Era, Kind, era_of
-from upstreams.questions.completed_elicitations import Elicitations
 
 RELAY: Final = "relay"
 RELAY_TTL_S: Final = 24 * 3600.0
 """How long a state of an upstream is passed back to it (bridging.md 7.3)."""
-
-
-class Callee(TaskServer, Protocol):
-    """What is needed of an upstream; `upstreams.upstream.Upstream` is one."""
-
-    @property
-    def elicitations(self) -> Elicitations: ...
-
-    def version_for(self, caller: Caller) -> str:
-        """The revision that calls of `caller` are likely made in; "" while nothing is known."""
-        ...
 
 
 class Carrier:
@@ -66,7 +53,7 @@ class Carrier:
             await nursery.start(self.tasks.run)
             task_status.started()
 
-    async def carry(self, upstream: Callee, operation: Operation, exchange: Exchange, request: Request) -> Reply:
+    async def carry(self, upstream: Upstream, operation: Operation, exchange: Exchange, request: Request) -> Reply:
         """The reply to `operation`, which is what `request` of the host of `exchange` comes to at `upstream`.
 
         Raises:
@@ -96,7 +83,7 @@ class Carrier:
             return await self._begin(upstream, operation, exchange, request)
 
     async def _begin(
-        self, upstream: Callee, operation: Operation, exchange: Exchange, request: Request, *, round: int = 1
+        self, upstream: Upstream, operation: Operation, exchange: Exchange, request: Request, *, round: int = 1
     ) -> Reply:
         """A first attempt of a modern host. A legacy upstream may ask meanwhile, so its call must be able to last."""
         caller = exchange.caller
@@ -109,7 +96,7 @@ class Carrier:
         return self._visit(reply, upstream, caller, request, round=round)
 
     async def _resume(
-        self, state: State, upstream: Callee, operation: Operation, exchange: Exchange, request: Request
+        self, state: State, upstream: Upstream, operation: Operation, exchange: Exchange, request: Request
     ) -> Reply:
         """Go on from `state` with the answers that `request` brings."""
         if state.mode == PARK:
@@ -128,12 +115,12 @@ class Carrier:
         reply = self._relay(reply, upstream, exchange.caller, request)
         return await self.tasks.settle(upstream, operation, exchange, reply, request)
 
-    async def _settle(self, upstream: Callee, operation: Operation, request: Request, exchange: Exchange) -> Reply:
+    async def _settle(self, upstream: Upstream, operation: Operation, request: Request, exchange: Exchange) -> Reply:
         """The reply of `upstream` when it wants nothing more, and all of it; the host is asked on the way."""
         reply = await settle(upstream, operation, exchange)
         return await self.tasks.settle(upstream, operation, exchange, reply, request)
 
-    def _visit(self, reply: Reply, upstream: Callee, caller: Caller, request: Request, *, round: int = 1) -> Reply:
+    def _visit(self, reply: Reply, upstream: Upstream, caller: Caller, request: Request, *, round: int = 1) -> Reply:
         """What comes of an error that asks for a visit to a page (7.6); other replies as they are."""
         if isinstance(reply, Failure) and wants_visits(reply, upstream.version_for(caller)):
             return self._urls.settle(reply, upstream, caller, request, round=round)
@@ -141,7 +128,7 @@ class Carrier:
 
     # --- modern to modern ---------------------------------------------------------------------------------------------
 
-    def _relay(self, reply: Reply, upstream: Callee, caller: Caller, request: Request) -> Reply:
+    def _relay(self, reply: Reply, upstream: Upstream, caller: Caller, request: Request) -> Reply:
         """What a modern upstream wants to know, as its modern host may see it; other replies as they are (7.3).
 
         Not for what the hub itself asks on behalf of a task: that has a state of its own.
@@ -158,7 +145,7 @@ class Carrier:
 
     # --- when there is nothing to go on from --------------------------------------------------------------------------
 
-    def _may_begin_again(self, upstream: Callee, operation: Operation) -> bool:
+    def _may_begin_again(self, upstream: Upstream, operation: Operation) -> bool:
         """Whether an operation may be carried out anew without asking: reading may, tools if the user said so."""
         if operation.method != TOOLS_CALL or self._on_lost == "restart":
             return True
@@ -173,7 +160,7 @@ class Carrier:
 _TRUE = Raw(b"true")
 
 
-async def settle(upstream: Callee, operation: Operation, exchange: Exchange) -> Reply:
+async def settle(upstream: Upstream, operation: Operation, exchange: Exchange) -> Reply:
     """The reply of `upstream` when it wants nothing more; the host of `exchange` is asked on the way (7.2, 7.4).
 
     Raises:
@@ -198,7 +185,7 @@ def with_params(operation: Operation, more: Mapping[str, Raw]) -> Operation:
     return structs.replace(operation, params={**operation.params, **more})
 
 
-def _wanted_of(reply: Reply, upstream: Callee) -> Wanted | None:
+def _wanted_of(reply: Reply, upstream: Upstream) -> Wanted | None:
     version = upstream.snapshot.version
     return None if era_of(version) is Era.LEGACY else read_wanted(reply, upstream.name, version)
 

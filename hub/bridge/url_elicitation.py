@@ -11,7 +11,7 @@ told depends on what it can do:
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Final, Protocol
+from typing import Final
 
 import trio
 from msgspec import Raw, Struct, UnsetType
@@ -19,7 +19,8 @@ from msgspec import Raw, Struct, UnsetType
 from hub.bridge.input_required import InputRefused
 from hub.bridge.inputs import MAX_AT_ONCE, MAX_ROUNDS
 from hub.bridge.request_state import Binding, State, States, answers_of, bind, input_required, wanted
-from hub.link.interface import Caller, Executed, HubError, Question, UpstreamProtocolError
+from hub.link.completed_elicitations import MAX_ID_CHARS
+from hub.link.interface import Caller, Executed, HubError, Question, Upstream, UpstreamProtocolError
 from hub.wire.capabilities import URL, elicitation_modes
 from hub.wire.jsonrpc import (
     Failure,
@@ -49,7 +50,6 @@ from hub.wire.questions.question import (
     question_for_host,
 )
 from hub.wire.value_limits import peek_limited
-from upstreams.questions.completed_elicitations import MAX_ID_CHARS, Elicitations
 
 AGAIN: Final = "again"
 """The mode of the states made here."""
@@ -60,15 +60,6 @@ URL_WAIT_S: Final = 30.0
 MAX_VISITS: Final = 1024
 MAX_SENT: Final = 64
 """Conversations that were sent to one page, as its id goes."""
-
-
-class Visitable(Protocol):
-    """What is needed of an upstream; `upstreams.upstream.Upstream` is one."""
-
-    name: str
-
-    @property
-    def elicitations(self) -> Elicitations: ...
 
 
 class Visits:
@@ -136,7 +127,7 @@ class Urls:
         self._states = states
         self._visits = visits
 
-    def settle(self, reply: Failure, upstream: Visitable, caller: Caller, request: Request, *, round: int = 1) -> Reply:
+    def settle(self, reply: Failure, upstream: Upstream, caller: Caller, request: Request, *, round: int = 1) -> Reply:
         """What the host of `request` gets for a `reply` that `wants_visits`. `round` counts those of this operation.
 
         Raises:
@@ -168,7 +159,7 @@ class Urls:
         members = peek_limited(None if isinstance(reply.data, UnsetType) else reply.data)
         return Failure(reply.code, reply.message, raw({**members, "elicitations": shown}))
 
-    async def resume(self, state: State, upstream: Visitable, request: Request) -> Reply | None:
+    async def resume(self, state: State, upstream: Upstream, request: Request) -> Reply | None:
         """What a retry that brought a `state` of mode `AGAIN` gets; None: call the upstream afresh, as `round_of` says.
 
         Waits for visits at most `URL_WAIT_S`; an upstream need not say when they are done.

@@ -67,6 +67,7 @@ def merge(
     view: View = EVERYTHING,
     settling: bool = False,
     provisional: bool = False,
+    varies: bool = False,
     previous: "Catalog | None" = None,
 ) -> "Catalog":
     """The catalogue of `snapshots`; those of upstreams without a rule are left out.
@@ -93,7 +94,9 @@ def merge(
         if offers is None or not offers.still_right(snapshot, rule, rules.budget, listing):
             offers = Offers(snapshot, rule, rules.budget, listing)
         merged.append(offers)
-    return Catalog(merged, rules, claims, sealer or Sealer(load_keys(None)), settling=settling, view=view)
+    return Catalog(
+        merged, rules, claims, sealer or Sealer(load_keys(None)), settling=settling, view=view, varies=varies
+    )
 
 
 class Catalog:
@@ -111,13 +114,12 @@ class Catalog:
         *,
         settling: bool = False,
         view: View = EVERYTHING,
+        varies: bool = False,
     ) -> None:
         self.offers = tuple(offers)
         self.view = view
         self._rules, self._claims, self._sealer, self._settling = rules, claims, sealer, settling
-        self.projects: dict[View, Catalog] = {}
-        """What hosts at work in a project see instead of this; set before it is shown."""
-        self._servers: dict[View, Catalog] = {}
+        self._varies = varies
         self._emitters: dict[str, Change] = {}
         self._instructions: str | None = None
         self._digests: dict[Kind, str] = {}
@@ -281,7 +283,7 @@ class Catalog:
 
     def _public(self, kind: Kind) -> bool:
         """Whether every upstream that contributes says that its list is the same for everyone, and so does the hub."""
-        if self.projects or self.view.is_project:
+        if self._varies:
             return False
         contributors = self._contributors(kind)
         fresh = [each.snapshot.freshness.get(kind) for each in contributors]
@@ -317,17 +319,10 @@ class Catalog:
 
     # --- the rest ---
 
-    def of(self, view: View) -> "Catalog":
-        """The catalogue of `view`; an empty one, if what it shows is not here."""
-        if view == self.view:
-            return self
-        catalog = self.projects.get(view) or self._servers.get(view)
-        if catalog is None:
-            known = (each for catalog in (self, *self.projects.values()) for each in catalog.offers)
-            offers = [each.scoped() for each in known if each.name == view.server][:1]
-            catalog = Catalog(offers, self._rules, self._claims, self._sealer, settling=self._settling, view=view)
-            self._servers[view] = catalog
-        return catalog
+    def of_server(self, view: View, offers: Offers | None) -> "Catalog":
+        """The catalogue of the one server that `view` shows, under its own names and URIs; None: an empty one."""
+        its = [] if offers is None else [offers.scoped()]
+        return Catalog(its, self._rules, self._claims, self._sealer, settling=self._settling, view=view)
 
     @property
     def instructions(self) -> str:

@@ -29,11 +29,6 @@ class View(Struct, frozen=True):
     """The only server shown, by the name it runs under; "": any number of servers."""
 
     @property
-    def is_project(self) -> bool:
-        """Whether it is the view of a project."""
-        return self.name.startswith(_MARK)
-
-    @property
     def path(self) -> str:
         """Path of the endpoint."""
         return f"/mcp/{self.name}" if self.name else "/mcp"

@@ -120,7 +120,7 @@ class DaemonApi:
 
     def _warnings(self) -> Iterator[str]:
         """What of the hub as a whole should be seen to, the worst first."""
-        hub, catalog = self._hub, self._hub.router.catalog
+        hub = self._hub
         if self._listener is not None:
             yield from _displaced(self._listener)
         if hub.projects is not None:
@@ -128,7 +128,7 @@ class DaemonApi:
         if hub.config.auth == "none":
             yield OPEN_DOOR
         yield from filter(None, [hub.memory.problem, hub.last_known.problem])
-        yield from dict.fromkeys(each for view in (catalog, *catalog.projects.values()) for each in view.warnings)
+        yield from hub.live.warnings
 
     async def cache(self) -> CacheStatistics:
         """Everything `hubd cache` shows."""
@@ -177,7 +177,7 @@ class DaemonApi:
         request = Request(0, TOOLS_CALL, {"name": raw(name), "arguments": arguments})
         reply = await self._serve(request)
         if isinstance(reply, Failure):
-            if reply.code == INVALID_PARAMS and self._hub.router.catalog.route(Kind.TOOL, name) is None:
+            if reply.code == INVALID_PARAMS and self._hub.live.everything.route(Kind.TOOL, name) is None:
                 known = [peek_str(peek_object(tool).get("name")) or "" for tool in await self.tools()]
                 reply = Failure(reply.code, self._no_tool(name, known))
             data = {} if reply.data is UNSET else {"data": reply.data}
@@ -217,7 +217,7 @@ class DaemonApi:
 
     def _no_tool(self, name: str, known: Iterable[str]) -> str:
         """Why a tool cannot be called that is not listed."""
-        catalog, upstreams = self._hub.router.catalog, self._hub.supervisor.upstreams
+        catalog, upstreams = self._hub.live.everything, self._hub.supervisor.upstreams
         sid = name.partition("__")[0]
         if reason := self._left_out().get(sid):
             return f"{sid} is not started: {reason}"

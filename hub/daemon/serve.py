@@ -27,7 +27,7 @@ from config.directories import state_dir
 from config.errors import ConfigError
 from config.leftovers import remove_drafts
 from config.loading.layers import Loaded
-from config.paths import control_path, key_path, lock_path, socket_path, state_path
+from config.paths import control_path, key_path, lock_path, socket_path, state_path, trust_path
 from config.saved_state import Memory
 from hub.app import Hub
 from hub.control.server import serve_control
@@ -42,7 +42,7 @@ from hub.daemon.options import ServeOptions, checked, configuration
 from hub.daemon.privileges import ADVICE, ROOT, is_root
 from hub.daemon.process import Faults, Watch, calm_collector, keep_to_itself, sweep, take_descriptors
 from hub.daemon.reload import Reloader
-from hub.daemon.setup import keys_for, last_known, projects_of, sessions_for, store_for, wall
+from hub.daemon.setup import keys_for, last_known, project_reader, sessions_for, store_for, wall
 from hub.daemon.signals import obey, received
 from hub.downstream.lines.server import LineServer
 from hub.link.fault_isolation import keep_going
@@ -147,7 +147,8 @@ async def serve_daemon(loaded: Loaded, read: Callable[[], Loaded], *, shown: boo
                 memory,
                 Sealer(keys),
                 last_known=last_known(),
-                projects=projects_of,
+                reader=project_reader(),
+                allowances=trust_path(),
                 run="" if fleet is None else revival.run_id,
                 is_elsewhere=None if fleet is None else fleet.replicas.is_elsewhere,
                 boot=boot_clock(),

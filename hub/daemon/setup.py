@@ -21,7 +21,6 @@ from hub.fleet.notes import Notes
 from hub.link.machine_clock import current_time
 from hub.link.sealing import Keys, Signer, derived_keys, keys_from_setting, load_keys
 from hub.projects.project_files import Allowed
-from hub.projects.projects import Projects, Running
 from upstreams.inventory.last_known import LastKnown
 
 if TYPE_CHECKING:
@@ -84,6 +83,6 @@ def last_known() -> LastKnown:
     return LastKnown(catalogue_dir(), wall=wall)
 
 
-def projects_of(hub: Running) -> Projects:
-    """The projects that hosts of `hub` are at work in, so far as the user allows them."""
-    return Projects(hub, Allowed(Trust(trust_path()), os.environ, Path(os.path.expanduser("~"))), trust_path())
+def project_reader() -> Allowed:
+    """The projects of this user, so far as the user allows them."""
+    return Allowed(Trust(trust_path()), os.environ, Path(os.path.expanduser("~")))

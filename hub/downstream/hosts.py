@@ -152,6 +152,14 @@ class Downstreams:
         """How many requests of hosts are running."""
         return sum(self._in_flight.values())
 
+    def adjust(self, park_ttl_s: float) -> None:
+        """Let questions to hosts that come from now on wait so long for an answer."""
+        self.park_ttl_s = park_ttl_s
+
+    def follow(self, workplaces: Workplaces) -> None:
+        """Have `workplaces` hear where hosts work, from now on."""
+        self.workplaces = workplaces
+
     def add(self, host: "Downstream") -> None:
         """A host has come. `remove` must follow."""
         self._attached[host.id] = host

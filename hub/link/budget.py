@@ -43,6 +43,10 @@ class Budget:
         self._by_principal: dict[str, int] = {}
         self._holders: dict[Account, None] = {}
 
+    def adjust(self, limit: int) -> None:
+        """Allow so many bytes from now on."""
+        self.limit = limit
+
     def __repr__(self) -> str:
         return f"<Budget {self.used} of {self.limit} bytes, {len(self._holders)} holders>"
 

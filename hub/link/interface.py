@@ -14,8 +14,10 @@ from typing import Final, Protocol, TypeVar
 
 from msgspec import Raw, Struct, field
 
+from config.schema import UpstreamConfig
+from hub.link.completed_elicitations import Elicitations
 from hub.wire.jsonrpc import EMPTY, Failure, Reply, Result, encode, raw
-from hub.wire.mcp import HUB_FAILURE, INTERNAL_ERROR, TOOLS_CALL, Era, era_of
+from hub.wire.mcp import HUB_FAILURE, INTERNAL_ERROR, TOOLS_CALL, Era, Snapshot, era_of
 from hub.wire.questions.question import Question as Question
 
 
@@ -105,6 +107,44 @@ class Exchange(Protocol):
 
         It may take as long as people take. Cancellation: withdraws the question.
         """
+        ...
+
+
+class Upstream(Protocol):
+    """One configured server, to those that forward operations; `upstreams.upstream.Upstream` is one."""
+
+    name: str
+    config: UpstreamConfig
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """What it offers, or offered last."""
+        ...
+
+    @property
+    def elicitations(self) -> Elicitations:
+        """Visits to pages that it said are over."""
+        ...
+
+    async def call(self, operation: Operation, exchange: Exchange) -> Reply:
+        """Carry out an operation.
+
+        Raises:
+            HubError: there is no answer.
+        Cancellation: passes to the upstream, which is told.
+        """
+        ...
+
+    def version_for(self, caller: Caller) -> str:
+        """The revision that calls of `caller` are likely made in; "" while nothing is known."""
+        ...
+
+    def expect(self, session: str, caller: Caller, for_s: float) -> None:
+        """Keep `session` open for so many seconds, though no call may use it; "": the session that serves `caller`."""
+        ...
+
+    def has_lost(self, session: str) -> bool:
+        """Whether `session` is over, and with it every task that was begun in it."""
         ...
 
 

@@ -16,26 +16,26 @@ together here.
 """
 
 import logging
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
 import trio
-from msgspec import structs
 
 from config.projects import PROJECT_FILES, Project
-from config.schema import HubConfig, UpstreamConfig
+from config.schema import UpstreamConfig
 from config.watch import Watcher
-from hub.catalog.catalog import Catalog, Rules, UpstreamRule
-from hub.catalog.uri_claims import Claims
-from hub.catalog.view import EVERYTHING, View, home_of, project_view
+from hub.catalog.view import EVERYTHING, View, project_view
 from hub.control.status import ProjectRow
 from hub.downstream.hosts import Downstream
 from hub.link.fault_isolation import keep_going, run_isolated
 from hub.link.wakeups import DirtyFlag
 from hub.projects.host_roots import Roots
 from hub.projects.project_files import Found, Looks, Reader, is_name
+from hub.projects.running_servers import RunningServers, rule_of
+from hub.routing.lists import Lists
+from hub.routing.live_catalog import LiveCatalog
+from hub.routing.subscriptions import Subscriptions
 from hub.wire.jsonrpc import encode_notification
 from hub.wire.mcp import LIST_CHANGED
 from upstreams.supervisor import Supervisor
@@ -48,26 +48,6 @@ MAX_PLACES: Final = 256
 """Directories in which hosts work that are looked at and watched."""
 
 
-class Running(Protocol):
-    """The hub, as far as projects need it."""
-
-    @property
-    def config(self) -> HubConfig:
-        """What the user has."""
-        ...
-
-    @property
-    def supervisor(self) -> Supervisor: ...
-
-    async def apply_projects(self) -> None:
-        """Run `Projects.configs` too, and make the catalogue anew."""
-        ...
-
-    def moved(self, host: Downstream) -> None:
-        """The `view` of a host is another one now."""
-        ...
-
-
 class Live:
     """A project that hosts are at work in."""
 
@@ -75,11 +55,8 @@ class Live:
         self.view = project_view(project.root)
         self.project = project
         self.hosts: set[Downstream] = set()
-        self.claims = Claims()
         self.is_new = True
         """Nobody waits for its servers yet."""
-        self.settling = True
-        """Its servers may still need a moment to say what they offer."""
         self.ending = trio.CancelScope()
         """Of the task that waits for its end, if there is one."""
 
@@ -91,27 +68,31 @@ class Live:
         """Its own, by the names they run under."""
         return {self.view.running_name(name): config for name, config in self.project.upstreams.items()}
 
-    def rules(self, common: Rules) -> Rules:
-        """How things appear to hosts at work here: the user's servers, but for those it has itself, then its own."""
-        own = self.project.upstreams
-        stay = [rule for rule in common.upstreams if rule.name not in own]
-        mine = [rule_of(name, config) for name, config in self.upstreams.items()]
-        return structs.replace(common, upstreams=(*stay, *mine))
-
 
 class Projects:
     """All projects with hosts at work in them. Satisfies `hub.downstream.hosts.Workplaces`."""
 
-    def __init__(self, hub: Running, read: Reader, watched: Path | None = None) -> None:
+    def __init__(
+        self,
+        servers: RunningServers,
+        supervisor: Supervisor,
+        live: LiveCatalog,
+        lists: Lists,
+        subscriptions: Subscriptions,
+        read: Reader,
+        watched: Path | None = None,
+    ) -> None:
         """`watched`: the file that says what is allowed."""
         self.live: dict[View, Live] = {}
         self.problems: dict[Path, str] = {}
         """Why the project of a directory is not shown."""
-        self.reporting: dict[View, trio.Event] = {}
-        """By view: until it is known what the servers there offer, or they took too long, lists wait (D-12)."""
         self.changed = DirtyFlag()
         """Files of projects, what is allowed, or what the user has may be others now."""
-        self._hub = hub
+        self._servers = servers
+        self._supervisor = supervisor
+        self._catalogs = live
+        self._lists = lists
+        self._subscriptions = subscriptions
         self._looks = Looks(read, self.changed.set)
         self._hosts: set[Downstream] = set()
         """Those whose workplace is known."""
@@ -148,17 +129,6 @@ class Projects:
             await self.changed.take()
             await self._settle(None)
             await self._roots.ask_unasked(nursery)
-
-    @property
-    def configs(self) -> dict[str, UpstreamConfig]:
-        """What runs for projects, beside what the user has."""
-        return {name: config for live in self.live.values() for name, config in live.upstreams.items()}
-
-    def add_views(self, catalog: Catalog, old: Catalog | None, make: Callable[[Live, Catalog | None], Catalog]) -> None:
-        """Give a new common catalogue those of the projects, each made by `make` from that and its last one."""
-        known = old.projects if old is not None else {}
-        for view, live in self.live.items():
-            catalog.projects[view] = make(live, known.get(view))
 
     def status(self) -> list[ProjectRow]:
         """For `hubd status`."""
@@ -232,7 +202,7 @@ class Projects:
     async def _settle_now(self, hosts: list[Downstream]) -> None:
         places = {host.workplace for host in hosts if host.workplace is not None}
         running = {live.project.root: live.project for live in self.live.values()}
-        found = await self._looks.find(places, self._hub.config, running)
+        found = await self._looks.find(places, self._servers.config, running)
         for place, each in found.items():
             self._note(place, each)
         hosts = [host for host in hosts if host in self._hosts]  # some may have left meanwhile
@@ -274,12 +244,14 @@ class Projects:
     async def _apply(self) -> None:
         """Run what is `live`, and tell hosts that see something else now."""
         if self._stale:
-            await self._hub.apply_projects()
+            configs = {name: config for live in self.live.values() for name, config in live.upstreams.items()}
+            await self._servers.run_projects(configs)
             self._stale = False
         for live in self.live.values():
             if live.is_new and self._nursery is not None:
                 live.is_new = False
-                self._nursery.start_soon(self._await_reports, live, self.reporting[live.view])
+                wait = partial(self._await_reports, live)
+                self._nursery.start_soon(run_isolated, "Waiting for the servers of a project", wait)
         places = {host.workplace for host in self._hosts}
         self.problems = {place: text for place, text in self.problems.items() if place in places}
         self._found = {place: found for place, found in self._found.items() if place in places}
@@ -287,7 +259,7 @@ class Projects:
         self._watch()
         moved, self._moved = self._moved, set()
         for host in moved & self._hosts:
-            self._hub.moved(host)
+            self._subscriptions.moved(host.tenant, host.view)
             if host.open:
                 for method in LIST_CHANGED:
                     host.tell(method, encode_notification(method, {}))
@@ -314,30 +286,23 @@ class Projects:
         live = self.live.get(view)
         if live is None:
             live = self.live[view] = Live(project)
-            self.reporting[view] = trio.Event()
             self._stale = True
             log.info("%s: hosts at work there see %s", project.root, ", ".join(project.upstreams) or "nothing more")
         self._stale |= [*live.project.upstreams.items()] != [*project.upstreams.items()]  # in this order
         live.project = project
+        rules = [rule_of(name, config) for name, config in live.upstreams.items()]
+        self._catalogs.show_project(view, rules, project.upstreams)
         live.ending.cancel()
         live.hosts.add(host)
 
-    async def _await_reports(self, live: Live, reported: trio.Event) -> None:
-        """A wall, too."""
+    async def _await_reports(self, live: Live) -> None:
+        """Answer the lists of a project once its servers have said what they offer, or took too long."""
         try:
-            with trio.move_on_after(self._hub.config.startup_grace_s):
-                await self._hub.supervisor.reported(live.upstreams)
-            live.settling = False
-            await self._hub.apply_projects()
-        except Exception:
-            log.exception("cannot show what the servers of %s offer", live.project.root)
+            with trio.move_on_after(self._servers.config.startup_grace_s):
+                await self._supervisor.reported(live.upstreams)
         finally:
-            self._no_more_waiting(live.view, reported)
-
-    def _no_more_waiting(self, view: View, reported: trio.Event) -> None:
-        reported.set()
-        if self.reporting.get(view) is reported:
-            del self.reporting[view]
+            if self.live.get(live.view) is live:
+                self._lists.settle_project(live.view)
 
     def _leave(self, host: Downstream) -> None:
         self._moved.discard(host)
@@ -358,12 +323,5 @@ class Projects:
     def _drop(self, live: Live) -> None:
         """Run its servers no more, from the next `_apply` on."""
         del self.live[live.view]
+        self._catalogs.drop_project(live.view)
         self._stale = True
-        if (reported := self.reporting.get(live.view)) is not None:
-            self._no_more_waiting(live.view, reported)
-
-
-def rule_of(name: str, config: UpstreamConfig) -> UpstreamRule:
-    """How a server appears that runs as `name`, be it of a project or of the user."""
-    prefix = home_of(name)[0] if config.prefix is None else config.prefix
-    return UpstreamRule(name=name, prefix=prefix, aliases=config.aliases, apps=config.apps)

@@ -5,15 +5,16 @@ What changes faster than its host reads is told once: there is one message per s
 """
 
 from collections.abc import Mapping
-from typing import Final, Protocol
+from typing import Final
 
 import trio
 from msgspec import Raw, Struct
 
-from hub.catalog.catalog import Catalog, Route
+from hub.catalog.catalog import Route
 from hub.catalog.view import View
 from hub.link.interface import HubError, Tenant, failure_from
 from hub.routing.host_exchange import HostExchange, Told, keep_untold
+from hub.routing.live_catalog import LiveCatalog
 from hub.wire.jsonrpc import (
     Failure,
     RemoteProtocolError,
@@ -43,33 +44,12 @@ from hub.wire.mcp import (
 )
 from hub.wire.request_meta import split_meta
 from hub.wire.value_limits import MAX_ITEMS, has_too_many_items, read_strings
-from upstreams.subscriptions.subscription import ResourceSubscriber
 
 ACK_TIMEOUT_S: Final = 3.0
 """How long owners of resources may take until a host is answered without theirs."""
 RETRY_S: Final = 0.25
 """How often it is tried to tell a host that did not read."""
 _LEFT: Final = Failure(INTERNAL_ERROR, "The host has left")
-
-
-class Watched(Protocol):
-    """What is needed of an upstream; `upstreams.upstream.Upstream` is one."""
-
-    async def subscribe(self, uri: str, subscriber: ResourceSubscriber) -> Failure | None: ...
-
-    def is_subscribed(self, uri: str, subscriber: ResourceSubscriber) -> bool: ...
-
-    def unsubscribe(self, uri: str, subscriber: ResourceSubscriber) -> None: ...
-
-
-class Shown(Protocol):
-    """What hosts are shown now, and who stands behind it; `hub.routing.router.Router` is it."""
-
-    catalog: Catalog
-    settled: trio.Event
-
-    @property
-    def upstreams(self) -> Mapping[str, Watched]: ...
 
 
 class Filter(Struct, frozen=True):
@@ -112,7 +92,7 @@ class Listener:
     something.
     """
 
-    def __init__(self, shown: Shown, exchange: HostExchange) -> None:
+    def __init__(self, live: LiveCatalog, exchange: HostExchange) -> None:
         self.host: Tenant = exchange.caller.tenant
         self.exchange = exchange
         """Of the request that asked for something last."""
@@ -122,7 +102,7 @@ class Listener:
         self.held: dict[str, list[Route]] = {}
         """Those that are watched, and where."""
         self.closed = False
-        self._shown = shown
+        self._live = live
         self._forms: dict[tuple[str, str], dict[str, None]] = {}
         """How the host writes what an upstream calls so."""
 
@@ -135,7 +115,7 @@ class Listener:
 
     def updated(self, upstream: str, uri: str) -> None:
         """As `ResourceSubscriber.updated`: in the host's spelling, or, of a part of what it watches, in the hub's."""
-        for form in self._forms.get((upstream, uri)) or (self._shown.catalog.of(self.view).emitter(upstream)(uri),):
+        for form in self._forms.get((upstream, uri)) or (self._live.of(self.view).emitter(upstream)(uri),):
             self.say(f"updated {form}", UPDATED, {"uri": raw(form)})
 
     async def watch(self, uri: str) -> Failure | None:
@@ -156,7 +136,7 @@ class Listener:
 
     async def _watch_at(self, route: Route, uri: str, refusals: dict[str, Failure], others: trio.CancelScope) -> None:
         key = (route.upstream, route.original)
-        upstream = self._shown.upstreams[route.upstream]
+        upstream = self._live.upstreams[route.upstream]
         refusal: Reply | None = None
         while refusal is None and key not in self._forms and not upstream.is_subscribed(route.original, self):
             try:
@@ -183,8 +163,8 @@ class Listener:
             self._forms[key].pop(uri, None)
             if not self._forms[key]:
                 del self._forms[key]
-                if route.upstream in self._shown.upstreams:
-                    self._shown.upstreams[route.upstream].unsubscribe(route.original, self)
+                if route.upstream in self._live.upstreams:
+                    self._live.upstreams[route.upstream].unsubscribe(route.original, self)
 
     def removed(self, upstream: str) -> None:
         """An upstream is gone for good: what was watched there is not watched any more, and has changed."""
@@ -201,7 +181,7 @@ class Listener:
         """Its host is shown what belongs to another endpoint now; what is not there it watches no more."""
         self.view = view
         for uri, routes in list(self.held.items()):
-            if not set(routes) & set(self._shown.catalog.of(self.view).resolve_uri(uri)):
+            if not set(routes) & set(self._live.of(self.view).resolve_uri(uri)):
                 self.say(f"updated {uri}", UPDATED, {"uri": raw(uri)})
                 self.unwatch(uri)
 
@@ -212,18 +192,18 @@ class Listener:
             self.unwatch(uri)
 
     async def _routes(self, uri: str) -> list[Route]:
-        routes = self._shown.catalog.of(self.view).resolve_uri(uri)
-        if not routes and not self._shown.settled.is_set():
-            await self._shown.settled.wait()
-            routes = self._shown.catalog.of(self.view).resolve_uri(uri)
-        return [route for route in routes if route.upstream in self._shown.upstreams]
+        routes = self._live.of(self.view).resolve_uri(uri)
+        if not routes and not self._live.settled.is_set():
+            await self._live.settled.wait()
+            routes = self._live.of(self.view).resolve_uri(uri)
+        return [route for route in routes if route.upstream in self._live.upstreams]
 
 
 class Subscriber(Listener):
     """A legacy session."""
 
-    def __init__(self, shown: Shown, exchange: HostExchange, told: Told) -> None:
-        super().__init__(shown, exchange)
+    def __init__(self, live: LiveCatalog, exchange: HostExchange, told: Told) -> None:
+        super().__init__(live, exchange)
         self._told = told
 
     def say(self, subject: str, method: str, params: dict[str, Raw]) -> None:
@@ -233,8 +213,8 @@ class Subscriber(Listener):
 class Stream(Listener):
     """One listen of a modern host. Nothing is said before the acknowledgement (N-2), all of it under its id (N-3)."""
 
-    def __init__(self, shown: Shown, exchange: HostExchange, id: RequestId, wanted: Filter) -> None:
-        super().__init__(shown, exchange)
+    def __init__(self, live: LiveCatalog, exchange: HostExchange, id: RequestId, wanted: Filter) -> None:
+        super().__init__(live, exchange)
         self.caller = exchange.caller
         self.filter = wanted
         self._send = exchange.send

@@ -1,64 +1,101 @@
-"""Lists as hosts are shown them: brought up to date when a host asks, and how long they are good then (bridging.md 13).
+"""Lists of hosts: brought up to date when a host asks, and announced when they differ from what hosts have seen.
 
-What a list is made of is read again only when somebody asks for it and it may be another by now. All upstreams that
-this concerns are asked at the same time, and nobody waits for long: then there is what there was, and whoever was shown
-that is told when it has changed (`hub.routing.live_catalog`).
+A list of an upstream is read again only when a host asks for it and it may have changed. All upstreams concerned are
+asked at the same time, and no host waits for long: it gets the list as it was, and is told when that has changed.
+Changes travel one way: upstream, `LiveCatalog`, `Lists`, audiences.
 """
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Protocol
+from collections.abc import Iterable
+from typing import Final, Protocol
+
+import trio
 
 from hub.catalog.catalog import MAX_TTL_MS, SETTLING_TTL_MS
+from hub.catalog.view import View
+from hub.routing.live_catalog import LiveCatalog
 from hub.wire.mcp import CAPABILITY, Kind, Snapshot
 
-
-class Reading(Protocol):
-    """A reading of one list; `upstreams.inventory.refresh.Reading` is one."""
-
-    async def wait(self) -> None:
-        """Wait until it is over, or for long enough."""
-        ...
+COALESCE_S: Final = 0.02
+"""Seconds for which changes are gathered before one rebuild."""
 
 
-class Listed(Protocol):
-    """What is needed of an upstream; `upstreams.upstream.Upstream` is one."""
+class Audience(Protocol):
+    """Hosts that want to hear of changes: `hub.downstream.hosts.Downstreams`,
+    `hub.routing.subscriptions.Subscriptions`.
+    """
 
-    @property
-    def settling(self) -> bool: ...
-
-    def ttl_ms(self, kind: Kind) -> int: ...
-
-    def reread(self, kind: Kind) -> Reading | None: ...
-
-
-def _nothing() -> None:
-    pass
+    def list_changed(self, kinds: set[Kind], view: View) -> None: ...
 
 
 class Lists:
-    """The lists of `upstreams`. `catch_up` has the catalogue made true to what they say by now."""
+    """The lists that `live` shows to hosts. `run` announces changes; a method that rebuilds announces them at once."""
 
-    def __init__(self, upstreams: Mapping[str, Listed]) -> None:
-        self.catch_up: Callable[[], None] = _nothing
-        self._upstreams = upstreams
+    def __init__(self, live: LiveCatalog) -> None:
+        self._live = live
+        self._audiences: list[Audience] = []
 
     def __repr__(self) -> str:
-        return f"<Lists of {len(self._upstreams)} upstreams>"
+        return f"<Lists of {len(self._live.upstreams)} upstreams>"
+
+    def announce_to(self, *audiences: Audience) -> None:
+        """Tell these of changes, from now on."""
+        self._audiences += audiences
+
+    async def run(self) -> None:
+        """Rebuild whenever something changed, for ever."""
+        while True:
+            await self._live.wait_dirty()
+            await trio.sleep(COALESCE_S)
+            self.catch_up()
+
+    def catch_up(self) -> None:
+        """Rebuild now, if anything changed."""
+        if self._live.dirty:
+            self.rebuild()
+
+    def rebuild(self) -> None:
+        """Make the catalogues anew and announce what differs, now and without a checkpoint."""
+        for change in self._live.rebuild():
+            for audience in self._audiences:
+                audience.list_changed(change.kinds, change.view)
+
+    def settle(self) -> None:
+        """Answer lists from now on: every upstream has reported, or start-up took too long."""
+        if not self._live.settled.is_set():
+            self._live.settle()
+            self.rebuild()
+            self._live.settled.set()
+
+    def settle_project(self, view: View) -> None:
+        """Answer the lists of a project from now on."""
+        self._live.project_reported(view)
+        self.rebuild()
 
     async def freshen(self, names: Iterable[str], kind: Kind) -> None:
-        """Have those read again of the upstreams `names` that may be others by now, and wait for it within reason.
+        """Have the list of `kind` read again at those of the upstreams `names` where it may have changed; wait within
+        reason.
 
         Cancellation: they are read all the same.
         """
-        upstreams = [self._upstreams[name] for name in names if name in self._upstreams]
+        upstreams = [self._live.upstreams[name] for name in names if name in self._live.upstreams]
         readings = [reading for upstream in upstreams if (reading := upstream.reread(kind))]
         for reading in readings:
             await reading.wait()
         self.catch_up()  # what is shown is said to be good for as long as what was read last
 
+    async def refresh(self, upstream: str, kind: Kind) -> None:
+        """Bring a list of one upstream up to date, if the upstream answers soon.
+
+        Raises:
+            UpstreamUnavailable: it is disabled, or not configured any more.
+        """
+        await self._live.upstreams[upstream].refresh(kind)
+        self.catch_up()
+
     def ttl_ms(self, snapshot: Snapshot, kind: Kind) -> int:
-        """As `hub.catalog.catalog.Ttl`: very little while an upstream is to come, or to come back (K-14)."""
-        upstream = self._upstreams.get(snapshot.upstream)
+        """How long a list of one upstream is good: very short while the upstream is starting, or away. Satisfies
+        `hub.catalog.catalog.Ttl`."""
+        upstream = self._live.upstreams.get(snapshot.upstream)
         if upstream is None:
             return 0
         if upstream.settling:

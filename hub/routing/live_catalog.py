@@ -1,55 +1,147 @@
-"""The only consumer of upstream changes: rebuild the catalogue, swap it, tell the hosts whose view changed.
+"""The live catalogue: what each view shows now, made anew when an upstream changes.
 
-Changes are a set of dirty upstreams, so a flood of them costs one rebuild (STYLE rule 7: change flags merge). The last
-change is never lost: the flag is cleared before the snapshots are read.
+    EVERYTHING     the servers of the user
+    project view   the same, but for those that the project hides, and the servers of the project
+    server view    one of all these; made when a host first asks for it
+
+Claims and naming rules of all views are kept here. Projects add and remove their views by call. A rebuild swaps all
+catalogues at once, so no request sees half of a change, and returns the lists that differ; `hub.routing.lists` passes
+that on to hosts. A flood of changes costs one rebuild, and the last one is never lost: the flag is cleared before the
+snapshots are read.
 """
 
 import logging
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from typing import Final, Protocol
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import trio
+from msgspec import Struct, structs
 
-from hub.catalog.catalog import Catalog
-from hub.catalog.view import View, server_view
-from hub.wire.mcp import LOG_LEVELS, Kind
+from hub.catalog.catalog import Catalog, Rules, UpstreamRule, merge
+from hub.catalog.uri_claims import Claims
+from hub.catalog.view import EVERYTHING, View, server_view
+from hub.link.sealing import Sealer
+from hub.link.wakeups import DirtyFlag
+from hub.wire.mcp import Kind
+from upstreams.upstream import Upstream
 
 log = logging.getLogger("hubd.notify")
 
-COALESCE_S: Final = 0.02
-"""How long changes are gathered before one rebuild."""
-LEVEL_LINGER_S: Final = 30.0
-"""How long an upstream stays as talkative as a modern request wanted it (bridging.md 9.3)."""
+
+class ListChange(Struct, frozen=True):
+    """Lists of a view that differ from what its hosts may have seen."""
+
+    view: View
+    kinds: set[Kind]
 
 
-class Audience(Protocol):
-    """The hosts that want to hear of changes: `hub.downstream.hosts.Downstreams`,
-    `hub.routing.subscriptions.Subscriptions`.
-    """
+class _Project:
+    """The servers of a project."""
 
-    def list_changed(self, kinds: set[Kind], view: View) -> None: ...
+    def __init__(self, rules: Sequence[UpstreamRule], hides: Collection[str]) -> None:
+        self.rules = tuple(rules)
+        self.hides = hides
+        """Servers of the user that its hosts do not see, by name."""
+        self.claims = Claims()
+        self.reported = trio.Event()
+        """Set once its servers have said what they offer, or took too long; until then its URIs are not claimed."""
 
+    def __repr__(self) -> str:
+        return f"<Project of {len(self.rules)} servers>"
 
-class Shown(Protocol):
-    """Where the current catalogue is kept; `hub.routing.router.Router` is it."""
+    def replace(self, rules: Sequence[UpstreamRule], hides: Collection[str]) -> None:
+        """Have other servers from now on."""
+        self.rules, self.hides = tuple(rules), hides
 
-    catalog: Catalog
-    settled: trio.Event
-    """Not set: no host has been shown a list yet."""
+    def rules_in(self, common: Rules) -> Rules:
+        """The rules of its view: the user's servers, but for those it hides, then its own."""
+        stay = [rule for rule in common.upstreams if rule.name not in self.hides]
+        return structs.replace(common, upstreams=(*stay, *self.rules))
 
 
 class LiveCatalog:
-    """Keeps `shown.catalog` true to the upstreams' snapshots and passes on what became visible."""
+    """The catalogues of all views. `settled` is set once every upstream has reported, or start-up took too long: until
+    then lists, and calls of unknown names, wait for it.
+    """
 
-    def __init__(self, build: Callable[[Catalog], Catalog], shown: Shown, *audiences: Audience) -> None:
-        self._build = build
-        self._shown = shown
-        self._audiences = audiences
-        self._dirty = trio.Event()
-        self._changed: set[str] = set()
+    def __init__(
+        self, upstreams: Mapping[str, Upstream], rules: Rules, claims: Claims, sealer: Sealer, unsaved: DirtyFlag
+    ) -> None:
+        """`unsaved` is set when `claims` differ from what was saved."""
+        self.upstreams = upstreams
+        self.claims = claims
+        """Claims of the common view, for the caller to keep on disk."""
+        self.settled = trio.Event()
         self.rebuilds = 0
+        self._rules = rules
+        self._sealer = sealer
+        self._unsaved = unsaved
+        self._claims_count = False
+        """Whether listed URIs are claimed for good, in configuration order."""
+        self._projects: dict[View, _Project] = {}
+        self._catalogs = {EVERYTHING: merge((), rules, claims, sealer=sealer)}
+        self._changed: set[str] = set()
+        self._dirty = trio.Event()
+
+    def __repr__(self) -> str:
+        return f"<LiveCatalog {self.everything!r}, {len(self._projects)} projects>"
+
+    # --- what is shown ------------------------------------------------------------------------------------------------
+
+    @property
+    def everything(self) -> Catalog:
+        """The catalogue of all servers of the user."""
+        return self._catalogs[EVERYTHING]
+
+    @property
+    def warnings(self) -> list[str]:
+        """Sentences for the operator, of all views that hosts may be shown."""
+        shown = (self.of(view) for view in (EVERYTHING, *self._projects))
+        return list(dict.fromkeys(warning for catalog in shown for warning in catalog.warnings))
+
+    def of(self, view: View) -> Catalog:
+        """The catalogue of `view`; an empty one, if what it shows is not here."""
+        catalog = self._catalogs.get(view)
+        return _server_in(self._catalogs, view) if catalog is None else catalog
+
+    def find(self, name: str) -> View | None:
+        """The view of the endpoint /mcp/<name>; None: there is none."""
+        if name in self.upstreams:
+            return server_view(name)
+        return next((view for view in self._projects if view.name == name and view in self._catalogs), None)
+
+    async def wait(self, view: View) -> None:
+        """Wait until the lists of `view` can be shown."""
+        await self.settled.wait()
+        if view in self._projects:
+            await self._projects[view].reported.wait()
+
+    # --- views of projects --------------------------------------------------------------------------------------------
+
+    def show_project(self, view: View, rules: Sequence[UpstreamRule], hides: Collection[str]) -> None:
+        """Show these servers of a project from the next rebuild on, and none of the user's that it hides."""
+        if view in self._projects:
+            self._projects[view].replace(rules, hides)
+        else:
+            self._projects[view] = _Project(rules, hides)
+
+    def project_reported(self, view: View) -> None:
+        """The servers of a project have said what they offer, or took too long."""
+        self._projects[view].reported.set()
+
+    def drop_project(self, view: View) -> None:
+        """Show a project no more from the next rebuild on."""
+        self._projects.pop(view).reported.set()
+
+    # --- changes ------------------------------------------------------------------------------------------------------
+
+    @property
+    def rules(self) -> Rules:
+        """The naming rules of the user's servers."""
+        return self._rules
+
+    def apply(self, rules: Rules) -> None:
+        """Name servers by other rules from the next rebuild on."""
+        self._rules = rules
 
     def changed(self, upstream: str) -> None:
         """Note that an upstream's lists differ from what was last seen. Never blocks."""
@@ -58,108 +150,84 @@ class LiveCatalog:
 
     @property
     def dirty(self) -> bool:
-        """Whether there are changes that the catalogue does not have yet."""
+        """Whether there are changes that the catalogues do not have yet."""
         return self._dirty.is_set()
 
-    def catch_up(self) -> None:
-        """Rebuild now, if there are any."""
-        if self.dirty:
-            self.rebuild()
+    async def wait_dirty(self) -> None:
+        """Wait until there are."""
+        await self._dirty.wait()
 
-    async def run(self) -> None:
-        """Rebuild whenever something changed, for ever."""
-        while True:
-            await self._dirty.wait()
-            await trio.sleep(COALESCE_S)
-            self.catch_up()
+    def settle(self) -> None:
+        """Claim URIs for good from the next rebuild on."""
+        self._claims_count = True
 
-    def rebuild(self) -> None:
-        """Build, swap and announce, now and without a checkpoint.
+    def rebuild(self) -> list[ListChange]:
+        """Make all catalogues anew and swap them, without a checkpoint; the lists that hosts see differently.
 
-        A wall: lists that cannot be merged leave the catalogue as it was, until something changes again.
+        Lists that cannot be merged leave the catalogues as they were, until something changes again.
         """
         try:
-            self._rebuild()
+            return list(self._rebuild())
         except Exception:
             log.exception("cannot make a catalogue of what the upstreams list; the one before stays")
+            return []
 
-    def _rebuild(self) -> None:
-        if self._dirty.is_set():  # else `run` is waiting for it
+    def _rebuild(self) -> Iterator[ListChange]:
+        if self._dirty.is_set():  # else a task is waiting for it
             self._dirty = trio.Event()
         changed, self._changed = self._changed, set()
-        old = self._shown.catalog
-        new = self._shown.catalog = self._build(old)
+        old = self._catalogs
+        new = self._catalogs = self._build(old)
         self.rebuilds += 1
-        for warning in new.warnings:
-            if warning not in old.warnings:
+        for warning in new[EVERYTHING].warnings:
+            if warning not in old[EVERYTHING].warnings:
                 log.warning("%s", warning)
-        if not self._shown.settled.is_set():
+        if not self.settled.is_set():  # no host has been shown a list yet
             return
-        self._announce(old, new)
-        for name in changed:
-            view = server_view(name)
-            self._announce(old.of(view), new.of(view))
-        for view in old.projects.keys() & new.projects.keys():
-            self._announce(old.of(view), new.of(view))
+        projects = [view for view in new if view in old and view != EVERYTHING]
+        for view in (EVERYTHING, *map(server_view, changed), *projects):
+            before, after = _of(old, view), _of(new, view)
+            if kinds := {kind for kind in Kind if after.differs(before, kind)}:
+                yield ListChange(view, kinds)
 
-    def _announce(self, old: Catalog, new: Catalog) -> None:
-        kinds = {kind for kind in Kind if new.differs(old, kind)}
-        if kinds:
-            for audience in self._audiences:
-                audience.list_changed(kinds, new.view)
-
-
-class LogLevels:
-    """The one level each legacy upstream is set to: the most verbose any host wants (bridging.md 9.3).
-
-    `apply` is called with it whenever it changes. Hosts of legacy sessions want theirs until they say otherwise; a
-    modern request wants its own while it runs and for `LEVEL_LINGER_S` more, so that upstreams are not told twice per
-    call.
-    """
-
-    def __init__(self, wanted: Callable[[], Iterable[str]], apply: Callable[[str | None], None]) -> None:
-        self._wanted = wanted
-        self._apply = apply
-        self._held: Counter[str] = Counter()
-        self._lingering: dict[str, float] = {}
-        self._current: str | None = None
-
-    @property
-    def current(self) -> str | None:
-        """What they are set to; None: nobody wants to hear anything."""
-        return self._current
-
-    def changed(self) -> None:
-        """A legacy host set another level, or left."""
-        self._settle()
-
-    @contextmanager
-    def held(self, level: str) -> Iterator[None]:
-        """A modern request that wants `level` runs within."""
-        self._held[level] += 1
-        self._settle()
-        try:
-            yield
-        finally:
-            self._held[level] -= 1
-            self._lingering[level] = trio.current_time() + LEVEL_LINGER_S
-
-    async def run(self) -> None:
-        """Let levels go that nobody wanted for a while."""
-        while True:
-            await trio.sleep(LEVEL_LINGER_S / 3)
-            now = trio.current_time()
-            self._held = +self._held
-            self._lingering = {level: until for level, until in self._lingering.items() if until > now}
-            self._settle()
-
-    def _settle(self) -> None:
-        level = most_verbose((*self._wanted(), *+self._held, *self._lingering))
-        if level != self._current:
-            self._current = level
-            self._apply(level)
+    def _build(self, old: Mapping[View, Catalog]) -> dict[View, Catalog]:
+        snapshots = [upstream.snapshot for upstream in self.upstreams.values()]
+        common = merge(
+            snapshots,
+            self._rules,
+            self.claims,
+            sealer=self._sealer,
+            settling=any(upstream.settling for upstream in self.upstreams.values()),
+            provisional=not self._claims_count,
+            varies=bool(self._projects),
+            previous=old[EVERYTHING],
+        )
+        if self.claims.changed:
+            self._unsaved.set()
+        catalogs = {EVERYTHING: common}
+        for view, project in self._projects.items():
+            is_settling = not project.reported.is_set()
+            catalogs[view] = merge(
+                snapshots,
+                project.rules_in(self._rules),
+                project.claims,
+                sealer=self._sealer,
+                view=view,
+                settling=is_settling,
+                provisional=is_settling,
+                varies=True,
+                previous=old.get(view),
+            )
+        return catalogs
 
 
-def most_verbose(levels: Sequence[str]) -> str | None:
-    """The level that lets the most through; None for none."""
-    return min(levels, key=LOG_LEVELS.index, default=None)
+def _of(catalogs: dict[View, Catalog], view: View) -> Catalog:
+    return catalogs.get(view) or _server_in(catalogs, view)
+
+
+def _server_in(catalogs: dict[View, Catalog], view: View) -> Catalog:
+    """Make the catalogue of a single server from those that have it, and keep it among them."""
+    known = (offers for catalog in catalogs.values() for offers in catalog.offers)
+    catalog = catalogs[EVERYTHING].of_server(view, next((each for each in known if each.name == view.server), None))
+    catalogs[view] = catalog
+    return catalog

@@ -5,7 +5,6 @@ gone lately, so that whoever has it, or had it, is asked before a host is told t
 interface means its own server's.
 """
 
-from collections.abc import Awaitable, Callable
 from typing import Final
 
 import trio
@@ -16,7 +15,8 @@ from hub.catalog.catalog import Catalog, Route
 from hub.catalog.view import EVERYTHING, View
 from hub.link.interface import Caller
 from hub.routing.host_exchange import HostExchange
-from hub.routing.listeners import Shown
+from hub.routing.lists import Lists
+from hub.routing.live_catalog import LiveCatalog
 from hub.wire.jsonrpc import peek_str
 from hub.wire.mcp import Kind
 
@@ -24,15 +24,11 @@ MAX_REMOVED: Final = 256
 
 
 class Lookup:
-    """Looks things up in what is `shown`.
+    """Resolves names and URIs in what is `live`. Before `live.settled`, what is not there is waited for."""
 
-    `refresh` brings the part of the catalogue that comes from an upstream up to date, so far as that goes quickly.
-    What is not in the catalogue before `shown.settled` is waited for (D-12).
-    """
-
-    def __init__(self, shown: Shown, refresh: Callable[[str, Kind], Awaitable[None]]) -> None:
-        self._shown = shown
-        self._refresh = refresh
+    def __init__(self, live: LiveCatalog, lists: Lists) -> None:
+        self._live = live
+        self._lists = lists
         self._affinity = Affinity()
         self._removed: dict[tuple[View, str], str] = {}
         """Upstreams that were removed lately, by their view and the server id that begins their names."""
@@ -57,11 +53,11 @@ class Lookup:
         Raises:
             UpstreamUnavailable: who would have it is disabled, or not configured any more.
         """
-        await self._shown.settled.wait()
-        catalog = self._shown.catalog.of(exchange.view)
+        await self._live.settled.wait()
+        catalog = self._live.of(exchange.view)
         if (route := catalog.route(kind, name)) is None and (owner := self._suspect(name, catalog, exchange.view)):
-            await self._refresh(owner, kind)
-            route = self._shown.catalog.of(exchange.view).route(kind, name)
+            await self._lists.refresh(owner, kind)
+            route = self._live.of(exchange.view).route(kind, name)
         return route
 
     def _suspect(self, name: str, catalog: Catalog, view: View) -> str | None:
@@ -72,12 +68,12 @@ class Lookup:
 
     async def resource(self, uri: str, exchange: HostExchange) -> list[Route]:
         """Who has a resource; several only where local upstreams share files (naming.md 5.4)."""
-        routes = self._shown.catalog.of(exchange.view).resolve_uri(uri)
-        if not routes and not self._shown.settled.is_set():
-            await self._shown.settled.wait()
-            routes = self._shown.catalog.of(exchange.view).resolve_uri(uri)
+        routes = self._live.of(exchange.view).resolve_uri(uri)
+        if not routes and not self._live.settled.is_set():
+            await self._live.settled.wait()
+            routes = self._live.of(exchange.view).resolve_uri(uri)
         if not routes and uri.startswith("ui://"):  # a view knows only its own server's URIs (naming.md 6, rule 6)
-            views = self._shown.catalog.of(exchange.view).with_views()
+            views = self._live.of(exchange.view).with_views()
             owner = self._affinity.choose(exchange.caller.identity.principal, views, trio.current_time())
             routes = [Route(owner, uri)] if owner is not None else []
         return routes
@@ -87,10 +83,10 @@ class Lookup:
         name, uri = peek_str(ref.get("name")), peek_str(ref.get("uri"))
         match peek_str(ref.get("type")):
             case "ref/prompt" if name is not None:
-                await self._shown.settled.wait()
-                return self._shown.catalog.of(exchange.view).route(Kind.PROMPT, name), "name"
+                await self._live.settled.wait()
+                return self._live.of(exchange.view).route(Kind.PROMPT, name), "name"
             case "ref/resource" if uri is not None:
-                template = self._shown.catalog.of(exchange.view).route(Kind.TEMPLATE, uri)
+                template = self._live.of(exchange.view).route(Kind.TEMPLATE, uri)
                 routes = [template] if template else await self.resource(uri, exchange)
                 return (routes[0] if routes else None), "uri"
         return None, ""

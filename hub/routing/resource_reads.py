@@ -5,7 +5,6 @@ catalogue it sees. Only what is left of the time is put in anew. Whether a host 
 whoever looks has found the route (K-11).
 """
 
-from typing import Protocol
 from weakref import ref
 
 import trio
@@ -14,17 +13,16 @@ from msgspec import Raw, Struct
 from cache.cacheability import scope, ttl_ms
 from cache.key import HARMLESS
 from cache.resource_cache import Hit, ResourceCache
-from cache.upstream_interface import PooledSession
 from config.schema import UpstreamConfig
-from hub.bridge.bridge import Callee
 from hub.catalog.catalog import Catalog
 from hub.catalog.rewrite import localise
+from hub.link.completed_elicitations import Elicitations
 from hub.link.interface import Caller, Exchange, Operation
 from hub.wire.jsonrpc import Reply, Request, Result, encode, peek_object
 from hub.wire.mcp import HOP_KEYS, RESOURCES_READ, Era, Snapshot, era_of
 from hub.wire.translate import UnknownResultType, result_for_host
 from hub.wire.value_limits import TooManyItems
-from upstreams.questions.completed_elicitations import Elicitations
+from upstreams.upstream import Upstream
 
 _HARMLESS = HARMLESS | HOP_KEYS
 
@@ -37,14 +35,6 @@ class _Form(Struct, frozen=True):
     """For modern hosts, all that follows the members that say how long it is good."""
 
 
-class Readable(Callee, Protocol):
-    """What the cache needs of an upstream beside what the bridge does."""
-
-    def session_for(self, caller: Caller) -> PooledSession | None:
-        """The open session that a call of `caller` would go to now; None: there is none yet, or never will be."""
-        ...
-
-
 class Reading:
     """Looks resources up in `reads`, for hosts."""
 
@@ -54,7 +44,7 @@ class Reading:
     def __repr__(self) -> str:
         return f"<Reading by way of {self._reads!r}>"
 
-    def find(self, upstream: Readable, original: str, asked: str, caller: Caller, catalog: Catalog) -> Result | None:
+    def find(self, upstream: Upstream, original: str, asked: str, caller: Caller, catalog: Catalog) -> Result | None:
         """What `caller` may be given at once of the resource `original`, for which it `asked`; None: nothing."""
         hit = self._reads.peek(upstream, original, caller)
         if hit is None:
@@ -91,7 +81,7 @@ class Reading:
         self._reads.keep_form(hit, key, form, 0 if text is entry.value else memoryview(text).nbytes)
         return form
 
-    def by_way_of(self, upstream: Readable) -> "Through":
+    def by_way_of(self, upstream: Upstream) -> "Through":
         """`upstream`, whose resources are read by way of the cache."""
         return Through(upstream, self._reads)
 
@@ -101,9 +91,9 @@ class Reading:
 
 
 class Through:
-    """An upstream whose resources are read by way of the cache. Satisfies `hub.bridge.bridge.Callee`."""
+    """An upstream whose resources are read by way of the cache. Satisfies `hub.link.interface.Upstream`."""
 
-    def __init__(self, upstream: Readable, reads: ResourceCache) -> None:
+    def __init__(self, upstream: Upstream, reads: ResourceCache) -> None:
         self.name = upstream.name
         self.config: UpstreamConfig = upstream.config
         self._upstream = upstream

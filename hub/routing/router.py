@@ -5,29 +5,28 @@ the current catalogue; a part of it that may be another by now is read again fir
 G-1, I-11). Operations go to the one upstream that has what they name (`hub.routing.resolve`), across the seam
 `Upstream.call`. What comes back is translated once, for the revision of the host that asked.
 
-The catalogue is a snapshot: `live_catalog` builds a new one and swaps `Router.catalog`; no request sees half of a
-change.
+A catalogue is a snapshot, which `hub.routing.live_catalog` swaps as a whole; no request sees half of a change.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Final, Protocol
+from typing import Final
 
 import trio
 from msgspec import Raw
 
 from hub.bridge.bridge import Carrier
 from hub.bridge.tasks.handles import Viewer
-from hub.catalog.catalog import Catalog, Route, localise, untag_arguments
+from hub.catalog.catalog import Route, localise, untag_arguments
 from hub.catalog.rewrite import LARGE_BYTES, unchanged
-from hub.catalog.view import EVERYTHING, View, server_view
+from hub.catalog.view import EVERYTHING, View
 from hub.link.interface import Caller, HubError, Interim, Operation, Tenant, UpstreamProtocolError, failure_from
 from hub.routing.host_exchange import HostExchange
-from hub.routing.listeners import Watched
-from hub.routing.lists import Listed, Lists
-from hub.routing.live_catalog import LogLevels
+from hub.routing.lists import Lists
+from hub.routing.live_catalog import LiveCatalog
+from hub.routing.log_levels import LogLevels
 from hub.routing.resolve import Lookup
-from hub.routing.resource_reads import Readable, Reading, is_plain
+from hub.routing.resource_reads import Reading, is_plain
 from hub.routing.server_info import discover_result, initialize_result
 from hub.routing.subscriptions import Subscriptions
 from hub.wire.handshake import negotiate
@@ -60,49 +59,28 @@ from hub.wire.value_limits import TooManyItems, peek_limited
 NO_COMPLETION: Final = Result(raw({"completion": {"values": [], "total": 0, "hasMore": False}}))
 
 
-class UpstreamSide(Readable, Watched, Listed, Protocol):
-    """What the router needs of an upstream; `upstreams.upstream.Upstream` is one."""
-
-    def changed(self, kinds: tuple[Kind, ...]) -> None: ...
-
-    def retry_if_due(self) -> None: ...
-
-    def left(self, tenant: Tenant) -> None: ...
-
-    def roots_changed(self, tenant: Tenant) -> None: ...
-
-
 class Router:
-    """Answers one request of one host. Holds the current catalogue and the upstreams it points to.
-
-    `refresh` brings the part of the catalogue that comes from an upstream up to date, so far as that goes quickly.
-    `reading`: the resource cache, or None.
-    `settled` is set once every upstream has reported or the start-up grace is over: until then lists, and calls of
-    names not yet known, wait for it (D-12).
-    """
+    """Answers one request of one host. `reading`: the resource cache, or None."""
 
     def __init__(
         self,
-        catalog: Catalog,
-        upstreams: Mapping[str, UpstreamSide],
+        live: LiveCatalog,
+        lists: Lists,
         levels: LogLevels,
-        refresh: Callable[[str, Kind], Awaitable[None]],
         carrier: Carrier,
         reading: Reading | None = None,
     ) -> None:
-        self.catalog = catalog
-        self.upstreams = upstreams
-        self.settled = trio.Event()
-        self.reporting: Mapping[View, trio.Event] = {}
-        """What the lists of a view wait for, beside `settled`."""
+        self.upstreams = live.upstreams
+        self.settled = live.settled
+        self.subscriptions = Subscriptions(live, carrier.tasks.handles)
+        self._live = live
+        self._lists = lists
+        self._lookup = Lookup(live, lists)
         self._levels = levels
         self._carrier = carrier
         self._reading = reading
         self._looking_through = trio.CapacityLimiter(1)
         """Of large arguments for tags, in a thread, so that nobody else waits; one at a time, for the memory."""
-        self.lists = Lists(upstreams)
-        self._lookup = Lookup(self, refresh)
-        self.subscriptions = Subscriptions(self)
         self._handlers: dict[str, Callable[[Request, HostExchange], Awaitable[Reply]]] = {
             PING: self._ping,
             DISCOVER: self._discover,
@@ -116,23 +94,20 @@ class Router:
         }
         for kind, method in LIST_METHOD.items():
             self._handlers[method] = self._lister(kind)
-        self.subscriptions.tasks = carrier.tasks.handles
         self._handlers |= carrier.tasks.handles.handlers(self._finish)
 
     def find_view(self, name: str) -> View | None:
         """The view of the endpoint /mcp/<name>; None: there is none."""
-        if name in self.upstreams:
-            return server_view(name)
-        return next((view for view in self.catalog.projects if view.name == name), None)
+        return self._live.find(name)
 
     def digests(self, view: View) -> dict[str, str]:
         """By kind, what tells whether the lists of an endpoint are those of another run of the hub."""
-        catalog = self.catalog.of(view)
+        catalog = self._live.of(view)
         return {kind.value: catalog.digest(kind) for kind in Kind}
 
     def mirrors(self, tool: str, view: View) -> tuple[Mirror, ...]:
         """The arguments of a tool that modern hosts repeat in headers (H-9)."""
-        return self.catalog.of(view).mirrors(tool)
+        return self._live.of(view).mirrors(tool)
 
     def log_level_changed(self) -> None:
         """A legacy host set another log level, or one that had set one is gone."""
@@ -167,7 +142,7 @@ class Router:
         if requested is None:
             raise RemoteProtocolError(INVALID_PARAMS, "initialize needs a protocolVersion, for instance 2025-11-25")
         version = negotiate(requested)
-        catalog = self.catalog.of(view)
+        catalog = self._live.of(view)
         result = initialize_result(version, catalog.instructions, catalog.behind)
         return Result(result), version, peek_object(params.get("capabilities"))
 
@@ -175,7 +150,7 @@ class Router:
         """What is kept of what `request` reads, if `caller` may have it; None: only `dispatch` can tell."""
         if request.method != RESOURCES_READ or self._reading is None or not is_plain(request):
             return None
-        uri, catalog = peek_str(request.params["uri"]), self.catalog.of(view)
+        uri, catalog = peek_str(request.params["uri"]), self._live.of(view)
         if uri is None or not (routes := catalog.resolve_uri(uri)):
             return None
         upstream = self.upstreams.get(routes[0].upstream)
@@ -217,14 +192,12 @@ class Router:
     async def _discover(self, request: Request, exchange: HostExchange) -> Reply:
         if exchange.caller.era is Era.LEGACY:
             return Failure(METHOD_NOT_FOUND, "server/discover is a request of 2026-07-28; this connection is older")
-        catalog = self.catalog.of(exchange.view)
+        catalog = self._live.of(exchange.view)
         return Result(discover_result(catalog.instructions, catalog.behind, settled=self.settled.is_set()))
 
     def _lister(self, kind: Kind) -> Callable[[Request, HostExchange], Awaitable[Reply]]:
         async def list_(request: Request, exchange: HostExchange) -> Reply:
-            await self.settled.wait()
-            if exchange.view in self.reporting:
-                await self.reporting[exchange.view].wait()
+            await self._live.wait(exchange.view)
             for upstream in self.upstreams.values():  # one that never connected has nothing that a call could ask for
                 upstream.retry_if_due()
             cursor = request.params.get("cursor")
@@ -232,15 +205,15 @@ class Router:
             if cursor is not None and text is None:
                 return Failure(INVALID_PARAMS, "A cursor is a string")
             if text is None:  # one that goes on with a list goes on with that
-                await self.lists.freshen([each.name for each in self.catalog.of(exchange.view).offers], kind)
+                await self._lists.freshen([each.name for each in self._live.of(exchange.view).offers], kind)
             caller = exchange.caller
-            page = self.catalog.of(exchange.view).page(
+            page = self._live.of(exchange.view).page(
                 kind,
                 caller.version,
                 text,
                 ui=UI_EXTENSION in peek_object(caller.capabilities.get("extensions")),
                 principal=caller.identity.principal,
-                ttl_ms=self.lists.ttl_ms,
+                ttl_ms=self._lists.ttl_ms,
             )
             return Result(page)
 
@@ -258,7 +231,7 @@ class Router:
         name = peek_str(request.params.get("name"))
         if name is None:
             return Failure(INVALID_PARAMS, f"{request.method} needs the name of a {noun}")
-        route = self.catalog.of(exchange.view).route(kind, name) or await self._lookup.name_again(kind, name, exchange)
+        route = self._live.of(exchange.view).route(kind, name) or await self._lookup.name_again(kind, name, exchange)
         if route is None:
             return Failure(INVALID_PARAMS, f"Unknown {noun}: {name}; {kind.value}/list names those there are")
         return await self._forward(request, exchange, route, "name", kind=kind)
@@ -310,7 +283,7 @@ class Router:
         params, meta = split_meta(request.params)
         if named is not None:
             params[named] = raw(route.original)
-        catalog = self.catalog.of(exchange.view)
+        catalog = self._live.of(exchange.view)
         if (arguments := params.get("arguments")) is not None:
             untag = catalog.untagger(route.upstream)
             if untag is not unchanged and memoryview(arguments).nbytes > LARGE_BYTES:
@@ -362,7 +335,7 @@ class Router:
         try:
             value = result_for_host(method, reply.value, upstream=upstream, upstream_version=version, host_version=host)
             if upstream:
-                value = localise(value, self.catalog.of(exchange.view).emitter(upstream, asked))
+                value = localise(value, self._live.of(exchange.view).emitter(upstream, asked))
         except (UnknownResultType, TooManyItems) as error:
             hub_error = UpstreamProtocolError(str(error), upstream=upstream)
             return self._finish(failure_from(hub_error, method), method, "", "", exchange)

@@ -14,7 +14,8 @@ from msgspec import Raw
 from hub.catalog.view import View
 from hub.link.interface import NOTHING, Overloaded, Tenant
 from hub.routing.host_exchange import HostExchange, Told
-from hub.routing.listeners import ACK_TIMEOUT_S, Shown, Stream, Subscriber, read_filter
+from hub.routing.listeners import ACK_TIMEOUT_S, Stream, Subscriber, read_filter
+from hub.routing.live_catalog import LiveCatalog
 from hub.wire.capabilities import TASKS_NEEDED
 from hub.wire.jsonrpc import Failure, RemoteProtocolError, Reply, Request, open_object, peek_str
 from hub.wire.mcp import (
@@ -47,11 +48,11 @@ class TaskSide(Protocol):
 
 
 class Subscriptions:
-    """All listeners. Satisfies `hub.routing.live_catalog.Audience`. `tasks` is who knows of tasks; None: nobody."""
+    """All listeners. Satisfies `hub.routing.lists.Audience`. `tasks` is who knows of tasks; None: nobody."""
 
-    def __init__(self, shown: Shown) -> None:
-        self.tasks: TaskSide | None = None
-        self._shown = shown
+    def __init__(self, live: LiveCatalog, tasks: TaskSide | None = None) -> None:
+        self._live = live
+        self._tasks = tasks
         self._sessions: dict[Tenant, Subscriber] = {}
         self._streams: dict[Tenant, dict[Stream, None]] = {}
         self._ended = False
@@ -75,7 +76,7 @@ class Subscriptions:
         tenant = exchange.caller.tenant
         session = self._sessions.get(tenant)
         if session is None:
-            session = self._sessions[tenant] = Subscriber(self._shown, exchange, told)
+            session = self._sessions[tenant] = Subscriber(self._live, exchange, told)
         session.exchange = exchange
         if uri in session.held:
             return NOTHING
@@ -131,7 +132,7 @@ class Subscriptions:
         wanted = read_filter(request)
         if wanted.tasks is not None and TASKS_EXTENSION not in _extensions(exchange):
             return Failure(MISSING_CAPABILITY, "taskIds needs the tasks extension among the capabilities", TASKS_NEEDED)
-        stream = Stream(self._shown, exchange, request.id, wanted)
+        stream = Stream(self._live, exchange, request.id, wanted)
         self._admit(stream)
         try:
             tasks = await self._confirm(stream)
@@ -160,15 +161,15 @@ class Subscriptions:
                     nursery.start_soon(stream.watch, uri)
                 if stream.filter.tasks is not None:
                     tasks = []
-                    if self.tasks is not None:
-                        tasks = await self.tasks.listen(stream.filter.tasks, stream)
+                    if self._tasks is not None:
+                        tasks = await self._tasks.listen(stream.filter.tasks, stream)
         stream.wanted = dict.fromkeys(stream.held)
         return tasks
 
     def _dismiss(self, stream: Stream) -> None:
         stream.close()
-        if self.tasks is not None:
-            self.tasks.left(stream)
+        if self._tasks is not None:
+            self._tasks.left(stream)
         del self._streams[stream.host][stream]
         if not self._streams[stream.host]:
             del self._streams[stream.host]

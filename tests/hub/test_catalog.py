@@ -61,6 +61,11 @@ def merged(*snapshots, claims=None, rule=None, **more):
     return merge(snapshots, rule, claims or Claims(), sealer=SEALER, **more)
 
 
+def alone_in(catalog: Catalog, name: str) -> Catalog:
+    """The catalogue of one of its servers."""
+    return catalog.of_server(server_view(name), next((each for each in catalog.offers if each.name == name), None))
+
+
 def listed(catalog: Catalog, kind: Kind, version=L4, **more):
     return json.loads(bytes(catalog.page(kind, version, None, **more)))[kind.value]
 
@@ -363,8 +368,7 @@ def test_the_endpoint_of_one_upstream_shows_it_as_it_is():
     claims = Claims()
     tools = [APP_TOOL, APP_ONLY, "read.file"]
     catalog = merged(snapshot("b", resources=["x:1"]), snapshot("a", tools, resources=["x:1", "ui://w"]), claims=claims)
-    alone = catalog.of(server_view("a"))
-    assert catalog.of(server_view("a")) is alone
+    alone = alone_in(catalog, "a")
     assert repr(alone) == "<Catalog a: 3 tools, 0 prompts, 2 resources, 0 resourceTemplates>"
     assert ids(alone, Kind.TOOL, ui=True) == ["show", "refresh", "read.file"]
     assert ids(alone, Kind.TOOL) == ["show", "read.file"]
@@ -376,11 +380,11 @@ def test_the_endpoint_of_one_upstream_shows_it_as_it_is():
     assert alone.emitter("a")("ui://w") == alone.emitter("a", "ui://w")("ui://w") == "ui://w"
     assert alone.untagger("a")("hub.a+x:1") == "hub.a+x:1"
     again = merged(snapshot("b"), catalog.offers[1].snapshot, claims=claims, previous=catalog)
-    assert again.of(server_view("a")).offers[0] is alone.offers[0]
+    assert alone_in(again, "a").offers[0] is alone.offers[0]
 
 
 def test_the_endpoint_of_an_absent_upstream_is_empty():
-    assert ids(merged(snapshot("a", ["t"])).of(server_view("b")), Kind.TOOL) == []
+    assert ids(alone_in(merged(snapshot("a", ["t"])), "b"), Kind.TOOL) == []
 
 
 # --- pages ---
@@ -415,7 +419,7 @@ def test_only_the_cursors_of_this_list_are_taken():
         (catalog, Kind.TOOL, cursor, "you"),
         (catalog, Kind.PROMPT, cursor, "me"),
         (changed, Kind.TOOL, cursor, "me"),
-        (catalog.of(server_view("a")), Kind.TOOL, cursor, "me"),
+        (alone_in(catalog, "a"), Kind.TOOL, cursor, "me"),
     ]
     for each, kind, text, principal in refused:
         with pytest.raises(RemoteProtocolError, match="cursor expired, list again") as caught:
@@ -447,7 +451,7 @@ def test_without_a_sealer_cursors_end_with_the_catalogue():
 def test_results_are_what_the_revision_says(version, kind, page_size):
     full = snapshot("a", ["t", "u.v"], ["p", "q"], ["x:1", "ui://w"], ["x:{a}", "y:{a}"])
     for catalog in (merged(full, rule=rules("a", page_size=page_size)), merged(snapshot("a"))):
-        for each in (catalog, catalog.of(server_view("a"))):
+        for each in (catalog, alone_in(catalog, "a")):
             message = encode_response(1, Result(each.page(kind, version, None)))
             validate(message, version, sender="server", method=LIST_METHOD[kind])
             result = json.loads(message)["result"]
@@ -500,7 +504,7 @@ def test_a_list_that_varies_with_the_host_is_private():
 def test_freshness_runs_out_with_the_age_of_the_list():
     catalog = merged(modern("a", 5000, True))
     assert [fresh(catalog, age_ms=age)[0] for age in (0, 3000, 8000)] == [5000, 2000, 0]
-    assert fresh(catalog.of(server_view("a")), age_ms=3000)[0] == 2000
+    assert fresh(alone_in(catalog, "a"), age_ms=3000)[0] == 2000
 
 
 @pytest.mark.covers("K-12")
@@ -524,7 +528,7 @@ def test_only_what_hosts_see_makes_a_difference():
     assert [kind for kind in Kind if before.differs(titled, kind)] == [Kind.TOOL]
     moved = merged(snapshot("b", ["t"], ["p"]), claims=claims)
     assert [kind for kind in Kind if before.differs(moved, kind)] == [Kind.TOOL, Kind.PROMPT]
-    assert before.of(server_view("a")).differs(before.of(server_view("b")), Kind.TOOL)
+    assert alone_in(before, "a").differs(alone_in(before, "b"), Kind.TOOL)
 
 
 # --- instructions ---
@@ -536,8 +540,8 @@ def test_instructions_stand_under_their_servers():
     catalog = merged(snapshot("b", text="B!"), a, snapshot("c"), rule=rules("a", "b", "c"))
     assert catalog.instructions == "# Files and more (tools: a__*)\n\nUse me.\n\n# b (tools: b__*)\n\nB!"
     assert catalog.instructions is catalog.instructions
-    assert catalog.of(server_view("a")).instructions == "Use me."
-    assert catalog.of(server_view("c")).instructions == merged().instructions == ""
+    assert alone_in(catalog, "a").instructions == "Use me."
+    assert alone_in(catalog, "c").instructions == merged().instructions == ""
 
 
 @pytest.mark.covers("G-12")

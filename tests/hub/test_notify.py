@@ -7,9 +7,13 @@ import trio
 import trio.testing
 from msgspec import Raw
 
-from hub.catalog.catalog import Rules, UpstreamRule, merge
+from hub.catalog.catalog import Rules, UpstreamRule
 from hub.catalog.uri_claims import Claims
-from hub.routing.live_catalog import COALESCE_S, LEVEL_LINGER_S, LiveCatalog, LogLevels, most_verbose
+from hub.link.sealing import Sealer
+from hub.link.wakeups import DirtyFlag
+from hub.routing.lists import COALESCE_S, Lists
+from hub.routing.live_catalog import LiveCatalog
+from hub.routing.log_levels import LEVEL_LINGER_S, LogLevels, most_verbose
 from hub.wire.jsonrpc import raw
 from hub.wire.mcp import L4, Entry, Freshness, Kind, Snapshot
 
@@ -20,45 +24,46 @@ def snapshot(name, *tools):
     return Snapshot(name, L4, {"tools": Raw(b"{}")}, {}, "", lists, dict.fromkeys(Kind, Freshness()), True)
 
 
+class Side:
+    """An upstream that lists what is in `snapshot`."""
+
+    settling = False
+
+    def __init__(self, name):
+        self.snapshot = snapshot(name, "echo")
+
+
 class World:
-    """Snapshots, the catalogue made of them, and the hosts that are told of it."""
+    """Upstreams, the catalogues made of them, and the hosts that are told of them."""
 
     def __init__(self, *names, bare=None):
-        self.snapshots = {name: snapshot(name, "echo") for name in names}
-        rules = tuple(UpstreamRule(name, "" if name == bare else None) for name in names)
-        self.rules, self.claims = Rules(rules), Claims()
-        self.catalog = merge((), self.rules, self.claims)
-        self.settled = trio.Event()
+        self.upstreams = {name: Side(name) for name in names}
+        rules = Rules(tuple(UpstreamRule(name, "" if name == bare else None) for name in names))
+        self.live = LiveCatalog(self.upstreams, rules, Claims(), Sealer(b"k" * 32), DirtyFlag())
         self.told = []
-        self.notifier = LiveCatalog(self.build, self, self)
-
-    def build(self, previous):
-        return merge(self.snapshots.values(), self.rules, self.claims, previous=previous)
+        self.lists = Lists(self.live)
+        self.lists.announce_to(self)
 
     def list_changed(self, kinds, view):
         self.told.append((kinds, view.name))
 
-    def log_levels(self):
-        return []
-
     def change(self, name, *tools):
-        self.snapshots[name] = snapshot(name, *tools)
-        self.notifier.changed(name)
+        self.upstreams[name].snapshot = snapshot(name, *tools)
+        self.live.changed(name)
 
     def settle(self):
-        self.notifier.rebuild()
-        self.settled.set()
+        self.lists.rebuild()
+        self.live.settled.set()
 
     def names(self):
-        return [
-            offers.name + ":" + shown.original for offers in self.catalog.offers for shown in offers.shown[Kind.TOOL]
-        ]
+        offers = self.live.everything.offers
+        return [each.name + ":" + shown.original for each in offers for shown in each.shown[Kind.TOOL]]
 
 
 @pytest.fixture
 async def world(nursery):
     world = World("a", "b")
-    nursery.start_soon(world.notifier.run)
+    nursery.start_soon(world.lists.run)
     await trio.testing.wait_all_tasks_blocked()
     return world
 
@@ -84,26 +89,26 @@ async def test_a_rebuild_out_of_turn_loses_no_later_change(autojump_clock, world
 async def test_a_rebuild_out_of_turn_makes_the_next_one_needless(autojump_clock, world):
     world.settle()
     world.change("a", "new")
-    assert world.notifier.dirty
-    world.notifier.rebuild()
-    assert not world.notifier.dirty
-    before = world.notifier.rebuilds
+    assert world.live.dirty
+    world.lists.rebuild()
+    assert not world.live.dirty
+    before = world.live.rebuilds
     await trio.sleep(1)
-    assert world.notifier.rebuilds == before
+    assert world.live.rebuilds == before
     world.change("b", "other")
     await trio.sleep(1)
-    assert world.notifier.rebuilds == before + 1
+    assert world.live.rebuilds == before + 1
     assert world.names() == ["a:new", "b:other"]
 
 
 async def test_changes_at_one_time_are_one_rebuild(autojump_clock, world):
     world.settle()
-    before = world.notifier.rebuilds
+    before = world.live.rebuilds
     for number in range(100):
         world.change("a", f"new-{number}")
         world.change("b", f"new-{number}")
     await trio.sleep(COALESCE_S * 2)
-    assert world.notifier.rebuilds == before + 1
+    assert world.live.rebuilds == before + 1
     assert world.told == [({Kind.TOOL}, ""), ({Kind.TOOL}, "a"), ({Kind.TOOL}, "b")] or world.told == [
         ({Kind.TOOL}, ""),
         ({Kind.TOOL}, "b"),
@@ -120,10 +125,10 @@ async def test_a_change_that_nobody_sees_is_not_announced(autojump_clock, world)
 
 async def test_a_warning_is_logged_once(autojump_clock, caplog):
     world = World("a", "b", bare="a")
-    world.snapshots["a"] = snapshot("a", "b__echo")
+    world.upstreams["a"].snapshot = snapshot("a", "b__echo")
     with caplog.at_level(logging.WARNING, "hubd.notify"):
         world.settle()
-        world.notifier.rebuild()
+        world.lists.rebuild()
     assert len(caplog.records) == 1
     assert "b__echo" in caplog.text
 
@@ -176,12 +181,12 @@ async def test_a_request_that_fails_lets_its_level_go(autojump_clock, nursery):
 @pytest.mark.covers("SEC-16")
 async def test_lists_that_cannot_be_merged_leave_the_catalogue_as_it_was(autojump_clock, world, caplog):
     world.settle()
-    good, world.snapshots["a"] = world.snapshots["a"], None
-    world.notifier.changed("a")
+    good, world.upstreams["a"].snapshot = world.upstreams["a"].snapshot, None
+    world.live.changed("a")
     await trio.sleep(1)
     assert world.names() == ["a:echo", "b:echo"]
     assert "the one before stays" in caplog.text
-    world.snapshots["a"] = good
+    world.upstreams["a"].snapshot = good
     world.change("b", "other")
     await trio.sleep(1)
     assert world.names() == ["a:echo", "b:other"]

@@ -4,6 +4,7 @@ import os
 import threading
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trio
@@ -14,13 +15,12 @@ from house import ALICE, HttpHost, a_house
 from config.projects import load_project
 from config.schema import HubConfig
 from config.trust import Trust
-from hub.app import Hub
 from hub.catalog.view import project_view
 from hub.projects import project_files as workplaces
 from hub.projects import projects
 from hub.projects.host_roots import ROOTS_ANSWER_S, first_directory
 from hub.projects.project_files import Allowed
-from hub.projects.projects import LINGER_S, Projects
+from hub.projects.projects import LINGER_S
 from hub.wire.jsonrpc import Failure
 from hub.wire.mcp import L4, MODERN
 
@@ -48,8 +48,10 @@ class Shop:
     def allow(self) -> None:
         self.trust.allow(load_project(self.root, os.environ, HubConfig()))
 
-    def projects(self, hub: Hub) -> Projects:
-        return Projects(hub, Allowed(self.trust, os.environ, self.home), self.trust_file)
+    @property
+    def projects(self) -> dict[str, Any]:
+        """Arguments of `a_house`."""
+        return {"reader": Allowed(self.trust, os.environ, self.home), "allowances": self.trust_file}
 
     def fakes(self, *names: str, **common: FakeUpstream) -> dict[str, FakeUpstream]:
         return {**common, **{f"{name}{self.scope}": FakeUpstream(tools=[name]) for name in names}}
@@ -83,7 +85,7 @@ async def warned(house) -> None:
 
 async def test_hosts_in_a_project_see_its_servers_and_others_do_not(shop: Shop):
     shop.write(DB)
-    async with a_house(shop.fakes("db", files=FakeUpstream(tools=["read"])), projects=shop.projects) as house:
+    async with a_house(shop.fakes("db", files=FakeUpstream(tools=["read"])), **shop.projects) as house:
         inside = await house.host("lines", L4, workplace=shop.root / "src")
         modern = await house.host("lines", MODERN, workplace=shop.root)
         outside = await house.host("lines", L4, workplace=shop.home)
@@ -98,7 +100,7 @@ async def test_hosts_in_a_project_see_its_servers_and_others_do_not(shop: Shop):
 
 async def test_a_server_of_the_project_stands_before_the_users_of_that_name(shop: Shop):
     shop.write('[upstreams.files]\ncommand = "files"\n')
-    async with a_house(shop.fakes("files", files=FakeUpstream(tools=["read"])), projects=shop.projects) as house:
+    async with a_house(shop.fakes("files", files=FakeUpstream(tools=["read"])), **shop.projects) as house:
         inside = await house.host("lines", L4, workplace=shop.root)
         assert await inside.names() == ["files__files"]
         assert house.fakes[f"files{shop.scope}"].conversations
@@ -106,7 +108,7 @@ async def test_a_server_of_the_project_stands_before_the_users_of_that_name(shop
 
 async def test_nothing_runs_that_was_not_allowed(shop: Shop):
     shop.write(DB, allowed=False)
-    async with a_house(shop.fakes("db", files=FakeUpstream(tools=["read"])), projects=shop.projects) as house:
+    async with a_house(shop.fakes("db", files=FakeUpstream(tools=["read"])), **shop.projects) as house:
         host = await house.host("lines", L4, workplace=shop.root)
         assert await host.names() == ["files__read"]
         (warning,) = house.hub.projects.warnings
@@ -122,7 +124,7 @@ async def test_nothing_runs_that_was_not_allowed(shop: Shop):
 @pytest.mark.covers("I-3", "I-5", "SEC-13")
 async def test_of_what_was_not_allowed_only_that_is_known(shop: Shop):
     shop.write("[upstreams.secret\n" + ".".join(["a"] * 200_000), allowed=False)
-    async with a_house(shop.fakes("db", files=FakeUpstream(tools=["read"])), projects=shop.projects) as house:
+    async with a_house(shop.fakes("db", files=FakeUpstream(tools=["read"])), **shop.projects) as house:
         host = await house.host("lines", L4, workplace=shop.root)
         assert await host.names() == ["files__read"]
         (warning,) = house.hub.projects.warnings
@@ -133,7 +135,7 @@ async def test_of_what_was_not_allowed_only_that_is_known(shop: Shop):
 
 async def test_who_asks_for_what_a_project_had_is_told_that_it_is_gone(shop: Shop):
     shop.write(DB + '[upstreams.mail]\ncommand = "mail"\n')
-    async with a_house(shop.fakes("db", "mail"), projects=shop.projects) as house:
+    async with a_house(shop.fakes("db", "mail"), **shop.projects) as house:
         inside = await house.host("lines", L4, workplace=shop.root)
         outside = await house.host("lines", L4, workplace=shop.home)
         assert await inside.names() == ["db__db", "mail__mail"]
@@ -149,7 +151,7 @@ async def test_who_asks_for_what_a_project_had_is_told_that_it_is_gone(shop: Sho
 async def test_servers_of_a_project_are_shown_in_the_order_of_its_files(shop: Shop):
     mail = '[upstreams.mail]\ncommand = "mail"\n'
     shop.write(DB + mail)
-    async with a_house(shop.fakes("db", "mail"), projects=shop.projects) as house:
+    async with a_house(shop.fakes("db", "mail"), **shop.projects) as house:
         host = await house.host("lines", L4, workplace=shop.root)
         assert await host.names() == ["db__db", "mail__mail"]
         shop.write(mail + DB)
@@ -159,7 +161,7 @@ async def test_servers_of_a_project_are_shown_in_the_order_of_its_files(shop: Sh
 
 async def test_files_that_change_are_followed_once_they_are_allowed(shop: Shop):
     shop.write(DB)
-    async with a_house(shop.fakes("db", "mail"), projects=shop.projects) as house:
+    async with a_house(shop.fakes("db", "mail"), **shop.projects) as house:
         host = await house.host("lines", L4, workplace=shop.root)
         assert await host.names() == ["db__db"]
         shop.write(DB + '[upstreams.mail]\ncommand = "mail"\n', allowed=False)
@@ -176,7 +178,7 @@ async def test_files_that_change_are_followed_once_they_are_allowed(shop: Shop):
 
 
 async def test_a_project_that_comes_to_be_is_seen(shop: Shop):
-    async with a_house(shop.fakes("db"), projects=shop.projects) as house:
+    async with a_house(shop.fakes("db"), **shop.projects) as house:
         host = await house.host("lines", L4, workplace=shop.root)
         assert await host.names() == []
         shop.write(DB)
@@ -186,7 +188,7 @@ async def test_a_project_that_comes_to_be_is_seen(shop: Shop):
 @pytest.mark.parametrize("carrier", ["lines", "http"])
 async def test_a_host_is_where_its_roots_are(shop: Shop, carrier: str):
     shop.write(DB)
-    async with a_house(shop.fakes("db"), projects=shop.projects) as house:
+    async with a_house(shop.fakes("db"), **shop.projects) as house:
         host = await house.host(carrier, L4, roots=shop.root.as_uri())
         await sees(host, ["db__db"])
         assert host.of("notifications/tools/list_changed")
@@ -195,7 +197,7 @@ async def test_a_host_is_where_its_roots_are(shop: Shop, carrier: str):
 async def test_servers_of_a_project_stop_when_its_hosts_are_gone_for_a_while(shop: Shop, mock_clock):
     mock_clock.rate = 1.0
     shop.write(DB)
-    async with a_house(shop.fakes("db"), projects=shop.projects) as house:
+    async with a_house(shop.fakes("db"), **shop.projects) as house:
         first = await house.host("lines", L4, workplace=shop.root)
         assert await first.names() == ["db__db"]
         await first.leave()
@@ -220,7 +222,7 @@ async def test_what_is_no_longer_allowed_stops_at_once(shop: Shop, mock_clock):
     """Whoever works there, and if nobody does."""
     mock_clock.rate = 1.0
     shop.write(DB)
-    async with a_house(shop.fakes("db", files=FakeUpstream(tools=["read"])), projects=shop.projects) as house:
+    async with a_house(shop.fakes("db", files=FakeUpstream(tools=["read"])), **shop.projects) as house:
         for stays in (True, False):
             host = await house.host("lines", L4, workplace=shop.root)
             assert await host.names() == ["files__read", "db__db"]
@@ -255,7 +257,7 @@ async def test_what_another_project_was_allowed_shows_nothing_of_one_inside_it(s
     inner = shop.root / "vendored"
     inner.mkdir()
     (inner / ".hubd.toml").write_text('[upstreams.evil]\ncommand = "evil"\n')
-    async with a_house(shop.fakes("db"), projects=shop.projects) as house:
+    async with a_house(shop.fakes("db"), **shop.projects) as house:
         outer = await house.host("lines", L4, workplace=shop.root)
         host = await house.host("lines", L4, workplace=inner)
         assert await outer.names() == ["db__db"]
@@ -271,7 +273,7 @@ async def test_everything_of_a_projects_server_can_be_used(shop: Shop):
     fake = FakeUpstream(tools=["query"], **lists)
     fake.capabilities["completions"] = {}
     fakes = {f"db{shop.scope}": fake, "files": FakeUpstream(resources=[{"uri": "db://2", "name": "2"}])}
-    async with a_house(fakes, projects=shop.projects) as house:
+    async with a_house(fakes, **shop.projects) as house:
         host = await house.host("lines", L4, workplace=shop.root)
         assert await host.names("resources") == ["db://2", "db://1"]
         assert (await host.result("resources/read", {"uri": "db://1"}))["contents"][0]["uri"] == "db://1"
@@ -295,7 +297,7 @@ async def test_everything_of_a_projects_server_can_be_used(shop: Shop):
 
 async def test_one_server_of_a_project_has_an_endpoint_too(shop: Shop):
     shop.write(DB)
-    async with a_house(shop.fakes("db"), projects=shop.projects) as house:
+    async with a_house(shop.fakes("db"), **shop.projects) as house:
         endpoint = f"db{shop.scope}"
         assert house.hub.router.find_view(endpoint) is None
         inside = await house.host("lines", L4, workplace=shop.root)
@@ -308,7 +310,7 @@ async def test_one_server_of_a_project_has_an_endpoint_too(shop: Shop):
 
 async def test_modern_hosts_hear_of_what_their_project_shows(shop: Shop):
     shop.write(DB, allowed=False)
-    async with a_house(shop.fakes("db"), projects=shop.projects) as house:
+    async with a_house(shop.fakes("db"), **shop.projects) as house:
         host = await house.host("lines", MODERN, workplace=shop.root)
         await host.start("subscriptions/listen", {"notifications": {"toolsListChanged": True}})
         assert await host.names() == []
@@ -332,7 +334,7 @@ def counted(host, number: int):
 async def test_names_that_meet_in_a_project_are_told_of(shop: Shop):
     shop.write('[upstreams.db]\ncommand = "db"\nprefix = ""\n')
     fakes = shop.fakes("db", files=FakeUpstream(tools=["db"]))
-    async with a_house(fakes, upstreams={"files": {"prefix": ""}}, projects=shop.projects) as house:
+    async with a_house(fakes, upstreams={"files": {"prefix": ""}}, **shop.projects) as house:
         shop.trust.allow(load_project(shop.root, os.environ, HubConfig()))
         host = await house.host("lines", L4, workplace=shop.root)
         await host.names()
@@ -357,7 +359,7 @@ async def rooted(house, uris: list[str] | Failure, *, listens: bool = True, carr
 
 async def test_a_host_goes_where_its_roots_go(shop: Shop):
     shop.write(DB)
-    async with a_house(shop.fakes("db"), projects=shop.projects) as house:
+    async with a_house(shop.fakes("db"), **shop.projects) as house:
         host = await rooted(house, ["https://elsewhere", "file://[", shop.root.as_uri()])
         await sees(host, ["db__db"])
         for uris, names in (
@@ -378,7 +380,7 @@ async def test_a_host_goes_where_its_roots_go(shop: Shop):
 @pytest.mark.parametrize("answer", [Failure(-32601, "no such method"), ["file:///%00/x"], ["file:///" + "x/" * 5000]])
 async def test_hosts_with_useless_roots_work_nowhere(shop: Shop, answer):
     shop.write(DB)
-    async with a_house(shop.fakes("db"), projects=shop.projects) as house:
+    async with a_house(shop.fakes("db"), **shop.projects) as house:
         host = await rooted(house, answer)
         await until(asked(host))
         assert await host.names() == []
@@ -395,7 +397,7 @@ def asked(host):
 
 async def test_a_directory_nobody_can_have_harms_nobody(shop: Shop):
     shop.write(DB)
-    async with a_house(shop.fakes("db"), projects=shop.projects) as house:
+    async with a_house(shop.fakes("db"), **shop.projects) as house:
         for name in ("/a\0b", "/\ud800", "relative", "/" + "x/" * 5000, "/proc/self/fd/0"):
             odd = await house.host("lines", L4, workplace=Path(name))
             assert await odd.names() == []
@@ -414,7 +416,7 @@ async def test_nobody_is_asked_who_would_not_hear_it(shop: Shop):
 
     asking.on["tools/call"] = ask
     alone = {"asking": {"session_mode": "per_host"}}
-    async with a_house(shop.fakes("db", asking=asking), upstreams=alone, projects=shop.projects) as house:
+    async with a_house(shop.fakes("db", asking=asking), upstreams=alone, **shop.projects) as house:
         host = await rooted(house, [shop.root.as_uri()], listens=False)
         assert await host.names() == ["asking__echo"]
         assert host.asked == []
@@ -429,7 +431,7 @@ async def test_nobody_is_asked_who_would_not_hear_it(shop: Shop):
 async def test_silent_hosts_are_not_asked_for_ever(shop: Shop, mock_clock):
     mock_clock.rate = 1.0
     shop.write(DB)
-    async with a_house(shop.fakes("db"), projects=shop.projects) as house:
+    async with a_house(shop.fakes("db"), **shop.projects) as house:
         host = await rooted(house, [])
         del host.on["roots/list"]
         await until(asked(host))
@@ -446,7 +448,7 @@ async def test_silent_hosts_are_not_asked_for_ever(shop: Shop, mock_clock):
 
 async def test_hosts_are_asked_once_the_first_project_is_allowed(shop: Shop):
     shop.write(DB, allowed=False)
-    async with a_house(shop.fakes("db"), projects=shop.projects) as house:
+    async with a_house(shop.fakes("db"), **shop.projects) as house:
         host = await rooted(house, [shop.root.as_uri()])
         await trio.testing.wait_all_tasks_blocked()
         assert host.asked == []
@@ -457,7 +459,7 @@ async def test_hosts_are_asked_once_the_first_project_is_allowed(shop: Shop):
 async def test_a_host_that_leaves_while_it_is_asked_keeps_nothing_running(shop: Shop, mock_clock):
     mock_clock.rate = 1.0
     shop.write(DB)
-    async with a_house(shop.fakes("db"), projects=shop.projects) as house:
+    async with a_house(shop.fakes("db"), **shop.projects) as house:
         host = await rooted(house, [shop.root.as_uri()])
         async with house.hub.projects._turn:  # somebody else is being settled
             await until(asked(host))
@@ -472,7 +474,7 @@ async def test_a_host_that_leaves_while_it_is_asked_keeps_nothing_running(shop: 
 async def test_a_host_that_is_killed_while_it_comes_leaves_nothing_half_done(shop: Shop):
     shop.write(DB)
     for checkpoints in range(12):
-        async with a_house(shop.fakes("db"), projects=shop.projects) as house:
+        async with a_house(shop.fakes("db"), **shop.projects) as house:
             ours = house.hub.projects
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(partial(house.host, "lines", L4, workplace=shop.root))
@@ -489,7 +491,7 @@ async def test_a_host_that_is_killed_while_it_comes_leaves_nothing_half_done(sho
 async def test_the_user_says_where_a_host_works(shop: Shop, monkeypatch):
     """`hubd connect --project`: its roots do not count."""
     shop.write(DB)
-    async with a_house(shop.fakes("db"), projects=shop.projects) as house:
+    async with a_house(shop.fakes("db"), **shop.projects) as house:
         host = await house.host("lines", L4, workplace=shop.root, roots=shop.home.as_uri(), is_bound=True)
         await trio.testing.wait_all_tasks_blocked()
         assert host.asked == []
@@ -516,7 +518,7 @@ async def test_a_file_system_that_hangs_holds_up_nobody_else(shop: Shop, monkeyp
     hung = shop.root / "src"
     read = Hanging(hung, shop.trust, os.environ, shop.home)
     try:
-        async with a_house(shop.fakes("db"), projects=lambda hub: Projects(hub, read, shop.trust_file)) as house:
+        async with a_house(shop.fakes("db"), reader=read, allowances=shop.trust_file) as house:
             first, second = [await house.host("lines", L4, workplace=hung) for _ in range(2)]
             assert await first.names() == []
             assert await (await house.host("lines", L4, workplace=shop.root)).names() == ["db__db"]
@@ -530,7 +532,7 @@ async def test_a_file_system_that_hangs_holds_up_nobody_else(shop: Shop, monkeyp
 async def test_projects_are_looked_for_in_so_many_directories(shop: Shop, monkeypatch):
     monkeypatch.setattr(projects, "MAX_PLACES", 3)
     shop.write(DB)
-    async with a_house(shop.fakes("db"), projects=shop.projects) as house:
+    async with a_house(shop.fakes("db"), **shop.projects) as house:
         hosts = [await house.host("lines", L4, workplace=shop.home / str(number)) for number in range(3)]
         last = await house.host("lines", L4, workplace=shop.root)
         assert await last.names() == []
@@ -542,7 +544,7 @@ async def test_projects_are_looked_for_in_so_many_directories(shop: Shop, monkey
 async def test_files_that_come_back_are_seen(shop: Shop):
     """As when branches are switched, also from below."""
     shop.write(DB)
-    async with a_house(shop.fakes("db"), projects=shop.projects) as house:
+    async with a_house(shop.fakes("db"), **shop.projects) as house:
         host = await house.host("lines", L4, workplace=shop.root / "src")
         assert await host.names() == ["db__db"]
         (shop.root / ".hubd.toml").unlink()
@@ -554,7 +556,7 @@ async def test_files_that_come_back_are_seen(shop: Shop):
 
 async def test_one_server_of_the_endpoint_it_came_to_stays_that(shop: Shop):
     shop.write(DB)
-    async with a_house(shop.fakes("db", files=FakeUpstream(tools=["read"])), projects=shop.projects) as house:
+    async with a_house(shop.fakes("db", files=FakeUpstream(tools=["read"])), **shop.projects) as house:
         host = await house.host("lines", L4, endpoint="files", workplace=shop.root)
         assert await host.names() == ["read"]
         assert house.hub.projects.live == {}

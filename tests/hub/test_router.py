@@ -14,13 +14,16 @@ from hub.bridge.parking.parking import Parking
 from hub.bridge.request_state import States
 from hub.bridge.tasks.tasks import Tasks
 from hub.bridge.url_elicitation import Visits
-from hub.catalog.catalog import Rules, UpstreamRule, merge
+from hub.catalog.catalog import Rules, UpstreamRule
 from hub.catalog.rewrite import LARGE_BYTES
 from hub.catalog.uri_claims import Claims
 from hub.catalog.view import EVERYTHING, server_view
 from hub.link.interface import UpstreamUnavailable
 from hub.link.sealing import Sealer
-from hub.routing.live_catalog import LogLevels
+from hub.link.wakeups import DirtyFlag
+from hub.routing.lists import Lists
+from hub.routing.live_catalog import LiveCatalog
+from hub.routing.log_levels import LogLevels
 from hub.routing.router import Router
 from hub.wire.jsonrpc import Failure, RemoteProtocolError, Request, Result, raw
 from hub.wire.mcp import L1, L3, L4, MODERN, Entry, Freshness, Kind, Snapshot
@@ -40,6 +43,7 @@ class Files:
         self.snapshot = Snapshot("files", L4, {"tools": Raw(b"{}")}, {}, "Be brief.", lists, fresh, True)
         self.calls = []
         self.stale = []
+        self.refreshed = []
         self.answer = Result(Raw(b'{"content":[]}'))
 
     def version_for(self, caller):
@@ -65,29 +69,27 @@ class Files:
     def changed(self, kinds):
         self.stale.append(kinds)
 
+    async def refresh(self, kind):
+        self.refreshed.append((self.name, kind))
+
 
 class Bench:
     """A router over one upstream."""
 
     def __init__(self, *tools, settled=True):
         self.files = Files(*tools)
-        self.refreshed = []
         self.applied = []
-        self.claims = Claims()
-        self.rules = Rules((UpstreamRule("files"),))
         levels = LogLevels(list, self.applied.append)
         states = States(Sealer(b"k" * 32), wall=lambda: 0.0)
         tasks = Tasks(states, Sealer(b"k" * 32), {"files": self.files}, ttl_s=900)
         carrier = Carrier(states, Parking(states, ttl_s=900, total_s=7200), tasks, Visits())
-        self.router = Router(self.merged(), {"files": self.files}, levels, self.refresh, carrier)
+        rules = Rules((UpstreamRule("files"),))
+        self.live = LiveCatalog({"files": self.files}, rules, Claims(), Sealer(b"k" * 32), DirtyFlag())
+        self.router = Router(self.live, Lists(self.live), levels, carrier)
+        self.live.settle()
+        self.live.rebuild()
         if settled:
-            self.router.settled.set()
-
-    def merged(self):
-        return merge([self.files.snapshot], self.rules, self.claims)
-
-    async def refresh(self, upstream, kind):
-        self.refreshed.append((upstream, kind))
+            self.live.settled.set()
 
     async def ask(self, method, host=None, **params):
         request = Request(1, method, {name: raw(value) for name, value in params.items()})
@@ -140,11 +142,11 @@ async def test_an_unknown_name_waits_until_all_is_settled(autojump_clock, nurser
     await trio.testing.wait_all_tasks_blocked()
     assert replies == []
     bench.files.snapshot = Files("echo").snapshot
-    bench.router.catalog = bench.merged()
+    bench.live.rebuild()
     bench.router.settled.set()
     await trio.testing.wait_all_tasks_blocked()
     assert isinstance(replies[0], Result)
-    assert bench.refreshed == []
+    assert bench.files.refreshed == []
 
 
 @pytest.mark.parametrize(
@@ -155,7 +157,7 @@ async def test_only_a_known_server_is_asked_again(name, refreshed):
     bench = Bench("echo")
     reply = await bench.ask("tools/call", name=name)
     assert reply == Failure(-32602, f"Unknown tool: {name}; tools/list names those there are")
-    assert bench.refreshed == refreshed
+    assert bench.files.refreshed == refreshed
 
 
 @pytest.mark.parametrize(
@@ -207,7 +209,7 @@ async def test_at_once_is_what_is_kept_of_what_is_asked_for_plainly():
     note = Entry("note:a", {"uri": raw("note:a"), "name": raw("a")})
     lists = {**bench.files.snapshot.lists, Kind.RESOURCE: (note, Entry("note:b", {"uri": raw("note:b")}))}
     bench.files.snapshot = structs.replace(bench.files.snapshot, lists=lists)
-    bench.router.catalog = bench.merged()
+    bench.live.rebuild()
     caller = FakeHost().caller
 
     def at_once(method="resources/read", view=EVERYTHING, **params):

@@ -7,11 +7,14 @@ import trio
 import trio.testing
 from fakes import FakeHost
 
-from hub.catalog.catalog import Rules, UpstreamRule, merge
+from hub.catalog.catalog import Rules, UpstreamRule
 from hub.catalog.uri_claims import Claims
 from hub.catalog.view import EVERYTHING, server_view
 from hub.link.interface import Overloaded, UpstreamUnavailable
+from hub.link.sealing import Sealer
+from hub.link.wakeups import DirtyFlag
 from hub.routing.listeners import ACK_TIMEOUT_S, RETRY_S, read_filter
+from hub.routing.live_catalog import LiveCatalog
 from hub.routing.subscriptions import Subscriptions
 from hub.wire.jsonrpc import Failure, RemoteProtocolError, Request, Result, raw
 from hub.wire.mcp import L4, MODERN, TASKS_EXTENSION, Entry, Freshness, Kind, Snapshot
@@ -23,6 +26,8 @@ A, B = "note://a", "note://b"
 
 class Side:
     """An upstream that agrees to everything but what is in `verdicts`."""
+
+    settling = False
 
     def __init__(self, name, *uris):
         lists = dict.fromkeys(Kind, ()) | {Kind.RESOURCE: tuple(Entry(uri, {"uri": raw(uri)}) for uri in uris)}
@@ -75,13 +80,15 @@ class Session:
 class World:
     """What hosts are shown."""
 
-    def __init__(self, *sides):
+    def __init__(self, *sides, tasks=None):
         self.upstreams = {side.snapshot.upstream: side for side in sides}
-        self.settled = trio.Event()
-        self.settled.set()
         rules = Rules(tuple(UpstreamRule(name) for name in self.upstreams))
-        self.catalog = merge([side.snapshot for side in sides], rules, Claims())
-        self.subscriptions = Subscriptions(self)
+        live = LiveCatalog(self.upstreams, rules, Claims(), Sealer(b"k" * 32), DirtyFlag())
+        live.settle()
+        live.rebuild()
+        self.settled = live.settled
+        self.settled.set()
+        self.subscriptions = Subscriptions(live, tasks)
 
     async def subscribe(self, host, uri):
         return await self.subscriptions.subscribe(Request(1, "resources/subscribe", {"uri": raw(uri)}), host)
@@ -254,8 +261,8 @@ def test_filters():
 
 @pytest.mark.covers("N-12")
 async def test_tasks_are_for_hosts_that_know_them(autojump_clock, nursery):
-    world = World(Side("files"))
-    refused = await world.subscriptions.listen(listening(taskIds=["t"]), FakeHost(version=MODERN))
+    gone = []
+    refused = await World(Side("files")).subscriptions.listen(listening(taskIds=["t"]), FakeHost(version=MODERN))
     assert isinstance(refused, Failure)
     assert (refused.code, TASKS_EXTENSION in bytes(refused.data).decode()) == (-32021, True)
 
@@ -267,8 +274,7 @@ async def test_tasks_are_for_hosts_that_know_them(autojump_clock, nursery):
         def left(self, stream):
             gone.append(stream)
 
-    gone = []
-    world.subscriptions.tasks = Tasks()
+    world = World(Side("files"), tasks=Tasks())
     host = FakeHost(version=MODERN, capabilities={"extensions": {TASKS_EXTENSION: {}}})
     with trio.move_on_after(1):
         await world.subscriptions.listen(listening(taskIds=["t", "other"]), host)

@@ -355,12 +355,12 @@ async def test_a_ttl_that_shrinks_makes_no_other_list(autojump_clock):
     async with a_house({"files": fake}) as house:
         host = await modern_host(house)
         await host.names()
-        catalog = house.hub.router.catalog
+        catalog = house.hub.live.everything
         for ttl_ms in (8_000, 7_000):
             await trio.sleep(10)
             fake.ttl_ms = ttl_ms
             assert (await host.result("tools/list"))["ttlMs"] == ttl_ms
-        assert house.hub.router.catalog is catalog
+        assert house.hub.live.everything is catalog
 
 
 # --- pages of upstreams -----------------------------------------------------------------------------------------------

@@ -148,7 +148,7 @@ async def test_changes_in_plenty_are_one_change(pair, autojump_clock):
     async with pair.house({"files": fake}) as (house, host):
         await host.names()
         await settle()
-        walks, rebuilds = len(fake.conversation.of("tools/list")), house.hub.notifier.rebuilds
+        walks, rebuilds = len(fake.conversation.of("tools/list")), house.hub.live.rebuilds
         fake.lists["tools"] = tools("more")
         for _ in range(500):
             await fake.conversation.tell(CHANGED)
@@ -156,7 +156,7 @@ async def test_changes_in_plenty_are_one_change(pair, autojump_clock):
         assert await host.names() == ["files__more"]
         assert len(host.heard) == pair.from_legacy
         assert len(fake.conversation.of("tools/list")) - walks <= 5
-        assert house.hub.notifier.rebuilds - rebuilds <= 3
+        assert house.hub.live.rebuilds - rebuilds <= 3
 
 
 async def test_an_endpoint_of_one_upstream_hears_of_that_one(pair, autojump_clock):
@@ -297,9 +297,9 @@ async def test_a_list_that_is_read_again_and_is_the_same_is_fresh_again(autojump
     fakes["files"].capabilities["tools"] = {}
     async with a_house(fakes) as house:
         host = await house.host("http", MODERN)
-        catalog = house.hub.router.catalog
+        catalog = house.hub.live.everything
         await trio.sleep(90)
         assert 9_000 <= (await host.result("tools/list"))["ttlMs"] <= 11_000
         await trio.sleep(60)
         assert (await host.result("tools/list"))["ttlMs"] == 100_000
-        assert house.hub.router.catalog is catalog, "nothing has changed"
+        assert house.hub.live.everything is catalog, "nothing has changed"

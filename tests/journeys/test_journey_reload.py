@@ -115,10 +115,10 @@ async def test_upstreams_come_and_go_and_nobody_else_notices(pair, autojump_cloc
         assert "configuration" in text(gone)
         assert "content" in await host.call("new__echo")
 
-        before = house.hub.notifier.rebuilds
+        before = house.hub.live.rebuilds
         await change(house)
         await settle(1)
-        assert house.hub.notifier.rebuilds == before
+        assert house.hub.live.rebuilds == before
 
         await fakes["files"].touch(NOTE["uri"])
         await settle()

@@ -19,7 +19,8 @@ from world import World
 
 from config.schema import HubConfig, Timeouts, UpstreamConfig
 from hub.catalog.view import EVERYTHING, View, project_view
-from hub.link.interface import Identity
+from hub.link.interface import Identity, Tenant
+from hub.routing.live_catalog import ListChange
 from hub.wire.mcp import L4, MODERN, Era, Kind
 
 SETTINGS: dict[str, Any] = {
@@ -90,26 +91,27 @@ class Crowd(World):
     def watch_catalogues(self) -> None:
         """Record all lists that hosts are shown."""
         hub = self.house.hub
-        rebuild, moved = hub.notifier._rebuild, hub.moved
+        rebuild, moved = hub.live.rebuild, hub.router.subscriptions.moved
         self.note_shown()
 
-        def rebuilt() -> None:
-            rebuild()
+        def rebuilt() -> list[ListChange]:
+            changes = rebuild()
             self.note_shown()
+            return changes
 
-        def moved_away(host: Any) -> None:
+        def moved_away(tenant: Tenant, view: View) -> None:
             for person in self.present():
-                if person.host.identity == host.identity:
+                if person.host.identity == tenant.identity:
                     self.allowance[person] += 1
-            moved(host)
+            moved(tenant, view)
 
-        hub.notifier._rebuild = rebuilt  # type: ignore[method-assign]
-        hub.moved = moved_away  # type: ignore[method-assign]
+        hub.live.rebuild = rebuilt  # type: ignore[method-assign]
+        hub.router.subscriptions.moved = moved_away  # type: ignore[method-assign]
 
     def note_shown(self) -> None:
         hub = self.house.hub
-        catalog = hub.router.catalog
-        now = {each.view: self.page(each) for each in (catalog, *catalog.projects.values())}
+        views = [EVERYTHING] if hub.projects is None else [EVERYTHING, *hub.projects.live]
+        now = {view: self.page(hub.live.of(view)) for view in views}
         changed = {view for view, page in now.items() if self.shown.get(view, page) != page}
         self.shown |= now
         for person in self.present():
@@ -286,7 +288,7 @@ class Crowd(World):
         config = self.config.upstreams.get(name)
         if config is None or config.disabled or config.args == BAD or name in UNRELIABLE or self.worked[errand.person]:
             return False
-        return self.house.hub.router.catalog.route(Kind.TOOL, errand.tool) is not None
+        return self.house.hub.live.everything.route(Kind.TOOL, errand.tool) is not None
 
     async def run(self, errand: Errand) -> None:
         try:

@@ -28,7 +28,6 @@ from hub.downstream.lines.connection import serve_lines
 from hub.link.interface import Identity
 from hub.link.sealing import Sealer, Signer
 from hub.projects.project_files import Reader
-from hub.projects.projects import Projects
 from hub.shim.pump import AGAIN_S
 from hub.shim.replay import UNDERSTOOD, Recall
 from hub.wire.mcp import Era
@@ -289,7 +288,7 @@ class Street(House):
             Sealer(KEY),
             open_session=self._open_session,
             last_known=KeptLists(self._disk),
-            projects=lambda hub: Projects(hub, self._reader),
+            reader=self._reader,
         )
         begun = trio.current_time()
         revival = DurableSessions(Signer(KEY), KeptMemory(self._disk, "sessions"), lambda: 1e9 + trio.current_time())

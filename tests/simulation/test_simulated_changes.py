@@ -283,7 +283,7 @@ def at_rest(house: Street, tasks: Counter[str]) -> None:
     assert len(hub.downstreams) == 0
     assert (hub.carrier.parking.status().running, hub.carrier.parking.status().parked) == (0, 0)
     assert (subscriptions._sessions, subscriptions._streams) == ({}, {})
-    assert (projects.live, projects.problems, projects.reporting) == ({}, {}, {})
+    assert (projects.live, projects.problems, hub.live._projects) == ({}, {}, {})
     roots = projects._roots
     kept = (projects._hosts, projects._moved, projects._found, projects._root_of)
     assert not any(kept), kept

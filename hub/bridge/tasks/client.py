@@ -6,13 +6,12 @@ so none reports progress of one (P-5).
 """
 
 from collections.abc import Mapping
-from typing import Final, Protocol
+from typing import Final
 
 from msgspec import Raw
 
-from config.schema import UpstreamConfig
 from hub.bridge.tasks.model import NoTask, Task, read_task
-from hub.link.interface import Caller, Exchange, HubError, Operation, Question, UpstreamProtocolError
+from hub.link.interface import Caller, Exchange, HubError, Operation, Question, Upstream, UpstreamProtocolError
 from hub.wire.jsonrpc import Failure, Reply, peek_object, raw
 from hub.wire.mcp import (
     INVALID_PARAMS,
@@ -22,32 +21,11 @@ from hub.wire.mcp import (
     TASKS_RESULT,
     TASKS_UPDATE,
     Era,
-    Snapshot,
     era_of,
 )
 
 TTL_S: Final = 3600.0
 """For how long a session is kept for a task whose upstream does not say when it forgets it; and never for longer."""
-
-
-class TaskServer(Protocol):
-    """What is needed of an upstream; `upstreams.upstream.Upstream` is one."""
-
-    name: str
-    config: UpstreamConfig
-
-    @property
-    def snapshot(self) -> Snapshot: ...
-
-    async def call(self, operation: Operation, exchange: Exchange) -> Reply: ...
-
-    def expect(self, session: str, caller: Caller, for_s: float) -> None:
-        """Keep `session` for so long, though no call may use it; "": that which serves `caller`."""
-        ...
-
-    def has_lost(self, session: str) -> bool:
-        """Whether `session` is over, and with it everything that was begun in it."""
-        ...
 
 
 class TaskGone(HubError):
@@ -95,7 +73,7 @@ class Remote:
     Every method raises `HubError` as `Upstream.call` does. Cancellation: of the request, never of the task.
     """
 
-    def __init__(self, upstream: TaskServer, id: str, version: str, exchange: Exchange, *, session: str = "") -> None:
+    def __init__(self, upstream: Upstream, id: str, version: str, exchange: Exchange, *, session: str = "") -> None:
         self.upstream = upstream
         self.id = id
         self.version = version

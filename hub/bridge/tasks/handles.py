@@ -17,7 +17,7 @@ from msgspec import Raw
 
 from hub.bridge.inputs import input_requests, offered, read_questions
 from hub.bridge.request_state import answers_of
-from hub.bridge.tasks.client import Quiet, Remote, TaskServer, is_unknown, nonsense
+from hub.bridge.tasks.client import Quiet, Remote, is_unknown, nonsense
 from hub.bridge.tasks.model import (
     CANCELLED,
     FAILED,
@@ -42,7 +42,7 @@ from hub.bridge.tasks.model import (
 )
 from hub.bridge.tasks.task_questions import Gathering
 from hub.catalog.view import View
-from hub.link.interface import Caller, HubError, Interim
+from hub.link.interface import Caller, HubError, Interim, Upstream
 from hub.link.sealing import InvalidSeal, Sealer
 from hub.wire.capabilities import TASKS_NEEDED
 from hub.wire.jsonrpc import Failure, RemoteProtocolError, Reply, Request, Result, open_object, peek_str, raw
@@ -101,7 +101,7 @@ class Handles:
     def __init__(
         self,
         sealer: Sealer,
-        upstreams: Mapping[str, TaskServer],
+        upstreams: Mapping[str, Upstream],
         *,
         ttl_s: float,
         run: str = "",
@@ -130,7 +130,7 @@ class Handles:
             finally:
                 self._nursery = None
 
-    def begin(self, upstream: TaskServer, task: Task, caller: Caller, tool: str) -> Interim:
+    def begin(self, upstream: Upstream, task: Task, caller: Caller, tool: str) -> Interim:
         """The result of a call of `tool` that began `task`, which exists by now (X-4)."""
         version = upstream.snapshot.version
         Remote(upstream, task.id, version, Quiet(caller), session=task.session).keep(task)

@@ -18,11 +18,11 @@ from msgspec import Raw, structs
 
 from hub.bridge.inputs import check_answers, input_requests, kinds_of, offered
 from hub.bridge.request_state import Binding, State, States, answers_of, bind, input_required
-from hub.bridge.tasks.client import Quiet, Remote, TaskServer, nonsense
+from hub.bridge.tasks.client import Quiet, Remote, nonsense
 from hub.bridge.tasks.handles import Handles
 from hub.bridge.tasks.model import NoTask, Task, augments_calls, begun, declares, requires_task
 from hub.bridge.tasks.waiting import Absorption, Show
-from hub.link.interface import Exchange, HubError, Interim, Operation, Question
+from hub.link.interface import Exchange, HubError, Interim, Operation, Question, Upstream
 from hub.link.sealing import Sealer
 from hub.wire.jsonrpc import Reply, Request, peek_array, peek_object, peek_str, raw
 from hub.wire.mcp import L4, MODERN, TOOLS_CALL, Era, Kind, Snapshot, era_of
@@ -40,7 +40,7 @@ CANCEL_S: Final = 10.0
 class Tasks:
     """The tasks of one hub. `run` must be running; `upstreams` is everything there is, by name."""
 
-    def __init__(self, states: States, sealer: Sealer, upstreams: Mapping[str, TaskServer], *, ttl_s: float) -> None:
+    def __init__(self, states: States, sealer: Sealer, upstreams: Mapping[str, Upstream], *, ttl_s: float) -> None:
         self.handles = Handles(sealer, upstreams, ttl_s=ttl_s, run=states.run, is_elsewhere=states.is_elsewhere)
         self._states = states
         self._nursery: trio.Nursery | None = None
@@ -62,7 +62,7 @@ class Tasks:
 
     # --- calls --------------------------------------------------------------------------------------------------------
 
-    def prepare(self, upstream: TaskServer, operation: Operation) -> Operation:
+    def prepare(self, upstream: Upstream, operation: Operation) -> Operation:
         """`operation` as it has to be sent: as a task, if its tool can be called in no other way (X-14)."""
         snapshot = upstream.snapshot
         known = self._required.get(upstream.name)
@@ -78,7 +78,7 @@ class Tasks:
         self._required.pop(name, None)
 
     async def settle(
-        self, upstream: TaskServer, operation: Operation, exchange: Exchange, reply: Reply, request: Request
+        self, upstream: Upstream, operation: Operation, exchange: Exchange, reply: Reply, request: Request
     ) -> Reply:
         """What `reply`, the first of `upstream` to `operation`, comes to for the host of `exchange`.
 
@@ -101,7 +101,7 @@ class Tasks:
         show = self._shower(remote, exchange, bind(upstream.name, caller.identity.principal, request))
         return await self._absorb(remote, Absorption(remote, task, exchange, _total_s(upstream), show=show))
 
-    def _begun(self, upstream: TaskServer, operation: Operation, reply: Reply) -> Task | None:
+    def _begun(self, upstream: Upstream, operation: Operation, reply: Reply) -> Task | None:
         version = upstream.snapshot.version
         may_be = operation.method == TOOLS_CALL and upstream.config.tasks != "off"
         if not may_be or (era_of(version) is Era.LEGACY and "task" not in operation.params):
@@ -111,7 +111,7 @@ class Tasks:
         except NoTask as error:
             raise nonsense(upstream.name, str(error)) from None
 
-    async def resume(self, state: State, exchange: Exchange, upstream: TaskServer, request: Request) -> Reply:
+    async def resume(self, state: State, exchange: Exchange, upstream: Upstream, request: Request) -> Reply:
         """Go on with the task of `state`, with the answers that `request` brings. Returns as `settle`.
 
         Raises:
@@ -165,12 +165,12 @@ async def _cancel(remote: Remote) -> None:
             log.info("a task of %s was not cancelled: %s", remote.upstream.name, error)
 
 
-def _required(upstream: TaskServer) -> frozenset[str]:
+def _required(upstream: Upstream) -> frozenset[str]:
     snapshot = upstream.snapshot
     if upstream.config.tasks == "off" or snapshot.version != L4 or not augments_calls(snapshot.capabilities):
         return frozenset()
     return frozenset(tool.key for tool in snapshot.lists.get(Kind.TOOL, ()) if requires_task(tool.fields))
 
 
-def _total_s(upstream: TaskServer) -> float:
+def _total_s(upstream: Upstream) -> float:
     return upstream.config.timeouts.call_total

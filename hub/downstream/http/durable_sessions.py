@@ -137,7 +137,7 @@ class DurableSessions:
             self._chars += sum(map(len, kept.uris)) if (kept := self._kept(name)) else 0
         self._changed = DirtyFlag()
         self._save_barrier = SaveBarrier()
-        journal.on_change = self._changed.set
+        journal.announce_to(self._changed.set)
 
     def __repr__(self) -> str:
         return f"<DurableSessions {self.run_id}, {len(self._journal.keys('kept'))} sessions kept>"

@@ -22,12 +22,12 @@ from hub.bridge.url_elicitation import (
     round_of,
     wants_visits,
 )
+from hub.link.completed_elicitations import MAX_ID_CHARS, MAX_KEPT, Elicitations
 from hub.link.interface import Interim, Question, UpstreamProtocolError, failure_from
 from hub.link.sealing import Sealer
 from hub.wire.jsonrpc import Failure, Request, Result, encode_response, raw
 from hub.wire.mcp import L1, L2, L3, L4, MODERN
 from hub.wire.translate import failure_for_host
-from upstreams.questions.completed_elicitations import MAX_ID_CHARS, MAX_KEPT, Elicitations
 from upstreams.status import empty_snapshot
 
 VISIT = {"mode": "url", "elicitationId": "e-77", "url": "https://mcp.example.com/connect?e=1", "message": "Link it"}

@@ -1,0 +1,82 @@
+"""The servers that run: those of the user's configuration, and those of projects that hosts work in."""
+
+from collections.abc import Mapping
+
+from cache.resource_cache import ResourceCache
+from config.schema import HubConfig, UpstreamConfig
+from hub.catalog.catalog import Rules, UpstreamRule
+from hub.catalog.view import home_of
+from hub.routing.lists import Lists
+from hub.routing.live_catalog import LiveCatalog
+from hub.routing.router import Router
+from upstreams.supervisor import Supervisor
+
+
+class RunningServers:
+    """Starts and stops servers by configuration. Hosts and the cache are told of those that are gone for good."""
+
+    def __init__(
+        self,
+        config: HubConfig,
+        supervisor: Supervisor,
+        live: LiveCatalog,
+        lists: Lists,
+        router: Router,
+        reads: ResourceCache,
+    ) -> None:
+        self.config = config
+        """The user's configuration."""
+        self._supervisor = supervisor
+        self._live = live
+        self._lists = lists
+        self._router = router
+        self._reads = reads
+        self._of_projects: dict[str, UpstreamConfig] = {}
+
+    def __repr__(self) -> str:
+        return f"<RunningServers [{len(self.config.upstreams)} of the user, {len(self._of_projects)} of projects]>"
+
+    async def prepare(self, config: HubConfig) -> None:
+        """Read what `apply` needs to know."""
+        await self._supervisor.prepare(config.upstreams | self._of_projects)
+
+    def apply(self, config: HubConfig) -> None:
+        """Run the user's servers as `config` says, and disturb only those that differ."""
+        old, new = self._live.rules, rules_of(config)
+        self.config = config
+        self._live.apply(new)
+        self._run()
+        for name in {rule.name for rule in {*old.upstreams} ^ {*new.upstreams}}:
+            self._live.changed(name)
+        if self._live.dirty or old != new:
+            self._lists.rebuild()
+
+    async def run_projects(self, configs: Mapping[str, UpstreamConfig]) -> None:
+        """Run these servers of projects and no others, and show hosts the difference."""
+        self._of_projects = dict(configs)
+        await self.prepare(self.config)
+        self._run()
+        self._lists.rebuild()
+
+    def _run(self) -> None:
+        before = dict(self._supervisor.upstreams)
+        self._supervisor.apply(self.config.upstreams | self._of_projects, drain_s=self.config.drain_s)
+        for name in before.keys() - self._supervisor.upstreams.keys():
+            _, home = home_of(name)
+            self._reads.forget_upstream(name)
+            self._router.removed(name, rule_of(name, before[name].config).sid, home)
+
+
+def rule_of(name: str, config: UpstreamConfig) -> UpstreamRule:
+    """The naming rule of a server that runs as `name`, be it of a project or of the user."""
+    prefix = home_of(name)[0] if config.prefix is None else config.prefix
+    return UpstreamRule(name=name, prefix=prefix, aliases=config.aliases, apps=config.apps)
+
+
+def rules_of(config: HubConfig) -> Rules:
+    """The naming rules of a configuration, servers in its order; disabled ones too, to keep their URIs."""
+    return Rules(
+        upstreams=tuple(rule_of(name, upstream) for name, upstream in config.upstreams.items()),
+        budget=config.name_budget,
+        page_size=config.page_size,
+    )
