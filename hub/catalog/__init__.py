@@ -1,6 +1,8 @@
-"""What hosts see of all upstreams. Pure.
+"""Catalogue: the names, URIs and lists that hosts see. Pure.
 
-`catalog` is the snapshot that is swapped as a whole; `entries` what one upstream offers, `uri_claims` names and URIs
-and the way back, `uris` and `rewrite` URIs as text and inside results, `apps` MCP Apps, `instructions` what servers
-tell the model, `view` the names of views. What always holds: a name leads to the upstream that it came from.
+Read in this order: `view` (what one endpoint shows), `catalog` (a snapshot of one view, swapped as a whole), `entries`
+(the part of one upstream), `uri_claims` (visible names and URIs, and the way back). Besides: `uris` and `rewrite` (URIs
+as text, and inside results and arguments), `apps` (MCP Apps), `instructions` (texts for the model).
+
+A visible name leads to the upstream that it came from, whatever has changed meanwhile.
 """

@@ -1,5 +1,6 @@
-"""Projects: folders whose servers the hosts at work there see beside the common ones.
+"""Projects: folders whose servers the hosts that work there see beside the user's own.
 
-`projects` starts, shows and ends them; `host_roots` finds out where a host works; `project_files` which project a
-folder belongs to, and whether the user allows what its files say. Nothing of a project runs until it is allowed.
+`projects` starts, shows and ends them; `host_roots` finds out where a host works; `project_files` finds the project of
+a folder and whether the user allows its files; `running_servers` runs the servers of the user and of projects. Nothing
+of a project runs until the user has allowed it.
 """

@@ -1,7 +1,10 @@
-"""From a host's request to whoever answers it, and what hosts are told.
+"""Routing of a host's request to its handler, and what hosts are told unasked.
 
-`router` has the table from method to handler, `resolve` finds the upstream of a name or URI, `resource_reads` the
-cached copy of a resource; `host_exchange` is the host's end of an operation. `live_catalog` rebuilds what hosts see
-when an upstream changes, `lists` brings it up to date when a host asks, `subscriptions` and `listeners` tell those who
-asked to be told, `server_info` is what the hub says of itself. No list waits long for an upstream.
+Read in this order: `router` (the table from method to handler), `resolve` (the upstream of a visible name or URI),
+`resource_reads` (reads answered from the cache), `host_exchange` (the host's end of an operation: progress, logs,
+questions). Lists: `live_catalog` owns the catalogue of each view, `lists` brings it up to date when a host asks and
+announces changes. Hosts that asked to be told: `subscriptions`, `listeners`. Besides: `log_levels`, and `server_info`
+(the answers to `initialize` and `server/discover`).
+
+A request sees one snapshot of the catalogue; no list waits long for an upstream.
 """
