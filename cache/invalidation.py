@@ -1,33 +1,51 @@
-"""What one upstream says of its resources, and what becomes of its sessions, on its way to `state`."""
+"""Invalidation of what one upstream has made stale, in this process and in the store that hubs share."""
 
+from cache.entry import DropCause
 from cache.state import CacheState
 from hub.link.interface import Tenant
 
 
 class CacheListener:
-    """Invalidates what one upstream has made stale; an `upstreams.invalidation.InvalidationListener`."""
+    """The listener of one upstream. Satisfies `upstreams.invalidation.InvalidationListener`."""
 
     def __init__(self, state: CacheState, name: str, source: str) -> None:
         self._state = state
-        self.source = source
-        """What the upstream is to all hubs that have it in common."""
         self._name = name
+        self.source = source
+        """The identity of the upstream, the same in all hubs that share it."""
 
     def __repr__(self) -> str:
         return f"<CacheListener of {self._name}>"
 
     def resource_changed(self, uri: str) -> None:
-        """A session said that `uri` changed."""
-        self._state.updated(self._name, self.source, uri)
+        """Drop `uri`, its parts, and the resources that it is a part of."""
+        state, name = self._state, self._name
+        state.auto_subscriptions.changed(name, uri)
+        state.drop(state.memory.affected_by(name, uri), DropCause.UPDATED)
+        state.disturb(state.flights.affected_by(name, uri))
+        state.invalidate_shared(self.source, uri)
 
     def resources_relisted(self) -> None:
-        """The resources that there are may be others."""
-        self._state.relisted(self._name, self.source)
+        """Drop everything."""
+        self._state.drop_all(self._name, DropCause.LISTS)
+        self._state.invalidate_shared(self.source, None)
 
     def subscribed(self, uri: str) -> None:
-        """`uri` is observed from now on, or again."""
-        self._state.confirmed(self._name, self.source, uri)
+        """Drop `uri`: changes before the subscription may have been missed."""
+        state, name = self._state, self._name
+        state.drop(state.memory.of_resource(name, uri), DropCause.SESSION)
+        state.disturb(state.flights.of_resource(name, uri))
+        state.invalidate_shared(self.source, uri)
 
     def gap(self, tenant: Tenant | None) -> None:
-        """Changes may have been missed in the session of one host, None: in one that hosts share."""
-        self._state.lost(self._name, self.source, tenant)
+        """Expire what was read over the session of `tenant`, None: over all sessions. Results of reads over a session
+        that is not known yet are not kept either."""
+        state, name = self._state, self._name
+        if tenant is not None:
+            state.expire(state.memory.of_tenant(name, tenant))
+            unknown = [flight for flight in state.flights.of(name) if flight.pooled is None]
+            state.disturb([*state.flights.of_tenant(name, tenant), *unknown])
+            return
+        state.expire(state.memory.of(name))
+        state.disturb(state.flights.of(name))
+        state.invalidate_shared(self.source, None)

@@ -18,7 +18,6 @@ from cache.shared_store import SharedStore, Ticket
 from cache.statistics import CacheCounters, CacheStatistics, UpstreamCacheStatistics
 from cache.upstream_interface import PooledSession, Upstream
 from config.schema import CacheConfig
-from hub.link.interface import Tenant
 
 
 class Source:
@@ -40,11 +39,11 @@ class CacheState:
         """The store that hubs have in common; None: there is none."""
         self.config = config
         self.counters = CacheCounters()
-        self._auto_subscriptions = auto_subscriptions
+        self.auto_subscriptions = auto_subscriptions
         self._clock = clock
         self._sources: dict[str, Source] = {}
         self._joinable: dict[tuple[CacheKey, PooledSession | None], Flight] = {}
-        self._flights: ResourceIndex[Flight] = ResourceIndex()
+        self.flights: ResourceIndex[Flight] = ResourceIndex()
         self._running: set[Flight] = set()
 
     def __repr__(self) -> str:
@@ -65,7 +64,7 @@ class CacheState:
         """There is no such upstream any more."""
         self.drop_all(name, DropCause.CONFIG)
         self._sources.pop(name, None)
-        self._auto_subscriptions.forget_upstream(name)
+        self.auto_subscriptions.forget_upstream(name)
         self.counters.forget_upstream(name)
 
     # --- reads that are running ---------------------------------------------------------------------------------------
@@ -78,13 +77,13 @@ class CacheState:
     def add_flight(self, flight: Flight) -> None:
         """A read begins."""
         self._joinable[flight.key, flight.pooled] = flight
-        self._flights.add(flight.key.upstream, flight.key.uri, flight.key.tenant, flight)
+        self.flights.add(flight.key.upstream, flight.key.uri, flight.key.tenant, flight)
         self._running.add(flight)
 
     def remove_flight(self, flight: Flight) -> None:
         """It is over; more than once is once."""
         self._unlist(flight)
-        self._flights.discard(flight.key.upstream, flight.key.uri, flight.key.tenant, flight)
+        self.flights.discard(flight.key.upstream, flight.key.uri, flight.key.tenant, flight)
         self._running.discard(flight)
 
     def _unlist(self, flight: Flight) -> None:
@@ -92,7 +91,7 @@ class CacheState:
         if self._joinable.get(joined_by) is flight:
             del self._joinable[joined_by]
 
-    def _disturb(self, flights: list[Flight]) -> None:
+    def disturb(self, flights: list[Flight]) -> None:
         """What they read, or found, may be old: it is not kept, and whoever asks from now on does not get it."""
         for flight in flights:
             flight.is_disturbed = True
@@ -101,7 +100,7 @@ class CacheState:
 
     def detach_flights(self, name: str) -> None:
         """Let nobody join what is being read of an upstream now."""
-        for flight in self._flights.of(name):
+        for flight in self.flights.of(name):
             self._unlist(flight)
 
     # --- the store that hubs share ------------------------------------------------------------------------------------
@@ -149,77 +148,46 @@ class CacheState:
 
     # --- what is said -------------------------------------------------------------------------------------------------
 
-    def updated(self, name: str, source: str, uri: str) -> None:
-        """The upstream says that `uri` changed."""
-        self._auto_subscriptions.changed(name, uri)
-        self._drop(self.memory.affected_by(name, uri), DropCause.UPDATED)
-        self._disturb(self._flights.affected_by(name, uri))
-        self._invalidate(source, uri)
-
-    def confirmed(self, name: str, source: str, uri: str) -> None:
-        """It is observed from now on; what happened before this was perhaps not heard."""
-        self._drop(self.memory.of_resource(name, uri), DropCause.SESSION)
-        self._disturb(self._flights.of_resource(name, uri))
-        self._invalidate(source, uri)
-
-    def _invalidate(self, source: str, uri: str) -> None:
+    def invalidate_shared(self, source: str, uri: str | None) -> None:
+        """Invalidate a resource, or all of a source, for all hubs. A URI whose parents are unknown counts as all."""
         if self.shared is not None:
-            self.shared.invalidate(source, uri if is_trackable(uri) else None)
-
-    def lost(self, name: str, source: str, tenant: Tenant | None) -> None:
-        """Changes may have been missed in the session of `tenant`, None: of many."""
-        if tenant is not None:
-            self._expire(self.memory.of_tenant(name, tenant))
-            unknown = [flight for flight in self._flights.of(name) if flight.pooled is None]
-            self._disturb([*self._flights.of_tenant(name, tenant), *unknown])
-            return
-        self._expire(self.memory.of(name))
-        self._disturb(self._flights.of(name))
-        if self.shared is not None:
-            self.shared.invalidate(source, None)
-
-    def relisted(self, name: str, source: str) -> None:
-        """The resources that there are may be others."""
-        self.drop_all(name, DropCause.LISTS)
-        if self.shared is not None:
-            self.shared.invalidate(source, None)
+            self.shared.invalidate(source, uri if uri is not None and is_trackable(uri) else None)
 
     def clear(self, name: str | None) -> int:
         """By command: how many entries that was."""
-        if self.shared is not None:
-            for known, source in self._sources.items():
-                if name in (None, known):
-                    self.shared.invalidate(source.id, None)
+        for known, source in self._sources.items():
+            if name in (None, known):
+                self.invalidate_shared(source.id, None)
         return self.drop_all(name, DropCause.CLEARED)
 
     def drop_all(self, name: str | None, cause: DropCause) -> int:
         """Drop all of one upstream, or of all; how many entries that was."""
         names = [name] if name is not None else [*self._sources]
         for each in names:
-            self._disturb(self._flights.of(each))
+            self.disturb(self.flights.of(each))
         keys = self.memory.of(name) if name is not None else [key for key, _ in self.memory.all()]
-        return self._drop(keys, cause)
+        return self.drop(keys, cause)
 
     def on_stale(self, source: str, uri: str | None) -> None:
         """Another hub says so."""
         for name, known in self._sources.items():
             if known.id == source:
                 found = self.memory.of(name) if uri is None else self.memory.affected_by(name, uri)
-                self._drop(found, DropCause.ELSEWHERE)
-                self._disturb(self._flights.of(name) if uri is None else self._flights.affected_by(name, uri))
+                self.drop(found, DropCause.ELSEWHERE)
+                self.disturb(self.flights.of(name) if uri is None else self.flights.affected_by(name, uri))
 
     def on_gap(self) -> None:
         """What was in common and is not observed here may have changed unheard."""
         doubtful = [key for key, cached in self.memory.all() if cached.shareable and not cached.entry.observed]
-        self._drop(doubtful, DropCause.STORE_LOST)
-        self._disturb([flight for flight in self._running if self.is_shareable(flight.upstream, flight.key)])
+        self.drop(doubtful, DropCause.STORE_LOST)
+        self.disturb([flight for flight in self._running if self.is_shareable(flight.upstream, flight.key)])
 
-    def _drop(self, keys: list[CacheKey], cause: DropCause) -> int:
+    def drop(self, keys: list[CacheKey], cause: DropCause) -> int:
         count = sum(map(self.memory.discard, keys))
         self.counters.dropped(cause, count)
         return count
 
-    def _expire(self, keys: list[CacheKey]) -> None:
+    def expire(self, keys: list[CacheKey]) -> None:
         until = self._clock() + self.config.stale_if_error_s
         self.counters.dropped(DropCause.SESSION, sum(self.memory.expire(key, until) for key in keys))
 
