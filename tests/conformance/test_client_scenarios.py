@@ -1,4 +1,4 @@
-"""The suite's client scenarios, with the hub as the client: what its upstream side sends is judged by somebody else."""
+"""The suite's client scenarios, with the hub as the client: the suite checks the requests of its upstream side."""
 
 import json
 import re

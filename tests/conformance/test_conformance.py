@@ -1,4 +1,4 @@
-"""The official suite through the hub: both eras of hosts, all kinds of upstreams, across eras, too."""
+"""The official suite through the hub: both eras of hosts, all kinds of upstreams, and across eras."""
 
 import pytest
 from run import LEGS, SELECTION, SEVERAL, direct_verdicts, excused, lost, run_leg, surprises

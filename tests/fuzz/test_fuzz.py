@@ -1,6 +1,6 @@
-"""Malformed input at every door of a running hub: it answers or hangs up, and everybody else is served as before.
+"""Malformed input at every entry point of a running hub: it answers or hangs up, and serves all others as before.
 
-`HUBD_FUZZ` says how many inputs each door gets (`make fuzz`: 10 000).
+`HUBD_FUZZ` is the number of inputs per entry point (`make fuzz`: 10 000).
 """
 
 import http.client

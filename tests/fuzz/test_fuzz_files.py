@@ -1,6 +1,6 @@
-"""Malformed files at every door of the configuration: each is refused as one, and nothing else is ever raised.
+"""Malformed files at every entry point of the configuration: each is a `ConfigError`, and no other error is raised.
 
-`HUBD_FUZZ` says how many inputs each door gets (`make fuzz`: 10 000).
+`HUBD_FUZZ` is the number of inputs per entry point (`make fuzz`: 10 000).
 """
 
 import os

@@ -1,6 +1,6 @@
 """Budgets of a plain call: Python function calls, system calls, and no garbage that only the collector could free.
 
-Counts do not depend on how fast or how busy the machine is. When the code gets better, lower the budget.
+Counts do not depend on the speed or load of the machine. When the code gets better, lower the budget.
 """
 
 import pytest

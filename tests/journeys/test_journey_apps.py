@@ -1,4 +1,4 @@
-"""MCP Apps through names and URIs: what a view of an upstream finds when it calls its own server."""
+"""MCP Apps through names and URIs: a view of an upstream finds its own server's tools and resources."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Resources through a whole hub: read once, kept while that is right, and never shown to whom they are not for."""
+"""Cached resources through a whole hub: one read, dropped in time, and shown only to entitled hosts."""
 
 import json
 

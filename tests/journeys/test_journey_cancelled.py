@@ -1,4 +1,4 @@
-"""The cancel sweep over everything that can be asked: whoever goes, and whenever, nothing is left behind."""
+"""The cancel sweep over all methods: a cancellation at any step leaves nothing behind."""
 
 from contextlib import suppress
 from typing import Any

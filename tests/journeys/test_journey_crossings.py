@@ -1,4 +1,4 @@
-"""What must not cross: between hosts, accounts, programs that look alike, and lives of an upstream."""
+"""Nothing crosses between hosts, accounts, programs that look alike, and runs of an upstream."""
 
 import json
 

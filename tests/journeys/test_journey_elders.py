@@ -1,4 +1,4 @@
-"""Servers of both eras: a legacy host that can be asked finds the side it would find without a hub."""
+"""Servers of both eras: a legacy host that supports questions gets the same side as without a hub."""
 
 import pytest
 import trio

@@ -1,4 +1,4 @@
-"""A fault of the hub's own at every await of every handler: it costs that request, and the log says why."""
+"""An internal fault at every await of every handler: only that request fails, and the log says why."""
 
 import re
 import types

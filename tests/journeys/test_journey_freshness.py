@@ -1,4 +1,4 @@
-"""Lists that may be others by now: read again when a host asks, within reason, and never because time passes."""
+"""Freshness of lists: old ones are read again when a host asks, and never because time passes."""
 
 import pytest
 import trio

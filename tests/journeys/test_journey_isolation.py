@@ -1,4 +1,4 @@
-"""Hosts that share one upstream never meet, whatever the order of things; and cancelling leaves nothing behind."""
+"""Isolation: hosts that share one upstream get nothing of each other, in any order of events."""
 
 import hypothesis.strategies as st
 import pytest

@@ -1,4 +1,4 @@
-"""What an upstream says late about one host's call reaches no other host, however the call ended."""
+"""Late messages of an upstream about one host's call reach no other host, however the call ended."""
 
 from random import Random
 

@@ -1,4 +1,4 @@
-"""Lists: merged, in pages, kept true, and passed on when they changed."""
+"""Lists: merged, in pages, up to date, and hosts are notified of changes."""
 
 import pytest
 import trio

@@ -1,4 +1,4 @@
-"""Upstreams that are slow, late, dead, dying or far too large, and what hosts notice of it."""
+"""Upstreams that are slow, late, dead, dying or far too large, and their effects on hosts."""
 
 from time import thread_time
 

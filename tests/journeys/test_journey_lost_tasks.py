@@ -1,4 +1,4 @@
-"""Tasks of a process that is no more: their ids mean nothing to the next one, whatever ids that gives out."""
+"""Tasks of an ended process: their ids mean nothing to the next one, even if it uses the same ids."""
 
 import pytest
 import trio

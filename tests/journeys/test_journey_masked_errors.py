@@ -1,4 +1,4 @@
-"""Secrets of the configuration do not come back to hosts in errors, whoever writes those."""
+"""Secrets of the configuration never reach hosts in errors, the hub's or a server's."""
 
 import pytest
 import trio

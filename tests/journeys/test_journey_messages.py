@@ -1,4 +1,4 @@
-"""What is said while a request runs: progress, log messages, cancellation."""
+"""Messages during a request: progress, log messages, cancellation."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""What upstreams ask of hosts while a call runs, both of them legacy: sampling, elicitation, roots."""
+"""Questions of legacy upstreams to legacy hosts during a call: sampling, elicitation, roots."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""A configuration that changes while hosts are at work: what they notice, and what they do not."""
+"""Changes of the configuration while hosts are at work: only the named upstreams are disturbed."""
 
 import json
 import random

@@ -1,4 +1,4 @@
-"""Whole hubs behind a balancer without affinity: what hosts carry leads to the hub that has the rest."""
+"""Whole hubs behind a balancer without affinity: ids and states of hosts lead to the right hub."""
 
 import json
 

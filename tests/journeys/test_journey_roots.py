@@ -1,4 +1,4 @@
-"""Roots asked for outside of any call, as servers do that size their access by them."""
+"""Questions for roots outside of any call, from servers that derive their access from roots."""
 
 import pytest
 import trio

@@ -1,4 +1,4 @@
-"""Who shares an upstream with whom, over time: accounts never, hosts until the upstream asks them something."""
+"""Sharing of an upstream over time: accounts never share, hosts do until the upstream asks a question."""
 
 import json
 

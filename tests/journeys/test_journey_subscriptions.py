@@ -1,4 +1,4 @@
-"""What hosts watch: subscribed, told, taken back, and the same again after a restart."""
+"""Subscriptions of hosts: made, notified, ended, and made again after a restart."""
 
 import json
 

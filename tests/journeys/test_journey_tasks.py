@@ -1,4 +1,4 @@
-"""Results that come later, between all pairs: absorbed, converted and relayed tasks."""
+"""Tasks in all pairs of eras: absorbed, converted and relayed."""
 
 import json
 from collections.abc import Awaitable, Callable

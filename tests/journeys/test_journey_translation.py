@@ -1,4 +1,4 @@
-"""Payloads for hosts that are older than the upstream, end to end and held against the schemas."""
+"""Payloads for hosts that are older than the upstream, end to end, checked by the schemas."""
 
 import pytest
 from fakes import FakeUpstream

@@ -1,4 +1,4 @@
-"""Pages to visit, from an upstream to the right host, and the word that it was done."""
+"""Pages to visit: from an upstream to the right host, with the notification of completion."""
 
 import pytest
 import trio

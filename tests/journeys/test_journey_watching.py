@@ -1,4 +1,4 @@
-"""Hosts with sessions of their own: each hears of what changes in there, wherever that session goes."""
+"""Hosts with sessions of their own: each is notified of changes there, also after the session moves."""
 
 import pytest
 import trio

@@ -1,4 +1,4 @@
-"""What a list says of how long it is good is said of what is in it."""
+"""The time-to-live of a list holds for its entries."""
 
 import pytest
 import trio.testing

@@ -1,4 +1,4 @@
-"""Whoever called a tool reads what it left behind, and joins no read that began before."""
+"""A host that called a tool reads the effects of the call, and joins no read that began before."""
 
 import pytest
 import trio

@@ -1,6 +1,6 @@
-"""SIGKILL of the daemon while hosts over shims use it: they all go on, nothing runs twice, nothing is left.
+"""SIGKILL of the daemon while hosts over shims use it: all continue, nothing runs twice, nothing is left behind.
 
-And the orderly way: a stop under load costs no call at all.
+And an orderly stop under load loses no call.
 """
 
 import contextlib

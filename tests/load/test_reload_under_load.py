@@ -3,7 +3,7 @@
     HUBD_LOAD=full    200 changes in place of 40
 
 Three hosts of three kinds make up to 300 calls a second in all; meanwhile upstreams are added, removed and replaced,
-files are broken and repaired, or written again as they were. What was measured is printed.
+files are broken and repaired, or written again as they were. Measurements are printed.
 """
 
 import contextlib

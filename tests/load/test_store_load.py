@@ -1,11 +1,11 @@
-"""A store that is paused, killed and full while hosts of two hubs read and call: no call fails, no reading is wrong.
+"""A store that is paused, killed and full while hosts of two hubs read and call: no call fails, no read is wrong.
 
     HUBD_LOAD=full    20 faults in place of 4
 
-What is read says which version it is. A host at hub `a` is told of every change; from then on nobody at `a` may read
-an older version. At `b` nobody has subscribed to one of the two resources: what `a` says through the store counts
-there, or what the hub hears by itself; when the store cannot be reached it may take as long as noticing that. What was
-measured is printed.
+Each text contains its version. A host at hub `a` is notified of every change; from then on no host at `a` may read an
+older version. At `b` no host has subscribed to one of the two resources: there the invalidation of `a` through the
+store counts, or the hub's own subscription; while the store cannot be reached, that may take until the hub notices.
+Measurements are printed.
 """
 
 import contextlib

@@ -1,7 +1,7 @@
-"""Readings of resources through a real hub and real servers: asked for once, fresh after every update.
+"""Cached reads through a real hub and real servers: one read, and fresh after every update.
 
-The official server of the handshake era knows no time-to-live, but tells of changes; the server of the modern era gives
-one, and tells of changes, too. Both over stdio and HTTP; what the hub asks them for is counted on the way.
+The official legacy server knows no time-to-live, but notifies of changes; the modern server has both. Both run over
+stdio and HTTP; the hub's requests to them are counted on the way.
 """
 
 import contextlib

@@ -1,7 +1,7 @@
 """Every flow of the protocol, in all four pairs of eras, over stdio and HTTP on both sides, between real SDKs.
 
 A host runs once per transport and walks all its flows with all upstreams; the tests look at its report. Beside that,
-everything the hub said meanwhile is judged by the schemas.
+all messages of the hub are checked by the schemas.
 
 A test is named by flow, pair (the host's era, then the upstream's: L legacy, M modern), the host's transport, the
 upstream's transport.

@@ -1,6 +1,6 @@
 """Every message that the hub has sent to the real servers and hosts of this folder, by the schemas. Runs last.
 
-Before that, the tools that record and judge are shown to notice what is wrong.
+Before that, tests show that the recorders and the checks find mistakes.
 """
 
 import json

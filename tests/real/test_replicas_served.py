@@ -1,4 +1,4 @@
-"""Two `hubd serve` with a real Redis, asked without a balancer: every request at the hub that is not meant."""
+"""Two `hubd serve` with a real Redis, without a balancer: every request goes to the wrong hub."""
 
 import http.client
 import json

@@ -1,4 +1,4 @@
-"""What a newcomer does: `make run` on a bare checkout, then another shell and the snippets it printed."""
+"""The first steps of a newcomer: `make run` on a bare checkout, then another shell and the printed snippets."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""A real host over `hubd connect` whose daemon is killed between its calls and during one: its session goes on."""
+"""A real host over `hubd connect` whose daemon is killed between its calls and during one: its session continues."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""systemd/ as it stands there: configurations of hubs are right, and balancers end TLS for the name hosts are told."""
+"""The files of systemd/: configurations of hubs are valid, and balancers end TLS for the configured name."""
 
 import contextlib
 import datetime
