@@ -13,6 +13,7 @@ import trio
 from config.schema import UpstreamConfig
 from hub.link.backoff import jitter
 from hub.link.interface import HubError, UpstreamLoop, UpstreamUnauthorized, UpstreamUnavailable, UpstreamVersionError
+from hub.link.wakeups import Bell
 from upstreams.journal.history import History
 from upstreams.journal.journal import Journal
 from upstreams.lifecycle import TRANSITIONS, Backoff, Event, State
@@ -36,7 +37,7 @@ class Availability:
         self._name = name
         self._failure: type[UpstreamUnavailable] = UpstreamUnavailable
         """What calls fail with while it is away."""
-        self._news = trio.Event()
+        self._news = Bell()
 
     def __repr__(self) -> str:
         return f"<Availability of {self._name}: {self.state.value}, {self.backoff!r}>"
@@ -49,8 +50,7 @@ class Availability:
 
     def tell(self) -> None:
         """Wake whoever waits for news."""
-        news, self._news = self._news, trio.Event()
-        news.set()
+        self._news.ring()
 
     def adjust(self, config: UpstreamConfig) -> None:
         """Go by the limits of `config`; start an idle upstream that is to run always."""

@@ -23,6 +23,7 @@ from config.identity import config_key
 from config.schema import UpstreamConfig
 from hub.link.fault_isolation import keep_going, run_isolated
 from hub.link.interface import UpstreamUnavailable
+from hub.link.wakeups import Bell
 from upstreams.invalidation import NO_LISTENER, InvalidationListener
 from upstreams.inventory.last_known import LastKnown
 from upstreams.journal.journal import Journals
@@ -116,7 +117,7 @@ class Supervisor:
         """Those that are to take a place as soon as they can."""
         self._leaving: dict[str, list[Generation]] = {}
         self._nursery: trio.Nursery
-        self._news = trio.Event()
+        self._news = Bell()
 
     def __repr__(self) -> str:
         return f"<Supervisor {list(self.upstreams.values())}>"
@@ -325,7 +326,6 @@ class Supervisor:
 
     def _settle(self, name: str = "") -> None:
         self._unsettled.discard(name)
-        news, self._news = self._news, trio.Event()
-        news.set()
+        self._news.ring()
         if not self._unsettled:
             self.settled.set()

@@ -10,6 +10,7 @@ from typing import Final
 
 from msgspec import Raw
 
+from hub.link.recent import Recent
 from hub.wire.jsonrpc import peek_array, peek_object, raw
 
 AFFINITY_S: Final = 3600.0
@@ -51,14 +52,11 @@ class Affinity:
     """Whose user interface each principal used lately: a view that reads `ui://x` means its own server's."""
 
     def __init__(self) -> None:
-        self._used: dict[tuple[str, str], float] = {}
+        self._used: Recent[tuple[str, str], float] = Recent(MAX_KNOWN)
 
     def note(self, principal: str, upstream: str, now: float) -> None:
         """A user interface of `upstream` was fetched at `now`."""
-        self._used.pop((principal, upstream), None)
-        self._used[principal, upstream] = now
-        if len(self._used) > MAX_KNOWN:
-            del self._used[next(iter(self._used))]
+        self._used.put((principal, upstream), now)
 
     def choose(self, principal: str, candidates: Iterable[str], now: float) -> str | None:
         """The one of `candidates` that it must be; None: several could be, or none."""

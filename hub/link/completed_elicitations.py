@@ -5,6 +5,8 @@ from typing import Final
 
 import trio
 
+from hub.link.recent import Recent
+
 MAX_KEPT: Final = 1024
 MAX_ID_CHARS: Final = 512
 
@@ -16,12 +18,14 @@ class _Waiter:
 
 
 class Elicitations:
-    """Remembers the newest `MAX_KEPT` ids that an upstream said are done, and wakes who waits for them."""
+    """Remembers the newest `MAX_KEPT` ids that an upstream said are done, and wakes who waits for them.
+
+    `tell` is called with each id, to pass it on to hosts. It never blocks or raises.
+    """
 
     def __init__(self, tell: Callable[[str], None] = lambda id: None) -> None:
-        self.tell = tell
-        """Called with each id; to be set by who passes it on to hosts. Never blocks or raises."""
-        self._done: dict[str, None] = {}
+        self._tell = tell
+        self._done: Recent[str, None] = Recent(MAX_KEPT)
         self._waiting: set[_Waiter] = set()
 
     def __repr__(self) -> str:
@@ -31,15 +35,12 @@ class Elicitations:
         """The visit `id` is done. Never blocks."""
         if len(id) > MAX_ID_CHARS:
             return
-        self._done.pop(id, None)
-        self._done[id] = None
-        if len(self._done) > MAX_KEPT:
-            del self._done[next(iter(self._done))]
+        self._done.put(id, None)
         for waiter in self._waiting:
             waiter.left.discard(id)
             if not waiter.left:
                 waiter.done.set()
-        self.tell(id)
+        self._tell(id)
 
     def forget(self, ids: Iterable[str]) -> None:
         """These visits begin now, whatever was said of such ids before."""

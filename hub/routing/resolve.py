@@ -14,6 +14,7 @@ from hub.catalog.apps import Affinity
 from hub.catalog.catalog import Catalog, Route
 from hub.catalog.view import EVERYTHING, View
 from hub.link.interface import Caller
+from hub.link.recent import Recent
 from hub.routing.host_exchange import HostExchange
 from hub.routing.lists import Lists
 from hub.routing.live_catalog import LiveCatalog
@@ -30,7 +31,7 @@ class Lookup:
         self._live = live
         self._lists = lists
         self._affinity = Affinity()
-        self._removed: dict[tuple[View, str], str] = {}
+        self._removed: Recent[tuple[View, str], str] = Recent(MAX_REMOVED)
         """Upstreams that were removed lately, by their view and the server id that begins their names."""
 
     def __repr__(self) -> str:
@@ -38,9 +39,7 @@ class Lookup:
 
     def removed(self, name: str, sid: str, view: View) -> None:
         """An upstream is not configured any more, whose names began with `sid` in `view`."""
-        self._removed[view, sid] = name
-        if len(self._removed) > MAX_REMOVED:
-            del self._removed[next(iter(self._removed))]
+        self._removed.put((view, sid), name)
 
     def showed(self, route: Route, caller: Caller) -> None:
         """A host was given a resource. If it is a user interface, its view may ask for more."""

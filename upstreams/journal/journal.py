@@ -10,8 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
-import trio
-
+from hub.link.wakeups import DirtyFlag
 from upstreams.facts import Record
 
 MAX_RECORDS: Final = 1_000
@@ -70,7 +69,7 @@ class Follower:
     def __init__(self) -> None:
         self._queue: deque[Record] = deque()
         self._dropped = 0
-        self._news = trio.Event()
+        self._news = DirtyFlag()
 
     def take(self, record: Record) -> None:
         """One more record."""
@@ -82,10 +81,10 @@ class Follower:
 
     async def next(self) -> tuple[list[Record], int]:
         """Wait for more: all records there are, and how many before them were lost."""
-        await self._news.wait()
+        await self._news.take()
         found, lost = list(self._queue), self._dropped
         self._queue.clear()
-        self._dropped, self._news = 0, trio.Event()
+        self._dropped = 0
         return found, lost
 
 

@@ -22,6 +22,7 @@ from msgspec import Raw, structs
 
 from hub.link.interface import NOTHING, Exchange
 from hub.link.token_bucket import TokenBucket
+from hub.link.wakeups import Bell
 from hub.wire.jsonrpc import Failure, Reply, Request, Result, peek_object, raw
 from hub.wire.mcp import (
     INVALID_PARAMS,
@@ -111,8 +112,8 @@ class Questions:
         """Whose session it is, as it was when welcomed."""
         self._welcoming = False
         self._welcomed = trio.Event()
-        self._settled = trio.Event()
-        """Set, and made anew, whenever a question is settled."""
+        self._settled = Bell()
+        """Rung whenever a question is settled."""
 
     def __repr__(self) -> str:
         return f"<Questions of {self.name} [{len(self._open)} open, {len(self.running)} running]>"
@@ -227,8 +228,7 @@ class Questions:
             del self._open[asked]
             if asked.running is not None:
                 asked.running.settled(asked)
-            settled, self._settled = self._settled, trio.Event()
-            settled.set()
+            self._settled.ring()
         return reply or Failure(INVALID_PARAMS, f"The call that this {asked.question.method} belongs to is over")
 
     async def _ask(self, question: Question, exchange: Exchange) -> Reply:

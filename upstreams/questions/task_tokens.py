@@ -7,6 +7,7 @@ outcome of the task: the running `tasks/result`, if there is one.
 from typing import Final
 
 from hub.link.interface import Operation
+from hub.link.recent import Recent
 from hub.wire.jsonrpc import Reply, Result, peek_object, peek_str
 from hub.wire.mcp import TASKS_RESULT
 from upstreams.questions.running import Running
@@ -18,7 +19,7 @@ class TaskTokens:
     """Those of one session. Bounded: the oldest are forgotten."""
 
     def __init__(self) -> None:
-        self._tokens: dict[str, int] = {}
+        self._tokens: Recent[str, int] = Recent(MAX_TASKS)
         """By the upstream's id of the task."""
         self._waiting: dict[int, Running] = {}
 
@@ -30,9 +31,7 @@ class TaskTokens:
         task = peek_object(reply.value).get("task") if isinstance(reply, Result) else None
         id = peek_str(peek_object(task).get("taskId"))
         if id is not None:
-            self._tokens[id] = token
-            if len(self._tokens) > MAX_TASKS:
-                del self._tokens[next(iter(self._tokens))]
+            self._tokens.put(id, token)
 
     def wait(self, running: Running) -> None:
         """`running` waits for the outcome of a task, until `leave`."""

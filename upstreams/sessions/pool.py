@@ -24,6 +24,7 @@ from msgspec import Raw
 from config.identity import config_key
 from config.schema import UpstreamConfig
 from hub.link.interface import Caller, HubError, Overloaded, Tenant, UpstreamUnavailable
+from hub.link.recent import Recent
 from hub.wire.capabilities import covers
 from hub.wire.handshake import detached
 from hub.wire.mcp import Era
@@ -73,7 +74,7 @@ class Pool:
         """What the hosts of an account share, beside the main session."""
         self._opening: dict[Tenant | str, PooledSession] = {}
         """Whose those will be that no call finds yet."""
-        self._departed: dict[Tenant, None] = {}
+        self._departed: Recent[Tenant, None] = Recent(MAX_GONE)
         self._level: str | None = None
 
     def __repr__(self) -> str:
@@ -292,9 +293,7 @@ class Pool:
             if pooled.tenant == tenant and not pooled.terms.exclusive:
                 self._give(pooled, None)
         if tenant.conversation:
-            self._departed[tenant] = None
-            if len(self._departed) > MAX_GONE:
-                del self._departed[next(iter(self._departed))]
+            self._departed.put(tenant, None)
         self._on_moved()
 
     def roots_changed(self, tenant: Tenant) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from itertools import chain
 from typing import Final
 
+from hub.link.recent import Recent
 from hub.wire.uri_parents import parents
 from upstreams.subscriptions.subscription import LINGER_S, ResourceSubscriber, Subscription
 
@@ -21,9 +22,9 @@ class Fanout:
     """Of one session."""
 
     def __init__(self) -> None:
-        self._strays: dict[str, None] = {}
+        self._strays: Recent[str, None] = Recent(MAX_STRAYS)
         """What changed lately that nobody had asked for by this name: parts of what the only host here watches."""
-        self._let_go: dict[str, float] = {}
+        self._let_go: Recent[str, float] = Recent(MAX_LET_GO)
         """What was observed till lately, and until when the upstream may still speak of it for that reason."""
 
     def __repr__(self) -> str:
@@ -31,10 +32,7 @@ class Fanout:
 
     def let_go(self, uri: str, now: float) -> None:
         """The hub itself does not observe `uri` any more."""
-        self._let_go.pop(uri, None)
-        self._let_go[uri] = now + LINGER_S
-        if len(self._let_go) > MAX_LET_GO:
-            del self._let_go[next(iter(self._let_go))]
+        self._let_go.put(uri, now + LINGER_S)
 
     def whose(
         self, uri: str, subscriptions: Mapping[str, Subscription], *, alone: bool, now: float
@@ -59,7 +57,4 @@ class Fanout:
     def _note_stray(self, uri: str) -> None:
         """The upstream has spoken of it for the sake of something else. A host that hears of it may read it, and the
         hub observe it then; the host must hear of it as before."""
-        self._strays.pop(uri, None)
-        self._strays[uri] = None
-        if len(self._strays) > MAX_STRAYS:
-            del self._strays[next(iter(self._strays))]
+        self._strays.put(uri, None)

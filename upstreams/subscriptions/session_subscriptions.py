@@ -16,6 +16,7 @@ from typing import Final
 import trio
 
 from hub.link.interface import HubError, UpstreamLost, kept
+from hub.link.wakeups import DirtyFlag
 from hub.wire.jsonrpc import Failure
 from hub.wire.mcp import INVALID_PARAMS
 from hub.wire.uri_parents import MAX_URI_CHARS
@@ -35,10 +36,10 @@ MAX_PART_CHARS: Final = 8192
 
 
 class SessionSubscriptions:
-    """All watches over one session. `news` is set when its keeper has something to do.
+    """All subscriptions over one session.
 
-    `onlooker` hears of every change before any holder does. `others` says whether any host but one uses the session, or
-    did only lately.
+    `listener` is told of every change before any subscriber. `others` says whether any host but one uses the session,
+    or did only lately.
     """
 
     def __init__(
@@ -49,7 +50,7 @@ class SessionSubscriptions:
         others: Callable[[Hashable], bool] = lambda host: False,
     ) -> None:
         self.upstream = upstream
-        self.news = trio.Event()
+        self._news = DirtyFlag()
         self.resets = 0
         """What was asked before the last of these is of no importance."""
         self._listener = listener
@@ -230,7 +231,7 @@ class SessionSubscriptions:
 
     def ring(self) -> None:
         """There is something to do for the keeper."""
-        self.news.set()
+        self._news.set()
 
     async def wait(self) -> None:
         """Wait for something to do; at the latest until a watch is over, or to be asked for again."""
@@ -238,8 +239,7 @@ class SessionSubscriptions:
         with trio.move_on_at(
             min(chain(ends, (subscription.again_at for subscription in self._subscriptions.values())), default=inf)
         ):
-            await self.news.wait()
-        self.news = trio.Event()
+            await self._news.take()
         for subscription in self.in_state(SubscriptionState.REFUSED):
             if subscription.again_at <= trio.current_time():
                 subscription.want()
