@@ -17,12 +17,12 @@ from cache.resource_cache import ResourceCache
 from config.diff import pending
 from config.saved_state import Memory
 from config.schema import HubConfig
-from hub.bridge.bridge import Carrier
-from hub.bridge.parking.parking import PARK, Parking
-from hub.bridge.request_state import States
+from hub.bridge.bridge import EraBridge
+from hub.bridge.parking.parking import PARK, ParkedCalls
+from hub.bridge.request_state import RequestStates
 from hub.bridge.tasks.tasks import Tasks
 from hub.catalog.uri_claims import Claims
-from hub.downstream.lines.connection import Downstreams
+from hub.downstream.hosts import Hosts
 from hub.link.autosave import autosave
 from hub.link.budget import Budget
 from hub.link.fault_isolation import keep_going
@@ -49,7 +49,7 @@ OPEN_DOOR: Final = "HTTP needs no token (auth = none): every program on this mac
 
 
 class Hub:
-    """All parts of one hub. `run` keeps them going; `router`, `downstreams` and `supervisor` are its faces.
+    """All parts of one hub. `run` keeps them going; `router`, `hosts` and `supervisor` are its faces.
 
     `reader` finds the projects that hosts work in, None: there are none; `allowances` is the file that says which of
     them the user allows. `run`, the argument, names this run of it, if there are other hubs beside it; `is_elsewhere`
@@ -73,7 +73,7 @@ class Hub:
         self.memory = memory
         self.sealer = sealer
         self.budget = Budget(config.global_buffer_bytes)
-        self.downstreams = Downstreams(config.park_ttl_s, self.budget)
+        self.hosts = Hosts(config.park_ttl_s, self.budget)
         self.last_known = last_known or LastKnown(None)
         self.reads = ResourceCache(config.cache)
         self._started_with = config
@@ -86,20 +86,22 @@ class Hub:
         self.supervisor = self._make_supervisor(
             upstreams, config, open_session or partial(transports.open_session, budget=self.budget)
         )
-        self.levels = LogLevels(self.downstreams.log_levels, self.supervisor.set_log_level)
+        self.levels = LogLevels(self.hosts.log_levels, self.supervisor.set_log_level)
         self._reminders = trio.CancelScope()
         wall = time.time  # noqa: TID251  # what hosts carry outlives this process
-        self.states = States(sealer, wall=wall, run=run, is_elsewhere=is_elsewhere, boot=boot, remembered=(PARK,))
-        self.carrier = self._make_carrier(config)
+        self.states = RequestStates(
+            sealer, wall=wall, run=run, is_elsewhere=is_elsewhere, boot=boot, remembered=(PARK,)
+        )
+        self.bridge = self._make_bridge(config)
         self.lists = Lists(self.live)
-        self.router = Router(self.live, self.lists, self.levels, self.carrier, Reading(self.reads))
-        self.lists.announce_to(self.downstreams, self.router.subscriptions)
+        self.router = Router(self.live, self.lists, self.levels, self.bridge, Reading(self.reads))
+        self.lists.announce_to(self.hosts, self.router.subscriptions)
         self.servers = RunningServers(config, self.supervisor, self.live, self.lists, self.router, self.reads)
         self.projects: Projects | None = None
         if reader is not None:
             shown = self.live, self.lists, self.router.subscriptions
             self.projects = Projects(self.servers, self.supervisor, *shown, reader, allowances)
-            self.downstreams.follow(self.projects)
+            self.hosts.follow(self.projects)
         self.started_at = 0.0
 
     @property
@@ -115,17 +117,17 @@ class Hub:
             open_session=open_session,
             last_known=self.last_known,
             on_new=self._upstream_new,
-            on_elicited=self.downstreams.elicited,
+            on_elicited=self.hosts.elicited,
             listener_for=self.reads.listener_for,
             wall=time.time,  # noqa: TID251  # for people to read
             drain_s=config.drain_s,
         )
 
-    def _make_carrier(self, config: HubConfig) -> Carrier:
+    def _make_bridge(self, config: HubConfig) -> EraBridge:
         states = self.states
-        parking = Parking(states, ttl_s=config.park_ttl_s, total_s=config.park_total_s, budget=self.budget)
+        parking = ParkedCalls(states, ttl_s=config.park_ttl_s, total_s=config.park_total_s, budget=self.budget)
         tasks = Tasks(states, self.sealer, self.supervisor.upstreams, ttl_s=config.park_ttl_s)
-        return Carrier(states, parking, tasks, self.downstreams.visits, on_lost=config.on_lost)
+        return EraBridge(states, parking, tasks, self.hosts.visits, on_lost=config.on_lost)
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Run upstreams and upkeep until cancelled. Cancellation: upstreams are stopped in order, state is saved."""
@@ -134,7 +136,7 @@ class Hub:
             async with trio.open_nursery() as nursery:
                 await nursery.start(self.reads.run)
                 await nursery.start(self.supervisor.run, self.config.upstreams)
-                await nursery.start(self.carrier.run)
+                await nursery.start(self.bridge.run)
                 if self.projects is not None:
                     await nursery.start(self.projects.run)
                 nursery.start_soon(keep_going, "Telling hosts of changes", self.lists.run)
@@ -199,9 +201,9 @@ class Hub:
     def apply(self, config: HubConfig) -> None:
         """Make this hub what `config` says, and disturb only what differs. How hosts come in is not its affair."""
         reminds = config.synthetic_progress_s != self.config.synthetic_progress_s
-        self.downstreams.adjust(config.park_ttl_s)
+        self.hosts.adjust(config.park_ttl_s)
         self.budget.adjust(config.global_buffer_bytes)
-        self.carrier.adjust(config.park_ttl_s, config.park_total_s, on_lost=config.on_lost)
+        self.bridge.adjust(config.park_ttl_s, config.park_total_s, on_lost=config.on_lost)
         self.reads.reconfigure(config.cache)
         self.servers.apply(config)
         if reminds:

@@ -20,12 +20,12 @@ from cache.shared_store import Unreachable
 from config.saved_state import Memory
 from config.schema import HubConfig, UpstreamConfig
 from hub.app import Hub
-from hub.downstream.hosts import Downstreams
+from hub.downstream.hosts import Hosts
 from hub.downstream.http.durable_sessions import DurableSessions
 from hub.downstream.http.endpoint import Endpoint
 from hub.fleet import affinity
 from hub.fleet.homes import runs_of
-from hub.fleet.membership import Peer, Replicas
+from hub.fleet.membership import Member, Membership
 from hub.fleet.notes import Notes
 from hub.link.interface import Identity
 from hub.link.sealing import Keys, Sealer, Signer
@@ -148,43 +148,43 @@ class Replica:
         self.url = f"http://127.0.0.1:{port}"
         journal = Memory(self.fleet.path and self.fleet.path / f"{self.name}.json")
         notes = Notes(self.fleet.facts)
-        self.revival = DurableSessions(Signer(self.keys), journal, lambda: self.fleet.now, self.name, notes.put)
-        me = Peer(self.revival.run_id, self.name, self.url)
-        self.replicas = Replicas(me, self.fleet.facts, self.revival.was_mine)
+        self.durable = DurableSessions(Signer(self.keys), journal, lambda: self.fleet.now, self.name, notes.put)
+        me = Member(self.durable.run_id, self.name, self.url)
+        self.membership = Membership(me, self.fleet.facts, self.durable.was_mine)
         try:
             with self._scope:
                 async with trio.open_nursery() as nursery:
                     hosts = await self._make_router(nursery)
-                    self.endpoint = Endpoint(Open(), self.router, hosts, self.revival)
+                    self.endpoint = Endpoint(Open(), self.router, hosts, self.durable)
                     self.gate = affinity.FleetGate(
-                        self.endpoint, affinity.Fleet(self.replicas, notes), self.revival, self.runs_of
+                        self.endpoint, affinity.Fleet(self.membership, notes), self.durable, self.runs_of
                     )
                     self.server = HttpServer(self.handle, Open().guard)
                     await nursery.start(self.server.serve, [listener])
                     nursery.start_soon(self.endpoint.run)
                     nursery.start_soon(self.gate.run)
-                    while not self.replicas.status().registered and not self.fleet.facts.away:
+                    while not self.membership.status().registered and not self.fleet.facts.away:
                         await trio.lowlevel.checkpoint()
                     task_status.started()
         finally:
             self._over.set()
 
-    async def _make_router(self, nursery: trio.Nursery) -> Downstreams:
+    async def _make_router(self, nursery: trio.Nursery) -> Hosts:
         if self.fleet.fakes is None:
             self.router = Scripted()
-            return Downstreams()
+            return Hosts()
         fakes = {name: make() for name, make in self.fleet.fakes.items()}
         self.fakes: dict[str, FakeUpstream] = fakes
         config = HubConfig(upstreams={name: UpstreamConfig(command=name) for name in fakes})
-        run = self.revival.run_id
-        sealer, opens, is_elsewhere = Sealer(self.keys), opener(fakes), self.replicas.is_elsewhere
+        run = self.durable.run_id
+        sealer, opens, is_elsewhere = Sealer(self.keys), opener(fakes), self.membership.is_elsewhere
         self.hub = hub = Hub(config, Memory(None), sealer, open_session=opens, run=run, is_elsewhere=is_elsewhere)
         await nursery.start(hub.run)
         self.router = hub.router
-        return hub.downstreams
+        return hub.hosts
 
     def runs_of(self, request: Any) -> tuple[str, ...]:
-        return () if self.hub is None else runs_of(request, self.hub.states, self.hub.carrier.tasks.handles)
+        return () if self.hub is None else runs_of(request, self.hub.states, self.hub.bridge.tasks.handles)
 
     async def kill(self) -> None:
         """End it as if its power had failed: nobody is told."""

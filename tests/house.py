@@ -18,7 +18,7 @@ from typing import Any
 import trio
 import trio.testing
 from fakes import FakeUpstream, opener
-from http_fakes import Answered, Host, Open, make_revival
+from http_fakes import Answered, Host, Open, make_durable_sessions
 from schemas import Invalid, validate
 
 from config.saved_state import Memory
@@ -306,7 +306,7 @@ class LineHost(JudgedHost):
                 self._theirs,
                 self.identity,
                 hub.router,
-                hub.downstreams,
+                hub.hosts,
                 view=hub.router.find_view(self.endpoint) or EVERYTHING,
                 workplace=self.workplace,
                 is_bound=self.is_bound,
@@ -361,7 +361,7 @@ class LineHost(JudgedHost):
         await self._stream.aclose()
 
     def cancel_now(self, hub: Hub) -> None:
-        for each in hub.downstreams._attached.values():
+        for each in hub.hosts._attached.values():
             if each.identity == self.identity:
                 each.cancel_all()
 
@@ -497,13 +497,13 @@ class House:
     """A running hub with its hosts and fake upstreams."""
 
     def __init__(
-        self, fakes: dict[str, FakeUpstream], nursery: trio.Nursery, hub: Hub, revival: DurableSessions
+        self, fakes: dict[str, FakeUpstream], nursery: trio.Nursery, hub: Hub, durable: DurableSessions
     ) -> None:
         self.fakes = fakes
         self.nursery = nursery
         self.hub = hub
         self.api = DaemonApi(hub)
-        self.endpoint = Endpoint(Open(), hub.router, hub.downstreams, revival)
+        self.endpoint = Endpoint(Open(), hub.router, hub.hosts, durable)
         self.hosts: list[JudgedHost] = []
 
     async def host(
@@ -535,17 +535,17 @@ class House:
 
     def assert_at_rest(self) -> None:
         """Assert that nothing is running, waited for, or counted as running."""
-        assert self.hub.downstreams._in_flight == {}
-        assert [host.calls for host in self.hub.downstreams._attached.values() if host.calls] == []
-        assert [host.asking for host in self.hub.downstreams._attached.values() if len(host.asking)] == []
+        assert self.hub.hosts._in_flight == {}
+        assert [host.calls for host in self.hub.hosts._attached.values() if host.calls] == []
+        assert [host.asking for host in self.hub.hosts._attached.values() if len(host.asking)] == []
         assert [answer for answer, due in self.endpoint._soon.items() if due] == []
-        parking = self.hub.carrier.parking
+        parking = self.hub.bridge.parking
         assert (parking._calls, parking.status().running) == ({}, 0), parking
         for upstream in self.hub.supervisor.upstreams.values():
             assert upstream.in_flight == 0, upstream
             for pool in upstream.pools:
                 assert all(pooled.is_open for pooled in pool._opening.values()), pool
-                attached = {host.tenant for host in self.hub.downstreams._attached.values()}
+                attached = {host.tenant for host in self.hub.hosts._attached.values()}
                 assert {tenant for tenant in pool._by_host if tenant.conversation} <= attached, pool
                 for pooled in pool.open_sessions():
                     assert pooled.users == 0, pooled
@@ -563,7 +563,7 @@ class House:
 
     def assert_watched_by_who_is_there(self) -> None:
         """Assert that only attached hosts are subscribed, each at the session that serves it."""
-        attached = {host.tenant for host in self.hub.downstreams._attached.values()}
+        attached = {host.tenant for host in self.hub.hosts._attached.values()}
         listening = self.hub.router.subscriptions._streams.keys()
         for upstream in self.hub.supervisor.upstreams.values():
             found = {}
@@ -604,7 +604,7 @@ async def a_house(
     upstreams: dict[str, dict[str, Any]] | None = None,
     memory: Memory | None = None,
     last_known: LastKnown | None = None,
-    revival: DurableSessions | None = None,
+    durable: DurableSessions | None = None,
     reader: Reader | None = None,
     allowances: Path | None = None,
     **config: Any,
@@ -626,7 +626,7 @@ async def a_house(
     )
     async with trio.open_nursery() as nursery:
         await nursery.start(hub.run)
-        house = House(fakes, nursery, hub, revival or make_revival())
+        house = House(fakes, nursery, hub, durable or make_durable_sessions())
         nursery.start_soon(house.endpoint.run)
         yield house
         await trio.testing.wait_all_tasks_blocked()

@@ -15,7 +15,7 @@ from schemas import validate
 
 from config.saved_state import Memory
 from hub.catalog.view import View, server_view
-from hub.downstream.hosts import Downstreams
+from hub.downstream.hosts import Hosts
 from hub.downstream.http.durable_sessions import DurableSessions
 from hub.downstream.http.endpoint import Endpoint
 from hub.link.interface import Caller, HubError, Identity, Question, Tenant, failure_from
@@ -384,11 +384,11 @@ def read(uri: str, id: int | str = 1) -> dict[str, Any]:
     return {"jsonrpc": "2.0", "id": id, "method": RESOURCES_READ, "params": {"uri": uri}}
 
 
-def make_endpoint(router: Scripted, revival: DurableSessions | None = None) -> Endpoint:
-    return Endpoint(Open(), router, Downstreams(), revival or make_revival())
+def make_endpoint(router: Scripted, durable: DurableSessions | None = None) -> Endpoint:
+    return Endpoint(Open(), router, Hosts(), durable or make_durable_sessions())
 
 
-def make_revival(
+def make_durable_sessions(
     path: Path | None = None,
     wall: Callable[[], float] = lambda: 1e9,
     publish: Callable[[str, bytes], None] | None = None,

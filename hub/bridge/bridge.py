@@ -14,10 +14,20 @@ from msgspec import Raw, structs
 
 from hub.bridge.input_required import Wanted, drive, read_wanted
 from hub.bridge.inputs import check_answers, input_requests, kinds_of, offered
-from hub.bridge.parking.parking import PARK, Parking
-from hub.bridge.request_state import INVALID, LOST, BadState, State, States, answers_of, bind, input_required, state_of
+from hub.bridge.parking.parking import PARK, ParkedCalls
+from hub.bridge.request_state import (
+    INVALID,
+    LOST,
+    BadState,
+    RequestState,
+    RequestStates,
+    answers_of,
+    bind,
+    input_required,
+    state_of,
+)
 from hub.bridge.tasks.tasks import ABSORBED, Tasks
-from hub.bridge.url_elicitation import AGAIN, Urls, Visits, round_of, wants_visits
+from hub.bridge.url_elicitation import AGAIN, PageVisits, UrlElicitations, round_of, wants_visits
 from hub.link.interface import Caller, Exchange, Interim, Operation, Upstream
 from hub.wire.capabilities import can_be_asked
 from hub.wire.jsonrpc import Failure, Reply, Request, Result, encode, open_object, peek_object, peek_str, raw
@@ -28,16 +38,16 @@ RELAY_TTL_S: Final = 24 * 3600.0
 """How long a state of an upstream is passed back to it (bridging.md 7.3)."""
 
 
-class Carrier:
+class EraBridge:
     """The bridge of one hub. `run` must be running; `on_lost` is what becomes of tool calls that cannot go on."""
 
     def __init__(
-        self, states: States, parking: Parking, tasks: Tasks, visits: Visits, *, on_lost: str = "error"
+        self, states: RequestStates, parking: ParkedCalls, tasks: Tasks, visits: PageVisits, *, on_lost: str = "error"
     ) -> None:
         self.parking = parking
         self.tasks = tasks
         self._states = states
-        self._urls = Urls(states, visits)
+        self._urls = UrlElicitations(states, visits)
         self._on_lost = on_lost
 
     def adjust(self, ttl_s: float, total_s: float, *, on_lost: str) -> None:
@@ -96,7 +106,7 @@ class Carrier:
         return self._visit(reply, upstream, caller, request, round=round)
 
     async def _resume(
-        self, state: State, upstream: Upstream, operation: Operation, exchange: Exchange, request: Request
+        self, state: RequestState, upstream: Upstream, operation: Operation, exchange: Exchange, request: Request
     ) -> Reply:
         """Go on from `state` with the answers that `request` brings."""
         if state.mode == PARK:
@@ -190,7 +200,7 @@ def _wanted_of(reply: Reply, upstream: Upstream) -> Wanted | None:
     return None if era_of(version) is Era.LEGACY else read_wanted(reply, upstream.name, version)
 
 
-def _retry_of(state: State, request: Request) -> dict[str, Raw]:
+def _retry_of(state: RequestState, request: Request) -> dict[str, Raw]:
     """The params to call a modern upstream with again: the answers, and its own state byte for byte (R-12).
 
     Raises:

@@ -73,7 +73,7 @@ class Binding(Struct, frozen=True):
     digest: str
 
 
-class State(Struct, frozen=True):
+class RequestState(Struct, frozen=True):
     """An opened state. `mode` says whose it is, `members` what they put into it."""
 
     mode: str
@@ -150,7 +150,7 @@ def _number(text: str) -> float:
     return float(text) + 0.0  # -0 is 0
 
 
-class States:
+class RequestStates:
     """Seals and opens states. `wall` is the time of day in seconds: states outlive the process, as its key does.
 
     The time of day may be set, and be wrong for a while. So `boot`, which nobody sets, decides as long as the machine
@@ -193,7 +193,7 @@ class States:
         )
         return self._sealer.seal(PURPOSE, encode(sealed))
 
-    def open(self, text: str, principal: str, request: Request, upstream: str | None = None) -> State:
+    def open(self, text: str, principal: str, request: Request, upstream: str | None = None) -> RequestState:
         """The state that `request`, which is for `upstream` if that is known, brought. What costs least is compared
         first: whoever has one state may bring it with anything.
 
@@ -211,7 +211,7 @@ class States:
         expired = self._is_expired(found)
         if expired and found.m not in self._remembered:
             raise BadState(EXPIRED)
-        return State(found.m, binding, found.s, found.r, expired)
+        return RequestState(found.m, binding, found.s, found.r, expired)
 
     def _is_expired(self, found: _Sealed) -> bool:
         if found.b and found.b == self._boot.id:

@@ -3,7 +3,7 @@
 The upstream's call has ended; a person is to open one or more URLs, and the call is to be made again. What the host is
 told depends on what it can do:
 
-    2025-11-25, mode url    the error, with ids of the hub's own; `Visits` knows later whom to tell that one is done
+    2025-11-25, mode url    the error, with ids of the hub's own; `PageVisits` knows later whom to tell that one is done
     modern, mode url        an input request for each page. Its retry waits a while for the upstream to say that all
                             visits are done, then the upstream is called afresh
     modern, no mode url     -32021: here it is certain that there is no other way
@@ -18,7 +18,7 @@ from msgspec import Raw, Struct, UnsetType
 
 from hub.bridge.input_required import InputRefused
 from hub.bridge.inputs import MAX_AT_ONCE, MAX_ROUNDS
-from hub.bridge.request_state import Binding, State, States, answers_of, bind, input_required, wanted
+from hub.bridge.request_state import Binding, RequestState, RequestStates, answers_of, bind, input_required, wanted
 from hub.link.completed_elicitations import MAX_ID_CHARS
 from hub.link.interface import Caller, Executed, HubError, Question, Upstream, UpstreamProtocolError
 from hub.wire.capabilities import URL, elicitation_modes
@@ -62,14 +62,14 @@ MAX_SENT: Final = 64
 """Conversations that were sent to one page, as its id goes."""
 
 
-class Visits:
+class PageVisits:
     """Which conversations were given which ids of visits. Bounded: the oldest are forgotten."""
 
     def __init__(self) -> None:
         self._begun: dict[str, dict[int, None]] = {}
 
     def __repr__(self) -> str:
-        return f"<Visits [{len(self._begun)} begun]>"
+        return f"<PageVisits [{len(self._begun)} begun]>"
 
     def asked(self, question: Question, caller: Caller) -> None:
         """`question` is about to be put to `caller`, a host of a legacy session; others have no ids."""
@@ -116,14 +116,14 @@ class _Page(Struct, frozen=True):
 
 
 def wants_visits(reply: Reply, version: str) -> bool:
-    """Whether `reply`, of an upstream that speaks `version`, is for `Urls.settle`."""
+    """Whether `reply`, of an upstream that speaks `version`, is for `UrlElicitations.settle`."""
     return isinstance(reply, Failure) and reply.code == URL_ELICITATION_REQUIRED and version == L4
 
 
-class Urls:
+class UrlElicitations:
     """Carries visits between upstreams and hosts. `visits` is told of the ids that hosts of 2025-11-25 are given."""
 
-    def __init__(self, states: States, visits: Visits) -> None:
+    def __init__(self, states: RequestStates, visits: PageVisits) -> None:
         self._states = states
         self._visits = visits
 
@@ -159,7 +159,7 @@ class Urls:
         members = peek_limited(None if isinstance(reply.data, UnsetType) else reply.data)
         return Failure(reply.code, reply.message, raw({**members, "elicitations": shown}))
 
-    async def resume(self, state: State, upstream: Upstream, request: Request) -> Reply | None:
+    async def resume(self, state: RequestState, upstream: Upstream, request: Request) -> Reply | None:
         """What a retry that brought a `state` of mode `AGAIN` gets; None: call the upstream afresh, as `round_of` says.
 
         Waits for visits at most `URL_WAIT_S`; an upstream need not say when they are done.
@@ -189,8 +189,8 @@ class Urls:
         return input_required(requests, state)
 
 
-def round_of(state: State) -> int:
-    """The round that an upstream is called in after `Urls.resume`, for its next `Urls.settle`."""
+def round_of(state: RequestState) -> int:
+    """The round that an upstream is called in after `UrlElicitations.resume`, for its next `UrlElicitations.settle`."""
     return int(bytes(state.members["n"])) + 1
 
 

@@ -77,13 +77,13 @@ class DaemonApi:
     async def status(self) -> Status:
         """Everything `hubd status` shows."""
         hub, listener = self._hub, self._listener
-        replicas = None if listener is None else listener.replicas
+        membership = None if listener is None else listener.membership
         return Status(
             version=HUBD_VERSION,
             uptime_s=round(trio.current_time() - hub.started_at, 1),
             settled=hub.router.settled.is_set(),
             upstreams=(*map(self._upstream, hub.supervisor.upstreams.values()), *self._unresolved()),
-            hosts=tuple(hub.downstreams.status()),
+            hosts=tuple(hub.hosts.status()),
             projects=() if hub.projects is None else tuple(hub.projects.status()),
             cache=hub.reads.statistics(),
             buffer=BufferStatus(**hub.budget.facts()),
@@ -93,13 +93,13 @@ class DaemonApi:
             root=self._is_root,
             loop=UNSET if self._watch is None else self._watch.status(),
             faults=0 if self._faults is None else self._faults.count,
-            replica=UNSET if replicas is None else replicas.status(),
+            replica=UNSET if membership is None else membership.status(),
         )
 
     def _upstream(self, upstream: Upstream) -> UpstreamRow:
         return UpstreamRow(
             **structs.asdict(upstream.status()),
-            parked=self._hub.carrier.parking.parked(upstream.name),
+            parked=self._hub.bridge.parking.parked(upstream.name),
             stale_config=self._stale(upstream.name),
         )
 
@@ -233,7 +233,7 @@ class DaemonApi:
         return f"there is no tool {name}{meant} `hubd tools` lists all"
 
     async def _serve(self, request: Request, *, counts: bool = True) -> Reply:
-        host = StatelessHost(self._hub.downstreams, OPERATOR.principal, counts=counts)
+        host = StatelessHost(self._hub.hosts, OPERATOR.principal, counts=counts)
         exchange = HostExchange(Caller(OPERATOR, L4, {}), lambda message, *, vital=False: None)
         reply = await serve(host, self._hub.router, request, exchange)
         assert reply is not None, "only the hub itself cancels it, and then answers"

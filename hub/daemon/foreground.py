@@ -47,6 +47,6 @@ async def serve_stdio(loaded: Loaded, read: Callable[[], Loaded]) -> None:
                     nursery.start_soon(keep_going, "Sharing with other hubs", store.run)
                 await nursery.start(hub.run)
                 nursery.start_soon(keep_going, "Following the configuration", reloader.run)
-                await serve_lines(stdio, Identity(OWNER, "stdio"), hub.router, hub.downstreams, transport="stdio")
+                await serve_lines(stdio, Identity(OWNER, "stdio"), hub.router, hub.hosts, transport="stdio")
                 stop()
             life.cancel_scope.cancel()

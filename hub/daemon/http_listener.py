@@ -45,7 +45,7 @@ class HttpListener:
         hub: Hub,
         config: HubConfig,
         tcp: socket.socket,
-        revival: DurableSessions,
+        durable: DurableSessions,
         *,
         movable: bool = True,
         squatted: bool = False,
@@ -69,18 +69,18 @@ class HttpListener:
         self._leaving: list[_Site] = []
         self._config = config
         self._named = config.replica.url
-        self.replicas = None if fleet is None else fleet.replicas
+        self.membership = None if fleet is None else fleet.membership
         """Membership of this hub in its fleet; None: it is alone."""
-        if self.replicas is not None:
-            self.replicas.move(self._url())
-        self.endpoint = Endpoint(self._access(self._site), hub.router, hub.downstreams, revival)
-        self._gate = None if fleet is None else self._make_gate(fleet, revival)
+        if self.membership is not None:
+            self.membership.move(self._url())
+        self.endpoint = Endpoint(self._access(self._site), hub.router, hub.hosts, durable)
+        self._gate = None if fleet is None else self._make_gate(fleet, durable)
         self._handler: Handler
         self._nursery: trio.Nursery
 
-    def _make_gate(self, fleet: Fleet, revival: DurableSessions) -> FleetGate:
-        homes = partial(runs_of, states=self._hub.states, handles=self._hub.carrier.tasks.handles)
-        return FleetGate(self.endpoint, fleet, revival, homes)
+    def _make_gate(self, fleet: Fleet, durable: DurableSessions) -> FleetGate:
+        homes = partial(runs_of, states=self._hub.states, handles=self._hub.bridge.tasks.handles)
+        return FleetGate(self.endpoint, fleet, durable, homes)
 
     def __repr__(self) -> str:
         return f"<HttpListener {self._site!r}, {len(self._leaving)} leaving>"
@@ -160,8 +160,8 @@ class HttpListener:
             old, self._site, self._listen = self._site, _Site(tcp), config.listen
             self.squatted = False
             await self._open(self._site)
-            if self.replicas is not None:
-                self.replicas.move(self._url())
+            if self.membership is not None:
+                self.membership.move(self._url())
             self._leaving.append(old)
             self._nursery.start_soon(self._close, old, config.drain_s)
         for site in (self._site, *self._leaving):
@@ -177,9 +177,9 @@ class HttpListener:
 
     def _own_names(self) -> tuple[str, ...]:
         """What other hubs call this one."""
-        if self.replicas is None or not self.replicas.me.url:
+        if self.membership is None or not self.membership.me.url:
             return ()
-        url = parse_url(self.replicas.me.url)
+        url = parse_url(self.membership.me.url)
         return (f"[{url.host}]:{url.port}" if ":" in url.host else f"{url.host}:{url.port}",)
 
     def _url(self) -> str:

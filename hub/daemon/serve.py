@@ -141,7 +141,7 @@ async def serve_daemon(loaded: Loaded, read: Callable[[], Loaded], *, shown: boo
         ):
             keys = keys_for(config, key_path())
             store = store_for(loaded, keys)
-            revival, fleet = sessions_for(config, keys, store)
+            durable, fleet = sessions_for(config, keys, store)
             hub = Hub(
                 config,
                 memory,
@@ -149,13 +149,13 @@ async def serve_daemon(loaded: Loaded, read: Callable[[], Loaded], *, shown: boo
                 last_known=last_known(),
                 reader=project_reader(),
                 allowances=trust_path(),
-                run="" if fleet is None else revival.run_id,
-                is_elsewhere=None if fleet is None else fleet.replicas.is_elsewhere,
+                run="" if fleet is None else durable.run_id,
+                is_elsewhere=None if fleet is None else fleet.membership.is_elsewhere,
                 boot=boot_clock(),
             )
             if store is not None:
                 hub.reads.attach_store(store)
-            listener = HttpListener(hub, config, tcp, revival, movable=movable, squatted=squatted, fleet=fleet)
+            listener = HttpListener(hub, config, tcp, durable, movable=movable, squatted=squatted, fleet=fleet)
             daemon = _Daemon(hub, listener, loaded, read, store, shown=shown)
             own = [lock_path()]
             own += [path for path, it in ((socket_path(), given), (control_path(), given_control)) if it is None]
@@ -188,7 +188,7 @@ class _Daemon:
             pending=lambda: (*listener.pending, *hub.pending),
             around=self._reloading,
         )
-        self._lines = LineServer(hub.router, hub.downstreams)
+        self._lines = LineServer(hub.router, hub.hosts)
         self._watch = Watch()
         faults = Faults()
         logging.getLogger().addHandler(faults)
@@ -269,11 +269,11 @@ class _Daemon:
         """What the service manager shows of this hub."""
         states = [upstream.state for upstream in self._hub.supervisor.upstreams.values()]
         connected = states.count(State.CONNECTED)
-        return f"{connected} of {len(states)} upstreams connected, {len(self._hub.downstreams)} hosts"
+        return f"{connected} of {len(states)} upstreams connected, {len(self._hub.hosts)} hosts"
 
     def _cut_off(self) -> None:
         """Answer what is still running by saying that the hub stops; wait no longer than it takes to send that."""
-        self._hub.downstreams.cut_off()
+        self._hub.hosts.cut_off()
         self._patience.deadline = min(self._patience.deadline, trio.current_time() + LAST_ANSWERS_S)
 
     async def _drain_within(self, drain_s: float) -> None:

@@ -16,7 +16,7 @@ from config.schema import HubConfig
 from config.trust import Trust
 from hub.downstream.http.durable_sessions import DurableSessions
 from hub.fleet.affinity import Fleet
-from hub.fleet.membership import Peer, Replicas
+from hub.fleet.membership import Member, Membership
 from hub.fleet.notes import Notes
 from hub.link.machine_clock import current_time
 from hub.link.sealing import Keys, Signer, derived_keys, keys_from_setting, load_keys
@@ -74,8 +74,8 @@ def sessions_for(config: HubConfig, keys: Keys, store: "RedisStore | None") -> t
         return DurableSessions(signer, journal, wall), None
     notes = Notes(store.directory)
     sessions = DurableSessions(signer, journal, wall, config.replica.name, notes.put)
-    me = Peer(sessions.run_id, config.replica.name or sessions.run_id, "")
-    return sessions, Fleet(Replicas(me, store.directory, sessions.was_mine), notes)
+    me = Member(sessions.run_id, config.replica.name or sessions.run_id, "")
+    return sessions, Fleet(Membership(me, store.directory, sessions.was_mine), notes)
 
 
 def last_known() -> LastKnown:

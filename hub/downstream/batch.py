@@ -5,7 +5,7 @@ from typing import Final
 
 import trio
 
-from hub.downstream.hosts import Downstream, Router
+from hub.downstream.hosts import Host, Router
 from hub.downstream.request_pipeline import answer, overloaded, take_on
 from hub.link.interface import Caller, Overloaded
 from hub.link.pace import ReadPace
@@ -64,7 +64,7 @@ def wants_answer(messages: list[Message | RemoteProtocolError]) -> bool:
 
 
 async def run_batch(
-    host: Downstream,
+    host: Host,
     router: Router,
     messages: list[Message | RemoteProtocolError],
     *,
@@ -96,7 +96,7 @@ async def run_batch(
                     reply(encode_response(message.id, started))
 
 
-def _take_on(host: Downstream, router: Router, request: Request, caller: Caller) -> Reply | trio.CancelScope:
+def _take_on(host: Host, router: Router, request: Request, caller: Caller) -> Reply | trio.CancelScope:
     try:
         return take_on(host, router, request, caller)
     except RemoteProtocolError as error:
@@ -106,7 +106,7 @@ def _take_on(host: Downstream, router: Router, request: Request, caller: Caller)
 
 
 async def _run(
-    host: Downstream,
+    host: Host,
     router: Router,
     request: Request,
     scope: trio.CancelScope,

@@ -102,7 +102,7 @@ class _Answer:
         return self.reply
 
 
-class Asking:
+class HostQuestions:
     """All questions of one host. Their ids begin with `name`."""
 
     def __init__(self, ttl_s: float, name: str = "hub") -> None:
@@ -120,7 +120,7 @@ class Asking:
         """Answers that were none to what was asked."""
 
     def __repr__(self) -> str:
-        return f"<Asking [{len(self._open)} open, {self.strays} stray answers]>"
+        return f"<HostQuestions [{len(self._open)} open, {self.strays} stray answers]>"
 
     def __len__(self) -> int:
         return len(self._open)

@@ -1,10 +1,10 @@
-"""Who is attached: a `Downstream` for each legacy session or line connection, all of them in `Downstreams`.
+"""Who is attached: a `Host` for each legacy session or line connection, all of them in `Hosts`.
 
-A `Downstream` is the host's side of a conversation, whatever carries it: what was agreed in the handshake, which of its
+A `Host` is the host's side of a conversation, whatever carries it: what was agreed in the handshake, which of its
 requests are running, what it is to be told unasked. Modern requests over HTTP carry everything themselves (B-11), so
 they have none; they only count toward what their principal may have in flight.
 
-What always holds: ids of hosts are looked up in the `Downstream` they came from and nowhere else, so that no host can
+What always holds: ids of hosts are looked up in the `Host` they came from and nowhere else, so that no host can
 reach a request of another (F-H-02, F-H-06); `begin` and `end` come in pairs. The two classes are in one module, since
 each needs the other: what a host begins counts for its principal as well, and what concerns all is told to each.
 """
@@ -17,10 +17,10 @@ from typing import ClassVar, Final, Protocol
 import trio
 from msgspec import Raw, Struct, structs
 
-from hub.bridge.url_elicitation import Visits
+from hub.bridge.url_elicitation import PageVisits
 from hub.catalog.view import EVERYTHING, View
 from hub.control.status import HostRow
-from hub.downstream.host_questions import Asking
+from hub.downstream.host_questions import HostQuestions
 from hub.link.budget import Budget
 from hub.link.interface import Caller, HubError, Identity, Overloaded, Question, Stopping, Tenant, new_conversation
 from hub.link.pace import ReadPace
@@ -108,18 +108,18 @@ class Workplaces(Protocol):
     raises.
     """
 
-    async def arrived(self, host: "Downstream") -> None:
+    async def arrived(self, host: "Host") -> None:
         """A host with a known `workplace` is about to be heard. Cancellation: it sees what everybody sees."""
         ...
 
-    def opened(self, host: "Downstream") -> None:
+    def opened(self, host: "Host") -> None:
         """Its handshake is complete, or its roots are others now."""
         ...
 
-    def left(self, host: "Downstream") -> None: ...
+    def left(self, host: "Host") -> None: ...
 
 
-class Downstreams:
+class Hosts:
     """All attached hosts, and how much each principal has in flight.
 
     `park_ttl_s`: how long a question waits for a host's answer.
@@ -130,9 +130,9 @@ class Downstreams:
         self.park_ttl_s = park_ttl_s
         self.asks_as = f"hub-{secrets.token_hex(4)}"
         """How the ids of our questions begin: a late answer to one of an earlier hub is none to one of ours."""
-        self.visits = Visits()
+        self.visits = PageVisits()
         self.workplaces: Workplaces | None = None
-        self._attached: dict[str, Downstream] = {}
+        self._attached: dict[str, Host] = {}
         self.unattached: dict[trio.CancelScope, None] = {}
         """The scope of each running request that belongs to no attached host (`StatelessHost`)."""
         self.stopped: set[trio.CancelScope] = set()
@@ -142,7 +142,7 @@ class Downstreams:
         self._quiet = trio.Event()
 
     def __repr__(self) -> str:
-        return f"<Downstreams [{len(self._attached)} attached, {self.running} requests in flight]>"
+        return f"<Hosts [{len(self._attached)} attached, {self.running} requests in flight]>"
 
     def __len__(self) -> int:
         return len(self._attached)
@@ -160,16 +160,16 @@ class Downstreams:
         """Have `workplaces` hear where hosts work, from now on."""
         self.workplaces = workplaces
 
-    def add(self, host: "Downstream") -> None:
+    def add(self, host: "Host") -> None:
         """A host has come. `remove` must follow."""
         self._attached[host.id] = host
 
-    def remove(self, host: "Downstream") -> None:
+    def remove(self, host: "Host") -> None:
         """It has left; it may have before."""
         if self._attached.pop(host.id, None) and self.workplaces is not None:
             self.workplaces.left(host)
 
-    def __iter__(self) -> Iterator["Downstream"]:
+    def __iter__(self) -> Iterator["Host"]:
         return iter(list(self._attached.values()))
 
     def admit(self, principal: str) -> None:
@@ -238,12 +238,12 @@ class Downstreams:
         return [host.status(now) for host in self._attached.values()]
 
 
-class Downstream:
+class Host:
     """One attached host. Its carrier says how to `tell` it something, and how to `close` it."""
 
     transport = "memory"
 
-    def __init__(self, id: str, identity: Identity, view: View, hosts: Downstreams) -> None:
+    def __init__(self, id: str, identity: Identity, view: View, hosts: Hosts) -> None:
         self.id = id
         self.identity = identity
         self.conversation = new_conversation()
@@ -266,7 +266,7 @@ class Downstream:
         self.calls: dict[RequestId, trio.CancelScope] = {}
         self.listens: dict[RequestId, trio.CancelScope] = {}
         """Its subscriptions, which are requests as well."""
-        self.asking = Asking(hosts.park_ttl_s, hosts.asks_as)
+        self.asking = HostQuestions(hosts.park_ttl_s, hosts.asks_as)
         self.since = self.seen = trio.current_time()
         self.pace = ReadPace()
         self.hosts = hosts
@@ -291,7 +291,7 @@ class Downstream:
         return True
 
     @property
-    def told(self) -> "Downstream":
+    def told(self) -> "Host":
         """As `hub.routing.host_exchange.Asked.told`."""
         return self
 
@@ -459,7 +459,7 @@ class StatelessHost(Struct, eq=False):
     `counts`: the request takes one of the places of its principal, and can be `cut_off`.
     """
 
-    hosts: Downstreams
+    hosts: Hosts
     principal: str
     view: View = EVERYTHING
     counts: bool = True

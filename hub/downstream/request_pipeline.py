@@ -20,7 +20,7 @@ from typing import Final
 
 import trio
 
-from hub.downstream.hosts import Downstream, Router, StatelessHost
+from hub.downstream.hosts import Host, Router, StatelessHost
 from hub.link.interface import Caller, Draining, Overloaded
 from hub.link.pace import ReadPace
 from hub.routing.host_exchange import HostExchange
@@ -46,7 +46,7 @@ HARMLESS: Final = frozenset((*LIST_METHOD.values(), COMPLETE, PROMPTS_GET, RESOU
 
 
 def take_on(
-    host: Downstream | StatelessHost, router: Router, request: Request, caller: Caller, *, congested: bool = False
+    host: Host | StatelessHost, router: Router, request: Request, caller: Caller, *, congested: bool = False
 ) -> Reply | trio.CancelScope:
     """Take a request on: its reply, if nothing need be waited for, or else the scope for `answer`, which must follow.
 
@@ -57,7 +57,7 @@ def take_on(
         RemoteProtocolError: a request of `host` with this id is running.
         Overloaded: too many are.
     """
-    if request.method == SET_LEVEL and isinstance(host, Downstream) and caller is host.caller:
+    if request.method == SET_LEVEL and isinstance(host, Host) and caller is host.caller:
         return host.set_level(router, request.params)
     if not (congested or request.id in host.calls or request.id in host.listens):
         try:
@@ -70,7 +70,7 @@ def take_on(
 
 
 async def answer(
-    host: Downstream | StatelessHost,
+    host: Host | StatelessHost,
     router: Router,
     request: Request,
     exchange: HostExchange,
@@ -79,7 +79,7 @@ async def answer(
 ) -> Reply | None:
     """Carry out a request that `take_on` gave `scope`, when it is its turn by `pace`, and end it.
 
-    None: it was cancelled, and gets no answer, unless it was cancelled by `Downstreams.cut_off`.
+    None: it was cancelled, and gets no answer, unless it was cancelled by `Hosts.cut_off`.
 
     Errors of the hub fail this request and nothing else: the answer carries a `ref`, under which the log has the rest.
     """
@@ -97,9 +97,7 @@ async def answer(
     return _stopped(router, request, exchange) if scope in host.hosts.stopped else None
 
 
-async def serve(
-    host: Downstream | StatelessHost, router: Router, request: Request, exchange: HostExchange
-) -> Reply | None:
+async def serve(host: Host | StatelessHost, router: Router, request: Request, exchange: HostExchange) -> Reply | None:
     """`take_on` and `answer`, where there is nothing to do in between."""
     taken = take_on(host, router, request, exchange.caller)
     return await answer(host, router, request, exchange, taken) if isinstance(taken, trio.CancelScope) else taken

@@ -17,7 +17,7 @@ from hub.downstream.http.durable_sessions import DurableSessions
 from hub.downstream.http.endpoint import Endpoint
 from hub.downstream.http.refusal import RETRY_AFTER, Refused, is_modern_notification, no_session, refused
 from hub.downstream.http.request import Inbound
-from hub.fleet.membership import TRIES, Peer, Replicas
+from hub.fleet.membership import TRIES, Member, Membership
 from hub.fleet.notes import Notes
 from hub.fleet.ownership import Elsewhere, Ownership, SessionOver
 from hub.fleet.proxy import FORWARDED, Forwarder, HubGone, Misdirected
@@ -56,7 +56,7 @@ class HubLost(HubError):
 class Fleet(NamedTuple):
     """What a hub has of its fleet from the start: its membership, and what it publishes."""
 
-    replicas: Replicas
+    membership: Membership
     notes: Notes
 
 
@@ -70,19 +70,19 @@ class FleetGate:
         self,
         endpoint: Endpoint,
         fleet: Fleet,
-        revival: DurableSessions,
+        durable: DurableSessions,
         runs_of: Callable[[Request], tuple[str, ...]],
     ) -> None:
-        self.replicas = fleet.replicas
+        self.membership = fleet.membership
         self.forwarder = Forwarder()
-        self._ownership = Ownership(fleet.replicas, fleet.notes, self.held, self._release, revival.publish_again)
+        self._ownership = Ownership(fleet.membership, fleet.notes, self.held, self._release, durable.publish_again)
         self._endpoint = endpoint
-        self._revival = revival
+        self._durable = durable
         self._runs_of = runs_of
-        revival.record_run()
+        durable.record_run()
 
     def __repr__(self) -> str:
-        return f"<FleetGate {self.replicas!r}, {self.forwarder!r}>"
+        return f"<FleetGate {self.membership!r}, {self.forwarder!r}>"
 
     async def run(self) -> None:
         """Stay registered with other hubs, until cancelled."""
@@ -134,14 +134,14 @@ class FleetGate:
         if post is not None and post.metadata is not None and isinstance(post.message, Request):
             if FORWARDED in headers:
                 return None
-            runs = tuple(run for run in self._runs_of(post.message) if run != self.replicas.me.run)
+            runs = tuple(run for run in self._runs_of(post.message) if run != self.membership.me.run)
             return Elsewhere(runs) if runs else None
         if post is not None and (_begins(post.message) or is_modern_notification(post.message, headers)):
             return None
         id = headers.get("mcp-session-id")
         if id is None or id in self._endpoint.sessions:
             return None
-        origin = self._revival.origin(id, inbound.identity, inbound.view)
+        origin = self._durable.origin(id, inbound.identity, inbound.view)
         if origin is None:
             return None
         return Elsewhere((origin.run,), origin.name, origin.minted, origin.youthful)
@@ -161,7 +161,7 @@ class FleetGate:
             Refused: no hub can answer, now or at all.
         Cancellation: as `Forwarder.send`.
         """
-        await self.replicas.ready()
+        await self.membership.ready()
         broken: list[str] = []
         dead: set[str] = set()
         for _ in range(TRIES):
@@ -171,10 +171,10 @@ class FleetGate:
             try:
                 status = await self.forwarder.send(peer.url, request, response, partial(self._is_there, peer.run))
             except Misdirected:
-                self.replicas.doubt(peer.run)
+                self.membership.doubt(peer.run)
             except HubGone as gone:
                 log.warning("the hub %s does not answer at %s", peer.name, peer.url)
-                self.replicas.doubt(peer.run)
+                self.membership.doubt(peer.run)
                 if gone.sent and (failed := _failed(request)) is not None:
                     response.reply(200, failed)
                     return True
@@ -183,11 +183,11 @@ class FleetGate:
                 broken.append(peer.run)
             else:
                 if request.method == "DELETE" and away.session and 200 <= status < 300:
-                    self._revival.end_elsewhere(away.session, away.minted)
+                    self._durable.end_elsewhere(away.session, away.minted)
                 return True
         raise _later(BUSY)
 
-    async def _find_owner(self, away: Elsewhere, request: HttpRequest, dead: Collection[str]) -> Peer | None:
+    async def _find_owner(self, away: Elsewhere, request: HttpRequest, dead: Collection[str]) -> Member | None:
         """As `Ownership.find_owner`, checked that the request can be sent there.
 
         Raises:
@@ -198,7 +198,7 @@ class FleetGate:
         except SessionOver:
             raise no_session() from None
         except Unreachable:
-            if all(map(self._revival.was_mine, away.runs)):
+            if all(map(self._durable.was_mine, away.runs)):
                 return None
             raise _later(AWAY) from None
         if peer is not None and FORWARDED in request.headers:
@@ -210,7 +210,7 @@ class FleetGate:
     async def _is_there(self, run: str) -> bool:
         """Whether a silent hub is still registered; True while the directory cannot be asked."""
         try:
-            return await self.replicas.find(run, fresh=True) is not None
+            return await self.membership.find(run, fresh=True) is not None
         except Unreachable:
             return True
 

@@ -4,8 +4,8 @@ A state may stand for a call parked in the memory of one hub; a task may live in
 names the run of that hub.
 """
 
-from hub.bridge.request_state import States, state_of
-from hub.bridge.tasks.handles import MAX_TOLD, Handles
+from hub.bridge.request_state import RequestStates, state_of
+from hub.bridge.tasks.handles import MAX_TOLD, TaskHandles
 from hub.wire.jsonrpc import RemoteProtocolError, Request, peek_object, peek_str
 from hub.wire.mcp import LISTEN, TASKS_CANCEL, TASKS_GET, TASKS_UPDATE
 from hub.wire.value_limits import read_strings
@@ -13,7 +13,7 @@ from hub.wire.value_limits import read_strings
 _ABOUT_TASKS = frozenset({TASKS_GET, TASKS_UPDATE, TASKS_CANCEL})
 
 
-def runs_of(request: Request, states: States, handles: Handles) -> tuple[str, ...]:
+def runs_of(request: Request, states: RequestStates, handles: TaskHandles) -> tuple[str, ...]:
     """The runs that alone can answer `request` or a part of it; empty: any hub can."""
     runs: list[str] = []
     if "requestState" in request.params:

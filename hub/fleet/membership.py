@@ -57,7 +57,7 @@ Tend = Callable[[bool, bool], Awaitable[None]]
 """Renews other facts of a hub in the directory. Two flags: its registration had lapsed; the directory was emptied."""
 
 
-class Peer(Struct, frozen=True):
+class Member(Struct, frozen=True):
     """The registration of one hub."""
 
     run: str
@@ -66,19 +66,19 @@ class Peer(Struct, frozen=True):
     """Base URL of the hub's own HTTP listener; "": other hubs cannot reach it."""
 
 
-class Replicas:
+class Membership:
     """Registration of this hub, `me`, and lookup of others. `run` must be running for other hubs to find it.
 
     `was_mine` tells whether this hub succeeds an earlier run: such a run has ended, whatever the directory says.
     """
 
-    def __init__(self, me: Peer, directory: Directory, was_mine: Callable[[str], bool] = lambda run: False) -> None:
+    def __init__(self, me: Member, directory: Directory, was_mine: Callable[[str], bool] = lambda run: False) -> None:
         self.me = me
         self.was_mine = was_mine
         self.directory = directory
-        self._known: dict[str, tuple[Peer, float]] = {}
+        self._known: dict[str, tuple[Member, float]] = {}
         """Hubs found at the last look, and until when that counts."""
-        self._seen: dict[str, tuple[Peer, float]] = {}
+        self._seen: dict[str, tuple[Member, float]] = {}
         """Hubs once found registered, and until when they are asked though their registration is missing."""
         self._roster: tuple[str, ...] = ()
         self._until = 0.0
@@ -95,7 +95,7 @@ class Replicas:
 
     def __repr__(self) -> str:
         state = "leaving" if self._leaving else "registered" if self._reached else "alone"
-        return f"<Replicas {self.me.name} {self.me.run} {state}, {len(self._peers())} others>"
+        return f"<Membership {self.me.name} {self.me.run} {state}, {len(self._peers())} others>"
 
     def status(self) -> ReplicaStatus:
         """For `hubd status`."""
@@ -108,7 +108,7 @@ class Replicas:
             looking=self._rounds < ROUNDS,
         )
 
-    def _peers(self) -> list[Peer]:
+    def _peers(self) -> list[Member]:
         return [self._known[run][0] for run in self._roster if run != self.me.run and run in self._known]
 
     def move(self, url: str) -> None:
@@ -208,7 +208,7 @@ class Replicas:
 
     # --- finding others -----------------------------------------------------------------------------------------------
 
-    async def find(self, run: str, *, fresh: bool = False) -> Peer | None:
+    async def find(self, run: str, *, fresh: bool = False) -> Member | None:
         """The hub of this run, if registered; while the directory cannot be asked, the hub found last.
 
         Raises:
@@ -225,7 +225,7 @@ class Replicas:
             if known is not None and not fresh:
                 return known[0]
             raise
-        peer = _read(data, Peer)
+        peer = _read(data, Member)
         if peer is None or peer.run != run:
             self._known.pop(run, None)
             return None
@@ -233,14 +233,14 @@ class Replicas:
         self._seen[run] = peer, trio.current_time() + LIVES_S
         return peer
 
-    async def reach(self, run: str) -> Peer | None:
+    async def reach(self, run: str) -> Member | None:
         """As `find`; also a hub whose registration vanished too early: a full store drops any fact, and asking the hub
         shows whether it runs."""
         peer = await self.find(run)
         seen, until = self._seen.get(run, (None, 0.0))
         return seen if peer is None and trio.current_time() < until and not self.was_mine(run) else peer
 
-    def last_known(self, run: str) -> Peer | None:
+    def last_known(self, run: str) -> Member | None:
         """The hub of this run, if the last look found it."""
         known = self._known.get(run)
         return None if known is None else known[0]

@@ -23,7 +23,7 @@ import trio
 from msgspec import Struct
 
 from cache.shared_store import Directory, Unreachable
-from hub.fleet.membership import TRIES, Peer, Replicas
+from hub.fleet.membership import TRIES, Member, Membership
 from hub.fleet.notes import Notes
 from hub.link.fault_isolation import FaultLog, keep_going
 
@@ -60,13 +60,13 @@ class Ownership:
 
     def __init__(
         self,
-        replicas: Replicas,
+        membership: Membership,
         notes: Notes,
         held: Callable[[], Iterable[tuple[str, bool]]],
         on_taken: Callable[[str], None],
         on_emptied: Callable[[], None],
     ) -> None:
-        self._replicas = replicas
+        self._membership = membership
         self._notes = notes
         self._held = held
         self._on_taken = on_taken
@@ -74,7 +74,7 @@ class Ownership:
 
     @property
     def _directory(self) -> Directory:
-        return self._replicas.directory
+        return self._membership.directory
 
     def __repr__(self) -> str:
         return f"<Ownership, {self._notes!r}>"
@@ -82,14 +82,14 @@ class Ownership:
     async def run(self) -> None:
         """Stay registered and publish facts until cancelled."""
         async with trio.open_nursery() as nursery:
-            await nursery.start(self._replicas.run, self._tend)
+            await nursery.start(self._membership.run, self._tend)
             nursery.start_soon(keep_going, "Writing where sessions are", self._notes.run)
 
     async def leave(self) -> None:
         """Deregister, so that other hubs take over at once. Takes at most `LEAVE_S`; raises nothing."""
         with trio.move_on_after(LEAVE_S):
             try:
-                await self._replicas.leave()
+                await self._membership.leave()
                 await self._notes.flush()
             except* Unreachable:
                 pass
@@ -101,7 +101,7 @@ class Ownership:
         directory has lost everything that this hub published."""
         if emptied:
             self._on_emptied()
-        mine = self._replicas.me.run.encode()
+        mine = self._membership.me.run.encode()
         for session, came in list(self._held()):
             if not came and not lapsed:
                 continue
@@ -113,7 +113,7 @@ class Ownership:
                 log.info("a session of this hub goes on at another one, which could not see this one")
                 self._on_taken(session)
 
-    async def find_owner(self, away: Elsewhere, dead: Collection[str] = ()) -> Peer | None:
+    async def find_owner(self, away: Elsewhere, dead: Collection[str] = ()) -> Member | None:
         """The hub that has what `away` names; None: this hub, which has just claimed the session, or no hub.
 
         `dead`: runs that cannot be reached, whatever the directory says. Of all hubs that ask at once for a session
@@ -125,15 +125,15 @@ class Ownership:
         """
         if not away.session:
             for run in away.runs:
-                if run not in dead and (peer := await self._replicas.reach(run)) is not None:
+                if run not in dead and (peer := await self._membership.reach(run)) is not None:
                     return peer
             return None
-        me = self._replicas.me.run
+        me = self._membership.me.run
         for _ in range(TRIES):
             try:
                 claim = await self._directory.get(f"session/{away.session}")
             except Unreachable:
-                if (known := self._replicas.last_known(away.runs[0])) is not None:
+                if (known := self._membership.last_known(away.runs[0])) is not None:
                     return known  # that hub refuses if it has lost the session
                 raise
             owner = away.runs[0] if claim is None else claim.decode("ascii", "replace")
@@ -141,11 +141,11 @@ class Ownership:
                 if claim is None:  # the session began here and is gone
                     raise SessionOver
                 return None
-            if owner not in dead and (peer := await self._replicas.reach(owner)) is not None:
+            if owner not in dead and (peer := await self._membership.reach(owner)) is not None:
                 return peer
             if not away.youthful or await self._directory.get(f"over/{away.session}") is not None:
                 raise SessionOver
-            if not await self._replicas.is_settled():
+            if not await self._membership.is_settled():
                 raise Unreachable("it is new, and running hubs may not be registered yet")
             if await self._directory.swap(f"session/{away.session}", claim, me.encode(), CLAIM_S):
                 log.info("taking over a session of the hub %s, which is gone", owner)

@@ -13,7 +13,7 @@ from urllib.parse import unquote, urlsplit
 import trio
 
 from hub.catalog.view import EVERYTHING
-from hub.downstream.hosts import Downstream
+from hub.downstream.hosts import Host
 from hub.link.interface import Question
 from hub.projects.project_files import is_name
 from hub.wire.jsonrpc import Result, peek_array, peek_object, peek_str
@@ -28,42 +28,42 @@ HUB_NAME: Final = "hubd"
 
 
 class Roots:
-    """Sets `Downstream.workplace` of hosts that are asked, and calls `settle` then.
+    """Sets `Host.workplace` of hosts that are asked, and calls `settle` then.
 
     `any_allowed`: whether the user has allowed any project.
     """
 
     def __init__(
-        self, any_allowed: Callable[[], Awaitable[bool]], settle: Callable[[list[Downstream]], Awaitable[None]]
+        self, any_allowed: Callable[[], Awaitable[bool]], settle: Callable[[list[Host]], Awaitable[None]]
     ) -> None:
         self._any_allowed = any_allowed
         self._settle = settle
-        self._said: dict[Downstream, Path | None] = {}
+        self._said: dict[Host, Path | None] = {}
         """What their shims said."""
-        self._asking: dict[Downstream, trio.CancelScope] = {}
+        self._asking: dict[Host, trio.CancelScope] = {}
         """Those that are being asked."""
-        self._unasked: set[Downstream] = set()
+        self._unasked: set[Host] = set()
         """Those that will be once any project is allowed."""
 
     def __repr__(self) -> str:
         return f"<Roots [{len(self._asking)} hosts are asked, {len(self._unasked)} will be]>"
 
-    def concerns(self, host: Downstream) -> bool:
+    def concerns(self, host: Host) -> bool:
         """Whether a host is here that has said where it works, or is saying so."""
         return host in self._said or host in self._asking
 
-    def said(self, host: Downstream) -> None:
+    def said(self, host: Host) -> None:
         """Its shim has said where it works, or that it does not know."""
         self._said[host] = host.workplace
 
-    def left(self, host: Downstream) -> None:
+    def left(self, host: Host) -> None:
         """It is asked nothing more."""
         self._unasked.discard(host)
         self._said.pop(host, None)
         if host in self._asking:
             self._asking.pop(host).cancel()
 
-    def ask(self, host: Downstream, nursery: trio.Nursery) -> None:
+    def ask(self, host: Host, nursery: trio.Nursery) -> None:
         """Find out in `nursery` where a host works, unless somebody has said so; what was asked before counts no more.
 
         One that cannot be asked works where its shim said.
@@ -84,7 +84,7 @@ class Roots:
             for host in unasked:
                 self.ask(host, nursery)
 
-    async def _ask(self, host: Downstream, scope: trio.CancelScope) -> None:
+    async def _ask(self, host: Host, scope: trio.CancelScope) -> None:
         """A wall: a host that answers nonsense works where it did."""
         try:
             with scope:
@@ -109,7 +109,7 @@ def _uris(reply: Result) -> Iterable[str]:
         yield peek_str(peek_object(root).get("uri")) or ""
 
 
-def _beside(host: Downstream) -> Callable[..., bool]:
+def _beside(host: Host) -> Callable[..., bool]:
     """How a host is sent what belongs to none of its requests."""
 
     def send(message: bytes, *, vital: bool = False) -> bool:

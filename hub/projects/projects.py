@@ -27,7 +27,7 @@ from config.schema import UpstreamConfig
 from config.watch import Watcher
 from hub.catalog.view import EVERYTHING, View, project_view
 from hub.control.status import ProjectRow
-from hub.downstream.hosts import Downstream
+from hub.downstream.hosts import Host
 from hub.link.fault_isolation import keep_going, run_isolated
 from hub.link.wakeups import DirtyFlag
 from hub.projects.host_roots import Roots
@@ -54,7 +54,7 @@ class Live:
     def __init__(self, project: Project) -> None:
         self.view = project_view(project.root)
         self.project = project
-        self.hosts: set[Downstream] = set()
+        self.hosts: set[Host] = set()
         self.is_new = True
         """Nobody waits for its servers yet."""
         self.ending = trio.CancelScope()
@@ -94,7 +94,7 @@ class Projects:
         self._lists = lists
         self._subscriptions = subscriptions
         self._looks = Looks(read, self.changed.set)
-        self._hosts: set[Downstream] = set()
+        self._hosts: set[Host] = set()
         """Those whose workplace is known."""
         self._roots = Roots(self._looks.any_allowed, self._settle)
         self._found: dict[Path, Found | None] = {}
@@ -106,7 +106,7 @@ class Projects:
         self._turn = trio.Lock()
         self._stale = False
         """What is `live` is not what runs."""
-        self._moved: set[Downstream] = set()
+        self._moved: set[Host] = set()
         """Those that are shown something else now, and have not been told."""
         self._nursery: trio.Nursery | None = None
 
@@ -146,19 +146,19 @@ class Projects:
 
     # --- hosts --------------------------------------------------------------------------------------------------------
 
-    async def arrived(self, host: Downstream) -> None:
+    async def arrived(self, host: Host) -> None:
         """As `hub.downstream.hosts.Workplaces.arrived`."""
         self._roots.said(host)
         await self._settle([host])
 
-    def opened(self, host: Downstream) -> None:
+    def opened(self, host: Host) -> None:
         """As `hub.downstream.hosts.Workplaces.opened`: one for which nobody has said where it works is asked for its
         roots.
         """
         if self._nursery is not None:
             self._roots.ask(host, self._nursery)
 
-    def left(self, host: Downstream) -> None:
+    def left(self, host: Host) -> None:
         """As `hub.downstream.hosts.Workplaces.left`."""
         self._hosts.discard(host)
         self._roots.left(host)
@@ -166,7 +166,7 @@ class Projects:
 
     # --- projects -----------------------------------------------------------------------------------------------------
 
-    async def _settle(self, hosts: list[Downstream] | None) -> None:
+    async def _settle(self, hosts: list[Host] | None) -> None:
         """Have each of `hosts`, None: of all that are known, see what belongs to where it works.
 
         A wall. Cancellation: `run` finishes what was begun.
@@ -185,7 +185,7 @@ class Projects:
         except Exception:
             log.exception("cannot show hosts what belongs to their projects")
 
-    def _admitted(self, hosts: list[Downstream]) -> list[Downstream]:
+    def _admitted(self, hosts: list[Host]) -> list[Host]:
         """Those that may have a project, and are still there."""
         there = [host for host in hosts if host.endpoint == EVERYTHING and self._roots.concerns(host)]
         places = {host.workplace for host in self._hosts} | {None}
@@ -199,7 +199,7 @@ class Projects:
         self._hosts.update(there)
         return there
 
-    async def _settle_now(self, hosts: list[Downstream]) -> None:
+    async def _settle_now(self, hosts: list[Host]) -> None:
         places = {host.workplace for host in hosts if host.workplace is not None}
         running = {live.project.root: live.project for live in self.live.values()}
         found = await self._looks.find(places, self._servers.config, running)
@@ -272,7 +272,7 @@ class Projects:
         files += [place / name for place in there for name in PROJECT_FILES]
         self._watcher.aim(dict.fromkeys((*files, *self._allowances)), ())
 
-    def _enter(self, host: Downstream, project: Project | None) -> None:
+    def _enter(self, host: Host, project: Project | None) -> None:
         """Have a host see a project, None: what everybody sees."""
         if self._nursery is None:  # the hub stops
             return
@@ -304,7 +304,7 @@ class Projects:
             if self.live.get(live.view) is live:
                 self._lists.settle_project(live.view)
 
-    def _leave(self, host: Downstream) -> None:
+    def _leave(self, host: Host) -> None:
         self._moved.discard(host)
         for live in self.live.values():
             if host in live.hosts:

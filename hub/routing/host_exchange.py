@@ -46,7 +46,7 @@ class Send(Protocol):
 
 
 class Told(Protocol):
-    """A host that can be told what belongs to no request: `hub.downstream.hosts.Downstream` is one."""
+    """A host that can be told what belongs to no request: `hub.downstream.hosts.Host` is one."""
 
     def tell(self, subject: str, message: bytes) -> None:
         """Send a notification. Never blocks; an undelivered one of `subject` is replaced."""

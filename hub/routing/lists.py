@@ -20,7 +20,7 @@ COALESCE_S: Final = 0.02
 
 
 class Audience(Protocol):
-    """Hosts that want to hear of changes: `hub.downstream.hosts.Downstreams`,
+    """Hosts that want to hear of changes: `hub.downstream.hosts.Hosts`,
     `hub.routing.subscriptions.Subscriptions`.
     """
 

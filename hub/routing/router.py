@@ -15,7 +15,7 @@ from typing import Final
 import trio
 from msgspec import Raw
 
-from hub.bridge.bridge import Carrier
+from hub.bridge.bridge import EraBridge
 from hub.bridge.tasks.handles import Viewer
 from hub.catalog.catalog import Route, localise, untag_arguments
 from hub.catalog.rewrite import LARGE_BYTES, unchanged
@@ -67,17 +67,17 @@ class Router:
         live: LiveCatalog,
         lists: Lists,
         levels: LogLevels,
-        carrier: Carrier,
+        bridge: EraBridge,
         reading: Reading | None = None,
     ) -> None:
         self.upstreams = live.upstreams
         self.settled = live.settled
-        self.subscriptions = Subscriptions(live, carrier.tasks.handles)
+        self.subscriptions = Subscriptions(live, bridge.tasks.handles)
         self._live = live
         self._lists = lists
         self._lookup = Lookup(live, lists)
         self._levels = levels
-        self._carrier = carrier
+        self._bridge = bridge
         self._reading = reading
         self._looking_through = trio.CapacityLimiter(1)
         """Of large arguments for tags, in a thread, so that nobody else waits; one at a time, for the memory."""
@@ -94,7 +94,7 @@ class Router:
         }
         for kind, method in LIST_METHOD.items():
             self._handlers[method] = self._lister(kind)
-        self._handlers |= carrier.tasks.handles.handlers(self._finish)
+        self._handlers |= bridge.tasks.handles.handlers(self._finish)
 
     def find_view(self, name: str) -> View | None:
         """The view of the endpoint /mcp/<name>; None: there is none."""
@@ -122,13 +122,13 @@ class Router:
         """An upstream is not configured any more; hosts that still ask for what it had are told so, of what a project
         had only those at work there."""
         self.subscriptions.removed(name)
-        self._carrier.tasks.forget(name)
+        self._bridge.tasks.forget(name)
         self._lookup.removed(name, sid, view)
 
     def left(self, tenant: Tenant) -> None:
         """A conversation of a host is over."""
         self.subscriptions.left(tenant)
-        self._carrier.parking.left(tenant)
+        self._bridge.parking.left(tenant)
         for upstream in self.upstreams.values():
             upstream.left(tenant)
 
@@ -296,10 +296,10 @@ class Router:
         level = exchange.caller.log_level
         try:
             if level is None or exchange.caller.era is Era.LEGACY:
-                reply = await self._carrier.carry(upstream, operation, exchange, request)
+                reply = await self._bridge.carry(upstream, operation, exchange, request)
             else:
                 with self._levels.held(level):
-                    reply = await self._carrier.carry(upstream, operation, exchange, request)
+                    reply = await self._bridge.carry(upstream, operation, exchange, request)
         finally:
             # Without an answer, too: it may have done something all the same.
             if self._reading is not None and kind is Kind.TOOL:

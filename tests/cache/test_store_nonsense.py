@@ -5,7 +5,7 @@ import trio
 from redis_server import Store, stores
 from scripted import FIND, LOOK, SWAP, Scripted, bulk
 
-from hub.fleet.membership import Peer, Replicas
+from hub.fleet.membership import Member, Membership
 
 ENDS = {
     "a bulk without end": {b"INFO": b"$99999999999999999999\r\n"},
@@ -73,18 +73,18 @@ async def until(is_so):
 async def lives_through(server, nursery):
     """It is not used while it answers like that, for several links; and used afterwards."""
     store = Store("redis://127.0.0.1:1")
-    replicas = Replicas(Peer("0" * 8, "a", ""), store.directory)
+    membership = Membership(Member("0" * 8, "a", ""), store.directory)
     async with stores(store, is_coherent=False):
-        nursery.start_soon(replicas.run)
+        nursery.start_soon(membership.run)
         await until(lambda: server.links >= 4)
         assert ("gap",) not in store.told.news
         assert store.statistics().state == "away"
         assert len(store.told.said("WARNING")) == 1
         server.answers.clear()
         server.then.clear()
-        await until(lambda: store.is_coherent and replicas.status().registered)
+        await until(lambda: store.is_coherent and membership.status().registered)
         assert store._member.faults.count == 0
-        assert replicas._faults.count == 0
+        assert membership._faults.count == 0
 
 
 @pytest.mark.covers("F-X-04", "F-D-13", "SEC-16")
@@ -113,14 +113,14 @@ async def test_what_nobody_has_asked_for_ends_the_link(autojump_clock, server, n
 @pytest.mark.parametrize("answers", HARMLESS.values(), ids=HARMLESS)
 async def test_odd_answers_to_looks_and_facts_are_none(autojump_clock, server, nursery, answers):
     store = Store("redis://127.0.0.1:1")
-    replicas = Replicas(Peer("0" * 8, "a", ""), store.directory)
+    membership = Membership(Member("0" * 8, "a", ""), store.directory)
     async with stores(store):
-        nursery.start_soon(replicas.run)
+        nursery.start_soon(membership.run)
         server.answers |= answers
         for _ in range(5):
             assert (await store.look_up("s", "a://x/y", "ann"))[0] is None
             await trio.sleep(2)
-        assert store._member.faults.count == replicas._faults.count == 0
+        assert store._member.faults.count == membership._faults.count == 0
         server.answers.clear()
         await until(lambda: store.is_coherent)
 

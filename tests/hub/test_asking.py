@@ -8,7 +8,7 @@ import trio
 import trio.testing
 from schemas import validate
 
-from hub.downstream.host_questions import MAX_OPEN, MAX_OPEN_BYTES, ROOTS_KEPT_S, Asking
+from hub.downstream.host_questions import MAX_OPEN, MAX_OPEN_BYTES, ROOTS_KEPT_S, HostQuestions
 from hub.link.interface import Caller, Identity, Question
 from hub.wire.jsonrpc import Failure, Response, Result, decode, encode, raw
 from hub.wire.mcp import (
@@ -72,7 +72,7 @@ class Asker:
 
     def __init__(self, nursery, host=None):
         self.nursery = nursery
-        self.asking = Asking(TTL_S)
+        self.asking = HostQuestions(TTL_S)
         self.host = host or caller()
         self.replies = {}
 
@@ -128,7 +128,7 @@ async def test_of_several_answers_the_first_counts_and_strays_are_dropped(asker)
     assert value((await asker.settle())["a"]) == {"action": "decline"}
     asker.asking.answered(result("hub-1"))
     assert asker.asking.strays == 8
-    assert repr(asker.asking) == "<Asking [0 open, 8 stray answers]>"
+    assert repr(asker.asking) == "<HostQuestions [0 open, 8 stray answers]>"
 
 
 @pytest.mark.covers("F-I-04", "F-H-19")

@@ -15,8 +15,9 @@ from steps import counting
 import hub.downstream.batch
 from hub.catalog.view import EVERYTHING, server_view
 from hub.downstream import hosts as registry_module
+from hub.downstream.hosts import Hosts
 from hub.downstream.lines import connection as downstream
-from hub.downstream.lines.connection import EOF_GRACE_S, MAX_MESSAGE_BYTES, TURN, Downstreams, serve_lines
+from hub.downstream.lines.connection import EOF_GRACE_S, MAX_MESSAGE_BYTES, TURN, serve_lines
 from hub.link import pace
 from hub.link.interface import Question
 from hub.wire.jsonrpc import Failure, Result, encode, raw
@@ -99,7 +100,7 @@ def router():
 
 @pytest.fixture
 def hosts():
-    return Downstreams()
+    return Hosts()
 
 
 @asynccontextmanager

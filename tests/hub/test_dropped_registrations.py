@@ -11,7 +11,7 @@ async def two(nursery):
     fleet = Fleet(nursery)
     a, b = await fleet.start("a"), await fleet.start("b")
     fleet.grow_old()
-    await b.replicas._renew()  # sees the other one
+    await b.membership._renew()  # sees the other one
     return a, b
 
 
@@ -42,9 +42,9 @@ async def test_one_that_ended_is_found_to_have(two):
 
 async def test_nor_is_it_believed_for_long(two, monkeypatch):
     a, b = two
-    run = a.replicas.me.run
+    run = a.membership.me.run
     drop(a)
-    assert await b.replicas.reach(run) is not None
-    assert await b.replicas.find(run, fresh=True) is None, "for whoever asks whether it is registered"
-    b.replicas._seen[run] = b.replicas._seen[run][0], b.replicas._seen[run][1] - LIVES_S
-    assert await b.replicas.reach(run) is None
+    assert await b.membership.reach(run) is not None
+    assert await b.membership.find(run, fresh=True) is None, "for whoever asks whether it is registered"
+    b.membership._seen[run] = b.membership._seen[run][0], b.membership._seen[run][1] - LIVES_S
+    assert await b.membership.reach(run) is None

@@ -291,9 +291,9 @@ async def a_dying_owner(nursery, data=b""):
     fleet.grow_old()
     host = b.turn(await a.host())
     other = await Other(nursery).open(saying(data, close=True))
-    a.replicas.move(other.url)
-    await a.replicas._renew()
-    b.replicas.doubt(a.revival.run_id)
+    a.membership.move(other.url)
+    await a.membership._renew()
+    b.membership.doubt(a.durable.run_id)
     return b, host
 
 

@@ -14,7 +14,8 @@ import trio.lowlevel
 from http_fakes import ALICE, Scripted, call
 from schemas import validate
 
-from hub.downstream.lines.connection import Downstreams, serve_lines
+from hub.downstream.hosts import Hosts
+from hub.downstream.lines.connection import serve_lines
 from hub.wire.jsonrpc import encode
 from hub.wire.mcp import CLIENT_CAPABILITIES_KEY, L2, L4, MODERN, TOOLS_CALL, VERSION_KEY
 
@@ -91,7 +92,7 @@ def sound(line: bytes) -> None:
 @pytest.mark.covers("F-H-08", "SEC-11", "SEC-13", "I-12")
 async def test_malformed_lines():
     chance = random.Random(SEED)
-    router, hosts = Scripted(), Downstreams()
+    router, hosts = Scripted(), Hosts()
     ours, theirs = (trio.SocketStream(trio.socket.from_stdlib_socket(end)) for end in socket.socketpair())
     async with trio.open_nursery() as nursery, ours, theirs:
         tasks = trio.lowlevel.current_statistics().tasks_living

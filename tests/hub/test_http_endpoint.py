@@ -1130,8 +1130,10 @@ async def test_status_rows_and_reprs(session, endpoint, nursery, router):
     assert row.label == "desk"
     assert (row.transport, row.version, row.endpoint, row.in_flight) == ("http", L4, "/mcp", 1)
     assert msgspec.json.encode(row)
-    assert repr(endpoint) == ("<Endpoint <HttpSessions [1 open]>, <Archive [0 streams, 0 bytes]>, 1 answers pending>")
-    assert repr(endpoint._hosts) == "<Downstreams [1 attached, 1 requests in flight]>"
+    assert repr(endpoint) == (
+        "<Endpoint <HttpSessions [1 open]>, <StreamArchive [0 streams, 0 bytes]>, 1 answers pending>"
+    )
+    assert repr(endpoint._hosts) == "<Hosts [1 attached, 1 requests in flight]>"
     (host,) = endpoint._hosts._attached.values()
     assert repr(host) == "<HttpSession desk 2025-11-25, 1 requests in flight>"
     assert len(endpoint._hosts) == 1

@@ -14,7 +14,7 @@ from hub.daemon.http_listener import HttpListener, listen_tcp, token_of
 from hub.daemon.http_routes import pages
 from hub.downstream.http.durable_sessions import DurableSessions
 from hub.fleet.affinity import Fleet
-from hub.fleet.membership import Peer, Replicas
+from hub.fleet.membership import Member, Membership
 from hub.fleet.notes import Notes
 from hub.link.sealing import Keys, Sealer, Signer, keys_from_setting
 
@@ -52,12 +52,12 @@ def test_the_token_of_the_configuration(tmp_path):
 
 def a_listener(config, directory=None, address="127.0.0.1:0"):
     hub = Hub(config, Memory(None), Sealer(b"k" * 32))
-    revival = DurableSessions(Signer(b"k" * 32), Memory(None), lambda: 1e9, config.replica.name)
+    durable = DurableSessions(Signer(b"k" * 32), Memory(None), lambda: 1e9, config.replica.name)
     fleet = None
     if directory is not None:
-        me = Peer(revival.run_id, config.replica.name or revival.run_id, "")
-        fleet = Fleet(Replicas(me, directory, revival.was_mine), Notes(directory))
-    return HttpListener(hub, config, listen_tcp(address), revival, fleet=fleet)
+        me = Member(durable.run_id, config.replica.name or durable.run_id, "")
+        fleet = Fleet(Membership(me, directory, durable.was_mine), Notes(directory))
+    return HttpListener(hub, config, listen_tcp(address), durable, fleet=fleet)
 
 
 async def status_of(listener, host, token=TOKEN):
@@ -85,7 +85,7 @@ async def test_a_hub_answers_to_what_others_call_it(nursery, url, names):
     config = HubConfig(token=Secret(TOKEN), replica=ReplicaConfig(name="a", url=url))
     listener = a_listener(config, Facts())
     await nursery.start(listener.run, pages())
-    assert listener.replicas.status().url == url
+    assert listener.membership.status().url == url
     for name in names:
         assert await status_of(listener, name) == REACHED
     assert await status_of(listener, "elsewhere:8765") == 403
@@ -96,18 +96,18 @@ async def test_a_hub_alone_answers_to_no_such_name(nursery):
     config = HubConfig(token=Secret(TOKEN), replica=ReplicaConfig(name="a", url="http://10.0.0.5:8765"))
     listener = a_listener(config)
     await nursery.start(listener.run, pages())
-    assert listener.replicas is None
+    assert listener.membership is None
     assert await status_of(listener, "10.0.0.5:8765") == 403
     nursery.cancel_scope.cancel()
 
 
 async def test_where_others_reach_it_unless_it_is_said(nursery, caplog):
     listener = a_listener(HubConfig(token=Secret(TOKEN)), Facts())
-    assert listener.replicas.me.url == f"http://127.0.0.1:{listener.address[1]}"
-    assert listener.replicas.me.name == listener.replicas.me.run
+    assert listener.membership.me.url == f"http://127.0.0.1:{listener.address[1]}"
+    assert listener.membership.me.name == listener.membership.me.run
     assert "[replica] url" not in caplog.text
     everywhere = a_listener(HubConfig(token=Secret(TOKEN)), Facts(), "0.0.0.0:0")
-    assert everywhere.replicas.me.url == ""
+    assert everywhere.membership.me.url == ""
     assert "[replica] url" in caplog.text
     for each in (listener, everywhere):
         each._site._tcp.close()
@@ -122,7 +122,7 @@ async def test_another_token_acts_at_once_and_another_name_at_the_next_start(nur
     other = HubConfig(token=Secret(TOKEN[::-1]), sealing_key=Secret(OLD), replica=ReplicaConfig(name="b"))
     await listener.apply(other, listener.prepare(other))
     assert [await status_of(listener, host), await status_of(listener, host, TOKEN[::-1])] == [401, REACHED]
-    assert listener.replicas.me.name == "a"
+    assert listener.membership.me.name == "a"
     nursery.cancel_scope.cancel()
 
 
@@ -134,7 +134,7 @@ async def test_a_hub_that_moves_is_found_where_it_went(nursery):
     await nursery.start(listener.run, pages())
     moved = HubConfig(token=Secret(TOKEN), listen=f"127.0.0.1:{port}")
     await listener.apply(moved, listener.prepare(moved))
-    await listener.replicas._renew()
+    await listener.membership._renew()
     assert str(port).encode() in facts.values[f"replica/{listener.replicas.me.run}"][0]
     with trio.move_on_after(5):
         await listener.drain()

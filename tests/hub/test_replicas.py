@@ -158,7 +158,7 @@ async def test_without_the_directory_hosts_are_told_to_come_again(fleet):
     mine = await b.host()
     fleet.facts.away = True
     assert (await host.call("echo")).status == 200, "it was there a moment ago"
-    b.replicas.doubt(a.revival.run_id)
+    b.membership.doubt(a.durable.run_id)
     answered = await host.call("echo")
     assert (answered.status, answered.headers["Retry-After"]) == (503, "1")
     assert "cache.url" in answered.last["error"]["message"]
@@ -191,9 +191,9 @@ async def test_a_hub_registered_at_an_address_of_another_one(fleet):
     """Loops end, though the directory says nonsense."""
     a, b = await two(fleet)
     host = b.turn(await a.host())
-    a.replicas.move(b.url)
-    await a.replicas._renew()
-    b.replicas.doubt(a.revival.run_id)
+    a.membership.move(b.url)
+    await a.membership._renew()
+    b.membership.doubt(a.durable.run_id)
     answered = await host.call("echo")
     assert answered.status == 503
     assert len(b.seen) <= 4
@@ -202,9 +202,9 @@ async def test_a_hub_registered_at_an_address_of_another_one(fleet):
 async def test_a_hub_that_nobody_can_reach_keeps_its_sessions(fleet):
     a, b = await two(fleet)
     host = b.turn(await a.host())
-    a.replicas.move("")
-    await a.replicas._renew()
-    b.replicas.doubt(a.revival.run_id)
+    a.membership.move("")
+    await a.membership._renew()
+    b.membership.doubt(a.durable.run_id)
     answered = await host.call("echo")
     assert answered.status == 503
     assert "[replica] url" in answered.last["error"]["message"]
@@ -213,17 +213,17 @@ async def test_a_hub_that_nobody_can_reach_keeps_its_sessions(fleet):
 
 async def test_status_names_the_others(fleet):
     a, b = await two(fleet)
-    assert a.replicas.status().looking is True, "b came after it had looked"
-    await a.replicas._renew()
-    facts = a.replicas.status()
+    assert a.membership.status().looking is True, "b came after it had looked"
+    await a.membership._renew()
+    facts = a.membership.status()
     assert facts.looking is False
-    assert (facts.name, facts.run, facts.url, facts.registered) == ("a", a.revival.run_id, a.url, True)
-    assert facts.peers == (PeerRow(name="b", run=b.revival.run_id, url=b.url),)
-    assert a.replicas.is_elsewhere(b.revival.run_id)
-    assert not a.replicas.is_elsewhere(a.revival.run_id)
+    assert (facts.name, facts.run, facts.url, facts.registered) == ("a", a.durable.run_id, a.url, True)
+    assert facts.peers == (PeerRow(name="b", run=b.durable.run_id, url=b.url),)
+    assert a.membership.is_elsewhere(b.durable.run_id)
+    assert not a.membership.is_elsewhere(a.durable.run_id)
     await b.stop()
-    await a.replicas._renew()
-    assert a.replicas.status().peers == ()
+    await a.membership._renew()
+    assert a.membership.status().peers == ()
 
 
 # --- time -------------------------------------------------------------------------------------------------------------
@@ -235,7 +235,7 @@ async def test_nothing_is_taken_over_while_the_directory_is_young(autojump_clock
     await trio.sleep(YOUNG_S + 1)
     fleet.facts.values.clear()
     assert (await b.turn(host).call("echo")).status == 200, "it was there a moment ago"
-    b.replicas.doubt(a.revival.run_id)
+    b.membership.doubt(a.durable.run_id)
     answered = await host.call("echo")
     assert answered.status == 503
     await trio.sleep(YOUNG_S + 1)
@@ -256,7 +256,7 @@ async def test_claims_are_made_again_when_the_directory_has_lost_them(autojump_c
     claim = f"session/{b.gate.held()[0][0]}"
     del fleet.facts.values[claim]
     await trio.sleep(TEND_S + RENEW_S)
-    assert fleet.facts.values[claim][0] == b.revival.run_id.encode()
+    assert fleet.facts.values[claim][0] == b.durable.run_id.encode()
 
 
 async def test_ends_of_sessions_are_told_again_when_the_directory_has_lost_them(autojump_clock, fleet):
@@ -299,12 +299,12 @@ async def test_what_a_session_has_set_is_told_again_when_the_directory_has_lost_
 async def test_a_hub_that_was_cut_off_gives_up_what_others_took(autojump_clock, fleet):
     a, b = await two(fleet)
     host, other = await a.host(), await a.host()
-    real, a.replicas.directory = fleet.facts, Facts()
-    a.replicas.directory.away = True
+    real, a.membership.directory = fleet.facts, Facts()
+    a.membership.directory.away = True
     await trio.sleep(2 * LIVES_S + 1)
     assert (await b.turn(host).call("echo")).status == 200
     assert (len(a.endpoint.sessions), len(b.endpoint.sessions)) == (2, 1)
-    a.replicas.directory = real
+    a.membership.directory = real
     await trio.sleep(RENEW_S + 1)
     assert (len(a.endpoint.sessions), len(b.endpoint.sessions)) == (1, 1)
     assert (await a.turn(host).call("echo")).status == 200
@@ -315,11 +315,11 @@ async def test_a_hub_that_was_cut_off_gives_up_what_others_took(autojump_clock, 
 async def test_a_session_comes_back_to_where_it_began(autojump_clock, fleet):
     a, b = await two(fleet)
     host = await a.host()
-    a.replicas.directory = Facts()
-    a.replicas.directory.away = True
+    a.membership.directory = Facts()
+    a.membership.directory.away = True
     await trio.sleep(2 * LIVES_S + 1)
     assert (await b.turn(host).call("echo")).status == 200
-    a.replicas.directory = fleet.facts
+    a.membership.directory = fleet.facts
     await trio.sleep(RENEW_S + 1)
     assert (len(a.endpoint.sessions), len(b.endpoint.sessions)) == (0, 1)
     await b.kill()

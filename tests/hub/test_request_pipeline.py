@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 import trio
-from http_fakes import ALICE, Host, Scripted, call, make_endpoint, make_revival
+from http_fakes import ALICE, Host, Scripted, call, make_durable_sessions, make_endpoint
 from test_downstream import connected
 from test_downstream import modern as modern_line
 
 import hub
 from hub.daemon.api import OPERATOR, Operator
-from hub.downstream.hosts import Downstreams, StatelessHost
+from hub.downstream.hosts import Hosts, StatelessHost
 from hub.downstream.request_pipeline import serve, take_on
 from hub.link.interface import Caller, Overloaded
 from hub.routing.host_exchange import HostExchange
@@ -67,14 +67,14 @@ async def batch_over_http(router):
 
 
 async def lines(router):
-    async with connected(router, Downstreams()) as host:
+    async with connected(router, Hosts()) as host:
         await host.initialize()
         await host.ask(TOOLS_CALL, {"name": "echo"})
         await host.ask(RESOURCES_READ, {"uri": URI})
 
 
 async def modern_lines(router):
-    async with connected(router, Downstreams()) as host:
+    async with connected(router, Hosts()) as host:
         await host.send(modern_line(TOOLS_CALL, {"name": "echo"}))
         await host.line()
         await host.send(modern_line(RESOURCES_READ, {"uri": URI}))
@@ -82,7 +82,7 @@ async def modern_lines(router):
 
 
 async def batch_of_lines(router):
-    async with connected(router, Downstreams()) as host:
+    async with connected(router, Hosts()) as host:
         await host.initialize(L2)
         await host.send([call("echo", 1), READ])
         await host.line()
@@ -97,7 +97,7 @@ async def test_hosts_come_in_by_one_way(autojump_clock, router, door):
 
 
 async def test_a_revived_session_subscribes_again_by_it(autojump_clock, router, nursery, tmp_path):
-    endpoint = make_endpoint(router, make_revival(tmp_path / "sessions.json"))
+    endpoint = make_endpoint(router, make_durable_sessions(tmp_path / "sessions.json"))
     host = Host(endpoint)
     with trio.CancelScope() as first:
         async with trio.open_nursery() as running:
@@ -106,7 +106,7 @@ async def test_a_revived_session_subscribes_again_by_it(autojump_clock, router, 
             await host.post(READ | {"method": SUBSCRIBE, "params": {"uri": "note:b"}})
             await trio.testing.wait_all_tasks_blocked()
             first.cancel()
-    host.endpoint = make_endpoint(router, make_revival(tmp_path / "sessions.json"))
+    host.endpoint = make_endpoint(router, make_durable_sessions(tmp_path / "sessions.json"))
     nursery.start_soon(host.endpoint.run)
     with counted() as seen:
         await host.call("echo")
@@ -118,7 +118,7 @@ async def test_a_revived_session_subscribes_again_by_it(autojump_clock, router, 
 async def test_the_operator_comes_in_by_it(router):
     class Hub:
         def __init__(self) -> None:
-            self.router, self.downstreams = router, Downstreams()
+            self.router, self.hosts = router, Hosts()
 
     operator = Operator(Hub())
     with counted() as seen:
@@ -136,7 +136,7 @@ def test_there_is_no_other():
 
 
 async def test_a_stateless_host_counts_for_its_principal_unless_the_hub_asks_by_itself(router, nursery):
-    hosts = Downstreams()
+    hosts = Hosts()
     exchange = HostExchange(Caller(ALICE, L4, {}), lambda message, *, vital=False: None)
     waits = Request(1, TOOLS_CALL, {"name": raw("wait")})
     for number, counts in enumerate((True, False), start=1):

@@ -9,8 +9,8 @@ from hub.downstream.http.event_stream import (
     RING_BYTES,
     RING_EVENTS,
     VITAL_BYTES,
-    Archive,
     EventStream,
+    StreamArchive,
 )
 
 
@@ -137,7 +137,7 @@ def finished(name: str, size: int, session: dict[str, EventStream]) -> EventStre
 
 @pytest.mark.covers("I-5", "F-H-20")
 def test_streams_are_forgotten_in_time():
-    archive, session = Archive(), {}
+    archive, session = StreamArchive(), {}
     for number in range(3):
         archive.put(finished(f"a{number}", 10, session), session, 100.0 * number)
     archive.expire(KEEP_S - 1)
@@ -146,14 +146,14 @@ def test_streams_are_forgotten_in_time():
     assert list(session) == ["a2"]
     archive.take(session["a2"])
     archive.take(session["a2"])
-    assert repr(archive) == "<Archive [0 streams, 0 bytes]>"
+    assert repr(archive) == "<StreamArchive [0 streams, 0 bytes]>"
     archive.expire(KEEP_S * 9)
     assert list(session) == ["a2"]
 
 
 @pytest.mark.covers("I-5")
 def test_a_session_has_its_share():
-    archive, session, other = Archive(), {}, {}
+    archive, session, other = StreamArchive(), {}, {}
     archive.put(finished("a0", 10, other), other, 0)
     for number in range(40):
         archive.put(finished(f"a{number}", 10, session), session, 0)
@@ -168,7 +168,7 @@ def test_a_session_has_its_share():
 
 @pytest.mark.covers("I-5")
 def test_all_sessions_together_have_a_limit():
-    archive, sessions = Archive(), [{} for _ in range(12)]
+    archive, sessions = StreamArchive(), [{} for _ in range(12)]
     for session in sessions:
         archive.put(finished("a1", 6 << 20, session), session, 0)
     assert [len(session) for session in sessions] == [0, 0] + [1] * 10

@@ -9,7 +9,7 @@ import trio
 import trio.testing
 from fakes import FakeUpstream
 from house import a_house
-from http_fakes import BOB, Answered, Host, Scripted, make_endpoint, make_revival
+from http_fakes import BOB, Answered, Host, Scripted, make_durable_sessions, make_endpoint
 
 from cache.shared_store import MAX_FACT_BYTES
 from config.saved_state import Memory
@@ -51,8 +51,8 @@ class Hubs:
                 self.path.unlink(missing_ok=True)
         self._over = trio.Event()
         self.router = router or Scripted()
-        self.revival = make_revival(self.path, lambda: self.now)
-        self.endpoint = make_endpoint(self.router, self.revival)
+        self.durable = make_durable_sessions(self.path, lambda: self.now)
+        self.endpoint = make_endpoint(self.router, self.durable)
         self._nursery.start_soon(self._run, self.endpoint)
         await trio.testing.wait_all_tasks_blocked()
         return self
@@ -264,7 +264,7 @@ async def test_what_has_ended_stays_so_though_it_is_forgotten(autojump_clock, hu
     assert (await ended.http("DELETE", b"", ended.headers())).status == 200
     hubs.now += LIFE_S
     await trio.sleep(SOON_S + 20)
-    assert hubs.revival._journal.keys("over") == []
+    assert hubs.durable._journal.keys("over") == []
     hubs.now -= LIFE_S
     await hubs.start()
     await is_gone(hubs.again(ended))
@@ -278,18 +278,18 @@ async def test_how_long_hubs_have_run_adds_up(autojump_clock, hubs, soon):
     ended = await hubs.host()
     assert (await ended.http("DELETE", b"", ended.headers())).status == 200
     for _ in range(8):
-        assert hubs.revival._journal.keys("over")
+        assert hubs.durable._journal.keys("over")
         await trio.sleep(SOON_S / 8)
         await hubs.start()
     await trio.sleep(SOON_S / 2)  # what did not count
-    assert hubs.revival._journal.keys("over") == []
+    assert hubs.durable._journal.keys("over") == []
 
 
 @pytest.mark.covers("F-D-11")
 async def test_a_journal_of_another_version_counts_from_now(autojump_clock, hubs, soon):
     ended = await hubs.host()
     assert (await ended.http("DELETE", b"", ended.headers())).status == 200
-    hubs.revival.save()
+    hubs.durable.save()
     file = json.loads(hubs.path.read_bytes())
     del file["sections"]["since"]
     file["sections"]["clock"] = {"ran": "x"}
@@ -297,9 +297,9 @@ async def test_a_journal_of_another_version_counts_from_now(autojump_clock, hubs
     await hubs.start(saved=False)
     await trio.sleep(SOON_S - 20)
     await is_gone(hubs.again(ended))
-    assert len(hubs.revival._journal.keys("over")) == 1
+    assert len(hubs.durable._journal.keys("over")) == 1
     await trio.sleep(40)
-    assert hubs.revival._journal.keys("over") == []
+    assert hubs.durable._journal.keys("over") == []
 
 
 async def test_a_host_with_too_much_to_say_gets_a_session_that_ends_with_the_hub(autojump_clock, hubs):
@@ -320,9 +320,9 @@ async def test_a_host_with_too_much_to_say_gets_a_session_that_ends_with_the_hub
 async def test_names_of_hosts_are_kept_short(autojump_clock, hubs):
     host = Host(hubs.endpoint)
     info = {"name": "n" * 5000, "version": "1", "icons": [{"src": "data:" + "x" * 5000}]}
-    past = hubs.revival.mint(host.identity, EVERYTHING, L4, {}, raw(info))
+    past = hubs.durable.mint(host.identity, EVERYTHING, L4, {}, raw(info))
     await hubs.start()
-    assert hubs.revival.find(past.id, host.identity, EVERYTHING).info == {"name": "n" * 100, "version": "1"}
+    assert hubs.durable.find(past.id, host.identity, EVERYTHING).info == {"name": "n" * 100, "version": "1"}
 
 
 # --- streams ----------------------------------------------------------------------------------------------------------
@@ -538,35 +538,35 @@ async def test_the_journal_stays_small(autojump_clock, hubs, monkeypatch, soon):
     assert sorted(map(len, hubs.router.subscribed)) == [5, 84]
     assert hubs.endpoint._hosts.log_levels() == ["info"]
     await subscribe(greedy, "a://1", "resources/unsubscribe")
-    assert hubs.revival._chars == 84
+    assert hubs.durable._chars == 84
     await greedy.http("DELETE", b"", greedy.headers())
-    assert hubs.revival._chars == 0
+    assert hubs.durable._chars == 0
     hubs.now += LIFE_S
     await trio.sleep(SOON_S + 20)
-    journal = hubs.revival._journal
+    journal = hubs.durable._journal
     assert journal.keys("kept") == journal.keys("over") == []
     assert [key for key in journal.keys("since") if not key.startswith("runs/")] == []
     for _ in range(20):
         await hubs.start()
         await hubs.host()
         await trio.sleep(20)
-    assert len(hubs.revival._journal.keys("lists")) <= module.MAX_RUNS + 1
+    assert len(hubs.durable._journal.keys("lists")) <= module.MAX_RUNS + 1
 
 
 def test_of_very_many_subscriptions_some_are_kept():
-    revival = make_revival()
-    past = revival.mint(Identity("me", "desk"), EVERYTHING, L4, {}, raw({}))
-    revival.keep(past, None, [f"a://{number}" for number in range(MAX_URIS + 10)], [])
-    assert len(revival._kept(past.name).uris) == MAX_URIS
+    durable = make_durable_sessions()
+    past = durable.mint(Identity("me", "desk"), EVERYTHING, L4, {}, raw({}))
+    durable.keep(past, None, [f"a://{number}" for number in range(MAX_URIS + 10)], [])
+    assert len(durable._kept(past.name).uris) == MAX_URIS
 
 
 def test_other_hubs_are_told_no_more_than_they_can_find():
     told = []
-    revival = make_revival(publish=lambda name, value: told.append((name, value)))
-    past = revival.mint(Identity("me", "desk"), EVERYTHING, L4, {}, raw({}))
+    durable = make_durable_sessions(publish=lambda name, value: told.append((name, value)))
+    past = durable.mint(Identity("me", "desk"), EVERYTHING, L4, {}, raw({}))
     uris = [f"a://{number}/" + "x" * (MAX_FACT_BYTES // MAX_URIS) for number in range(MAX_URIS)]
-    revival.keep(past, "error", uris, [])
-    revival.keep(past, "error", uris[1:9], [])
+    durable.keep(past, "error", uris, [])
+    durable.keep(past, "error", uris[1:9], [])
     (_, much), (_, some) = told
     assert json.loads(much)[2:4] == ["error", []]
     assert json.loads(some)[2:4] == ["error", uris[1:9]]
@@ -574,12 +574,12 @@ def test_other_hubs_are_told_no_more_than_they_can_find():
 
 def test_of_very_many_sessions_the_latest_are_kept(monkeypatch):
     monkeypatch.setattr(module, "MAX_KEPT", 3)
-    revival = make_revival()
-    pasts = [revival.mint(Identity("me", "desk"), EVERYTHING, L4, {}, raw({})) for _ in range(6)]
+    durable = make_durable_sessions()
+    pasts = [durable.mint(Identity("me", "desk"), EVERYTHING, L4, {}, raw({})) for _ in range(6)]
     for past in pasts:
-        revival.keep(past, "error", ["a://1"], [])
-    assert revival._journal.keys("kept") == [past.name for past in pasts[3:]]
-    assert revival._chars == 15
+        durable.keep(past, "error", ["a://1"], [])
+    assert durable._journal.keys("kept") == [past.name for past in pasts[3:]]
+    assert durable._chars == 15
 
 
 @pytest.mark.covers("F-D-05", "F-D-06", "F-D-18")
@@ -587,7 +587,7 @@ def test_of_very_many_sessions_the_latest_are_kept(monkeypatch):
 async def test_a_journal_that_cannot_be_used_costs_what_is_in_it(autojump_clock, hubs, data, caplog):
     host = await hubs.host()
     await set_level(host, "error")
-    hubs.revival.save()
+    hubs.durable.save()
     match data:
         case None:
             hubs.path.unlink()
@@ -621,7 +621,7 @@ async def a_run(directory, fakes):
         fakes,
         memory=Memory(directory / "memory.json"),
         last_known=LastKnown(directory / "catalogue"),
-        revival=make_revival(directory / "sessions.json"),
+        durable=make_durable_sessions(directory / "sessions.json"),
     ) as house:
         yield house
 
@@ -701,7 +701,7 @@ async def test_a_session_that_was_ended_is_not_back_after_a_kill_right_then(hubs
 @pytest.mark.covers("F-H-21")
 async def test_sessions_that_are_ended_together_are_written_together(hubs, monkeypatch):
     hosts = [await hubs.host() for _ in range(60)]
-    await hubs.revival.saved()
+    await hubs.durable.saved()
     writes = []
     write = Memory.write
     monkeypatch.setattr(Memory, "write", lambda self, draft: (writes.append(len(draft)), write(self, draft)))

@@ -9,11 +9,11 @@ from fakes import FakeHost
 from msgspec import Raw, structs
 
 from config.schema import UpstreamConfig
-from hub.bridge.bridge import Carrier
-from hub.bridge.parking.parking import Parking
-from hub.bridge.request_state import States
+from hub.bridge.bridge import EraBridge
+from hub.bridge.parking.parking import ParkedCalls
+from hub.bridge.request_state import RequestStates
 from hub.bridge.tasks.tasks import Tasks
-from hub.bridge.url_elicitation import Visits
+from hub.bridge.url_elicitation import PageVisits
 from hub.catalog.catalog import Rules, UpstreamRule
 from hub.catalog.rewrite import LARGE_BYTES
 from hub.catalog.uri_claims import Claims
@@ -80,12 +80,12 @@ class Bench:
         self.files = Files(*tools)
         self.applied = []
         levels = LogLevels(list, self.applied.append)
-        states = States(Sealer(b"k" * 32), wall=lambda: 0.0)
+        states = RequestStates(Sealer(b"k" * 32), wall=lambda: 0.0)
         tasks = Tasks(states, Sealer(b"k" * 32), {"files": self.files}, ttl_s=900)
-        carrier = Carrier(states, Parking(states, ttl_s=900, total_s=7200), tasks, Visits())
+        bridge = EraBridge(states, ParkedCalls(states, ttl_s=900, total_s=7200), tasks, PageVisits())
         rules = Rules((UpstreamRule("files"),))
         self.live = LiveCatalog({"files": self.files}, rules, Claims(), Sealer(b"k" * 32), DirtyFlag())
-        self.router = Router(self.live, Lists(self.live), levels, carrier)
+        self.router = Router(self.live, Lists(self.live), levels, bridge)
         self.live.settle()
         self.live.rebuild()
         if settled:

@@ -108,8 +108,8 @@ async def status_of(listener, token):
 async def test_nobody_is_let_in_until_the_hub_has_an_address_of_its_own(nursery):
     config = HubConfig(listen=DEFAULT_LISTEN)
     hub = Hub(config, Memory(None), Sealer(b"k" * 32))
-    revival = DurableSessions(Signer(b"k" * 32), Memory(None), lambda: 1e9)
-    listener = HttpListener(hub, config, listen_tcp("127.0.0.1:0"), revival, squatted=True)
+    durable = DurableSessions(Signer(b"k" * 32), Memory(None), lambda: 1e9)
+    listener = HttpListener(hub, config, listen_tcp("127.0.0.1:0"), durable, squatted=True)
     await nursery.start(listener.run, pages())
     token = read_or_make_token(token_path())
     assert await status_of(listener, token) == 401

@@ -7,7 +7,7 @@ import trio
 from fleet_house import Facts
 
 from hub.fleet.membership import RETRY_S as REPLICAS_RETRY_S
-from hub.fleet.membership import Peer, Replicas
+from hub.fleet.membership import Member, Membership
 from hub.fleet.notes import RETRY_S, Notes
 from hub.link.fault_isolation import MAX_SAID, FaultLog
 
@@ -45,13 +45,13 @@ class Broken(Facts):
 @pytest.mark.covers("F-D-13", "SEC-16")
 async def test_being_registered_outlives_what_nobody_thought_of(autojump_clock, nursery, caplog):
     facts = Broken()
-    replicas = Replicas(Peer("0" * 8, "a", ""), facts)
-    await nursery.start(replicas.run)
+    membership = Membership(Member("0" * 8, "a", ""), facts)
+    await nursery.start(membership.run)
     await trio.sleep(REPLICAS_RETRY_S * 5)
-    assert not replicas.status().registered
+    assert not membership.status().registered
     facts.broken = ()
     await trio.sleep(REPLICAS_RETRY_S * 2)
-    assert replicas.status().registered
+    assert membership.status().registered
     assert len(caplog.records) == 1
 
 

@@ -228,7 +228,7 @@ async def test_a_host_can_go_while_it_arrives(pair, autojump_clock):
         await steady.names()
         await trio.sleep(20)
         for n in range(1, 1000):
-            tasks, attached = await tasks_at_rest(house.nursery), len(house.hub.downstreams)
+            tasks, attached = await tasks_at_rest(house.nursery), len(house.hub.hosts)
             at = At(n, lambda: house.hosts[-1].kill_now())
             arrived = trio.Event()
             async with trio.open_nursery() as nursery:
@@ -245,7 +245,7 @@ async def test_a_host_can_go_while_it_arrives(pair, autojump_clock):
             await newcomer.end()
             await trio.sleep(3)
             house.assert_at_rest()
-            assert (await tasks_at_rest(house.nursery), len(house.hub.downstreams)) == (tasks, attached)
+            assert (await tasks_at_rest(house.nursery), len(house.hub.hosts)) == (tasks, attached)
         raise AssertionError("it never arrives")
 
 

@@ -408,9 +408,9 @@ async def test_a_request_that_waits_for_its_upstream_can_be_cancelled(pair, auto
         await trio.testing.wait_all_tasks_blocked()
         await host.cancel(question)
         await trio.testing.wait_all_tasks_blocked()
-        house.hub.downstreams.admit("x")
-        house.hub.downstreams.release("x")
-        assert house.hub.downstreams._in_flight == {}
+        house.hub.hosts.admit("x")
+        house.hub.hosts.release("x")
+        assert house.hub.hosts._in_flight == {}
         release.set()
         await host.call("files__echo")
         assert question.answer is None

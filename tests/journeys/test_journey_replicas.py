@@ -131,7 +131,7 @@ async def test_a_parked_call_of_somebody_else_is_none(start):
 async def test_what_is_parked_elsewhere_is_not_said_to_be_lost(start):
     """Who cannot be sent on, such as a host on the unix socket, or what was sent on already, is told where it is."""
     a, b = await start(asking)
-    await b.replicas._renew()
+    await b.membership._renew()
     retry = await parked(modern(a))
     answered = await ask(modern(b), "tools/call", retry, hubd_forwarded="1")
     assert answered.last["error"]["data"]["reason"] == ELSEWHERE
@@ -142,7 +142,7 @@ async def test_without_the_directory_a_parked_call_waits(start):
     a, b = await start(asking)
     retry = await parked(modern(a))
     a.fleet.facts.away = True
-    b.replicas.doubt(a.revival.run_id)
+    b.membership.doubt(a.durable.run_id)
     answered = await ask(modern(b), "tools/call", retry)
     assert (answered.status, answered.headers["Retry-After"]) == (503, "1")
     a.fleet.facts.away = False
@@ -164,10 +164,10 @@ async def test_cancelling_a_call_at_another_hub(start):
     retry = await parked(modern(a))
     host = modern(b)
     answered = b.start(lambda into: ask(host, "tools/call", retry, into=into))
-    while len(a.seen) < 1 or a.hub.carrier.parking.status().parked:
+    while len(a.seen) < 1 or a.hub.bridge.parking.status().parked:
         await trio.lowlevel.checkpoint()
     answered.leave()
-    while a.hub.carrier.parking.status().running:
+    while a.hub.bridge.parking.status().running:
         await trio.lowlevel.checkpoint()
     while not a.fakes["files"].conversation.of("notifications/cancelled"):
         await trio.lowlevel.checkpoint()
@@ -204,7 +204,7 @@ async def test_a_task_of_a_hub_that_ended_is_lost(start):
     a, b = await start(Working)
     begun = (await ask(modern(a), "tools/call", {"name": "files__slow", "arguments": {}}, EXTENSION)).last["result"]
     about = {"taskId": begun["taskId"]}
-    await b.replicas._renew()
+    await b.membership._renew()
     elsewhere = await ask(modern(b), "tasks/get", about, EXTENSION, hubd_forwarded="1")
     assert "another hub" in elsewhere.last["error"]["message"]
     await a.kill()

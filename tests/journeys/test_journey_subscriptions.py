@@ -260,7 +260,7 @@ def stop_reading(house, host):
             for answer in answers:
                 answer.queued_bytes = 0
     else:
-        line_host = next(iter(house.hub.downstreams._attached.values()))
+        line_host = next(iter(house.hub.hosts._attached.values()))
         outbox = line_host._channel.outbox
         line_host._channel.outbox = Full()
 
@@ -383,7 +383,7 @@ async def test_caps(autojump_clock, carrier, most_watched):
         other = await house.host(carrier, MODERN, identity=BOB)
         await listen(other, A, id=1)
         assert about(other, 1)[0][1]["notifications"] == {"resourceSubscriptions": [A]}
-        assert house.hub.downstreams.running == 0
+        assert house.hub.hosts.running == 0
         await host.leave()
         await trio.sleep(LINGER_S + 5)
         assert fake.watched() == [A]

@@ -122,7 +122,7 @@ class Crowd(World):
         return bytes(catalog.page(Kind.TOOL, L4, None, ui=False, principal=""))
 
     def view(self, person: Person) -> View:
-        attached = [each for each in self.house.hub.downstreams if each.identity == person.host.identity]
+        attached = [each for each in self.house.hub.hosts if each.identity == person.host.identity]
         return attached[0].view if attached else EVERYTHING
 
     async def succeed(self) -> None:

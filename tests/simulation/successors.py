@@ -126,7 +126,7 @@ class ShimmedHost(LineHost):
     async def _serve_at(self, hub: Hub, theirs: Any) -> None:
         place = {"workplace": self.workplace, "is_bound": self.is_bound}
         try:
-            await serve_lines(theirs, self.identity, hub.router, hub.downstreams, goodbyes=True, **place)
+            await serve_lines(theirs, self.identity, hub.router, hub.hosts, goodbyes=True, **place)
         finally:
             await theirs.aclose()
 
@@ -291,10 +291,10 @@ class Street(House):
             reader=self._reader,
         )
         begun = trio.current_time()
-        revival = DurableSessions(Signer(KEY), KeptMemory(self._disk, "sessions"), lambda: 1e9 + trio.current_time())
+        durable = DurableSessions(Signer(KEY), KeptMemory(self._disk, "sessions"), lambda: 1e9 + trio.current_time())
         assert trio.current_time() == begun
         self.api = DaemonApi(self.hub)
-        self.endpoint = Endpoint(Open(), self.hub.router, self.hub.downstreams, revival)
+        self.endpoint = Endpoint(Open(), self.hub.router, self.hub.hosts, durable)
         self._over = trio.Event()
         await self.nursery.start(self._run)
         self.is_down = False
@@ -324,7 +324,7 @@ class Street(House):
         await trio.testing.wait_all_tasks_blocked()
 
     async def _drain(self) -> None:
-        lines = [host for host in self.hub.downstreams if isinstance(host, Attached)]
+        lines = [host for host in self.hub.hosts if isinstance(host, Attached)]
         for host in lines:
             host.goodbye()
         self.hub.router.subscriptions.end()
@@ -333,7 +333,7 @@ class Street(House):
             for host in lines:
                 if host.parted is not None:
                     await host.parted.wait()
-        await self.hub.downstreams.quiet()
+        await self.hub.hosts.quiet()
         for host in lines:
             await host.flush()
 

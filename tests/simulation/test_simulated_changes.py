@@ -280,8 +280,8 @@ def at_rest(house: Street, tasks: Counter[str]) -> None:
     hub = house.hub
     projects = hub.projects
     subscriptions = hub.router.subscriptions
-    assert len(hub.downstreams) == 0
-    assert (hub.carrier.parking.status().running, hub.carrier.parking.status().parked) == (0, 0)
+    assert len(hub.hosts) == 0
+    assert (hub.bridge.parking.status().running, hub.bridge.parking.status().parked) == (0, 0)
     assert (subscriptions._sessions, subscriptions._streams) == ({}, {})
     assert (projects.live, projects.problems, hub.live._projects) == ({}, {}, {})
     roots = projects._roots

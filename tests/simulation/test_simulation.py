@@ -60,8 +60,8 @@ async def tasks_of_hub(house: Any) -> int:
 async def at_rest(house: Any, tasks: int) -> None:
     """Assert that nothing is left of hosts that are gone."""
     hub = house.hub
-    assert len(hub.downstreams) == 0
-    assert (hub.carrier.parking.status().running, hub.carrier.parking.status().parked) == (0, 0)
+    assert len(hub.hosts) == 0
+    assert (hub.bridge.parking.status().running, hub.bridge.parking.status().parked) == (0, 0)
     left = await tasks_of_hub(house) - tasks - observing(hub)
     assert left <= 0, f"{left} tasks are left"
 

@@ -10,7 +10,7 @@ import trio
 from msgspec import Raw
 
 from hub.bridge.known_roots import KnownRoots
-from hub.bridge.parking.state import Record
+from hub.bridge.parking.state import ParkedState
 from hub.bridge.request_state import Binding
 from hub.link.budget import Account
 from hub.link.interface import Caller, Exchange, Question
@@ -21,9 +21,9 @@ from hub.wire.questions.question import QuestionRefusal
 
 
 class Keeper(Protocol):
-    """Who keeps the calls: what a call needs of `Parking`."""
+    """Who keeps the calls: what a call needs of `ParkedCalls`."""
 
-    def open(self, call: "Call", question: Question) -> str | Reply:
+    def open(self, call: "ParkedCall", question: Question) -> str | Reply:
         """Let `call` ask: the key of the question, or the reply where that is known already.
 
         Raises:
@@ -31,11 +31,11 @@ class Keeper(Protocol):
         """
         ...
 
-    def withdraw(self, call: "Call", key: str) -> None:
+    def withdraw(self, call: "ParkedCall", key: str) -> None:
         """The upstream waits no longer for what it asked under `key`, if it did."""
         ...
 
-    def abandon(self, call: "Call") -> None:
+    def abandon(self, call: "ParkedCall") -> None:
         """The attached request was cancelled, and so is the call."""
         ...
 
@@ -51,7 +51,7 @@ class _Waiting:
         self.reply: Reply | None = None
 
 
-class Call:
+class ParkedCall:
     """A running call. Satisfies `hub.link.interface.Exchange`."""
 
     __slots__ = (
@@ -66,20 +66,20 @@ class Call:
         "clock",
         "id",
         "patience",
-        "record",
         "request",
         "roots",
         "scope",
+        "state",
         "upstream",
     )
 
-    def __init__(self, keeper: Keeper, exchange: Exchange, request: Request, upstream: str, record: Record) -> None:
+    def __init__(self, keeper: Keeper, exchange: Exchange, request: Request, upstream: str, state: ParkedState) -> None:
         self._keeper = keeper
         self._waiting: dict[str, _Waiting] = {}
         self._over = trio.Event()
         self.account: Account | None = None
         """Of what is held while it waits for answers; None before it asks."""
-        self.record = record
+        self.state = state
         self.request = request
         self.upstream = upstream
         self.id = ""
@@ -97,7 +97,7 @@ class Call:
         self.attach(exchange)
 
     def __repr__(self) -> str:
-        return f"<Call {self.request.method} of {self.upstream}: {self.record!r}>"
+        return f"<ParkedCall {self.request.method} of {self.upstream}: {self.state!r}>"
 
     # --- the host's end -----------------------------------------------------------------------------------------------
 
@@ -147,7 +147,7 @@ class Call:
     @property
     def caller(self) -> Caller:
         """That of the latest attempt."""
-        return self.record.caller
+        return self.state.caller
 
     @property
     def wants_progress(self) -> bool:

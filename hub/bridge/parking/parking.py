@@ -17,9 +17,18 @@ import trio
 from msgspec import Raw, Struct
 
 from hub.bridge.known_roots import KnownRoots
-from hub.bridge.parking.call import Call
-from hub.bridge.parking.state import Event, Phase, Record
-from hub.bridge.request_state import ELSEWHERE, EXPIRED, LOST, BadState, State, States, bind, input_required
+from hub.bridge.parking.call import ParkedCall
+from hub.bridge.parking.state import Event, ParkedState, Phase
+from hub.bridge.request_state import (
+    ELSEWHERE,
+    EXPIRED,
+    LOST,
+    BadState,
+    RequestState,
+    RequestStates,
+    bind,
+    input_required,
+)
 from hub.link.budget import Budget
 from hub.link.fault_isolation import keep_going
 from hub.link.interface import Exchange, Executed, HubError, Interim, Question, Tenant, UpstreamLost, kept
@@ -64,17 +73,17 @@ class ParkingStatus(Struct, frozen=True):
     """Calls that nobody is attached to, ended ones included."""
 
 
-class Parking:
-    """All such calls of one hub. `ttl_s` and `total_s` are how long answers are waited for, as in `Record`."""
+class ParkedCalls:
+    """All such calls of one hub. `ttl_s` and `total_s` are how long answers are waited for, as in `ParkedState`."""
 
-    def __init__(self, states: States, *, ttl_s: float, total_s: float, budget: Budget | None = None) -> None:
+    def __init__(self, states: RequestStates, *, ttl_s: float, total_s: float, budget: Budget | None = None) -> None:
         self._budget = budget or Budget()
         self._states = states
         self._ttl_s = ttl_s
         self._total_s = total_s
         self._nursery: trio.Nursery | None = None
         self._running = 0
-        self._calls: dict[str, Call] = {}
+        self._calls: dict[str, ParkedCall] = {}
         """Those that asked and are not over, by id."""
         self._tombstones: dict[str, tuple[str, float]] = {}
         """Why there is nothing behind an id any more, and until when that is remembered; the oldest first."""
@@ -83,7 +92,7 @@ class Parking:
     def __repr__(self) -> str:
         status = self.status()
         return (
-            f"<Parking [{status.running} running, {status.parked} parked | "
+            f"<ParkedCalls [{status.running} running, {status.parked} parked | "
             f"{len(self._tombstones)} tombstones, {len(self._roots)} roots]>"
         )
 
@@ -93,12 +102,12 @@ class Parking:
 
     def status(self) -> ParkingStatus:
         """How many calls there are; none when nothing goes on (I-12)."""
-        alone = [call for call in self._calls.values() if call.record.phase in _ALONE]
+        alone = [call for call in self._calls.values() if call.state.phase in _ALONE]
         return ParkingStatus(self._running, len(alone))
 
     def parked(self, upstream: str) -> int:
         """How many calls of `upstream` nobody is attached to: their hosts may come back."""
-        return sum(each.upstream == upstream and each.record.phase in _ALONE for each in self._calls.values())
+        return sum(each.upstream == upstream and each.state.phase in _ALONE for each in self._calls.values())
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Hold the tasks of all calls. Cancellation: upstreams are told; requests still attached get `Stopping`."""
@@ -130,13 +139,13 @@ class Parking:
         """
         if self._nursery is None:
             raise Stopping("The hub is stopping", upstream=upstream, executed=Executed.NO)
-        call = Call(
-            self, exchange, request, upstream, Record(exchange.caller, ttl_s=self._ttl_s, total_s=self._total_s)
+        call = ParkedCall(
+            self, exchange, request, upstream, ParkedState(exchange.caller, ttl_s=self._ttl_s, total_s=self._total_s)
         )
         self._nursery.start_soon(self._carry_out, call, work)
         return await call.wait()
 
-    async def resume(self, state: State, answers: dict[str, Raw], exchange: Exchange) -> Reply:
+    async def resume(self, state: RequestState, answers: dict[str, Raw], exchange: Exchange) -> Reply:
         """Go on with the call that `state` was made for, with the answers of the host of `exchange` by key.
 
         Returns as `begin`.
@@ -149,23 +158,23 @@ class Parking:
         """
         call = self._call_of(state)
         round = int(bytes(state.members["n"]))
-        replies = call.record.retry(round, answers, exchange.caller, trio.current_time())
+        replies = call.state.retry(round, answers, exchange.caller, trio.current_time())
         questions = call.settle(replies)
         for key, question in questions.items():
             if question.method == LIST_ROOTS and isinstance(reply := replies[key], Result):
                 self._remember_roots(call, reply)
-        if call.record.phase is Phase.PARK:
+        if call.state.phase is Phase.PARK:
             assert call.patience is not None, "a parked call has a clock"
-            call.patience.deadline = call.record.deadline
+            call.patience.deadline = call.state.deadline
             return self._round(call)
         _stop_clock(call)
-        if call.record.phase is Phase.GONE:
+        if call.state.phase is Phase.GONE:
             self._bury(call)
             return call.outcome()
         call.attach(exchange)
         return await call.wait()
 
-    def _remember_roots(self, call: Call, reply: Result) -> None:
+    def _remember_roots(self, call: ParkedCall, reply: Result) -> None:
         """Believe what a host said of its roots: for a while, if its next call is known to be its own.
 
         Programs that have one token cannot be told apart, and may work in different places (I-2).
@@ -175,7 +184,7 @@ class Parking:
         known = self._roots if call.roots is None else call.roots
         known.remember(call.caller, reply.value, trio.current_time())
 
-    def _call_of(self, state: State) -> Call:
+    def _call_of(self, state: RequestState) -> ParkedCall:
         id = peek_str(state.members["i"]) or ""
         call = self._calls.get(id)
         if call is None and self._states.is_elsewhere(state.run):
@@ -185,10 +194,10 @@ class Parking:
             raise BadState(reason)
         return call
 
-    def abandon(self, call: Call) -> None:
+    def abandon(self, call: ParkedCall) -> None:
         """As `Keeper.abandon`."""
-        if call.record.phase is not Phase.GONE:
-            call.record.expire(Event.LEFT)
+        if call.state.phase is not Phase.GONE:
+            call.state.expire(Event.LEFT)
             self._bury(call)
         _stop_clock(call)
         call.scope.cancel()
@@ -201,7 +210,7 @@ class Parking:
 
     # --- tasks --------------------------------------------------------------------------------------------------------
 
-    async def _carry_out(self, call: Call, work: Work) -> None:
+    async def _carry_out(self, call: ParkedCall, work: Work) -> None:
         """The task of one call."""
         outcome: Reply | Exception | None = None
         self._running += 1
@@ -217,10 +226,10 @@ class Parking:
             self._ended(call, outcome)
             outcome = None  # it may hold this frame
 
-    def _ended(self, call: Call, outcome: Reply | Exception | None) -> None:
+    def _ended(self, call: ParkedCall, outcome: Reply | Exception | None) -> None:
         """A call is over; `outcome` None: it was cancelled."""
-        nobody_waits = call.record.phase is Phase.GONE
-        call.record.end(lost=outcome is None or isinstance(outcome, UpstreamLost))
+        nobody_waits = call.state.phase is Phase.GONE
+        call.state.end(lost=outcome is None or isinstance(outcome, UpstreamLost))
         call.close()
         if nobody_waits:
             _stop_clock(call)
@@ -230,11 +239,11 @@ class Parking:
                 log.error("%r failed when nobody waited for it any more", call, exc_info=outcome)
             return
         call.tell(outcome or Stopping("The hub was stopped before the upstream answered", upstream=call.upstream))
-        if call.record.phase is Phase.GONE:
+        if call.state.phase is Phase.GONE:
             _stop_clock(call)
             self._bury(call)
 
-    async def _keep_time(self, call: Call, clock: trio.CancelScope) -> None:
+    async def _keep_time(self, call: ParkedCall, clock: trio.CancelScope) -> None:
         """Collect the questions of a call, show them, wait for answers, give up. The wall around one of them."""
         try:
             await self._keep(call, clock)
@@ -244,32 +253,32 @@ class Parking:
             call.tell(HubError(text, upstream=call.upstream))
             self.abandon(call)
 
-    async def _keep(self, call: Call, clock: trio.CancelScope) -> None:
+    async def _keep(self, call: ParkedCall, clock: trio.CancelScope) -> None:
         with clock:
             await trio.sleep(COALESCE_S)
-            call.record.show(trio.current_time())
+            call.state.show(trio.current_time())
             call.tell(self._round(call))
-            with trio.CancelScope(deadline=call.record.deadline) as call.patience:
+            with trio.CancelScope(deadline=call.state.deadline) as call.patience:
                 await trio.sleep_forever()
             log.info("nobody answered what %s asked in %s", call.upstream, call.request.method)
-            call.settle(call.record.expire())
+            call.settle(call.state.expire())
             self._bury(call)
             await trio.sleep(DRAIN_S)
             call.scope.cancel()
 
-    def _round(self, call: Call) -> Interim:
+    def _round(self, call: ParkedCall) -> Interim:
         """The result that shows the latest round to a host."""
-        record = call.record
+        state = call.state
         assert call.binding is not None, "it has asked"
-        left_s = record.deadline - trio.current_time()
+        left_s = state.deadline - trio.current_time()
         return input_required(
-            record.requests(),
-            self._states.seal(PARK, call.binding, {"i": call.id, "n": record.round}, ttl_s=left_s, here=True),
+            state.requests(),
+            self._states.seal(PARK, call.binding, {"i": call.id, "n": state.round}, ttl_s=left_s, here=True),
         )
 
     # --- questions of upstreams ---------------------------------------------------------------------------------------
 
-    def open(self, call: Call, question: Question) -> str | Reply:
+    def open(self, call: ParkedCall, question: Question) -> str | Reply:
         """As `Keeper.open`."""
         now = trio.current_time()
         known = self._roots if call.roots is None else call.roots
@@ -278,16 +287,16 @@ class Parking:
             return Result(roots)
         if self._nursery is None:
             raise QuestionRefusal(INVALID_PARAMS, "The hub is stopping")
-        runs = call.record.phase is Phase.RUN
+        runs = call.state.phase is Phase.RUN
         if runs and not (self._has_room(call.caller.identity.principal) and self._hold(call, question, now)):
             log.warning("%s asks, and too many calls wait for answers already: refused", call.upstream)
             raise QuestionRefusal(INVALID_PARAMS, "Too many calls wait for answers of their hosts")
-        key = call.record.ask(question, now)
+        key = call.state.ask(question, now)
         if runs:
             self._start_clock(call, self._nursery)
         return key
 
-    def _start_clock(self, call: Call, nursery: trio.Nursery) -> None:
+    def _start_clock(self, call: ParkedCall, nursery: trio.Nursery) -> None:
         if call.binding is None:
             call.id = secrets.token_hex(16)
             call.binding = bind(call.upstream, call.caller.identity.principal, call.request)
@@ -295,19 +304,19 @@ class Parking:
         call.clock = trio.CancelScope()
         nursery.start_soon(self._keep_time, call, call.clock)
 
-    def withdraw(self, call: Call, key: str) -> None:
+    def withdraw(self, call: ParkedCall, key: str) -> None:
         """As `Keeper.withdraw`."""
-        asks = call.record.phase is Phase.ASK
-        call.record.withdraw(key)
-        if asks and call.record.phase is Phase.RUN:
+        asks = call.state.phase is Phase.ASK
+        call.state.withdraw(key)
+        if asks and call.state.phase is Phase.RUN:
             _stop_clock(call)
 
     def _has_room(self, principal: str) -> bool:
-        waiting = [call.caller.identity for call in self._calls.values() if call.record.phase is not Phase.RUN]
+        waiting = [call.caller.identity for call in self._calls.values() if call.state.phase is not Phase.RUN]
         of_this = [identity for identity in waiting if identity.principal == principal]
         return len(waiting) < MAX_PARKED and len(of_this) < MAX_PARKED_EACH
 
-    def _hold(self, call: Call, question: Question, now: float) -> bool:
+    def _hold(self, call: ParkedCall, question: Question, now: float) -> bool:
         """Count what is kept while `call` waits; False: there is no room for it."""
         size = sum(map(len, question.params.values()))
         if call.account is None:
@@ -317,12 +326,12 @@ class Parking:
 
     # --- what is over -------------------------------------------------------------------------------------------------
 
-    def _bury(self, call: Call) -> None:
+    def _bury(self, call: ParkedCall) -> None:
         """Forget a call that is over, but for why, in case that somebody comes back to it."""
         if call.account is not None:
             call.account.close()
-        if self._calls.pop(call.id, None) is not None and call.record.round:
-            self._tombstones[call.id] = call.record.reason, trio.current_time() + TOMBSTONE_S
+        if self._calls.pop(call.id, None) is not None and call.state.round:
+            self._tombstones[call.id] = call.state.reason, trio.current_time() + TOMBSTONE_S
             if len(self._tombstones) > MAX_TOMBSTONES:
                 del self._tombstones[next(iter(self._tombstones))]
 
@@ -332,7 +341,7 @@ class Parking:
         self._roots.sweep(now)
 
 
-def _stop_clock(call: Call) -> None:
+def _stop_clock(call: ParkedCall) -> None:
     if call.clock is not None:
         call.clock.cancel()
     call.clock = call.patience = None

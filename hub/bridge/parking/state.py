@@ -11,7 +11,7 @@ the questions, and comes back, perhaps, as a new request with the answers. So a 
 In `RUN` and `ASK` a request of the host is attached: it gets the outcome, and when it is cancelled the call is. In
 `ASK` questions are collected for a moment, since upstreams ask several at once. In `PARK` nobody is attached: the call
 waits for answers, or runs on. In `DONE` it has ended and its outcome waits. In `GONE` it is over; what a retry may then
-be told is `Record.reason`.
+be told is `ParkedState.reason`.
 
 Questions go to the host in rounds. A retry answers the latest round, and uses it up (R-8): any other is told so, and
 gets nowhere near the upstream. A retry that cannot be read uses up nothing. What it leaves open is asked again in a new
@@ -105,7 +105,7 @@ class _Open(Struct, frozen=True):
     request: Raw
 
 
-class Record:
+class ParkedState:
     """What is remembered of one call. `caller` is that of the latest attempt; times are in seconds of one clock.
 
     `ttl_s` is how long one round waits for its retry, `total_s` how long all of them together.
@@ -142,7 +142,7 @@ class Record:
         """The keys of the latest round."""
 
     def __repr__(self) -> str:
-        return f"<Record {self.phase.value}, round {self.round} [{len(self._open)} open]>"
+        return f"<ParkedState {self.phase.value}, round {self.round} [{len(self._open)} open]>"
 
     def feed(self, event: Event) -> None:
         """Move on by the table. KeyError: a bug of ours."""

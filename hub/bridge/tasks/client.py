@@ -40,7 +40,7 @@ class TaskCancelled(HubError):
     kind = "task_cancelled"
 
 
-class Quiet:
+class SilentExchange:
     """The host's end of a request about a task. Satisfies `Exchange`.
 
     `exchange` None: there is no request of the host to log to.
@@ -65,7 +65,7 @@ class Quiet:
         return Failure(METHOD_NOT_FOUND, f"This request does not answer {question.method}")
 
 
-class Remote:
+class TaskClient:
     """One task of `upstream`, called `id` there, for the host of `exchange`.
 
     It was begun under the revision `version`, and a legacy one in `session`.
@@ -81,7 +81,7 @@ class Remote:
         self._exchange = exchange
 
     def __repr__(self) -> str:
-        return f"<Remote task of {self.upstream.name}>"
+        return f"<TaskClient task of {self.upstream.name}>"
 
     @property
     def era(self) -> Era:

@@ -17,7 +17,7 @@ from msgspec import Raw
 
 from hub.bridge.inputs import input_requests, offered, read_questions
 from hub.bridge.request_state import answers_of
-from hub.bridge.tasks.client import Quiet, Remote, is_unknown, nonsense
+from hub.bridge.tasks.client import SilentExchange, TaskClient, is_unknown, nonsense
 from hub.bridge.tasks.model import (
     CANCELLED,
     FAILED,
@@ -40,7 +40,7 @@ from hub.bridge.tasks.model import (
     whole,
     write_ticket,
 )
-from hub.bridge.tasks.task_questions import Gathering
+from hub.bridge.tasks.task_questions import TaskQuestions
 from hub.catalog.view import View
 from hub.link.interface import Caller, HubError, Interim, Upstream
 from hub.link.sealing import InvalidSeal, Sealer
@@ -95,7 +95,7 @@ Show = Callable[[Reply, str, str, str, Viewer], Reply]
 """A reply as a host may see it; further arguments: the method, the upstream, its revision, whose host."""
 
 
-class Handles:
+class TaskHandles:
     """Such tasks of one hub. `run` must be running. `ttl_s` is how long an upstream waits for an answer."""
 
     def __init__(
@@ -114,12 +114,12 @@ class Handles:
         self.ttl_s = ttl_s
         self._show: Show = lambda reply, *_: reply
         self._nursery: trio.Nursery | None = None
-        self._gatherings: dict[tuple[str, str, str], Gathering] = {}
+        self._gatherings: dict[tuple[str, str, str], TaskQuestions] = {}
         """By upstream, session and the id of the task there."""
         self._told: dict[Listener, trio.CancelScope] = {}
 
     def __repr__(self) -> str:
-        return f"<Handles [{len(self._gatherings)} gatherings, {len(self._told)} streams]>"
+        return f"<TaskHandles [{len(self._gatherings)} gatherings, {len(self._told)} streams]>"
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Hold what goes on beside the requests of hosts, until cancelled."""
@@ -133,7 +133,7 @@ class Handles:
     def begin(self, upstream: Upstream, task: Task, caller: Caller, tool: str) -> Interim:
         """The result of a call of `tool` that began `task`, which exists by now (X-4)."""
         version = upstream.snapshot.version
-        Remote(upstream, task.id, version, Quiet(caller), session=task.session).keep(task)
+        TaskClient(upstream, task.id, version, SilentExchange(caller), session=task.session).keep(task)
         created = peek_str(task.about["createdAt"]) or ""
         run = self._run if task.session else ""
         ticket = Ticket(upstream.name, caller.identity.principal, task.id, tool, version, task.session, created, run)
@@ -180,7 +180,7 @@ class Handles:
             open_object(answer)
         if era_of(ticket.v) is Era.MODERN:
             return self._acknowledge(
-                await self._remote(ticket, viewer.caller).update(answers), TASKS_UPDATE, ticket, viewer
+                await self._client(ticket, viewer.caller).update(answers), TASKS_UPDATE, ticket, viewer
             )
         if self._is_lost(ticket):
             return UNKNOWN
@@ -192,10 +192,10 @@ class Handles:
     async def _cancel(self, id: str, ticket: Ticket, request: Request, viewer: Viewer) -> Reply:
         if self._is_lost(ticket):
             return UNKNOWN
-        remote = self._remote(ticket, viewer.caller)
-        reply = await remote.cancel()
-        if isinstance(reply, Failure) and remote.era is Era.LEGACY and is_unknown(reply):
-            found = await remote.look()  # one that is over cannot be cancelled there, which is no error here
+        client = self._client(ticket, viewer.caller)
+        reply = await client.cancel()
+        if isinstance(reply, Failure) and client.era is Era.LEGACY and is_unknown(reply):
+            found = await client.look()  # one that is over cannot be cancelled there, which is no error here
             if isinstance(found, Task):
                 return Result(whole({}))
         return self._acknowledge(reply, TASKS_CANCEL, ticket, viewer)
@@ -225,8 +225,8 @@ class Handles:
         except (InvalidSeal, msgspec.DecodeError):
             return ""
 
-    def _remote(self, ticket: Ticket, caller: Caller) -> Remote:
-        return Remote(self._upstreams[ticket.u], ticket.t, ticket.v, Quiet(caller), session=ticket.s)
+    def _client(self, ticket: Ticket, caller: Caller) -> TaskClient:
+        return TaskClient(self._upstreams[ticket.u], ticket.t, ticket.v, SilentExchange(caller), session=ticket.s)
 
     def _is_lost(self, ticket: Ticket) -> bool:
         """Whether the session is over that the task ended with."""
@@ -238,38 +238,38 @@ class Handles:
         """How the task is, in the words of the extension."""
         if self._is_lost(ticket):
             return lost(id, ticket)
-        remote = self._remote(ticket, viewer.caller)
-        task = await remote.look()
+        client = self._client(ticket, viewer.caller)
+        task = await client.look()
         if isinstance(task, Failure):
             return UNKNOWN if is_unknown(task) else _failure(self._show(task, TASKS_GET, ticket.u, ticket.v, viewer))
         if task.status == NEEDS_INPUT:
-            return detailed(task, id, {"inputRequests": await self._requests(task, remote, ticket, viewer.caller)})
+            return detailed(task, id, {"inputRequests": await self._requests(task, client, ticket, viewer.caller)})
         if task.status not in TERMINAL or task.status == CANCELLED:
             return detailed(task, id, {})
-        reply = self._show(await _outcome(task, remote), TOOLS_CALL, ticket.u, ticket.v, viewer)
+        reply = self._show(await _outcome(task, client), TOOLS_CALL, ticket.u, ticket.v, viewer)
         status, more = shown(reply)
         return detailed(task, id, more, status=status)
 
-    async def _requests(self, task: Task, remote: Remote, ticket: Ticket, caller: Caller) -> dict[str, Raw]:
+    async def _requests(self, task: Task, client: TaskClient, ticket: Ticket, caller: Caller) -> dict[str, Raw]:
         """What the upstream wants to know."""
-        if remote.era is Era.MODERN:
+        if client.era is Era.MODERN:
             found = read_questions(task.members, ticket.u, ticket.v)
-            return input_requests(found, caller, offered(remote.upstream.config, caller.capabilities))
+            return input_requests(found, caller, offered(client.upstream.config, caller.capabilities))
         key = ticket.u, ticket.s, ticket.t
         gathering = self._gatherings.get(key)
         if gathering is None:
             if self._nursery is None or len(self._gatherings) >= MAX_GATHERINGS:
                 return {}
-            gathering = self._gatherings[key] = Gathering(caller, self.ttl_s)
-            self._nursery.start_soon(self._gather, key, gathering, remote)
+            gathering = self._gatherings[key] = TaskQuestions(caller, self.ttl_s)
+            self._nursery.start_soon(self._gather, key, gathering, client)
         gathering.caller = caller
         return await gathering.requests()
 
-    async def _gather(self, key: tuple[str, str, str], gathering: Gathering, remote: Remote) -> None:
+    async def _gather(self, key: tuple[str, str, str], gathering: TaskQuestions, client: TaskClient) -> None:
         try:
-            await gathering.run(remote)
+            await gathering.run(client)
         except Exception:  # the wall around the questions of one task
-            log.exception("what a task of %s asks cannot be gathered", remote.upstream.name)
+            log.exception("what a task of %s asks cannot be gathered", client.upstream.name)
         finally:
             del self._gatherings[key]
 
@@ -325,14 +325,14 @@ class Handles:
             await trio.sleep(pause_s)
 
 
-async def _outcome(task: Task, remote: Remote) -> Reply:
+async def _outcome(task: Task, client: TaskClient) -> Reply:
     """What the call came to whose task has ended."""
-    if remote.era is Era.MODERN:
+    if client.era is Era.MODERN:
         try:
             return outcome(task)
         except NoTask as error:
-            raise nonsense(remote.upstream.name, str(error)) from None
-    reply = await remote.result()
+            raise nonsense(client.upstream.name, str(error)) from None
+    reply = await client.result()
     return reply if has_content(reply) or task.status != FAILED else said(task)
 
 

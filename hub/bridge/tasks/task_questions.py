@@ -14,7 +14,7 @@ import trio
 from msgspec import Raw
 
 from hub.bridge.inputs import input_request
-from hub.bridge.tasks.client import Remote
+from hub.bridge.tasks.client import TaskClient
 from hub.link.interface import Caller, HubError, Question
 from hub.wire.jsonrpc import Failure, Reply, Result
 from hub.wire.mcp import INVALID_PARAMS
@@ -40,7 +40,7 @@ class _Open:
         self.settled = trio.Event()
 
 
-class Gathering:
+class TaskQuestions:
     """The questions of one task. Satisfies `Exchange`, for the request that brings them.
 
     `caller` is that of the latest look, `ttl_s` how long each question waits.
@@ -57,14 +57,14 @@ class Gathering:
         self._news = trio.Event()
 
     def __repr__(self) -> str:
-        return f"<Gathering{', over' if self.over else ''} [{len(self._open)} open]>"
+        return f"<TaskQuestions{', over' if self.over else ''} [{len(self._open)} open]>"
 
-    async def run(self, remote: Remote) -> None:
+    async def run(self, client: TaskClient) -> None:
         """Hold the request open until the upstream ends it. Cancellation: the questions are void."""
         try:
-            await remote.result(self)
+            await client.result(self)
         except HubError as error:
-            log.info("%s asks no more about a task: %s", remote.upstream.name, error)
+            log.info("%s asks no more about a task: %s", client.upstream.name, error)
         finally:
             self.over = True
             self._news.set()

@@ -17,11 +17,11 @@ import trio
 from msgspec import Raw, structs
 
 from hub.bridge.inputs import check_answers, input_requests, kinds_of, offered
-from hub.bridge.request_state import Binding, State, States, answers_of, bind, input_required
-from hub.bridge.tasks.client import Quiet, Remote, nonsense
-from hub.bridge.tasks.handles import Handles
+from hub.bridge.request_state import Binding, RequestState, RequestStates, answers_of, bind, input_required
+from hub.bridge.tasks.client import SilentExchange, TaskClient, nonsense
+from hub.bridge.tasks.handles import TaskHandles
 from hub.bridge.tasks.model import NoTask, Task, augments_calls, begun, declares, requires_task
-from hub.bridge.tasks.waiting import Absorption, Show
+from hub.bridge.tasks.waiting import Show, TaskWait
 from hub.link.interface import Exchange, HubError, Interim, Operation, Question, Upstream
 from hub.link.sealing import Sealer
 from hub.wire.jsonrpc import Reply, Request, peek_array, peek_object, peek_str, raw
@@ -40,8 +40,10 @@ CANCEL_S: Final = 10.0
 class Tasks:
     """The tasks of one hub. `run` must be running; `upstreams` is everything there is, by name."""
 
-    def __init__(self, states: States, sealer: Sealer, upstreams: Mapping[str, Upstream], *, ttl_s: float) -> None:
-        self.handles = Handles(sealer, upstreams, ttl_s=ttl_s, run=states.run, is_elsewhere=states.is_elsewhere)
+    def __init__(
+        self, states: RequestStates, sealer: Sealer, upstreams: Mapping[str, Upstream], *, ttl_s: float
+    ) -> None:
+        self.handles = TaskHandles(sealer, upstreams, ttl_s=ttl_s, run=states.run, is_elsewhere=states.is_elsewhere)
         self._states = states
         self._nursery: trio.Nursery | None = None
         self._required: dict[str, tuple[Snapshot, frozenset[str]]] = {}
@@ -87,7 +89,7 @@ class Tasks:
 
         Raises:
             UpstreamProtocolError: it is said to be a task and is not.
-            HubError: as `Absorption.wait`.
+            HubError: as `TaskWait.wait`.
         Cancellation: cancels the task, if the host knows nothing of it.
         """
         task = self._begun(upstream, operation, reply)
@@ -96,10 +98,10 @@ class Tasks:
         caller, version = exchange.caller, upstream.snapshot.version
         if caller.era is Era.MODERN and declares(caller.capabilities):
             return self.handles.begin(upstream, task, caller, peek_str(operation.params.get("name")) or "")
-        remote = Remote(upstream, task.id, version, Quiet(caller, exchange), session=task.session)
-        remote.keep(task)
-        show = self._shower(remote, exchange, bind(upstream.name, caller.identity.principal, request))
-        return await self._absorb(remote, Absorption(remote, task, exchange, _total_s(upstream), show=show))
+        client = TaskClient(upstream, task.id, version, SilentExchange(caller, exchange), session=task.session)
+        client.keep(task)
+        show = self._shower(client, exchange, bind(upstream.name, caller.identity.principal, request))
+        return await self._absorb(client, TaskWait(client, task, exchange, _total_s(upstream), show=show))
 
     def _begun(self, upstream: Upstream, operation: Operation, reply: Reply) -> Task | None:
         version = upstream.snapshot.version
@@ -111,7 +113,7 @@ class Tasks:
         except NoTask as error:
             raise nonsense(upstream.name, str(error)) from None
 
-    async def resume(self, state: State, exchange: Exchange, upstream: Upstream, request: Request) -> Reply:
+    async def resume(self, state: RequestState, exchange: Exchange, upstream: Upstream, request: Request) -> Reply:
         """Go on with the task of `state`, with the answers that `request` brings. Returns as `settle`.
 
         Raises:
@@ -123,46 +125,46 @@ class Tasks:
         kinds = peek_object(members["k"])
         answers = {key: answer for key, answer in answers_of(request).items() if key in kinds}
         check_answers(answers, kinds, upstream.name)
-        remote = Remote(upstream, peek_str(members["t"]) or "", MODERN, Quiet(exchange.caller, exchange))
-        absorption = Absorption(
-            remote,
+        client = TaskClient(upstream, peek_str(members["t"]) or "", MODERN, SilentExchange(exchange.caller, exchange))
+        task_wait = TaskWait(
+            client,
             None,
             exchange,
             _total_s(upstream),
-            show=self._shower(remote, exchange, state.binding),
+            show=self._shower(client, exchange, state.binding),
             answered=[key for key in map(peek_str, peek_array(members["a"])) if key is not None],
             round=int(bytes(members["n"])),
         )
-        return await self._absorb(remote, absorption, answers)
+        return await self._absorb(client, task_wait, answers)
 
-    async def _absorb(self, remote: Remote, absorption: Absorption, answers: Mapping[str, Raw] | None = None) -> Reply:
+    async def _absorb(self, client: TaskClient, task_wait: TaskWait, answers: Mapping[str, Raw] | None = None) -> Reply:
         try:
-            return await absorption.wait(answers)
+            return await task_wait.wait(answers)
         finally:
-            if not absorption.over and self._nursery is not None:
-                self._nursery.start_soon(_cancel, remote)
+            if not task_wait.over and self._nursery is not None:
+                self._nursery.start_soon(_cancel, client)
 
-    def _shower(self, remote: Remote, exchange: Exchange, binding: Binding) -> Show | None:
+    def _shower(self, client: TaskClient, exchange: Exchange, binding: Binding) -> Show | None:
         """How the host of `exchange` is asked, if not by `exchange`: by the end of its request (7.3)."""
         caller = exchange.caller
-        if caller.era is Era.LEGACY or remote.era is Era.LEGACY:
+        if caller.era is Era.LEGACY or client.era is Era.LEGACY:
             return None
 
         def show(questions: Mapping[str, Question], answered: list[str], round: int) -> Interim:
-            requests = input_requests(questions, caller, offered(remote.upstream.config, caller.capabilities))
-            kept = {"t": remote.id, "k": kinds_of(questions), "a": answered, "n": round}
+            requests = input_requests(questions, caller, offered(client.upstream.config, caller.capabilities))
+            kept = {"t": client.id, "k": kinds_of(questions), "a": answered, "n": round}
             return input_required(requests, self._states.seal(ABSORBED, binding, kept, ttl_s=INPUT_TTL_S))
 
         return show
 
 
-async def _cancel(remote: Remote) -> None:
+async def _cancel(client: TaskClient) -> None:
     """Have a task given up that nobody waits for any more (P-9)."""
     with trio.move_on_after(CANCEL_S):
         try:
-            await remote.cancel()
+            await client.cancel()
         except HubError as error:
-            log.info("a task of %s was not cancelled: %s", remote.upstream.name, error)
+            log.info("a task of %s was not cancelled: %s", client.upstream.name, error)
 
 
 def _required(upstream: Upstream) -> frozenset[str]:

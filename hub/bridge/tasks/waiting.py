@@ -21,7 +21,7 @@ from msgspec import Raw
 
 from hub.bridge.input_required import ask_all
 from hub.bridge.inputs import MAX_ROUNDS, judge, offered, read_questions
-from hub.bridge.tasks.client import Remote, TaskCancelled, TaskGone, is_unknown, nonsense
+from hub.bridge.tasks.client import TaskCancelled, TaskClient, TaskGone, is_unknown, nonsense
 from hub.bridge.tasks.model import (
     CANCELLED,
     FAILED,
@@ -52,7 +52,7 @@ Show = Callable[[Mapping[str, Question], list[str], int], Interim]
 is."""
 
 
-class Absorption:
+class TaskWait:
     """The hub's wait for one task, for the host of `exchange`.
 
     `task` is what it was at last; None: that is to be found out. `show` puts questions to a modern host by ending its
@@ -61,7 +61,7 @@ class Absorption:
 
     def __init__(
         self,
-        remote: Remote,
+        client: TaskClient,
         task: Task | None,
         exchange: Exchange,
         total_s: float,
@@ -72,7 +72,7 @@ class Absorption:
     ) -> None:
         self.over = False
         """The upstream has ended the task, or the host knows how to go on: there is nothing to cancel."""
-        self._remote = remote
+        self._client = client
         self._task = task
         self._exchange = exchange
         self._host = _Host(exchange, total_s)
@@ -81,7 +81,7 @@ class Absorption:
         self._round = round
 
     def __repr__(self) -> str:
-        return f"<Absorption of {self._remote!r}{', over' if self.over else ''}>"
+        return f"<TaskWait of {self._client!r}{', over' if self.over else ''}>"
 
     async def wait(self, answers: Mapping[str, Raw] | None = None) -> Reply:
         """What the call comes to; or, for a modern host, what the upstream wants to know.
@@ -99,8 +99,8 @@ class Absorption:
         with self._host.scope:
             if answers:
                 await self._update(answers)
-            return await (self._follow() if self._remote.era is Era.MODERN else self._await_result())
-        name = self._remote.upstream.name
+            return await (self._follow() if self._client.era is Era.MODERN else self._await_result())
+        name = self._client.upstream.name
         raise DeadlineExceeded(f"{name} did not end its task in time, and was told to cancel it", upstream=name)
 
     # --- the extension ------------------------------------------------------------------------------------------------
@@ -123,19 +123,19 @@ class Absorption:
         try:
             return outcome(task)
         except NoTask as error:
-            raise nonsense(self._remote.upstream.name, str(error)) from None
+            raise nonsense(self._client.upstream.name, str(error)) from None
 
     def _new_questions(self, task: Task) -> dict[str, Question]:
         """What nobody has answered yet; each key is asked for once (X-9)."""
         if task.status != NEEDS_INPUT:
             return {}
-        found = read_questions(task.members, self._remote.upstream.name, self._remote.version)
+        found = read_questions(task.members, self._client.upstream.name, self._client.version)
         return {key: question for key, question in found.items() if key not in self._answered}
 
     async def _put(self, questions: dict[str, Question]) -> Reply | None:
         """Have `questions` answered; not None: the modern host's request ends with this."""
-        name = self._remote.upstream.name
-        judge(questions, offered(self._remote.upstream.config, self._exchange.caller.capabilities), name)
+        name = self._client.upstream.name
+        judge(questions, offered(self._client.upstream.config, self._exchange.caller.capabilities), name)
         self._round += 1
         if self._round > MAX_ROUNDS:
             raise nonsense(name, "a task that asks without end")
@@ -149,9 +149,9 @@ class Absorption:
         return None
 
     async def _update(self, answers: Mapping[str, Raw]) -> None:
-        reply = await self._remote.update(answers)
+        reply = await self._client.update(answers)
         if isinstance(reply, Failure):
-            name = self._remote.upstream.name
+            name = self._client.upstream.name
             raise self._gone() if is_unknown(reply) else nonsense(name, f"an error to answers: {reply.message}")
         self._answered += answers
 
@@ -178,13 +178,13 @@ class Absorption:
         """Ask for the outcome, which is to come when there is one. Some servers say at once that there is none."""
         while True:
             try:
-                reply = await self._remote.result(self._host)
+                reply = await self._client.result(self._host)
             except DeadlineExceeded:  # nothing was said for long: whether that is in order `_keep_an_eye` knows
                 continue
             if isinstance(reply, Result):
                 return await self._conclude(reply)
             if reply.code == METHOD_NOT_FOUND:
-                raise nonsense(self._remote.upstream.name, "a task without tasks/result")
+                raise nonsense(self._client.upstream.name, "a task without tasks/result")
             task = await self._look()
             if task.status in TERMINAL:
                 self._refuse_cancelled(task)
@@ -203,7 +203,7 @@ class Absorption:
             if task.status in TERMINAL:
                 await trio.sleep(RESULT_S)
                 self._refuse_cancelled(task)
-                reply = await self._remote.result()
+                reply = await self._client.result()
                 return reply if isinstance(reply, Failure) else await self._conclude(reply)
 
     async def _conclude(self, reply: Result) -> Reply:
@@ -211,7 +211,7 @@ class Absorption:
         self.over = True
         if has_content(reply):
             return reply
-        found = await self._remote.look()
+        found = await self._client.look()
         return said(found) if isinstance(found, Task) and found.status == FAILED else reply
 
     # --- both ---------------------------------------------------------------------------------------------------------
@@ -225,7 +225,7 @@ class Absorption:
         misses = 0
         while True:
             try:
-                found = await self._remote.look()
+                found = await self._client.look()
             except HubError as error:
                 misses += 1
                 if not error.retryable or misses > MAX_MISSES:
@@ -237,7 +237,7 @@ class Absorption:
                 if is_unknown(found):
                     raise self._gone()
                 if misses > MAX_MISSES:
-                    raise nonsense(self._remote.upstream.name, f"an error to tasks/get: {found.message}")
+                    raise nonsense(self._client.upstream.name, f"an error to tasks/get: {found.message}")
             await self._pause()
         self._task = found
         self.over = found.status in TERMINAL
@@ -251,7 +251,7 @@ class Absorption:
 
     def _gone(self) -> TaskGone:
         self.over = True
-        name = self._remote.upstream.name
+        name = self._client.upstream.name
         text = (
             f"{name} knows nothing any more of the task that this call began: it has expired, or {name} was restarted."
         )
@@ -260,7 +260,7 @@ class Absorption:
     def _refuse_cancelled(self, task: Task) -> None:
         if task.status == CANCELLED:
             why = f": {task.message}" if task.message else ""
-            name = self._remote.upstream.name
+            name = self._client.upstream.name
             raise TaskCancelled(f"The task of this call was cancelled at {name}{why}", upstream=name)
 
 

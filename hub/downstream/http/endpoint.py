@@ -16,7 +16,7 @@ import trio
 
 from hub.catalog.view import EVERYTHING
 from hub.downstream.batch import read_batch, run_batch, wants_answer
-from hub.downstream.hosts import Downstreams, Router, StatelessHost
+from hub.downstream.hosts import Hosts, Router, StatelessHost
 from hub.downstream.http.durable_sessions import DurableSessions
 from hub.downstream.http.refusal import (
     NEITHER,
@@ -77,10 +77,10 @@ class Access(Protocol):
 class Endpoint:
     """All of MCP over HTTP. `handle` answers one request; `run` must be running beside it; `guard` sees heads first."""
 
-    def __init__(self, access: Access, router: Router, hosts: Downstreams, revival: DurableSessions) -> None:
+    def __init__(self, access: Access, router: Router, hosts: Hosts, durable: DurableSessions) -> None:
         self.guard = access.guard
-        self.sessions = HttpSessions(router, hosts, revival)
-        self._revival = revival
+        self.sessions = HttpSessions(router, hosts, durable)
+        self._durable = durable
         self._access = access
         self._router = router
         self._hosts = hosts
@@ -110,11 +110,11 @@ class Endpoint:
         try:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(keep_going, "Restoring sessions", self.sessions.run)
-                nursery.start_soon(keep_going, "Saving sessions", self._revival.run)
+                nursery.start_soon(keep_going, "Saving sessions", self._durable.run)
                 await keep_going("Looking after sessions", self._keep_up)
         finally:
             self.sessions.note_lists()
-            self._revival.save()
+            self._durable.save()
 
     async def _keep_up(self) -> None:
         next_upkeep = trio.current_time()
@@ -368,5 +368,5 @@ class Endpoint:
     async def _delete(self, inbound: Inbound) -> None:
         session = self._session(inbound)
         self.sessions.close(session)
-        await self._revival.saved()  # or it would be back, if the hub is killed now
+        await self._durable.saved()  # or it would be back, if the hub is killed now
         inbound.response.reply(200)

@@ -5,8 +5,8 @@
        +----------- finish ----------+--> done; whoever attaches gets what it missed, then the end
 
 Every event has the id `<stream>-<n>`, unique in the session (T-29), and is kept: `RING_EVENTS` of them while the stream
-lives. A stream that nobody reads and nothing runs on is put into the `Archive`, which forgets it after `KEEP_S`, or
-when there are too many.
+lives. A stream that no connection and no request uses is put into the `StreamArchive`, which forgets it after `KEEP_S`,
+or when there are too many.
 """
 
 from collections import deque
@@ -182,7 +182,7 @@ class EventStream:
             on_left()
 
 
-class Archive:
+class StreamArchive:
     """The streams that wait for a host to come back, of all sessions; the oldest give way."""
 
     LIMIT_BYTES: Final = 64 << 20
@@ -194,7 +194,7 @@ class Archive:
         self._bytes = 0
 
     def __repr__(self) -> str:
-        return f"<Archive [{len(self._kept)} streams, {self._bytes} bytes]>"
+        return f"<StreamArchive [{len(self._kept)} streams, {self._bytes} bytes]>"
 
     def __len__(self) -> int:
         return len(self._kept)

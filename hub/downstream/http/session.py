@@ -14,9 +14,9 @@ import trio
 from msgspec import Raw
 
 from hub.catalog.view import View
-from hub.downstream.hosts import Downstream, Downstreams, Router, StatelessHost
+from hub.downstream.hosts import Host, Hosts, Router, StatelessHost
 from hub.downstream.http.durable_sessions import DurableSessions, Past
-from hub.downstream.http.event_stream import LISTEN_RETRY_MS, RETRY_MS, Archive, EventStream
+from hub.downstream.http.event_stream import LISTEN_RETRY_MS, RETRY_MS, EventStream, StreamArchive
 from hub.downstream.request_pipeline import serve
 from hub.link.fault_isolation import run_isolated
 from hub.link.interface import Caller, Identity
@@ -41,20 +41,20 @@ _ANSWERS, _NOTICES = "a", "n"
 """How the names of streams that answer a POST, and of those opened by a GET, begin."""
 
 
-class HttpSession(Downstream):
+class HttpSession(Host):
     """One legacy session: its streams, and what waits for a GET stream to be opened."""
 
     transport = "http"
 
     def __init__(
-        self, identity: Identity, view: View, hosts: Downstreams, archive: Archive, revival: DurableSessions
+        self, identity: Identity, view: View, hosts: Hosts, archive: StreamArchive, durable: DurableSessions
     ) -> None:
         super().__init__("", identity, view, hosts)
         self.streams: dict[str, EventStream] = {}
         self._account = hosts.budget.account(identity.principal)
         """Of what is kept of its streams."""
         self._archive = archive
-        self._revival = revival
+        self._durable = durable
         self._known = Past("", "")
         self._life = ""
         """In the names of streams: those of a revived session are others than those it had before (T-29)."""
@@ -91,7 +91,7 @@ class HttpSession(Downstream):
     def name(self) -> None:
         """Give it its id, after the handshake."""
         assert self.caller is not None
-        self._known = self._revival.mint(
+        self._known = self._durable.mint(
             self.identity, self.endpoint, self.version, self.caller.capabilities, self.client_info
         )
         self.id = self._known.id
@@ -99,7 +99,7 @@ class HttpSession(Downstream):
     def revive(self, past: Past) -> None:
         """Be the session that it was in an earlier run; `restore` does what takes time."""
         self._known, self.id = past, past.id
-        self._life = f"{self._revival.run_id}.{self.conversation}."
+        self._life = f"{self._durable.run_id}.{self.conversation}."
         self.version = past.version
         self.caller = Caller(
             self.identity, past.version, past.capabilities, past.level, self.conversation, lasting=True
@@ -151,7 +151,7 @@ class HttpSession(Downstream):
 
     def _keep(self) -> None:
         if not self._closed:
-            self._revival.keep(self._known, self.log_level, list(self._watched), self._missed)
+            self._durable.keep(self._known, self.log_level, list(self._watched), self._missed)
 
     # --- streams that answer a POST
 
@@ -268,9 +268,9 @@ class HttpSession(Downstream):
         """End it: running requests are cancelled, streams ended, nothing kept. `moved`: it goes on in another run."""
         self._closed = True
         if moved:
-            self._revival.give_up(self._known)
+            self._durable.give_up(self._known)
         else:
-            self._revival.end(self._known)
+            self._durable.end(self._known)
         self._restoring.cancel()
         self.cancel_all()
         for stream in list(self.streams.values()):
@@ -282,11 +282,11 @@ class HttpSession(Downstream):
 class HttpSessions:
     """All sessions of an endpoint. `run` must be running beside it."""
 
-    def __init__(self, router: Router, hosts: Downstreams, revival: DurableSessions) -> None:
-        self.archive = Archive()
+    def __init__(self, router: Router, hosts: Hosts, durable: DurableSessions) -> None:
+        self.archive = StreamArchive()
         self._router = router
         self._hosts = hosts
-        self._revival = revival
+        self._durable = durable
         self._sessions: dict[str, HttpSession] = {}
         self._views: set[View] = set()
         """The endpoints there were sessions of."""
@@ -309,7 +309,7 @@ class HttpSessions:
         """A session that has still to `initialize`, and is then to be `add`ed; None: there are too many."""
         if not self._has_room(identity.principal) and not self._make_room(identity.principal):
             return None
-        return HttpSession(identity, view, self._hosts, self.archive, self._revival)
+        return HttpSession(identity, view, self._hosts, self.archive, self._durable)
 
     def add(self, session: HttpSession) -> None:
         """Take a session in, after its handshake."""
@@ -368,7 +368,7 @@ class HttpSessions:
         """Take up a session of another run, if there was one; `claimed` and `kept` as for `DurableSessions.find`."""
         if id in self._sessions:
             return None
-        past = self._revival.find(id, identity, view, claimed=claimed, kept=kept)
+        past = self._durable.find(id, identity, view, claimed=claimed, kept=kept)
         session = None if past is None else self.mint(identity, view)
         if past is None or session is None:
             return None
@@ -385,7 +385,7 @@ class HttpSessions:
         """Keep what hosts are shown now: it tells the next run what they may have missed."""
         if self._router.settled.is_set():
             for view in self._views:
-                self._revival.note_lists(view, self._router.digests(view))
+                self._durable.note_lists(view, self._router.digests(view))
 
     def close(self, session: HttpSession, *, moved: bool = False) -> None:
         """End a session, and say so; or, `moved`, let another hub have it."""
@@ -406,4 +406,4 @@ class HttpSessions:
             else:
                 session.tell_untold()
         self.archive.expire(now)
-        self._revival.forget(now)
+        self._durable.forget(now)

@@ -16,7 +16,7 @@ from trio.lowlevel import checkpoint
 
 from hub.catalog.view import EVERYTHING, View
 from hub.downstream.batch import read_batch, run_batch, wants_answer
-from hub.downstream.hosts import Downstream, Downstreams, Router
+from hub.downstream.hosts import Host, Hosts, Router
 from hub.downstream.lines.preamble import GOODBYE, UNDERSTOOD
 from hub.downstream.request_pipeline import answer, overloaded, take_on
 from hub.link.budget import FREE_BYTES, NO_ROOM, Account
@@ -64,8 +64,6 @@ from hub.wire.progress import progress_token
 from hub.wire.request_meta import read_metadata
 from hub.wire.salvage import id_at_edges
 
-__all__ = ["Downstream", "Downstreams", "LineHost", "serve_lines"]
-
 log = logging.getLogger("hubd.host")
 
 MAX_MESSAGE_BYTES: Final = 16 << 20
@@ -88,7 +86,7 @@ async def serve_lines(
     stream: trio.abc.Stream,
     identity: Identity,
     router: Router,
-    hosts: Downstreams,
+    hosts: Hosts,
     *,
     view: View = EVERYTHING,
     transport: str = "unix",
@@ -149,7 +147,7 @@ def _is_read(stream: trio.abc.SendStream) -> bool:
     return not poll.poll(0)
 
 
-class LineHost(Downstream):
+class LineHost(Host):
     """The host of one line connection. `read` runs it; `finish` lets what is left come to an end."""
 
     _numbers = iter(range(1, 1 << 62))
@@ -159,7 +157,7 @@ class LineHost(Downstream):
         channel: LineChannel,
         identity: Identity,
         router: Router,
-        hosts: Downstreams,
+        hosts: Hosts,
         nursery: trio.Nursery,
         *,
         view: View,

@@ -13,7 +13,7 @@ from typing import Final
 import trio
 
 from hub.catalog.view import EVERYTHING, View
-from hub.downstream.hosts import Downstreams, Router
+from hub.downstream.hosts import Hosts, Router
 from hub.downstream.lines.connection import FLUSH_S, LineHost, serve_lines
 from hub.downstream.lines.preamble import Preamble, read_preamble
 from hub.link.interface import OWNER, Identity
@@ -35,7 +35,7 @@ ONLY_PROFILE: Final = "default"
 class LineServer:
     """Serves the shims of this user. At the end `goodbye`, then `drain`, which lets their running calls finish."""
 
-    def __init__(self, router: Router, hosts: Downstreams) -> None:
+    def __init__(self, router: Router, hosts: Hosts) -> None:
         self._router = router
         self._hosts = hosts
         self._accepting = trio.CancelScope()

@@ -18,8 +18,8 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 import hub.bridge.parking.parking
 from hub.bridge.known_roots import ROOTS_VALID_S
-from hub.bridge.parking.parking import COALESCE_S, DRAIN_S, MAX_PARKED_EACH, PARK, TOMBSTONE_S, Parking, Stopping
-from hub.bridge.request_state import EXPIRED, LOST, USED, BadState, States
+from hub.bridge.parking.parking import COALESCE_S, DRAIN_S, MAX_PARKED_EACH, PARK, TOMBSTONE_S, ParkedCalls, Stopping
+from hub.bridge.request_state import EXPIRED, LOST, USED, BadState, RequestStates
 from hub.link.interface import DeadlineExceeded, Exchange, Question, UpstreamLost
 from hub.link.peer import last_words
 from hub.link.sealing import Sealer
@@ -121,8 +121,10 @@ class Lot:
         self.nursery = nursery
         self.wrong_s = 0.0
         """By how much the time of day is."""
-        self.states = States(Sealer(b"k" * 32), wall=lambda: trio.current_time() + self.wrong_s, remembered=(PARK,))
-        self.parking = Parking(self.states, ttl_s=TTL_S, total_s=TOTAL_S)
+        self.states = RequestStates(
+            Sealer(b"k" * 32), wall=lambda: trio.current_time() + self.wrong_s, remembered=(PARK,)
+        )
+        self.parking = ParkedCalls(self.states, ttl_s=TTL_S, total_s=TOTAL_S)
         self.cancelled: list[float] = []
         """When an upstream was told that its call is cancelled."""
 
@@ -164,7 +166,7 @@ class Lot:
         assert self.parking._calls == {}
 
 
-class Jammed(States):
+class Jammed(RequestStates):
     """Seals nothing."""
 
     def seal(self, *what: Any, **how: Any) -> str:
@@ -183,7 +185,7 @@ async def a_lot() -> AsyncIterator[Lot]:
         tasks = nursery.child_tasks
         assert [inner.child_tasks for task in tasks for inner in task.child_nurseries] == [frozenset()]
         await trio.sleep(TOMBSTONE_S + 100)
-        assert repr(lot.parking) == "<Parking [0 running, 0 parked | 0 tombstones, 0 roots]>"
+        assert repr(lot.parking) == "<ParkedCalls [0 running, 0 parked | 0 tombstones, 0 roots]>"
         nursery.cancel_scope.cancel()
 
 
@@ -648,7 +650,7 @@ async def test_a_state_of_another_life_of_the_hub(autojump_clock):
 @pytest.mark.covers("F-H-15")
 async def test_why_is_forgotten_after_a_while(autojump_clock):
     async with a_lot() as lot:
-        lot.states = States(Sealer(b"k" * 32), wall=lambda: 0.0)
+        lot.states = RequestStates(Sealer(b"k" * 32), wall=lambda: 0.0)
         lot.parking._states = lot.states  # states do not expire
         first = await lot.parked(asker())
         assert text_of((await lot.resume(first.state, {"q1": YES}).wait()).outcome) == [YES]

@@ -14,7 +14,7 @@ from hub.bridge.request_state import (
     INVALID,
     MAX_READ_BYTES,
     BadState,
-    States,
+    RequestStates,
     answers_of,
     bind,
     digest,
@@ -52,7 +52,7 @@ def clock():
 
 @pytest.fixture
 def states(clock):
-    return States(Sealer(b"k" * 32), wall=clock)
+    return RequestStates(Sealer(b"k" * 32), wall=clock)
 
 
 def reason(states, text, principal="me", request=None) -> str:
@@ -76,7 +76,7 @@ def test_a_state_is_no_good_for_another_request(states):
     assert reason(states, text, request=call("other")) == INVALID
     assert reason(states, text, request=call(arguments={"a": 1})) == INVALID
     assert reason(states, text, request=call(method="prompts/get")) == INVALID
-    assert reason(States(Sealer(b"o" * 32), wall=Clock()), text) == INVALID
+    assert reason(RequestStates(Sealer(b"o" * 32), wall=Clock()), text) == INVALID
 
 
 @pytest.mark.covers("F-H-15")
@@ -101,10 +101,10 @@ def test_that_a_state_is_old_is_told_to_its_owner_only(states, clock):
 @pytest.mark.parametrize("jump_s", [3600.0, -86_400.0, 400 * 86_400.0])
 def test_the_clock_that_nobody_sets_decides_while_the_machine_runs(clock, jump_s):
     booted = Clock()
-    states = States(Sealer(b"k" * 32), wall=clock, boot=BootClock("boot", booted))
+    states = RequestStates(Sealer(b"k" * 32), wall=clock, boot=BootClock("boot", booted))
     text = states.seal("relay", bind("up", "me", call()), {}, ttl_s=10)
     clock.now += jump_s
-    reborn = States(Sealer(b"k" * 32), wall=clock, boot=BootClock("boot", booted))
+    reborn = RequestStates(Sealer(b"k" * 32), wall=clock, boot=BootClock("boot", booted))
     booted.now += 9
     assert states.open(text, "me", call()) == reborn.open(text, "me", call())
     booted.now += 2
@@ -114,9 +114,9 @@ def test_the_clock_that_nobody_sets_decides_while_the_machine_runs(clock, jump_s
 @pytest.mark.covers("F-D-11")
 @pytest.mark.parametrize("id", ["", "another"])
 def test_the_time_of_day_decides_after_the_machine_was_started_again(clock, id):
-    before = States(Sealer(b"k" * 32), wall=clock, boot=BootClock("boot", lambda: 5_000.0))
+    before = RequestStates(Sealer(b"k" * 32), wall=clock, boot=BootClock("boot", lambda: 5_000.0))
     text = before.seal("relay", bind("up", "me", call()), {}, ttl_s=10)
-    after = States(Sealer(b"k" * 32), wall=clock, boot=BootClock(id, lambda: 1.0))
+    after = RequestStates(Sealer(b"k" * 32), wall=clock, boot=BootClock(id, lambda: 1.0))
     assert after.open(text, "me", call()).mode == "relay"
     clock.now += 11
     assert reason(after, text) == EXPIRED
@@ -124,7 +124,7 @@ def test_the_time_of_day_decides_after_the_machine_was_started_again(clock, id):
 
 @pytest.mark.covers("F-D-11", "F-I-10")
 def test_of_what_is_remembered_whoever_remembers_it_decides(clock):
-    states = States(Sealer(b"k" * 32), wall=clock, remembered=("park",))
+    states = RequestStates(Sealer(b"k" * 32), wall=clock, remembered=("park",))
     text = states.seal("park", bind("up", "me", call()), {}, ttl_s=10)
     assert not states.open(text, "me", call()).expired
     clock.now += 3600

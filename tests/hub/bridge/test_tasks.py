@@ -8,7 +8,7 @@ from fakes import FakeHost
 from msgspec import Raw
 
 from config.schema import Timeouts, UpstreamConfig
-from hub.bridge.request_state import States
+from hub.bridge.request_state import RequestStates
 from hub.bridge.tasks.tasks import Tasks
 from hub.link.interface import Exchange, HubError, Operation, UpstreamProtocolError, UpstreamUnavailable
 from hub.link.sealing import Sealer
@@ -51,7 +51,7 @@ class Fake:
 
 def tasks(fake: Fake) -> Tasks:
     sealer = Sealer(b"k" * 32)
-    return Tasks(States(sealer, wall=lambda: 0.0), sealer, {"files": fake}, ttl_s=900)
+    return Tasks(RequestStates(sealer, wall=lambda: 0.0), sealer, {"files": fake}, ttl_s=900)
 
 
 def slow(name: str = "slow") -> Operation:

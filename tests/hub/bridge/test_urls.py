@@ -10,15 +10,15 @@ from schemas import validate
 
 from hub.bridge.input_required import InputRefused
 from hub.bridge.inputs import MAX_ROUNDS
-from hub.bridge.request_state import States
+from hub.bridge.request_state import RequestStates
 from hub.bridge.url_elicitation import (
     AGAIN,
     MAX_SENT,
     MAX_VISITS,
     URL_WAIT_S,
-    Urls,
+    PageVisits,
+    UrlElicitations,
     VisitNeeded,
-    Visits,
     round_of,
     wants_visits,
 )
@@ -54,9 +54,9 @@ class Bridge:
     """Visits of one hub, and one upstream."""
 
     def __init__(self):
-        self.states = States(Sealer(b"k" * 32), wall=lambda: 0.0)
-        self.visits = Visits()
-        self.urls = Urls(self.states, self.visits)
+        self.states = RequestStates(Sealer(b"k" * 32), wall=lambda: 0.0)
+        self.visits = PageVisits()
+        self.urls = UrlElicitations(self.states, self.visits)
         self.up = Up()
 
     def settle(self, host, *visits, request=None, round=1):
@@ -147,16 +147,16 @@ def test_questions_of_a_session_are_remembered_as_well(bridge):
     bridge.visits.asked(Question("elicitation/create", {"message": raw("x")}, "up", L4), host)
     bridge.visits.asked(Question("elicitation/create", {"mode": raw("url")}, "up", MODERN), host)
     bridge.visits.asked(Question("roots/list", {}, "up", L4), host)
-    assert repr(bridge.visits) == "<Visits [0 begun]>"
+    assert repr(bridge.visits) == "<PageVisits [0 begun]>"
     bridge.visits.asked(visit, host)
     assert bridge.visits.done("up", "e-77")[1] == {host.conversation}
 
 
 def test_visits_that_never_end_are_forgotten():
-    visits = Visits()
+    visits = PageVisits()
     for number in range(MAX_VISITS + 1):
         visits.began("up", str(number), 1)
-    assert repr(visits) == f"<Visits [{MAX_VISITS} begun]>"
+    assert repr(visits) == f"<PageVisits [{MAX_VISITS} begun]>"
     assert visits.done("up", "0")[1] == frozenset()
     assert visits.done("up", str(MAX_VISITS))[1] == {1}
     for conversation in range(2 * MAX_SENT):
