@@ -16,7 +16,7 @@ from config.saved_state import Memory
 from config.schema import UpstreamConfig
 from hub.bridge.input_required import InputRefused, drive, read_wanted
 from hub.bridge.inputs import MAX_AT_ONCE, MAX_ROUNDS
-from hub.downstream.host_questions import Asking
+from hub.downstream.host_questions import HostQuestions
 from hub.link.interface import Operation, UpstreamProtocolError, failure_from
 from hub.wire.jsonrpc import Failure, Response, Result, raw
 from hub.wire.mcp import L3, L4, LEGACY_VERSIONS, MODERN
@@ -49,7 +49,7 @@ class Person(FakeHost):
         self.on = on
         self.host = self.Desk(self)
         self.nursery = nursery
-        self.asking = Asking(900.0)
+        self.asking = HostQuestions(900.0)
         self.asked = []
         self.withdrawn = []
 
