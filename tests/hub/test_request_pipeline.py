@@ -12,7 +12,7 @@ from test_downstream import connected
 from test_downstream import modern as modern_line
 
 import hub
-from hub.daemon.api import OPERATOR, Operator
+from hub.daemon.api import OPERATOR, DaemonApi
 from hub.downstream.hosts import Hosts, StatelessHost
 from hub.downstream.request_pipeline import serve, take_on
 from hub.link.interface import Caller, Overloaded
@@ -120,10 +120,10 @@ async def test_the_operator_comes_in_by_it(router):
         def __init__(self) -> None:
             self.router, self.hosts = router, Hosts()
 
-    operator = Operator(Hub())
+    api = DaemonApi(Hub())
     with counted() as seen:
-        await operator.call("echo", raw({}))
-        await operator.tools()
+        await api.call("echo", raw({}))
+        await api.tools()
     assert seen == [TOOLS_CALL, "tools/list"]
     assert {exchange.caller.identity for exchange, _ in router.seen} == {OPERATOR}
 
