@@ -1,4 +1,4 @@
-"""The declarations of `schema`, read: by name, what each setting of a struct is."""
+"""Reading the declarations of `schema`: the settings of a struct by name, their facts, and all secrets in one."""
 
 from collections.abc import Iterator, Mapping
 from functools import cache
@@ -14,11 +14,11 @@ class Declaration(Struct, frozen=True, kw_only=True):
     """One setting as it is declared."""
 
     value_type: Any
-    """Without `Annotated`."""
+    """The type without its annotation."""
     default: Any
     setting: Setting
     each: Setting | None = None
-    """Of a mapping: facts about each of its values."""
+    """Facts about each value, if it is a mapping whose values declare some."""
     table: type[Struct] | None = None
     """The struct of its settings, if it is a table."""
 

@@ -77,7 +77,7 @@ def _of(hint: Any) -> dict[str, Any]:
 
 
 def _limits(setting: Setting) -> dict[str, Any]:
-    """What a setting may be beyond its type."""
+    """The bounds and the pattern of a setting, in the words of JSON Schema."""
     limits = {"minimum": setting.min, "exclusiveMinimum": setting.above, "maximum": setting.max}
     found: dict[str, Any] = {keyword: limit for keyword, limit in limits.items() if limit is not None}
     if setting.pattern:

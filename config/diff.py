@@ -15,31 +15,31 @@ from config.declarations import declarations
 from config.schema import HubConfig, Secret, Setting, UpstreamConfig
 
 _BREADTH: Final = {"per_host": 0, "auto": 1, "shared": 2, "singleton": 3}
-"""How many hosts may share a session."""
+"""Session modes by how many hosts may share a session."""
 _ROOTS: Final = {"none": 0, "auto": 1, "host": 2}
 
 
 class Change(Struct, frozen=True):
-    """What became of an upstream that is in both configurations. Something did."""
+    """The changes of an upstream that is in both configurations; at least one."""
 
     settings: tuple[str, ...]
-    """The names of those that differ, in the order of the schema."""
+    """Names of the settings that differ, in the order of the schema."""
     replaces: bool
-    """Whether it has to be another process or session."""
+    """Whether another process or session is needed."""
     withdraws: bool
-    """Whether the old one may not be asked for anything more."""
+    """Whether the old upstream may not be asked for anything more."""
 
 
 class Difference(Struct, frozen=True):
-    """What became of a configuration. False if nothing did."""
+    """All changes from one configuration to another. False if there are none."""
 
     added: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
     changed: dict[str, Change] = {}
     moved: bool = False
-    """Whether those that stay are in another order."""
+    """Whether the upstreams in both are in another order."""
     settings: tuple[str, ...] = ()
-    """The hub's own settings that differ, those of its tables as `cache.max_bytes`."""
+    """The hub's own settings that differ; those of tables as `cache.max_bytes`."""
 
     def __bool__(self) -> bool:
         return bool(self.added or self.removed or self.changed or self.moved or self.settings)
@@ -56,7 +56,7 @@ class Difference(Struct, frozen=True):
 
 
 def difference(old: HubConfig, new: HubConfig) -> Difference:
-    """What became of `old`. That files are included in another way is no difference: what they say may be one."""
+    """All changes from `old` to `new`. Including files in another way is none, but what they say may be."""
     changes = {
         name: compare(old.upstreams[name], config) for name, config in new.upstreams.items() if name in old.upstreams
     }
@@ -70,7 +70,7 @@ def difference(old: HubConfig, new: HubConfig) -> Difference:
 
 
 def pending(started: HubConfig, now: HubConfig) -> tuple[str, ...]:
-    """The settings that a hub which was started with `started` takes over from `now` at its next start only."""
+    """The settings of `now` that a hub started with `started` takes over only at its next start."""
     return tuple(name for name, setting in _settings(started, now) if setting.reload == "restart")
 
 
@@ -85,7 +85,7 @@ def _settings(old: Struct, new: Struct, table: str = "") -> Iterator[tuple[str, 
 
 
 def compare(old: UpstreamConfig, new: UpstreamConfig) -> Change | None:
-    """What became of an upstream; None: nothing."""
+    """The changes of an upstream; None if there are none."""
     settings = _differing(old, new)
     if not settings:
         return None
@@ -111,12 +111,12 @@ def _withdraws(old: UpstreamConfig, new: UpstreamConfig) -> bool:
 
 
 def _lacks(old: dict[str, Secret], new: dict[str, Secret]) -> bool:
-    """Whether a value was taken back or replaced: the old one may have been revoked."""
+    """Whether a value is gone or replaced: the old one may have been revoked."""
     return any(new.get(name) != value for name, value in old.items())
 
 
 def _tells_less(old: Any, new: Any) -> bool:
-    """Whether there may be roots that it knew and may not know any more."""
+    """Whether the server may know roots that it may no longer know."""
     if isinstance(old, tuple):
         return not (isinstance(new, tuple) and set(old) <= set(new))
     return (isinstance(new, tuple) and old != "none") or (not isinstance(new, tuple) and _ROOTS[new] < _ROOTS[old])

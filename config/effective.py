@@ -20,23 +20,23 @@ from config.secret_detection import MASK, looks_secret, masked_arguments, masked
 
 
 class ShownSetting(Struct, frozen=True):
-    """One value and who says it."""
+    """The value of one setting, and the file that says it."""
 
     keys: Keys
     value: Any
-    """As it may be shown."""
+    """The value, with secrets masked."""
     origin: Origin | None
-    """None: the default."""
+    """None for a default."""
 
 
 class ShownUpstream(Struct, frozen=True, kw_only=True):
-    """One upstream as it holds, and what of it does not count."""
+    """One upstream as it holds, and entries of its name that do not count."""
 
     name: str
     origin: Origin
     settings: tuple[ShownSetting, ...]
     notes: tuple[str, ...]
-    """What else it gets its environment from."""
+    """Notes on other sources of its environment."""
     shadowed: tuple[Origin, ...]
 
 
@@ -70,7 +70,7 @@ def upstreams(gathered: Gathered, *, defaults: bool) -> list[ShownUpstream]:
 
 
 def shown_upstream(name: str, stack: Stack, *, defaults: bool = False, foreign: bool = False) -> ShownUpstream:
-    """One upstream as it may be shown. `foreign`: it is somebody else's, and the user is to judge its environment."""
+    """One upstream as it may be shown. `foreign`: another person wrote it, and the user is to judge its environment."""
     settings: list[ShownSetting] = []
     for setting, declared in declarations(UpstreamConfig).items():
         said = list(_said(setting, declared, stack, foreign))
@@ -99,7 +99,7 @@ def _notes(stack: Stack) -> Iterator[str]:
 
 
 def _said(name: str, declared: Declaration, stack: Stack, foreign: bool) -> Iterator[ShownSetting]:
-    """What files say of a setting: tables key by key, each by the entry that wins."""
+    """The values that files give a setting: tables key by key, each from the entry that wins."""
     saying = [entry for entry in stack.used if name in entry.table.values]
     if not saying:
         return

@@ -1,4 +1,4 @@
-"""What is said about files of a configuration, and the errors that say it.
+"""Diagnostics about files of a configuration, and the errors that carry them.
 
 Needs nothing but the standard library: whoever only reports errors must not pay for the structs of `schema`.
 """
@@ -11,15 +11,15 @@ from typing import NamedTuple
 
 
 class Remark(NamedTuple):
-    """One thing said about a place in a file: what is wrong or doubtful there, and what to write instead."""
+    """One problem or warning about a place in a file: the fault, and what to write instead."""
 
     file: Path
     line: int | None
     keys: tuple[str, ...]
-    """As the file spells them; empty: about the file as a whole."""
+    """Keys as the file spells them; none if the whole file is meant."""
     text: str
     lacking: str = ""
-    """The upstream that has a reference here to what is not there; all others can be used without it."""
+    """The upstream whose reference here leads nowhere; all others can be used without it."""
 
     def __str__(self) -> str:
         where = str(self.file) if self.line is None else f"{self.file}, line {self.line}"

@@ -1,4 +1,4 @@
-"""Replacing files as a whole: whatever happens meanwhile, there is the old one or the new one.
+"""Replacing files as a whole: whatever happens meanwhile, the old file or the new one is there.
 
 `replace_private` is for what hubd alone writes: memories, keys. `replace_file` is for files that others read and edit,
 too, those of other programs and `hubd.toml` alike. What is to be written is the caller's business; here it is made sure
@@ -49,7 +49,7 @@ def locked(directory: Path) -> Iterator[None]:
 
 
 def read_file(path: Path, *, trusted: bool = False) -> bytes | None:
-    """What the file holds now; None: there is none. `trusted`: commands to run are taken from it.
+    """The content of a file; None if there is none. `trusted`: commands to run are taken from it.
 
     Raises:
         EditError: it cannot be read, is no plain file, is far too large for one, or belongs to another user; if it is
@@ -218,7 +218,7 @@ def _be_like(descriptor: int, like: str, directory: int) -> None:
 
 
 def _names_of_attributes(descriptor: int) -> list[str]:
-    """Of the extended attributes of an open file; none, where the file system has none."""
+    """Names of the extended attributes of an open file; none, where the file system has none."""
     try:
         return os.listxattr(descriptor)
     except OSError:

@@ -1,4 +1,4 @@
-"""Server ids: what an upstream may be called (naming.md 2). Pure.
+"""Server ids: the names that an upstream may have. Pure.
 
 The rule is lower-case words joined by single dashes, at most 16 characters: short enough for hosts' limits, legal in a
 URI scheme, and free of underscores, so that `<server>__<tool>` splits in one way only. Names that break it without

@@ -11,11 +11,11 @@ from config.errors import ConfigError
 
 log = logging.getLogger("hubd.config")
 MAX_SOCKET_BYTES: Final = 107
-"""Of a unix socket's path on Linux, without the final NUL."""
+"""Length of a unix socket's path on Linux, without the final NUL."""
 
 
 def config_file() -> Path:
-    """Where a configuration is looked for when none is named."""
+    """The usual main file."""
     return Path(directories.config_dir(), "hubd.toml")
 
 
@@ -32,7 +32,7 @@ def runtime_dir() -> Path:
 
 
 def state_dir() -> Path:
-    """The directory of what is kept between runs. If it cannot be made the hub still runs, and forgets (F-D-06).
+    """The directory of what is kept between runs. If it cannot be made the hub still runs, and forgets.
 
     Raises:
         ConfigError: it exists and is not private.
@@ -73,17 +73,17 @@ def key_path() -> Path:
 
 
 def state_path() -> Path:
-    """What `config.saved_state.Memory` keeps."""
+    """The file of `config.saved_state.Memory`."""
     return state_dir() / "memory.json"
 
 
 def catalogue_dir() -> Path:
-    """What upstreams offered last, as `upstreams.inventory.last_known` keeps it."""
+    """The directory of upstreams' last known lists (`upstreams.inventory.last_known`)."""
     return state_dir() / "catalogue"
 
 
 def sessions_path() -> Path:
-    """What legacy sessions over HTTP have set, beyond what their ids say."""
+    """The file of what legacy sessions over HTTP have set, beyond what their ids say."""
     return state_dir() / "sessions.json"
 
 
@@ -93,17 +93,17 @@ def backup_dir() -> Path:
 
 
 def installed_path() -> Path:
-    """What `config.hosts.installed` put into files of hosts."""
+    """The records of what `config.hosts.installed` put into files of hosts."""
     return state_dir() / "installed.json"
 
 
 def originals_path() -> Path:
-    """What `config.hosts.originals` turned off or took out in files of hosts."""
+    """The records of what `config.hosts.originals` turned off or took out in files of hosts."""
     return state_dir() / "originals.json"
 
 
 def trust_path() -> Path:
-    """Which project files the user allowed."""
+    """The project files that the user allowed."""
     return state_dir() / "trust.json"
 
 

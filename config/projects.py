@@ -30,25 +30,25 @@ class Folder(Struct, frozen=True):
 
     root: Path
     contents: Mapping[Path, Content | Problem]
-    """Of those that are there."""
+    """The contents of the files that are there."""
 
     @property
     def digest(self) -> str:
-        """Of their bytes."""
+        """The digest of their bytes."""
         found = {path: content.data for path, content in self.contents.items() if isinstance(content, Content)}
         return _digest(self.root, found)
 
 
 class Project(Struct, frozen=True, kw_only=True):
-    """What the files of one folder say, checked together with what the user has."""
+    """The upstreams of one folder's files, checked together with those of the user."""
 
     root: Path
     files: tuple[Path, ...]
     """A change of any of these, or that one comes to be, may change the project."""
     digest: str
-    """Of the content of the project's files; and if they name files of variables below `root`, a second one, of all."""
+    """The digest of the project's files; if they name files of variables below `root`, also one of all of these."""
     upstreams: dict[str, UpstreamConfig]
-    """Those the project names, in its order: new ones, and in place of the user's."""
+    """Upstreams that the project names, in its order: new ones, and others in place of the user's."""
     origins: Mapping[Keys, Origin]
     warnings: tuple[Remark, ...]
 
@@ -89,7 +89,7 @@ def _fetched(path: Path) -> Content | Problem:
 
 
 def read_project(root: Path, environ: Mapping[str, str], folder: Folder | None = None) -> list[Source]:
-    """Those of the project's files that are there, as they were found in `folder` or are now. Blocks; never raises."""
+    """Read the project's files that are there, as they were found in `folder` or are now. Blocks; never raises."""
     contents = (folder or read_folder(root)).contents
     return [
         read_source(path, Layer.PROJECT, environ, project=root, content=content) for path, content in contents.items()

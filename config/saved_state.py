@@ -1,7 +1,7 @@
-"""What the hub remembers between runs: hints that save work or keep names stable, never the only copy of a decision.
+"""Memory between runs: hints that save work or keep names stable, never the only copy of a decision.
 
 One small JSON file, 0600, replaced as a whole. If it cannot be read the hub starts with nothing remembered; if it
-cannot be written it runs on and tries again (F-D-05): a memory is never a reason to stop.
+cannot be written it runs on and tries again: a memory is never a reason to stop.
 """
 
 import logging
@@ -31,7 +31,7 @@ class Memory:
         self._sections: dict[str, dict[str, object]] = {}
         self._changed = False
         self.problem = ""
-        """Why it is not saved; "": it is, or soon will be."""
+        """The reason why it is not saved; "" if it is, or soon will be."""
         self._on_change: Callable[[], None] = lambda: None
         if path is not None:
             self._read(path)
@@ -45,7 +45,7 @@ class Memory:
         return self._sections.get(section, {}).get(key)
 
     def keys(self, section: str) -> list[str]:
-        """What there is a value of in a section, the oldest first."""
+        """The keys of a section, the oldest first."""
         return list(self._sections.get(section, ()))
 
     def put(self, section: str, key: str, value: object) -> None:
@@ -80,7 +80,7 @@ class Memory:
             self.write(draft)
 
     def draft(self) -> bytes | None:
-        """What `write` is to put on disk now; None: nothing has changed since the last one."""
+        """The bytes that `write` is to put on disk now; None if nothing has changed since the last draft."""
         if not self._changed or self._path is None:
             return None
         self._changed = False
@@ -101,7 +101,7 @@ class Memory:
             self.problem = ""
 
     def fetch(self, path: Path) -> bytes:
-        """What the file holds.
+        """The content of the file.
 
         Raises:
             OSError: it cannot be read, is no file of the hub's own, or is far larger than one ever becomes.

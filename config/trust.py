@@ -1,4 +1,4 @@
-"""Which project files the user allowed, each with the content it had then: another content counts as never allowed.
+"""Project files that the user allowed, each with the content it had then: other content counts as never allowed.
 
 One small JSON file, 0600, replaced as a whole. One that cannot be read allows nothing. What was not allowed is compared
 by its bytes only, and never parsed here.
@@ -21,7 +21,7 @@ from config.schema import HubConfig
 log = logging.getLogger("hubd.config")
 FORMAT: Final = 1
 LACKING: Final = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
-"""What says nothing of a file: this process, or the machine, lacks something for a moment."""
+"""Errors that say nothing about a file: this process, or the machine, lacks something for a moment."""
 
 
 class _File(msgspec.Struct, frozen=True):

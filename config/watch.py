@@ -1,4 +1,4 @@
-"""Notices that what configuration files say may have changed, however that came about.
+"""Watching configuration files: notices that their content may have changed, in whatever way.
 
     an event in a directory -> a moment of quiet -> look at all files -> other contents than last time? -> say so
 
@@ -30,17 +30,17 @@ if TYPE_CHECKING:
 log = logging.getLogger("hubd.config")
 
 STEP_MS: Final = 100
-"""How often it is looked whether something happened. A second look that finds nothing more ends the waiting."""
+"""Milliseconds between looks for events. A second look that finds no more ends the waiting."""
 QUIET_S: Final = 60.0
 QUIET_STEP_MS: Final = 3000
-"""The same once nothing has happened for `QUIET_S`: the library wakes for every look, and an idle hub shall sleep."""
+"""The same after `QUIET_S` without events: the library wakes for every look, and an idle hub shall sleep."""
 DEBOUNCE_MS: Final = 250
-"""How long to wait at most for things to calm down."""
+"""Milliseconds to wait at most until events cease."""
 POLL_S: Final = 30.0
 POLL_ALONE_S: Final = 2.0
-"""If nothing can be watched."""
+"""Seconds between polls if nothing can be watched."""
 LOOKS_ALONE: Final = 30
-"""After so many it is tried again to watch."""
+"""Polls after which watching is tried again."""
 MAX_LINKS: Final = 40
 
 Lookouts = dict[str, tuple[int, int]]
@@ -151,7 +151,7 @@ class Watcher:
 
 
 def _open(lookouts: Lookouts) -> "RustNotify | str":
-    """Who watches; or why nothing can be watched. In a thread."""
+    """The watcher, or the reason why nothing can be watched. In a thread."""
     try:
         # Documented: watchfiles.helpmanual.io/api/rust_backend. Imported here: a hub that starts need not wait for it
         from watchfiles._rust_notify import RustNotify
@@ -171,8 +171,8 @@ def _wait(notify: "RustNotify", step_ms: int, stop: threading.Event) -> "RustNot
 
 
 def _why(error: BaseException) -> str:
-    """What went wrong in a library that raises RuntimeError for what the kernel refuses, UnicodeEncodeError for names,
-    and BaseException where it is broken; nothing else is ever raised in a thread.
+    """The text of an error of the library, which raises RuntimeError for what the kernel refuses, UnicodeEncodeError
+    for names, and BaseException where it is broken; it raises nothing else in a thread.
     """
     return str(error) or type(error).__name__
 
@@ -211,7 +211,7 @@ def _below(directory: Path) -> list[bytes]:
 
 
 def _content(path: Path) -> bytes:
-    """What a file says, or why it says nothing."""
+    """A digest of a file, or the reason why it cannot be read."""
     try:
         data, _ = read_plain(path, limit_of(path) + 1)
     except OSError as error:
@@ -247,7 +247,7 @@ def _look_out(path: Path, found: set[str]) -> None:
 
 
 def _key(directory: str) -> tuple[int, int] | None:
-    """Which directory it is; None: none that could be watched."""
+    """Device and inode of a directory; None if it cannot be watched."""
     try:
         facts = os.stat(directory)
     except OSError:

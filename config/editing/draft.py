@@ -40,7 +40,7 @@ NEW_FILE: Final = f"""\
 
 
 class Change(Struct, frozen=True):
-    """What becomes of a file."""
+    """The change of one file."""
 
     path: Path
     before: str | None
@@ -146,21 +146,21 @@ class Draft:
     # --- and what becomes of them -------------------------------------------------------------------------------------
 
     def problems(self) -> list[Remark]:
-        """What would be wrong and is not wrong now, with the lines of the draft."""
+        """Problems that the draft would add, with the lines of the draft."""
         known = {(each.file, each.keys, each.text) for each in self._load({})}
         found = self._load(self._texts)
         return [each for each in found if (each.file, each.keys, each.text) not in known]
 
     def problems_of_main(self) -> list[Remark]:
-        """What would be wrong in the main file, or else what `problems` says."""
+        """Problems that the main file would have; if none, those of `problems`."""
         return [each for each in self._load(self._texts) if each.file == self.main] or self.problems()
 
     def doubts(self, name: str) -> list[Remark]:
-        """What would work, and probably not as meant, of this upstream."""
+        """Warnings about this upstream."""
         return [each for each in self._doubts() if name in each.keys]
 
     def doubts_of_main(self) -> list[Remark]:
-        """What would work, and probably not as meant, in the main file."""
+        """Warnings about the main file."""
         return [each for each in self._doubts() if each.file == self.main]
 
     def _doubts(self) -> Sequence[Remark]:
@@ -170,7 +170,7 @@ class Draft:
             return ()
 
     def changes(self) -> list[Change]:
-        """What `save` would do, in its order."""
+        """The changes that `save` would make, in its order."""
         found = []
         for path, text in self._texts.items():
             was = self._was[path]
@@ -231,7 +231,7 @@ class Draft:
             self._texts[path] = change(text).apply(text)
         except Refused as error:
             raise EditError(f"{path}: {name}: {error}; change it by hand: `hubd edit`, or any editor") from None
-        if not self._texts[path].strip():  # which would mean a truncated file (F-C-03)
+        if not self._texts[path].strip():  # an empty file counts as truncated
             self._texts[path] = NEW_FILE if path == self.main else "# No servers are left here.\n"
 
     def _load(self, texts: Mapping[Path, str]) -> list[Remark]:
@@ -260,7 +260,7 @@ def _is_ours(source: Source) -> bool:
 
 
 def _shape(entry: Entry) -> tuple[Shape, str]:
-    """How the file keeps its servers, and what it calls this one."""
+    """The shape of the file, and its name for this server."""
     *root, key = entry.table.place(())
     suffix = entry.source.path.suffix
     is_yaml = suffix in YAML_SUFFIXES

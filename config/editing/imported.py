@@ -64,7 +64,7 @@ def without(text: str, name: str) -> Edit:
 
 
 def removed_in(text: str) -> set[str]:
-    """What the marks in such a file say: first lines of blocks, and digests."""
+    """The marks in such a file: first lines of blocks, and digests."""
     found = set()
     lines = text.splitlines()
     for before, line in zip(["", *lines], lines, strict=False):
@@ -74,7 +74,7 @@ def removed_in(text: str) -> set[str]:
 
 
 def digest_of(values: Mapping[str, Any]) -> str:
-    """What tells a server from others by its settings, as they are written."""
+    """A digest that tells a server from others, by its settings as they are written."""
     if values.get("url"):
         parts: list[Any] = [str(values["url"]).rstrip("/")]
     else:

@@ -1,4 +1,4 @@
-"""Which hub an entry leads to: the directories that `hubd connect` looks in when a host starts it.
+"""Directories in an entry, which lead it to the right hub: those that `hubd connect` looks in when a host starts it.
 
 A host that the desktop started knows nothing of what a shell has set. So whatever leads this shell's hub elsewhere than
 to the usual directories has to stand in the entry:

@@ -1,4 +1,4 @@
-"""The hosts of this machine: which there are, and where their files of MCP servers lie.
+"""The hosts that may be on this machine, and the paths of their files of MCP servers.
 
 All facts are data, in `hosts.toml` beside this module; here they are only read and applied to a home directory. No
 file of a host is opened.
@@ -65,7 +65,7 @@ class Place(Struct, frozen=True):
     """The host, and the editor or project it is in."""
     project: Path | None = None
     shape: Shape | None = None
-    """How servers are kept there, if not as the host usually does."""
+    """The form of this file, if it is not the usual one of the host."""
 
     @property
     def kept(self) -> Shape:
@@ -73,7 +73,7 @@ class Place(Struct, frozen=True):
 
 
 class Machine(Struct, frozen=True):
-    """Whose hosts are meant."""
+    """The home directory and environment whose hosts are meant."""
 
     home: Path
     environ: Mapping[str, str]

@@ -1,4 +1,4 @@
-"""Servers of hosts become upstreams: which are taken, under which names, and the files they are kept in.
+"""Import of hosts' servers as upstreams: the choice of servers, their names, and the files they are kept in.
 
 `Import` decides, and `block` is what goes to `imported/HOST.toml` beside the main file, the lowest of all layers; what
 that file is as a whole is for `config.editing.imported` to say.
@@ -23,7 +23,7 @@ from config.names import MAX_ID, is_server_id, short_id
 from config.secret_detection import secret_arguments
 
 Secrets = Literal["keep", "reference", "skip"]
-"""What becomes of them: copied, replaced by references to variables, or their servers are left out."""
+"""Ways to treat secrets: copy them, replace them by references to variables, or leave out their servers."""
 
 
 class Import:
@@ -136,7 +136,7 @@ def _copied(value: Any) -> Any:
 
 
 def block(name: str, server: Server) -> str:
-    """One server's lines."""
+    """The lines of one server."""
     lines = [_origin(server)]
     lines += [toml.comment_of(note) for note in server.notes]
     values = {setting: value for setting, value in server.values.items() if value not in ({}, [], None)}
@@ -150,7 +150,7 @@ def block(name: str, server: Server) -> str:
 
 
 def unfit(name: str, server: Server) -> str:
-    """Why the lines of one server would spoil the file they go to; "" if they do not."""
+    """The reason why the lines of one server would spoil their file; "" if they would not."""
     try:
         toml.read(block(name, server))
     except Refused as error:

@@ -1,4 +1,4 @@
-"""Our entry in the files of hosts: putting it in, and taking it out again so that nothing of it is left.
+"""Installing our entry in the files of hosts, and removing it so that nothing of it is left.
 
 What was put in is remembered: the text, what stood there before, and whether the file was ours. If the text is still
 there, it is cut out verbatim, and whatever else was edited since stays as it is. If it is not, the entry alone is taken
@@ -28,7 +28,7 @@ Did = Literal["added", "updated", "unchanged", "removed", "restored", "absent", 
 
 
 class Record(Struct, frozen=True):
-    """What was put into one file."""
+    """The change that installed our entry in one file."""
 
     host: str
     entry: dict[str, Any]
@@ -42,32 +42,32 @@ class Record(Struct, frozen=True):
 
 
 class Plan(Struct, frozen=True):
-    """What is to be done about one file, and what will be remembered then."""
+    """The change to make to one file, and the record to keep of it."""
 
     place: Place
     did: Did
     why: str = ""
     before: bytes | None = None
     after: bytes | None = None
-    """The file as it is to be; None: not at all."""
+    """The new content; None removes the file."""
     record: Record | None = None
     program: tuple[tuple[str, ...], ...] = ()
     """Commands to run instead of writing the file."""
     originals: tuple[Original, ...] = ()
     """Servers of the host that an import took out, as they are to be remembered since the text around them changed."""
     restored: tuple[Original, ...] = ()
-    """Those that are back then."""
+    """Servers of the host that are back afterwards."""
     still_out: Mapping[str, str] = {}
-    """Those that cannot be put back, and why."""
+    """Servers that cannot be put back, and the reasons."""
 
     @property
     def changes(self) -> bool:
-        """Whether the file is another one then."""
+        """Whether the file changes."""
         return self.did in ("added", "updated", "removed", "restored")
 
 
 class Records(Remembered[Record]):
-    """What was put into all files."""
+    """The records of all files."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path, Record)
@@ -122,7 +122,7 @@ def plan_uninstall(
     *,
     restore: bool = False,
 ) -> Plan:
-    """One file without our entry, and without what else came with it; `restore`: with what an import took out of it.
+    """Plan to remove our entry and all that came with it; `restore`: and to put back what an import took out.
 
     If the host's program takes our entry out, the originals are not put back: `plan_restore` does it then.
 
@@ -168,7 +168,7 @@ def _without_entry(plan: Plan, text: str, originals: Sequence[Original], *, rest
 
 
 def plan_restore(place: Place, originals: Sequence[Original]) -> Plan:
-    """One file in which servers that an import took out are back, whether the hub is there or not.
+    """Plan to put back servers that an import took out, whether our entry is in the file or not.
 
     Raises:
         EditError: the file cannot be read.
@@ -219,7 +219,7 @@ def _by_program(place: Place, entry: dict[str, Any], program: str, there: bool, 
 
 
 def _made(place: Place, text: str, *, is_new: bool) -> Record:
-    """What will have been made for our first entry in a file, beside the entry itself."""
+    """Facts about what our first entry in a file makes necessary beside itself: the file, its root, directories."""
     root, directories = _has_no_root(place, text), _missing(place.path)
     return Record(place.host.id, {}, made_file=is_new, made_root=root, made_directories=directories)
 

@@ -21,7 +21,7 @@ from config.hosts.facts import Place, all_hosts
 from config.hosts.remembered import Remembered
 
 CONTEXTS: Final = (400, 100, 25)
-"""How many characters before and after a change have to be as they were; fewer, if more was edited around it."""
+"""Characters before and after a change that must be unchanged; tried in turn, as more may be edited around it."""
 
 
 class Original(Struct, frozen=True, kw_only=True):
@@ -32,7 +32,7 @@ class Original(Struct, frozen=True, kw_only=True):
     root: tuple[str, ...]
     key: str
     entry: dict[str, Any]
-    """As it was."""
+    """The entry before the change."""
     off: dict[str, bool] = {}
     """The setting that turns it off; {}: it was taken out."""
     old: str = ""
@@ -40,11 +40,11 @@ class Original(Struct, frozen=True, kw_only=True):
     """The text that took the place of `old`; both are "" if a program of the host did it."""
     before: str = ""
     after: str = ""
-    """What stood around it then."""
+    """The text around it at that time."""
 
     @property
     def shape(self) -> Shape:
-        """Where in its file it is, and how such a file is written."""
+        """The form of its file, and the place of servers in it."""
         host = all_hosts()[self.host]
         return Shape(host.format, self.root, host.listed)
 
@@ -61,7 +61,7 @@ class Original(Struct, frozen=True, kw_only=True):
 
 
 class Originals(Remembered[list[Original]]):
-    """What was turned off or taken out in all files, in that order."""
+    """All servers that were turned off or taken out, in that order."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path, list[Original])
@@ -73,7 +73,7 @@ class Originals(Remembered[list[Original]]):
         )
 
     def of(self, path: Path, host: str, project: Path | None) -> list[Original]:
-        """Those of one host in one file; of the user's own entries, or of those of a project."""
+        """The originals of one host in one file: of the user's own entries, or of a project's."""
         known = project and str(project)
         return [each for each in self.get(path) or () if each.host == host and each.project == known]
 
@@ -148,7 +148,7 @@ def _narrow(edit: Edit) -> Edit:
 
 
 def _alike(one: Iterable[str], other: Iterable[str]) -> int:
-    """How many characters both begin with."""
+    """The number of characters that both begin with."""
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
 
 

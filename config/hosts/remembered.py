@@ -1,4 +1,4 @@
-"""What is remembered of files of hosts, by path: one small file (0600) since entries may hold secrets."""
+"""Records about files of hosts, by path, in one small file, which is private (0600) since entries may hold secrets."""
 
 from pathlib import Path
 from typing import Final, Generic, TypeVar
@@ -18,7 +18,7 @@ class _File(Struct, Generic[T], frozen=True):
 
 
 class Remembered(Generic[T]):
-    """One such file. `locked` is the caller's."""
+    """One such file. Callers hold the lock (`config.files.locked`)."""
 
     def __init__(self, path: Path, type: type[T]) -> None:
         """Raises: EditError, if it cannot be read."""
@@ -32,25 +32,25 @@ class Remembered(Generic[T]):
                 self._refuse_or_forget(path)
 
     def _refuse_or_forget(self, path: Path) -> None:
-        """The file cannot be understood: it is forgotten, since entries still say what they are.
+        """Forget a damaged file, since entries still show what they are.
 
         Raises:
-            EditError: this must not be forgotten.
+            EditError: a subclass must not forget.
         """
 
     def get(self, path: Path) -> T | None:
-        """What is remembered of the file at `path`."""
+        """The record of the file at `path`, or None."""
         return self._records.get(str(path))
 
     def all(self) -> dict[Path, T]:
-        """What is remembered of each file."""
+        """The records of all files."""
         return {Path(path): record for path, record in self._records.items()}
 
     def put(self, path: Path, record: T | None) -> None:
-        """Remember it at once; None forgets.
+        """Keep a record from now on, on disk; None removes it.
 
         Raises:
-            EditError: that cannot be written.
+            EditError: the file cannot be written.
         """
         was = read_file(self._path)
         if record is None:

@@ -1,4 +1,4 @@
-"""The servers that hosts have, by our names, and when two entries are one server.
+"""Servers that hosts have, with our setting names, and the identity by which two entries are one server.
 
 `survey` reads the text of one file. What an entry means is for `host_files` to say; here the host's variables get the
 meaning they have there, and programs that only pass on a remote server are taken away (`unwrap`).
@@ -31,21 +31,21 @@ class Server(Struct, frozen=True, kw_only=True):
 
     place: Place
     key: str
-    """What the host calls it."""
+    """The host's name for it."""
     name: str
     """A server id that resembles that."""
     values: dict[str, Any]
     identity: Identity
     original: Identity
-    """Of the entry as the host has it: what it starts may be a program that passes on what the server says."""
+    """The identity of the entry as the host has it: perhaps of a program that only passes on a server."""
     remote: Identity | None = None
-    """Of the server behind such a program."""
+    """The identity of the server behind such a program."""
     notes: tuple[str, ...] = ()
     off: str = ""
-    """Why it cannot be started as it is; "" if it can."""
+    """The reason why it cannot be started as it is; "" if it can."""
 
     def spots(self) -> list[tuple[str, str]]:
-        """Where it holds secrets: the setting, and the name or the position in it."""
+        """The places of its secrets: the setting, and the name or position in it."""
         found = [
             (setting, name)
             for setting in ("env", "headers")
@@ -97,7 +97,7 @@ def folders(place: Place, text: str) -> list[Path]:
 
 
 def _one(place: Place, key: str, entry: Any, environ: Mapping[str, str], home: Path) -> Server | Skipped:
-    """One entry; what is of a kind that nobody expected is no server, and keeps no other from being taken."""
+    """One entry; one with values of unexpected types is skipped, and keeps no other from being taken."""
     try:
         return _server(place, key, entry, environ, home)
     except (TypeError, ValueError, AttributeError) as error:
@@ -142,7 +142,7 @@ def _server(place: Place, key: str, entry: Any, environ: Mapping[str, str], home
 
 
 def _why_it_stays_behind(behind: Mapping[str, Any], program: str, home: Path) -> str:
-    """What keeps the hub from reaching the server `behind` a program at its URL; "" for nothing."""
+    """The reason why the hub cannot reach the server `behind` a program at its URL; "" if it can."""
     if program != "mcp-remote":
         return ""
     if _is_signed_in(behind, home):
@@ -156,7 +156,7 @@ def bare_command(values: Mapping[str, Any]) -> str:
 
 
 def _translated(values: dict[str, Any], place: Place, home: Path) -> dict[str, Any]:
-    """What the host's variables mean here; where it has none, `${` is plain text."""
+    """Values with the host's variables replaced; in files of hosts without variables `${` is plain text."""
     plain = place.host.variables == "none"
     fixed = {"${userHome}": str(home)}
     if place.project is not None:
@@ -222,7 +222,7 @@ def _is_signed_in(values: Mapping[str, Any], home: Path) -> bool:
 
 
 def identity(values: Mapping[str, Any], variables: Variables) -> Identity:
-    """What two entries of one server have in common."""
+    """The identity of the server of an entry."""
 
     def plain(text: Any) -> str:
         try:

@@ -1,4 +1,4 @@
-"""An import as a whole: which files it would write, what hosts would no longer start, and doing it.
+"""One import as a whole: the files it writes, the servers that hosts no longer start, and the writing.
 
 `importing` decides about servers; here nothing is written before `carry_out`, and no file that the hub could not use.
 """
@@ -53,22 +53,22 @@ class Call(Struct, frozen=True):
 
 
 class Leaving(Struct, frozen=True):
-    """How hosts stop starting what the hub has."""
+    """Changes by which hosts stop starting servers that the hub has."""
 
     writes: list[Write]
     programs: list[Call]
     """For hosts that change their files themselves."""
     refused: list[str]
-    """What stays on, and why."""
+    """Servers that hosts go on starting, and the reasons."""
 
 
 def imported_dir(named: Path | None) -> Path:
-    """Where imported servers are kept: beside the main file, the usual one if none is named."""
+    """The directory of imported servers, beside the main file: the named one or the usual one."""
     return Path(os.path.abspath((named or config_file()).expanduser())).parent / IMPORTED
 
 
 def known(config: HubConfig, directory: Path, environ: Mapping[str, str]) -> dict[Identity, str]:
-    """What hubd has already by its configuration and in the directory of imported servers: names by identity."""
+    """Names of the servers that hubd has already, configured or imported, by identity."""
     found: dict[Identity, str] = {}
     for path in sorted(directory.glob("*.toml")):
         with suppress(Problem):
@@ -77,7 +77,7 @@ def known(config: HubConfig, directory: Path, environ: Mapping[str, str]) -> dic
 
 
 def removed(directory: Path) -> set[str]:
-    """What `hubd remove` took out of the imported files, as `config.editing.imported` marks it."""
+    """Marks of servers that `hubd remove` took out of the imported files (`config.editing.imported`)."""
     found: set[str] = set()
     for path in directory.glob("*.toml"):
         with suppress(Problem):
@@ -133,7 +133,7 @@ def _give_back(result: Import, host: Host, why: str) -> None:
 
 
 def _problems(path: Path, text: str, environ: Mapping[str, str]) -> dict[str, str]:
-    """What hubd would say to such a file, by upstream."""
+    """Problems that hubd would find in such a file, by upstream."""
     try:
         load_all(path, environ, texts={path: text})
     except ConfigError as error:
@@ -144,7 +144,7 @@ def _problems(path: Path, text: str, environ: Mapping[str, str]) -> dict[str, st
 def leaving(
     result: Import, config: HubConfig, machine: Machine, records: Records, *, without_hub: bool = False
 ) -> Leaving:
-    """How the hosts stop starting what the hub has then. `config`: what it has now; `records`: what was installed.
+    """Changes by which hosts stop starting what the hub has after the import. `config` is the one before it.
 
     A host that does not have the hub would be left without servers, so it keeps its own; unless `without_hub`.
 
@@ -194,7 +194,7 @@ def _leave(found: Leaving, place: Place, key: str, machine: Machine) -> None:
 
 
 def _why_it_stays(name: str, server: Server, result: Import, config: HubConfig) -> str:
-    """What is in the way of the host's doing without it; "" for nothing."""
+    """The reason why the host must keep the server; "" if there is none."""
     upstream = config.upstreams.get(name)
     if (name, server) in result.known and upstream is not None and upstream.disabled:
         return f"the hub has it as {name}, which is disabled; run `hubd enable {name}` first"
@@ -215,8 +215,8 @@ def has_hub(place: Place, machine: Machine, records: Records) -> bool:
 
 
 def started_anyway(root: Path, machine: Machine) -> tuple[list[str], list[str]]:
-    """Of a project whose `.mcp.json` the hub may use, too: the hosts here that start its servers themselves, by title;
-    and these servers. Both are empty if there is nothing of the kind.
+    """Titles of the hosts here that start the servers of a project's `.mcp.json` themselves, beside the hub; and these
+    servers. Both are empty if there are none.
     """
     titles, keys = [], []
     for host in all_hosts().values():

@@ -1,4 +1,4 @@
-"""Which files make up a configuration, all of them read.
+"""The files that make up a configuration, found and read.
 
     hubd.toml            the main file: settings of the hub, upstreams, and `include`
     upstreams.d/*        beside it: upstreams, one or more per file        } layer of the user
@@ -30,7 +30,7 @@ DROP_INS: Final = "upstreams.d"
 IMPORTED: Final = "imported"
 OWN_VARIABLES: Final = "hubd.env"
 MAX_FILES: Final = 1000
-"""That one pattern may match."""
+"""Files that one pattern may match."""
 
 
 class Gathered(Struct, frozen=True, kw_only=True):
@@ -38,15 +38,15 @@ class Gathered(Struct, frozen=True, kw_only=True):
 
     main: Source | None
     sources: tuple[Source, ...]
-    """All that were read, the main file first."""
+    """All files that were read, the main file first."""
     files: tuple[Path, ...]
-    """Those, and the main file if it is missing."""
+    """Their paths, that of the main file even if it is missing."""
     directories: tuple[Path, ...]
-    """In which new files count, whether they exist or not."""
+    """Directories in which new files count, whether they exist or not."""
     places: tuple[Path, ...]
-    """Those of them that are named, and not only found: `upstreams.d`, and where a pattern begins."""
+    """The directories that are named and not only found: `upstreams.d`, and the beginnings of patterns."""
     findings: Findings
-    """About no single file."""
+    """Findings about no single file."""
 
 
 def gather(named: Path | None, environ: Mapping[str, str], texts: Mapping[Path, str] = {}) -> Gathered:
@@ -81,10 +81,10 @@ def gather(named: Path | None, environ: Mapping[str, str], texts: Mapping[Path, 
 
 
 def token_of(named: Path | None, environ: Mapping[str, str]) -> str | None:
-    """What HTTP asks for as the main file says it, whatever else is wrong there; None: it says nothing. Blocks.
+    """The `token` of the main file, whatever else is wrong there; None if it has none. Blocks.
 
     Raises:
-        ConfigError: that cannot be told.
+        ConfigError: it cannot be read or resolved.
     """
     main = gather(named, environ).main
     if main is None:
@@ -111,7 +111,8 @@ def _with_own(environ: Mapping[str, str], path: Path, findings: Findings) -> Map
 
 
 def _included_by(main: Source | None, directories: dict[Path, None], places: list[Path]) -> list[Path]:
-    """What the main file includes; `directories` gets those where more may come, `places` where a pattern begins."""
+    """Files that the main file includes. `directories` gets those where more may come, `places` the beginnings of
+    patterns."""
     files: list[Path] = []
     texts = main.settings.get("include") if main is not None else None
     if main is not None and isinstance(texts, list):

@@ -34,7 +34,7 @@ def check_hub(config: HubConfig) -> None:
 
 
 def problems_of_hub(config: HubConfig) -> Iterator[Problem]:
-    """What is wrong with the hub's own settings."""
+    """Problems of the hub's own settings."""
     try:
         host, _ = split_listen(config.listen)
     except Problem as problem:
@@ -89,12 +89,12 @@ def _size(count: float) -> str:
 
 
 def doubts_of_hub(config: HubConfig) -> Iterator[Problem]:
-    """What of the hub's own settings works, and is probably not meant."""
+    """Warnings about the hub's own settings."""
     return doubts_of_sharing(config)
 
 
 def _problems_of_access(config: HubConfig, host: str) -> Iterator[Problem]:
-    """Who could reach it (SEC-01)."""
+    """Problems of who could reach the hub."""
     if config.auth == "none" and not is_loopback(host):
         yield Problem(("auth",), f'"none" is allowed on loopback only, and listen is {config.listen}; write "token"')
     if not is_loopback(host) and not config.behind_tls_proxy:
@@ -128,7 +128,7 @@ def is_loopback(host: str) -> bool:
 
 
 def problems_of_names(upstreams: Mapping[str, UpstreamConfig]) -> Iterator[tuple[str, Problem]]:
-    """What is wrong with names, prefixes and aliases among all upstreams, each with the name of the upstream."""
+    """Problems of names, prefixes and aliases among all upstreams, each with the name of the upstream."""
     taken: dict[str, str] = {}
     bare: str | None = None
     for name, upstream in upstreams.items():
@@ -148,7 +148,7 @@ def problems_of_names(upstreams: Mapping[str, UpstreamConfig]) -> Iterator[tuple
 
 
 def doubts_of_names(upstreams: Mapping[str, UpstreamConfig]) -> Iterator[tuple[str, Problem]]:
-    """Names that work and could be better, each with the name of the upstream."""
+    """Warnings about names that work and could be better, each with the name of the upstream."""
     for name, upstream in upstreams.items():
         for id, where in _claimed(name, upstream):
             if not is_server_id(id) and is_usable(id):
@@ -165,7 +165,7 @@ def _claimed(name: str, upstream: UpstreamConfig) -> Iterator[tuple[str, Keys]]:
 
 
 def problems_of_upstream(upstream: UpstreamConfig) -> Iterator[Problem]:
-    """What is wrong with one upstream."""
+    """Problems of one upstream."""
     if (upstream.command is None) == (upstream.url is None):
         text = "an upstream has either `command` (a program to start) or `url` (a server to reach)"
         yield Problem((), f"{text}, {'not both' if upstream.url else 'and here is neither'}")
@@ -182,7 +182,7 @@ def problems_of_upstream(upstream: UpstreamConfig) -> Iterator[Problem]:
 
 
 def doubts_of_upstream(upstream: UpstreamConfig) -> Iterator[Problem]:
-    """What one upstream can be used with, and is probably not meant."""
+    """Warnings about one upstream."""
     program, *rest = (upstream.command or "").split() or [""]
     if rest and "/" not in program and not upstream.disabled:
         text = f'is started as one program whose name holds spaces; if these are arguments, write command = "{program}"'
@@ -226,7 +226,7 @@ def _check_command(upstream: UpstreamConfig, command: str) -> Iterator[Problem]:
 
 
 def _check_sharing(upstream: UpstreamConfig) -> Iterator[Problem]:
-    """What belongs to sessions (bridging.md 5.2, 6)."""
+    """Settings of sessions that contradict each other."""
     mode, roots = upstream.session_mode, upstream.roots
     if isinstance(roots, tuple):
         if not roots:

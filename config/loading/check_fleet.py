@@ -23,7 +23,7 @@ _WILDCARDS: Final = ("0.0.0.0:", "[::]:")
 
 
 def problems_of_sharing(config: HubConfig) -> Iterator[Problem]:
-    """What is wrong with `[cache]`, `[replica]`, `token` and `sealing_key`."""
+    """Problems of `[cache]`, `[replica]`, `token` and `sealing_key`."""
     yield from _problems_of_size(config.cache)
     yield from problems_of_store(config.cache)
     if not re.fullmatch(REPLICA_NAME, config.replica.name):
@@ -60,7 +60,7 @@ def _problems_of_size(cache: CacheConfig) -> Iterator[Problem]:
 
 
 def problems_of_store(cache: CacheConfig) -> Iterator[Problem]:
-    """What is wrong with how the store is to be reached."""
+    """Problems of the settings by which the store is reached."""
     for name in ("username", "tls_ca"):
         if getattr(cache, name) == "":
             yield Problem(("cache", name), "is empty; leave it out")
@@ -95,7 +95,7 @@ def _is_store(url: str, parts: SplitResult) -> bool:
 
 
 def _is_base(url: str) -> bool:
-    """Whether that is an address and nothing else."""
+    """Whether `url` is an address without path, query or credentials."""
     try:
         parts = urlsplit(url)
         is_bare = parts.port != 0 and url == f"{parts.scheme}://{parts.netloc}" and "@" not in parts.netloc
@@ -106,7 +106,7 @@ def _is_base(url: str) -> bool:
 
 
 def doubts_of_sharing(config: HubConfig) -> Iterator[Problem]:
-    """What works, and has no effect or not the one that is meant."""
+    """Warnings about settings without effect, or probably not with the one that is meant."""
     cache, replica = config.cache, config.replica
     if cache.url is None:
         for name in ("username", "password", "tls_ca"):

@@ -25,7 +25,7 @@ Place = Callable[[Keys], Keys]
 
 
 def fit(values: dict[str, Any], type: type[T], findings: Findings, place: Place) -> tuple[dict[str, Any], T]:
-    """What of `values` fits, and that as `type`. What does not is among the findings."""
+    """The values that fit, and their struct. Those that do not fit are among the findings."""
     values = _known(values, type, (), findings, place)
     for setting, declared in declarations(type).items():
         if not isinstance(value := values.get(setting), dict):
@@ -48,7 +48,7 @@ def fit(values: dict[str, Any], type: type[T], findings: Findings, place: Place)
 
 
 def _fits(setting: str, value: Any, type: type[Struct], findings: Findings, place: Place) -> bool:
-    """Whether a setting can be that; if not, it is among the findings why."""
+    """Whether a setting can have that value; if not, the reason is among the findings."""
     try:
         convert({setting: value}, type)
     except msgspec.ValidationError as error:
@@ -106,7 +106,7 @@ def _table_of(key: str) -> str | None:
 
 
 def nearest(key: str, type: type[Struct]) -> list[str]:
-    """The setting that is probably meant by an unknown one, if any."""
+    """The setting that is probably meant by an unknown key, if any."""
     instead = [name for name, declared in declarations(type).items() if key in declared.setting.instead_of]
     return instead or get_close_matches(key, type.__struct_fields__, 1)
 
@@ -135,7 +135,7 @@ _WORDS: Final = {
 
 
 def _explained(message: str, type: type[Struct]) -> tuple[Keys, str]:
-    """Where, and msgspec's message in the words of the file."""
+    """The keys and the text of a message of msgspec, in the words of the file."""
     found = _PATH.search(message)
     path = re.findall(r"[A-Za-z_]\w*", found["path"]) if found else []
     message = _PATH.sub("", message)
@@ -150,7 +150,7 @@ def _explained(message: str, type: type[Struct]) -> tuple[Keys, str]:
 
 
 def choices(hint: Any) -> str:
-    """What a setting of some words may be, or a list in their place."""
+    """The choices of a setting, for people."""
     if get_origin(hint) is Literal:
         return "one of " + ", ".join(f'"{choice}"' for choice in get_args(hint))
     return ", or ".join("a list" if get_origin(each) is tuple else choices(each) for each in get_args(hint))

@@ -1,4 +1,4 @@
-"""The text of a TOML, JSON or YAML file as a tree, and the line on which each of its keys stands. Pure.
+"""Parsing of TOML, JSON and YAML to a tree, with the line of each key. Pure.
 
 JSON may have comments and trailing commas (JSONC), as hosts' files do. What is too deep or too large is refused before
 anything is made of it (`measure`). Lines are looked for when the first one is asked
@@ -18,12 +18,12 @@ from config.loading.source import Keys, Problem
 JSON_SUFFIXES: Final = (".json", ".jsonc")
 YAML_SUFFIXES: Final = (".yaml", ".yml")
 UNREADABLE_YAML: Final = (ValueError, LookupError, ArithmeticError, AttributeError, TypeError)
-"""What PyYAML raises, beside its own errors, for values that are not what their tags say."""
+"""Exceptions that PyYAML raises, beside its own, for values that do not match their tags."""
 SUFFIXES: Final = (".toml", *JSON_SUFFIXES, *YAML_SUFFIXES)
 
 
 class Document:
-    """What a file says. In keys, entries of lists are numbered from "0"."""
+    """The content of a file. In keys, entries of lists are numbered from "0"."""
 
     def __init__(self, tree: Any, find: Callable[[], Iterator[tuple[Keys, int]]]) -> None:
         self.tree = tree
@@ -31,7 +31,7 @@ class Document:
         self._lines: dict[Keys, int] | None = None
 
     def line(self, keys: Keys) -> int | None:
-        """The line (from 1) of the last of `keys` that the file spells out; None: of none of them."""
+        """The line (from 1) of the last of `keys` that the file spells out; None if it spells out none."""
         if self._lines is None:
             self._lines = {}
             for path, line in self._find():
@@ -76,7 +76,7 @@ def _toml(text: str) -> Document:
 
 
 def _lines_of_toml(text: str) -> Iterator[tuple[Keys, int]]:
-    """What is written out first, then the tables that only longer keys imply."""
+    """The lines of keys: first those written out, then those of tables that only longer keys imply."""
     header: Keys = ()
     implied: list[tuple[Keys, int]] = []
     within: str | None = None  # the quotes of a string of several lines

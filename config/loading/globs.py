@@ -1,4 +1,4 @@
-"""What the paths and patterns of `include` lead to: files, and the directories in which more may come to be.
+"""Expansion of the paths and patterns of `include`: to files, and to directories in which more may appear.
 
 `*`, `?` and `[...]` stand for part of a name, `**` for any number of directories. Links are followed, but `**` enters
 no directory twice, so that links that lead back to where they are do no harm. A name that begins with a dot is matched
@@ -28,8 +28,8 @@ class Pattern(Struct, frozen=True):
 
 
 def read_pattern(text: str, beside: Path) -> Pattern:
-    """What a file in the directory `beside` means by `text`. Only what `text` itself says can be a pattern, not the
-    names of that directory and of the user's own."""
+    """The pattern that `text` means in a file in the directory `beside`. Characters of a pattern in the names of that
+    directory and of the user's own mean themselves."""
     base = beside
     if text.startswith("~"):
         home, _, text = text.partition("/")
@@ -55,7 +55,7 @@ def expand(pattern: Pattern) -> tuple[Iterator[Path], dict[Path, None]]:
 
 
 def _named(part: str, directories: Iterable[Path]) -> Iterator[Path]:
-    """What is in these directories under a name that one part of a pattern matches."""
+    """Entries of these directories whose names one part of a pattern matches."""
     for directory in directories:
         if glob.has_magic(part):
             names = [name for name in _list(directory) if part.startswith(".") or not name.startswith(".")]

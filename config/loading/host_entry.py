@@ -1,4 +1,4 @@
-"""One server as a host's file has it, as an upstream table with our own setting names; see `host_files`."""
+"""Translation of one server in a host's file to an upstream table with our setting names; see `host_files`."""
 
 import json
 import re
@@ -19,7 +19,7 @@ SPELLINGS: Final = {
     "url": ("url", "serverUrl", "httpUrl", "uri"),
     "headers": ("headers", "http_headers", "httpHeaders"),
 }
-"""The settings that hosts have, too, and what they call them."""
+"""The settings that hosts have, too, with their names for them."""
 TRANSPORTS: Final = {
     **dict.fromkeys(("stdio", "local", "command"), "stdio"),
     **dict.fromkeys(("http", "streamablehttp"), "http"),
@@ -31,7 +31,7 @@ FILTERS: Final = (
     *("disabledTools", "enabledTools", "disabled_tools", "enabled_tools"),
     *("includeTools", "excludeTools", "available_tools", "tools"),
 )
-"""With which hosts choose tools of a server."""
+"""Keys with which hosts choose tools of a server."""
 HOSTS_OWN: Final = frozenset((
     *("alwaysAllow", "autoApprove", "auth", "bundled", "config", "connectionTimeout", "default_tools_approval_mode"),
     *("description", "dev", "display_name", "enabled", "envFile", "env_file", "env_keys", "env_vars", "faviconUrl"),
@@ -43,7 +43,7 @@ HOSTS_OWN: Final = frozenset((
 """Known keys of hosts that are no mistakes in writing."""
 MILLISECONDS: Final = frozenset(("gemini", "opencode"))
 SECONDS: Final = frozenset(("goose", "cline", "roo"))
-"""In what each host counts its `timeout`, where that is known."""
+"""Hosts by the unit of their `timeout`, where it is known."""
 OUR_SETTINGS: Final = frozenset((
     *("prefix", "aliases", "era", "locality", "apps", "session_mode", "across_principals", "client_features", "roots"),
     *("tasks", "start", "idle_stop_s", "ping_s", "restart", "replace", "timeouts", "tool_timeouts", "cache"),
@@ -76,13 +76,13 @@ def is_hub(entry: Any) -> bool:
 
 
 class Table(Struct, frozen=True):
-    """One upstream as a file has it: its id, the keys that lead to it, and its settings by our names."""
+    """One upstream in a file: its id, the keys that lead to it, and its settings by our names."""
 
     name: str
     keys: Keys
     values: dict[str, Any]
     spelled: dict[str, str] = {}
-    """What the file calls a setting, where that is not our name."""
+    """The file's name for a setting, where it is not ours."""
     env_file: str | None = None
     """A file of variables for the program."""
     env_vars: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""Any host's file of MCP servers, as upstream tables with our own setting names.
+"""Translation of any host's file of MCP servers to upstream tables with our setting names.
 
 Hosts agree on the idea and on little else: they differ in the root key, the spelling of `type`, whether `command` is a
 list, `env` or `environment`, `url`, `serverUrl` or `httpUrl`, seconds or milliseconds. All of it is read here. What a
@@ -58,7 +58,7 @@ def refuse_crowd(entries: Sized, root: Keys) -> None:
     """Refuse a file of more servers than a hub can run.
 
     Raises:
-        Problem: so it is.
+        Problem: it is one.
     """
     if len(entries) > MAX_SERVERS:
         text = f"names {len(entries)} servers, and one file may name {MAX_SERVERS}; split it, or is it the right file?"
@@ -112,7 +112,7 @@ def _is_passed_over(found: tuple[str, Any]) -> bool:
 
 
 def _host(path: Path, root: Keys, entries: dict[str, tuple[str, Any]]) -> str:
-    """Whose file it is, as far as that changes what it means; "" if it does not say."""
+    """The host of a file, as far as that changes its meaning; "" if it cannot be told."""
     by_root = {"mcp": "opencode", "extensions": "goose", "mcp_servers": "codex"}
     if len(root) == 1 and root[0] in by_root:
         return by_root[root[0]]

@@ -1,4 +1,4 @@
-"""All configuration files of one hub, read as one: which settings hold, and where each came from.
+"""Precedence among all configuration files of one hub: the settings that hold, and the origin of each.
 
 Layers, the first one that names an upstream wins: the project of a host (`.hubd.toml`, `.mcp.json`; see `projects`),
 the user's own files (`hubd.toml`, `upstreams.d/`, `include`), what was imported from hosts (`imported/`).
@@ -34,7 +34,7 @@ from config.schema import HubConfig, UpstreamConfig, reveal
 
 
 class Origin(Struct, frozen=True):
-    """Where a value comes from."""
+    """The place that a value comes from."""
 
     file: Path
     line: int | None
@@ -42,26 +42,26 @@ class Origin(Struct, frozen=True):
 
 
 class Loaded(Struct, frozen=True, kw_only=True):
-    """A configuration that was checked as a whole, and what it was made of."""
+    """A configuration that was checked as a whole, and its files."""
 
     config: HubConfig
     files: tuple[Path, ...] = ()
-    """What was read, and what would be if it were there: a change of any of these may change `config`."""
+    """Files that were read, or would be if they were there: a change of any may change `config`."""
     directories: tuple[Path, ...] = ()
-    """In which new files count, too, whether they exist or not."""
+    """Directories in which new files count, too, whether they exist or not."""
     places: tuple[Path, ...] = ()
-    """Those of them that are named, and not only found: to remove one of these is no way to remove a server."""
+    """The directories that are named and not only found: removing one of these is no way to remove a server."""
     origins: Mapping[Keys, Origin] = {}
     """By keys such as ("listen",), ("upstreams", "a"), ("upstreams", "a", "env", "TOKEN"); defaults have none."""
     warnings: tuple[Remark, ...] = ()
-    """What works, and probably not as meant; as text they name file, line and key."""
+    """Warnings about what works, probably not as meant; each names file, line and key."""
     sources: tuple[Path, ...] = ()
-    """Those of `files` that were there. None: nothing is configured."""
+    """The files that were there; empty if nothing is configured."""
     lacking: tuple[Remark, ...] = ()
-    """Why upstreams that the files name are not in `config`: references of theirs to what is not there."""
+    """The references that lead nowhere, for which upstreams that the files name are not in `config`."""
 
     def error(self, problems: Sequence[Remark]) -> ConfigError:
-        """That it cannot be used because of these."""
+        """The error that this cannot be used because of `problems`."""
         error = ConfigError.of(problems)
         error.files, error.directories, error.warnings = self.files, self.directories, self.warnings
         return error
@@ -82,7 +82,7 @@ def load_all(
 
 
 def loaded(gathered: Gathered, *, partly: bool = False) -> Loaded:
-    """What the files make.
+    """The configuration that the files make.
 
     Raises:
         ConfigError: as `load_all`.
@@ -127,7 +127,7 @@ class Entry(Struct, frozen=True):
         return "command" in self.table.values or "url" in self.table.values
 
     def origin(self, path: Keys) -> Origin:
-        """Where one of its settings stands."""
+        """The place of one of its settings."""
         line = self.source.findings.line(self.table.place(path))
         return Origin(self.source.path, line, self.source.layer)
 
@@ -144,7 +144,7 @@ class Stack(Struct, frozen=True):
         return self.used[-1].defines()
 
     def value(self, setting: str) -> Any:
-        """What the files say of a setting, as they say it; None: nothing."""
+        """The value of a setting as the files have it; None if they have none."""
         return next((entry.table.values[setting] for entry in self.used if setting in entry.table.values), None)
 
     def holder(self, path: Keys) -> Entry:
@@ -162,12 +162,12 @@ class Stack(Struct, frozen=True):
         return any(problem.lacking and problem.keys == keys for problem in entry.source.findings.problems)
 
     def wrong(self, path: Keys, text: str) -> None:
-        """Something is wrong with a setting, whoever says it."""
+        """Add a problem of a setting to the findings of the file that has it."""
         entry = self.holder(path)
         entry.source.findings.wrong(entry.table.place(path), text)
 
     def doubt(self, path: Keys, text: str) -> None:
-        """Something is doubtful about a setting, whoever says it."""
+        """Add a warning about a setting to the findings of the file that has it."""
         entry = self.holder(path)
         entry.source.findings.doubt(entry.table.place(path), text)
 
@@ -288,7 +288,7 @@ def _merged(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
 
 
 def check_names(found: Mapping[str, Stack], upstreams: Mapping[str, UpstreamConfig]) -> None:
-    """What is wrong with names among all upstreams goes to the findings of those in `found`."""
+    """Add problems and warnings about names among all upstreams to the findings of those in `found`."""
     for name, problem in problems_of_names(upstreams):
         if name in found:
             found[name].wrong(problem.keys, str(problem))
@@ -298,7 +298,7 @@ def check_names(found: Mapping[str, Stack], upstreams: Mapping[str, UpstreamConf
 
 
 def origins_of(name: str, stack: Stack) -> Iterator[tuple[Keys, Origin]]:
-    """Where the upstream and each of its settings come from, tables key by key."""
+    """The origins of the upstream and of each of its settings, tables key by key."""
     yield ("upstreams", name), stack.used[-1].origin(())
     for entry in reversed(stack.used):  # the later wins
         for setting, value in entry.table.values.items():

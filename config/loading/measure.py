@@ -1,4 +1,4 @@
-"""The shape of a text, measured before anything is made of it: how deep, how many entries, how long its keys.
+"""Limits of depth, entries and key lengths of a text, checked before it is parsed.
 
 A parser takes memory and time for every entry, and some take far more than the text is long; so a text is refused here,
 in one pass over it that keeps nothing. What stands in strings and comments does not count. Up to where a parser would
@@ -13,9 +13,9 @@ from config.loading.source import Problem
 
 MAX_DEPTH: Final = 64
 MAX_KEY_PARTS: Final = 16
-"""Of a dotted key of TOML; each part is a table."""
+"""Parts of a dotted key of TOML; each is a table."""
 MAX_SERVERS: Final = 1000
-"""In one file."""
+"""Servers in one file."""
 MAX_TOML: Final = 50_000
 """Entries of a TOML document: every part of a key, value and element. Its parser takes a kilobyte for one."""
 MAX_JSON: Final = 1_000_000
@@ -117,7 +117,7 @@ def refuse_yaml(text: str) -> None:
 
 
 class _Weigher:
-    """How many entries there are with all that is repeated, and how deep they stand."""
+    """Counts entries, those of aliases included, and their depth."""
 
     def __init__(self) -> None:
         self._open: list[tuple[str | None, int]] = []

@@ -1,4 +1,4 @@
-"""One configuration file becomes upstream tables and settings of the hub, still as the file has them.
+"""Reading one configuration file: its upstream tables and settings of the hub, still as the file has them.
 
 A file passes through these steps: text (`source`), a tree with lines (`document`), upstream tables by name (here for
 our TOML, `mcpservers` for a host's file), values with variables replaced (here). What follows needs all files and is
@@ -25,7 +25,7 @@ from config.schema import HubConfig, UpstreamConfig
 
 
 class Layer(Enum):
-    """Who said it; in order of precedence."""
+    """The layers of files, in order of precedence."""
 
     PROJECT = "project"
     USER = "user"
@@ -33,7 +33,7 @@ class Layer(Enum):
 
 
 class Source:
-    """One file, read: its tables, its settings of the whole hub, and what is to be said about it."""
+    """One file that was read: its tables, its settings of the whole hub, and the findings about it."""
 
     def __init__(self, path: Path, layer: Layer, variables: Variables, *, is_main: bool = False) -> None:
         self.path = path
@@ -48,7 +48,7 @@ class Source:
         self.settings: dict[str, Any] = {}
         self.text = ""
         self.data = b""
-        """What the file was found to hold; nothing, if another text was read in its place."""
+        """The content of the file; empty if another text was read in its place."""
 
     def __repr__(self) -> str:
         return f"<Source {self.path} ({self.layer.value}): {', '.join(table.name for table in self.tables)}>"
@@ -191,12 +191,12 @@ def _expanded(value: Any, path: Keys, source: Source, table: Table) -> Any:
 
 
 def _lacking(error: Unresolved, table: Table) -> str:
-    """Who can be left out until there is what a reference names; "": a file has to be mended."""
+    """The upstream that can be left out until the reference leads somewhere; "" if a file has to be mended."""
     return table.name if isinstance(error, Missing) else ""
 
 
 def _add_variables(values: dict[str, Any], source: Source, table: Table) -> None:
-    """What a host takes from a file and from its own environment; the entry's own `env` wins."""
+    """Add variables that a host takes from a file and from its own environment; the entry's own `env` wins."""
     env = values.get("env", {})
     if not isinstance(env, dict) or not (table.env_file or table.env_vars):
         return

@@ -1,6 +1,6 @@
-"""A configuration file as it lies on disk: reading it safely, and gathering what is to be said about it.
+"""Safe reading of a configuration file, and the findings about it.
 
-A file that others can change decides which commands this user runs, so it is refused (SEC-50, F-C-10).
+A configuration file decides which commands this user runs, so one that others can change is refused.
 """
 
 import errno
@@ -17,21 +17,21 @@ from config.errors import Remark
 PROJECT_FILES: Final = (".hubd.toml", ".mcp.json")
 """The names of the files of a project. The first wins."""
 MAX_PROJECT_BYTES: Final = 64 << 10
-"""Of a file of a project, which may have come with a checkout."""
+"""Limit of a project's file, which may have come with a checkout."""
 MAX_OWN_BYTES: Final = 1 << 20
-"""Of a file that is written for hubd, or by it."""
+"""Limit of a file that is written for hubd, or by it."""
 MAX_BYTES: Final = 16 << 20
-"""Of a host's file: some keep their history there."""
+"""Limit of a host's file: some keep their history there."""
 _HOSTS_SUFFIXES: Final = (".json", ".jsonc", ".yaml", ".yml")
 _PIECE: Final = 1 << 20
 ROOT: Final = 0
-"""Who may change all files anyway."""
+"""The user who may change all files anyway."""
 
 Keys = tuple[str, ...]
 
 
 class Problem(Exception):
-    """What is wrong, and the keys that lead to it. `Findings` adds the file, and the line if it is not given."""
+    """A mistake, and the keys that lead to it. `Findings` adds the file, and the line if it is not given."""
 
     def __init__(self, keys: Keys, text: str, *, line: int | None = None) -> None:
         super().__init__(text)
@@ -40,7 +40,7 @@ class Problem(Exception):
 
 
 class Findings:
-    """What is wrong or doubtful in one file, so that all of it can be said and not only the first."""
+    """Problems and warnings about one file, gathered so that all are told and not only the first."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -50,11 +50,11 @@ class Findings:
         self.doubts: list[Remark] = []
 
     def wrong(self, keys: Keys, text: str, *, line: int | None = None, lacking: str = "") -> None:
-        """The file cannot be used, since this is wrong. `lacking`: as `Remark.lacking`."""
+        """Add a problem: the file cannot be used. `lacking`: as `Remark.lacking`."""
         self.problems.append(Remark(self.path, line or self.line(keys), keys, text, lacking))
 
     def doubt(self, keys: Keys, text: str) -> None:
-        """It works, and probably not as meant."""
+        """Add a warning: it works, and probably not as meant."""
         self.doubts.append(Remark(self.path, self.line(keys), keys, text))
 
     @contextmanager
@@ -67,14 +67,14 @@ class Findings:
 
 
 class Content(NamedTuple):
-    """What was in a file, at most one byte more than may be; and whose it was."""
+    """The content of a file, at most one byte more than may be; and its owner and mode."""
 
     data: bytes
     found: os.stat_result
 
 
 def limit_of(path: Path) -> int:
-    """How many bytes a configuration file of this name may have. JSON and YAML are what hosts write."""
+    """The bytes that a configuration file of this name may have. JSON and YAML are what hosts write."""
     if path.name in PROJECT_FILES:
         return MAX_PROJECT_BYTES
     return MAX_BYTES if path.suffix in _HOSTS_SUFFIXES else MAX_OWN_BYTES
@@ -90,7 +90,7 @@ def read(path: Path) -> str:
 
 
 def fetch(path: Path) -> Content:
-    """What a configuration file holds, not looked into.
+    """The content of a configuration file, not decoded.
 
     Raises:
         Problem: it cannot be read, or is not a plain file.
@@ -115,7 +115,7 @@ def decoded(path: Path, content: Content) -> str:
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise Problem((), "is not UTF-8 text; save it as UTF-8", line=line) from None
-    if not text.strip():  # a truncated file must not mean "no upstreams" (F-C-03)
+    if not text.strip():  # a truncated file must not mean "no upstreams"
         raise Problem((), "is empty; write at least one [upstreams.NAME], or remove the file")
     return text
 
@@ -124,7 +124,7 @@ def refuse_large(path: Path, size: int) -> None:
     """Raise, if a configuration file of this name may not have so many bytes.
 
     Raises:
-        Problem: so it is.
+        Problem: it is larger.
     """
     if size > (limit := limit_of(path)):
         shown = f"{limit >> 20} MB" if limit >= 1 << 20 else f"{limit >> 10} KB"
@@ -135,7 +135,7 @@ def refuse_foreign(path: Path, found: os.stat_result | None = None) -> None:
     """Raise, if someone else could have written `path`, or could replace it; `found` is what was read, if it was.
 
     Raises:
-        Problem: so it is, or it cannot be told.
+        Problem: someone else could, or it cannot be told.
     """
     try:
         places = [(path, found or path.stat())]
@@ -169,7 +169,7 @@ def read_plain(path: Path, limit: int, flags: int = 0) -> tuple[bytes, os.stat_r
 
 
 def read_private(path: Path, limit: int) -> Content:
-    """What a file of the hub's own holds, which nobody else has to write: no link leads to it.
+    """The content of a file of the hub's own, to which no link may lead.
 
     Raises:
         FileNotFoundError: there is none.

@@ -18,7 +18,7 @@ from config.loading.source import read_plain
 
 MAX_FILE_BYTES: Final = 1 << 16
 MAX_FILES_BYTES: Final = 1 << 22
-"""Of all files that the references of one configuration file lead to."""
+"""Bytes of all files that the references of one configuration file lead to."""
 _REFERENCE = re.compile(r"\$\$\{|\$\{(?P<inner>[^{}]*)\}|\$\{")
 _VARIABLE = re.compile(r"(?:env:)?(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>.*))?", re.S)
 _LINE = re.compile(
@@ -33,11 +33,11 @@ class Unresolved(Exception):
 
 
 class Missing(Unresolved):
-    """It may lead somewhere later, with the same file: what it names is not there, or cannot be read."""
+    """A reference to what is not there, or cannot be read; it may lead somewhere later, with the same file."""
 
 
 class Variables:
-    """What references may refer to, and which files they led to."""
+    """The variables and files that references may name, and the files that were read."""
 
     def __init__(self, environ: Mapping[str, str], directory: Path, *, project: Path | None = None) -> None:
         self.environ = environ

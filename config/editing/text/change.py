@@ -1,4 +1,4 @@
-"""One change of a text, and why one is refused: what `jsonc`, `toml` and `yaml` speak. Pure."""
+"""Changes of a text, and their refusal: the common language of `jsonc`, `toml` and `yaml`. Pure."""
 
 from msgspec import Struct
 
@@ -10,7 +10,7 @@ class Refused(Exception):
 
 
 def refusal(problem: Problem) -> Refused:
-    """Why a text is not even looked into."""
+    """The reason why a text is not even parsed."""
     where = "" if problem.line is None else f" (line {problem.line})"
     return Refused(f"{problem}{where}")
 
@@ -30,18 +30,18 @@ class Edit(Struct, frozen=True):
 
 
 def newline(text: str) -> str:
-    """How lines of `text` end."""
+    """The line break of `text`."""
     at = text.find("\n")
     return "\r\n" if at > 0 and text[at - 1] == "\r" else "\n"
 
 
 def line_start(text: str, at: int) -> int:
-    """Where the line of `at` starts."""
+    """The position at which the line of `at` starts."""
     return text.rfind("\n", 0, at) + 1
 
 
 def line_end(text: str, at: int) -> int:
-    """Where the line of `at` ends: at its line break, or at the end of the text."""
+    """The position at which the line of `at` ends: its line break, or the end of the text."""
     end = text.find("\n", at)
     if end < 0:
         return len(text)

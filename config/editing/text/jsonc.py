@@ -140,7 +140,7 @@ def _object(text: str, start: int) -> Node:
 
 
 def _next(text: str, end: int, closing: str) -> int:
-    """Where the next member, or the closing bracket, stands."""
+    """The position of the next member, or of the closing bracket."""
     at = _skip(text, end)
     if text[at : at + 1] == ",":
         return _skip(text, at + 1)
@@ -281,7 +281,7 @@ def _cut(text: str, start: int, end: int, start_2: int, end_2: int) -> Edit:
 
 
 def _with_line(text: str, start: int) -> int:
-    """Where to cut before what starts at `start`: before the line break if it is the first on its line, else before
+    """The position to cut before `start`: before the line break if it is the first on its line, else before
     the blanks."""
     blank = start
     while blank > 0 and text[blank - 1] in " \t":

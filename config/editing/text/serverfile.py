@@ -17,7 +17,7 @@ Format = Literal["json", "toml", "yaml"]
 
 
 class Shape(Struct, frozen=True):
-    """How a host keeps its servers."""
+    """The form in which a host keeps its servers."""
 
     format: Format
     root: tuple[str, ...]
@@ -87,7 +87,7 @@ def assign(shape: Shape, text: str, key: str, setting: str, value: Any) -> Edit:
 
 
 def snippet(shape: Shape, key: str, value: dict[str, Any]) -> str:
-    """What people may paste where a change was refused."""
+    """A text for people to paste where a change was refused."""
     if shape.format == "yaml":
         return yaml.render(shape.root, key, value, listed=shape.listed)
     if shape.format == "toml":
@@ -159,7 +159,7 @@ def _entries(shape: Shape, document: Any) -> dict[str, Any]:
 
 
 def _name(item: Any) -> Any:
-    """What an item of a list calls itself; None if it does not."""
+    """The name of an item of a list; None if it has none."""
     name = item.get("name") if isinstance(item, dict) else None
     return name if isinstance(name, str) else None
 

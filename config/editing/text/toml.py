@@ -143,7 +143,7 @@ def _line_of(text: str, keys: Keys) -> int | None:
 
 
 def _start_of(lines: Sequence[str], number: int) -> int:
-    """Where the line of this number (from 1) starts in the text that was split into `lines`."""
+    """The position of line `number`, from 1, in the text that was split into `lines`."""
     return sum(len(line) + 1 for line in lines[: number - 1])
 
 

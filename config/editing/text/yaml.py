@@ -117,7 +117,7 @@ def assign(text: str, path: Sequence[str], key: str, value: Any) -> Edit:
 
 
 def render(path: Sequence[str], key: str, value: dict[str, Any], *, listed: bool) -> str:
-    """What `insert` would put into an empty file."""
+    """The text that `insert` would put into an empty file."""
     return "\n".join([f"{path[0]}:", *_indented(_lines(key, value, listed=listed), "  ")])
 
 
@@ -183,7 +183,7 @@ def _entry(node: Any, key: str) -> yaml.Node | None:
 
 
 def _end(text: str, holder: yaml.Node, node: yaml.Node) -> int:
-    """Where the last thing in `node` ends; marks of block collections lead to whatever follows them."""
+    """The position at which the last thing in `node` ends; marks of block collections lead to whatever follows them."""
     if node.start_mark.index < holder.start_mark.index:  # an alias: the marks are those of its anchor
         return int(line_end(text, holder.end_mark.index))
     if isinstance(node, yaml.MappingNode) and node.value and not node.flow_style:
