@@ -7,5 +7,5 @@ shown or saved), `change_report` and `import_report` (what was done, and why), `
 (systemd). `checks` are the doctor's, `render` turns answers into text.
 
 Commands import what they need when they run: `hubd --help` must not pay for trio. Data goes to stdout, everything else
-to stderr; `subcommand.Told` says the same to programs as one JSON object.
+to stderr; `subcommand.Output` says the same to programs as one JSON object.
 """

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hub.cli.subcommand import EX_FAILED, Told
+from hub.cli.subcommand import EX_FAILED, Output
 
 if TYPE_CHECKING:
     from config.hosts.facts import Host, Place
@@ -33,19 +33,19 @@ def as_object(planned: "Plan", backup: Path | None) -> dict[str, Any]:
     }
 
 
-def say_refused(planned: "Plan", by_hand: Callable[["Host"], Mapping[str, Any]] | None, told: Told) -> int:
+def say_refused(planned: "Plan", by_hand: Callable[["Host"], Mapping[str, Any]] | None, output: Output) -> int:
     """To both: why nothing was done, and the entry to put there `by_hand`; the exit code."""
     from config.editing.text import serverfile
     from config.hosts.entry import KEY
 
     place, refused = planned.place, {**of_place(planned.place), "did": "refused", "why": planned.why}
-    told.fail(EX_FAILED, f"{place.title}: {place.path}: {planned.why}; it was left as it is")
+    output.fail(EX_FAILED, f"{place.title}: {place.path}: {planned.why}; it was left as it is")
     if by_hand is not None:
         snippet = serverfile.snippet(place.kept, KEY, dict(by_hand(place.host)))
         refused["by_hand"] = snippet
-        if not told.json:
+        if not output.json:
             print(f"To add the hub by hand, put this there:\n\n{snippet}\n", file=sys.stderr)
-    told.append("hosts", refused)
+    output.append("hosts", refused)
     return EX_FAILED
 
 
@@ -68,14 +68,14 @@ def as_sentence(planned: "Plan", backup: Path | None) -> str:
     return f"{text}; {place.host.note}" if planned.changes and place.host.note else text
 
 
-def show(planned: "Plan", told: Told) -> None:
+def show(planned: "Plan", output: Output) -> None:
     """To people: what would be done, as a diff."""
     if not planned.changes:
-        told.say(as_sentence(planned, None))
+        output.say(as_sentence(planned, None))
     for command in planned.program:
-        told.say(f"would run: {_masked_words(command)}")
+        output.say(f"would run: {_masked_words(command)}")
     if planned.changes and not planned.program:
-        told.say(host_diff(planned.place, planned.before or b"", planned.after or b""))
+        output.say(host_diff(planned.place, planned.before or b"", planned.after or b""))
 
 
 def _masked_words(command: Sequence[str]) -> str:

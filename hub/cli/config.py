@@ -11,7 +11,7 @@ from os import EX_CONFIG, EX_OK
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from hub.cli.subcommand import EX_FAILED, Told, UsageError, add, add_config, agreed, as_json
+from hub.cli.subcommand import EX_FAILED, Output, UsageError, add, add_config, agreed, as_json
 
 if TYPE_CHECKING:
     from config.effective import ShownSetting, ShownUpstream
@@ -81,7 +81,7 @@ def _config(options: argparse.Namespace) -> int:
         print(f"# the project {root} is not allowed, so it does not count; see `hubd trust`")
     for line in lines(hub, found):
         print(line)
-    _say(warnings, options.told)
+    _say(warnings, options.output)
     return EX_OK
 
 
@@ -141,9 +141,9 @@ def remark_object(remark: "Remark") -> dict[str, Any]:
     return {"file": str(remark.file), "line": remark.line, "key": list(remark.keys), "text": remark.text}
 
 
-def _say(warnings: "Sequence[Remark]", told: Told) -> None:
+def _say(warnings: "Sequence[Remark]", output: Output) -> None:
     for warning in warnings:
-        told.warn(str(warning))
+        output.warn(str(warning))
 
 
 # --- whether it can be used -------------------------------------------------------------------------------------------
@@ -180,7 +180,7 @@ def _validate(options: argparse.Namespace) -> int:
     else:
         for problem in problems:
             print(f"hubd: {problem}", file=sys.stderr)
-        _say(warnings, options.told)
+        _say(warnings, options.output)
         if not problems:
             print(f"sound: {len(names)} server{'s' * (len(names) != 1)}")
     return EX_CONFIG if problems else EX_OK
@@ -203,39 +203,39 @@ def _trust(options: argparse.Namespace) -> int:
     from config.projects import load_project, read_project
     from config.trust import Trust
 
-    told: Told = options.told
+    output: Output = options.output
     root = _root(options.directory)
     sources = read_project(root, os.environ)
     project = load_project(root, os.environ, load_all(None, os.environ).config, sources=sources)
     trust = Trust(trust_path())
     starts = _starts(sources)
     files = [str(path) for path in project.files]
-    told.set(project=str(root), did="unchanged", files=files, upstreams=[_upstream(each) for each in starts])
+    output.set(project=str(root), did="unchanged", files=files, upstreams=[_upstream(each) for each in starts])
     if trust.is_allowed(project):
-        told.say(f"{root} is allowed already, as it is now")
+        output.say(f"{root} is allowed already, as it is now")
         return EX_OK
-    told.say(f"{root} names these servers, which hosts that work there would use:")
+    output.say(f"{root} names these servers, which hosts that work there would use:")
     for line in (*lines((), starts), ""):
-        told.say(line)
-    _say(project.warnings, told)
-    _say_who_else_starts(root, told)
-    if not options.yes and not told.is_attended():
+        output.say(line)
+    _say(project.warnings, output)
+    _say_who_else_starts(root, output)
+    if not options.yes and not output.is_attended():
         raise UsageError("nobody can be asked here: look at what it starts, and say --yes")
     if not options.yes and not agreed(f"Allow this for hosts that work in {root}?", default=False):
-        return told.fail(EX_FAILED, "nothing was allowed")
+        return output.fail(EX_FAILED, "nothing was allowed")
     trust.allow(project)
-    told.set(did="allowed")
-    told.say(f"allowed; a change of {' or '.join(path.name for path in project.files[:2])} needs to be allowed anew")
+    output.set(did="allowed")
+    output.say(f"allowed; a change of {' or '.join(path.name for path in project.files[:2])} needs to be allowed anew")
     return EX_OK
 
 
-def _say_who_else_starts(root: Path, told: Told) -> None:
+def _say_who_else_starts(root: Path, output: Output) -> None:
     from config.hosts.facts import Machine
     from config.hosts.takeover import started_anyway
 
     titles, _ = started_anyway(root, Machine.this())
     if titles:
-        told.note(
+        output.note(
             f"{' and '.join(titles)} start{'s' * (len(titles) == 1)} what .mcp.json names by themselves, "
             "so it runs twice there: .hubd.toml is for hubd alone"
         )
@@ -253,15 +253,15 @@ def _untrust(options: argparse.Namespace) -> int:
     from config.paths import trust_path
     from config.trust import Trust
 
-    told: Told = options.told
+    output: Output = options.output
     named = Path(os.path.realpath(options.directory or Path.cwd()))
     trust = Trust(trust_path())
     for root in (named, *named.parents):
         if trust.deny(root):
-            told.set(project=str(root), did="revoked")
-            told.say(f"nothing of {root} is allowed any more")
+            output.set(project=str(root), did="revoked")
+            output.say(f"nothing of {root} is allowed any more")
             return EX_OK
-    return told.fail(EX_FAILED, f"nothing of {named} was allowed")
+    return output.fail(EX_FAILED, f"nothing of {named} was allowed")
 
 
 def _root(named: Path | None) -> Path:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from hub.cli.change_report import configuration_diff
 from hub.cli.config import remark_object
-from hub.cli.subcommand import Told, client, now
+from hub.cli.subcommand import Output, client, now
 from hub.control.errors import HubNotRunning
 
 if TYPE_CHECKING:
@@ -21,32 +21,32 @@ if TYPE_CHECKING:
     from hub.control.status import ConfigStatus
 
 
-def say_problems(problems: "Sequence[Remark]", told: Told) -> None:
+def say_problems(problems: "Sequence[Remark]", output: Output) -> None:
     """Say what is wrong with a draft."""
-    told.set(problems=[remark_object(each) for each in problems])
+    output.set(problems=[remark_object(each) for each in problems])
     for problem in problems:
         print(f"hubd: {problem}", file=sys.stderr)
 
 
-def show(draft: "Draft", did: str, told: Told) -> None:
+def show(draft: "Draft", did: str, output: Output) -> None:
     """What would be done."""
     files = [_as_object(change, None) for change in draft.changes()]
-    told.set(did=did, dry_run=True, files=files)
-    told.say("\n".join(each["diff"] for each in files) if files else "nothing would be changed")
+    output.set(did=did, dry_run=True, files=files)
+    output.say("\n".join(each["diff"] for each in files) if files else "nothing would be changed")
 
 
-def save(draft: "Draft", did: str, done: str, told: Told) -> list[Path]:
+def save(draft: "Draft", did: str, done: str, output: Output) -> list[Path]:
     """Put a draft in place, and say so; the files that were changed."""
     from config.paths import backup_dir
 
     changes = draft.changes()
     saved = draft.save(now(), backup_dir())
     files = [_as_object(change, each.backup) for each, change in zip(saved, changes, strict=True)]
-    told.set(did=did, dry_run=False, files=files)
+    output.set(did=did, dry_run=False, files=files)
     for each in saved:
-        told.say(f"{done}: {each.path}" + (f" (before: {each.backup})" if each.backup else " (new)"))
+        output.say(f"{done}: {each.path}" + (f" (before: {each.backup})" if each.backup else " (new)"))
     if not saved:
-        told.say(f"{done} already; nothing was changed")
+        output.say(f"{done} already; nothing was changed")
     return [each.path for each in saved]
 
 
@@ -56,7 +56,7 @@ def _as_object(change: "Change", backup: Path | None) -> dict[str, Any]:
     return {"file": str(change.path), "backup": backup and str(backup), "diff": diff}
 
 
-def tell_hub(changed: Sequence[Path], told: Told) -> int:
+def tell_hub(changed: Sequence[Path], output: Output) -> int:
     """Have a hub that runs read what was changed, and say what it makes of that; the exit code."""
     if not changed:
         return EX_OK
@@ -66,22 +66,22 @@ def tell_hub(changed: Sequence[Path], told: Told) -> int:
         with client() as hub:
             config = hub.ask(STATUS).config
             if not _is_watched(changed, config):
-                told.set(hub="elsewhere")
-                told.say(f"the hub that runs reads other files: {', '.join(config.files)}")
+                output.set(hub="elsewhere")
+                output.say(f"the hub that runs reads other files: {', '.join(config.files)}")
                 return EX_OK
             problem = hub.ask(RELOAD).problem
     except HubNotRunning:
-        told.set(hub="none")
-        told.say("no hub is running; the next one reads it")
+        output.set(hub="none")
+        output.say("no hub is running; the next one reads it")
         return EX_OK
     if problem is None:
-        told.set(hub="running")
-        told.say("the hub that runs has taken it up; `hubd status` shows it")
+        output.set(hub="running")
+        output.say("the hub that runs has taken it up; `hubd status` shows it")
         return EX_OK
-    told.set(hub="refused")
+    output.set(hub="refused")
     own = Path(_watched(config)[0]).with_name("hubd.env")
     text = f"it is saved, but the hub that runs refuses it and goes on as before: {problem}. That hub does not have the"
-    return told.fail(EX_CONFIG, f"{text} variables of this shell: write those it needs into {own}")
+    return output.fail(EX_CONFIG, f"{text} variables of this shell: write those it needs into {own}")
 
 
 def _watched(config: "ConfigStatus") -> Sequence[str]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from hub.cli.drafts import save, say_problems, show, tell_hub
 from hub.cli.editor import edit
-from hub.cli.subcommand import Told, UsageError, add, add_config, nearest
+from hub.cli.subcommand import Output, UsageError, add, add_config, nearest
 
 if TYPE_CHECKING:
     from config.editing.draft import Draft
@@ -63,7 +63,7 @@ def add_commands(commands: Any) -> None:
         add_config(each)
 
 
-def apart(arguments: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
+def split_command(arguments: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
     """The command line, and what follows `--` of `hubd add`: a command line of its own, whose options are not ours."""
     if arguments[:1] != ["add"] or "--" not in arguments:
         return arguments, ()
@@ -234,18 +234,18 @@ def _changed(
     from config.files import locked
     from config.paths import state_dir
 
-    told: Told = options.told
-    told.set(name=options.name, warnings=[])
+    output: Output = options.output
+    output.set(name=options.name, warnings=[])
     with locked(state_dir()):
         draft = Draft(options.config, os.environ)
         did, done = change(draft)
         if problems := draft.problems():
-            say_problems(problems, told)
-            return told.fail(EX_CONFIG, "that would be no configuration a hub can use; nothing was changed")
+            say_problems(problems, output)
+            return output.fail(EX_CONFIG, "that would be no configuration a hub can use; nothing was changed")
         for warning in (*draft.doubts(options.name), *warnings):
-            told.warn(str(warning))
+            output.warn(str(warning))
         if options.dry_run:
-            show(draft, did, told)
+            show(draft, did, output)
             return EX_OK
-        saved = save(draft, did, done, told)
-    return tell_hub(saved, told)
+        saved = save(draft, did, done, output)
+    return tell_hub(saved, output)

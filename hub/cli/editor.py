@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from hub.cli.drafts import save, say_problems, tell_hub
-from hub.cli.subcommand import EX_FAILED, Told, UsageError, agreed
+from hub.cli.subcommand import EX_FAILED, Output, UsageError, agreed
 
 if TYPE_CHECKING:
     from config.editing.draft import Draft
@@ -28,7 +28,7 @@ def edit(options: argparse.Namespace) -> int:
     from config.editing.draft import Draft
     from config.errors import EditError
 
-    told: Told = options.told
+    output: Output = options.output
     editor = _editor()
     draft = Draft(options.config, os.environ)
     was = draft.text()
@@ -37,27 +37,27 @@ def edit(options: argparse.Namespace) -> int:
     copy.write_bytes(was.encode())
     code = EX_OK
     try:
-        while problems := _edited(editor, copy, draft, told):
-            say_problems(problems, told)
-            if not _again(told):
-                return told.fail(EX_CONFIG, f"{draft.main} was left as it is; your text is in {copy}")
+        while problems := _edited(editor, copy, draft, output):
+            say_problems(problems, output)
+            if not _again(output):
+                return output.fail(EX_CONFIG, f"{draft.main} was left as it is; your text is in {copy}")
         if draft.text() == was:
-            told.set(did="unchanged", dry_run=False, files=[])
-            told.say(f"nothing changed in {draft.main}")
+            output.set(did="unchanged", dry_run=False, files=[])
+            output.say(f"nothing changed in {draft.main}")
         else:
             for doubt in draft.doubts_of_main():
-                told.warn(str(doubt))
-            code = tell_hub(save(draft, "edited", "edited", told), told)
+                output.warn(str(doubt))
+            code = tell_hub(save(draft, "edited", "edited", output), output)
     except EditError as error:
         if copy.exists() and copy.read_bytes() != was.encode():
-            return told.fail(EX_FAILED, f"{error}. Your text is in {copy}")
+            return output.fail(EX_FAILED, f"{error}. Your text is in {copy}")
         shutil.rmtree(folder)
-        return told.fail(EX_FAILED, str(error))
+        return output.fail(EX_FAILED, str(error))
     shutil.rmtree(folder)
     return code
 
 
-def _edited(editor: list[str], copy: Path, draft: "Draft", told: Told) -> "Sequence[Remark]":
+def _edited(editor: list[str], copy: Path, draft: "Draft", output: Output) -> "Sequence[Remark]":
     """Have a person edit the copy; what is wrong with the draft now.
 
     Raises:
@@ -69,8 +69,8 @@ def _edited(editor: list[str], copy: Path, draft: "Draft", told: Told) -> "Seque
     from config.loading.source import MAX_OWN_BYTES, read_plain
 
     try:
-        output = sys.stderr.fileno() if told.json else None  # standard output is the object's alone
-        code = subprocess.run([*editor, str(copy)], check=False, stdout=output).returncode
+        child_output = sys.stderr.fileno() if output.json else None  # standard output is the object's alone
+        code = subprocess.run([*editor, str(copy)], check=False, stdout=child_output).returncode
     except OSError as error:
         raise EditError(f"cannot start the editor {editor[0]}: {error.strerror}") from None
     if code != 0:
@@ -96,6 +96,6 @@ def _editor() -> list[str]:
     raise UsageError("there is no editor here: name one in VISUAL or EDITOR")
 
 
-def _again(told: Told) -> bool:
+def _again(output: Output) -> bool:
     """Whether to go on editing; nobody who could be asked does not."""
-    return told.is_attended() and agreed("edit it again?", default=True)
+    return output.is_attended() and agreed("edit it again?", default=True)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from hub.cli.change_report import as_object, as_sentence, of_place, say_refused, show
 from hub.cli.host_selection import chosen_hosts, chosen_places, project_of
-from hub.cli.subcommand import EX_FAILED, Told, UsageError, add, add_config, now, own_command
+from hub.cli.subcommand import EX_FAILED, Output, UsageError, add, add_config, now, own_command
 
 if TYPE_CHECKING:
     from config.hosts.facts import Host, Machine, Place
@@ -63,9 +63,9 @@ def _install(options: argparse.Namespace) -> int:
     from config.hosts.installed import plan_install
     from config.hosts.programs import own_program
 
-    machine, told = Machine.this(), options.told
+    machine, output = Machine.this(), options.output
     if not options.hosts and not options.all:
-        return _list(options, machine, told)
+        return _list(options, machine, output)
     hubd, url = own_command(), _address(options.config) if options.http else None
     variables, without_urls = carried(machine.environ, machine.home), []
 
@@ -80,14 +80,14 @@ def _install(options: argparse.Namespace) -> int:
         return plan_install(place, entry, records, program, _originals(place))
 
     places = chosen_places(options, machine)
-    told.set(dry_run=options.dry_run, hosts=[], notes=[])
+    output.set(dry_run=options.dry_run, hosts=[], notes=[])
     code = _carry_out(options, machine, places, plan, lambda host: stdio_entry(host, hubd, variables))
     for title in without_urls:
-        told.note(f"{title} takes no URLs, so it starts `hubd connect`")
+        output.note(f"{title} takes no URLs, so it starts `hubd connect`")
     if variables and (url is None or without_urls):
-        told.note(f"the entries name the directories of this shell's hub: {', '.join(variables)}")
+        output.note(f"the entries name the directories of this shell's hub: {', '.join(variables)}")
     if url is not None and url[1] is not None and not options.dry_run:
-        told.note("these files now hold the hub's token: keep them to yourself, and out of repositories")
+        output.note("these files now hold the hub's token: keep them to yourself, and out of repositories")
     return code
 
 
@@ -99,7 +99,7 @@ def _uninstall(options: argparse.Namespace) -> int:
     machine = Machine.this()
     if not options.hosts and not options.all:
         raise UsageError("name hosts, or write --all; `hubd install` lists them")
-    options.told.set(dry_run=options.dry_run, hosts=[], notes=[])
+    options.output.set(dry_run=options.dry_run, hosts=[], notes=[])
     tried: set[Path] = set()
 
     def plan(place: "Place", records: "Records") -> "Plan":
@@ -155,7 +155,7 @@ def _remind(options: argparse.Namespace, machine: "Machine") -> None:
             if count := sum(each.is_out(text) for each in _originals(place)):
                 where = f" --project {shlex.quote(str(place.project))}" if place.project else ""
                 several = count != 1
-                options.told.note(
+                options.output.note(
                     f"{count} server{'s' * several} that `hubd import --disable-originals` took out of {place.title} "
                     f"{'are' if several else 'is'} still out; put {'them' if several else 'it'} back with "
                     f"`hubd uninstall {place.host.id}{where} --restore-originals`"
@@ -178,7 +178,7 @@ def _carry_out(
     from config.hosts.installed import Records, carry_out
     from config.paths import backup_dir, installed_path, state_dir
 
-    told: Told = options.told
+    output: Output = options.output
     code = EX_OK
     with locked(state_dir()):
         records = Records(installed_path())
@@ -186,21 +186,21 @@ def _carry_out(
             try:
                 planned = plan(place, records)
                 if planned.did == "refused":
-                    code = say_refused(planned, by_hand, told)
+                    code = say_refused(planned, by_hand, output)
                     continue
                 backup = None
                 if options.dry_run:
-                    show(planned, told)
+                    show(planned, output)
                 else:
                     backup = carry_out(planned, records, now=now(), backups=backup_dir(), environ=machine.environ)
                     _remember(planned)
-                    told.say(as_sentence(planned, backup))
-                told.append("hosts", as_object(planned, backup))
+                    output.say(as_sentence(planned, backup))
+                output.append("hosts", as_object(planned, backup))
                 for key, why in planned.still_out.items():
-                    code = told.fail(EX_FAILED, f'{place.title}: "{key}" is not put back into {place.path}: {why}')
+                    code = output.fail(EX_FAILED, f'{place.title}: "{key}" is not put back into {place.path}: {why}')
             except EditError as error:
-                code = told.fail(EX_FAILED, f"{place.title}: {error}")
-                told.append("hosts", {**of_place(place), "did": "failed", "why": str(error)})
+                code = output.fail(EX_FAILED, f"{place.title}: {error}")
+                output.append("hosts", {**of_place(place), "did": "failed", "why": str(error)})
     return code
 
 
@@ -216,7 +216,7 @@ def _remember(planned: "Plan") -> None:
             out.add(planned.place.path, planned.originals)
 
 
-def _list(options: argparse.Namespace, machine: "Machine", told: Told) -> int:
+def _list(options: argparse.Namespace, machine: "Machine", output: Output) -> int:
     """The hosts that are here, and whether they have the hub."""
     from config.hosts.facts import all_hosts, is_found, user_places
     from config.hosts.installed import Records
@@ -231,16 +231,18 @@ def _list(options: argparse.Namespace, machine: "Machine", told: Told) -> int:
         for place in (user_places(host, machine) if project is None else _of_project(host, project))
     ]
     found = [{**of_place(place), "hub": _state(place, records)} for place in places]
-    told.set(hosts=found)
+    output.set(hosts=found)
     if not found:
-        told.say(
+        output.say(
             f"No hosts are found on this machine. `hubd install NAME` installs anyway for: {', '.join(all_hosts())}"
         )
         return EX_OK
     rows = [tuple(each[name] for name in ("host", "title", "hub", "file")) for each in found]
-    told.say("\n".join(table(("NAME", "HOST", "HUB", "FILE"), rows)))
+    output.say("\n".join(table(("NAME", "HOST", "HUB", "FILE"), rows)))
     where = f" --project {shlex.quote(str(options.project))}" if project is not None else ""
-    told.say(f"\nRun `hubd install{where} NAME...` or `hubd install{where} --all`; --dry-run shows the changes first.")
+    output.say(
+        f"\nRun `hubd install{where} NAME...` or `hubd install{where} --all`; --dry-run shows the changes first."
+    )
     return EX_OK
 
 

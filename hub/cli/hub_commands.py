@@ -9,7 +9,7 @@ from os import EX_CONFIG, EX_OK
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hub.cli.subcommand import EX_FAILED, Told, UsageError, add, add_config, as_json, as_line, client, nearest
+from hub.cli.subcommand import EX_FAILED, Output, UsageError, add, add_config, as_json, as_line, client, nearest
 from hub.control.errors import ControlFailed
 
 if TYPE_CHECKING:
@@ -162,8 +162,8 @@ def _call(options: argparse.Namespace) -> int:
     if options.raw:
         print(as_json(answer))
     elif isinstance(error, dict):
-        told: Told = options.told
-        return told.fail(EX_FAILED, printable(str(error.get("message"))))
+        output: Output = options.output
+        return output.fail(EX_FAILED, printable(str(error.get("message"))))
     else:
         print(result(answer), file=sys.stderr if answer.get("isError") is True else sys.stdout)
     return EX_FAILED if error or answer.get("isError") is True else EX_OK
@@ -218,22 +218,22 @@ def _restart(options: argparse.Namespace) -> int:
 
 
 def _reload(options: argparse.Namespace) -> int:
-    told: Told = options.told
+    output: Output = options.output
     from hub.control.methods import RELOAD, read
 
     with client() as hub:
         answer = hub.answer(RELOAD)
     outcome = read(RELOAD, answer)
-    if told.json:
-        told.set(**answer)
+    if output.json:
+        output.set(**answer)
     if outcome.problem is not None:
-        return told.fail(EX_CONFIG, f"nothing is changed: {outcome.problem}")
-    if not told.json:
+        return output.fail(EX_CONFIG, f"nothing is changed: {outcome.problem}")
+    if not output.json:
         for warning in outcome.warnings:
-            told.warn(warning)
-    told.say(outcome.summary)
+            output.warn(warning)
+    output.say(outcome.summary)
     for setting in outcome.pending:
-        told.say(f"{setting} takes effect at the next start")
+        output.say(f"{setting} takes effect at the next start")
     return EX_OK
 
 
@@ -252,7 +252,7 @@ def _logs(options: argparse.Namespace) -> int:
             line = as_line(entry) if options.json else record(convert(entry, Record))
             print(line, flush=options.follow)
     if entry is None and options.lines and not options.json:
-        options.told.note(f"nothing has happened to {options.name} since the hub started")
+        options.output.note(f"nothing has happened to {options.name} since the hub started")
     return EX_OK
 
 

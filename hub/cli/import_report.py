@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from hub.cli.host_selection import chosen_hosts
-from hub.cli.subcommand import Told
+from hub.cli.subcommand import Output
 
 if TYPE_CHECKING:
     from config.hosts.facts import Machine
@@ -22,7 +22,7 @@ WIDTH: Final = 100
 """Of sentences below a table."""
 
 
-def summarise(result: "Import", skipped: list["Skipped"], config: "HubConfig", told: Told) -> None:
+def summarise(result: "Import", skipped: list["Skipped"], config: "HubConfig", output: Output) -> None:
     """What becomes of each server, in a table; below it, why. `config`: what the hub has already."""
     from hub.cli.render.tables import table
     from hub.wire.printable import printable
@@ -43,9 +43,9 @@ def summarise(result: "Import", skipped: list["Skipped"], config: "HubConfig", t
         dict(zip(members, (place.host.id, place.title, key, did, name, name in off, why), strict=True))
         for place, key, did, _, name, why in rows
     ]
-    told.set(servers=servers)
+    output.set(servers=servers)
     if not rows:
-        told.say("there are no servers to take over")
+        output.say("there are no servers to take over")
         return
     printed = [
         [printable(str(cell)).replace("\n", " ") for cell in (place.title, key, what)]
@@ -53,20 +53,22 @@ def summarise(result: "Import", skipped: list["Skipped"], config: "HubConfig", t
             (place, key, what + ", disabled" * (name in off)) for place, key, _, what, name, _ in rows
         )
     ]
-    told.say("\n".join(table(("HOST", "SERVER", "WHAT"), printed)))
+    output.say("\n".join(table(("HOST", "SERVER", "WHAT"), printed)))
     reasons = [f"{row[1]} of {row[0]}: {why}" for row, (*_, why) in zip(printed, rows, strict=True) if why]
     if reasons:
-        told.say("")
+        output.say("")
     for reason in reasons:
         text = printable(reason.replace("\n", " "))
-        told.say(textwrap.fill(text, WIDTH, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False))
+        output.say(textwrap.fill(text, WIDTH, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False))
 
 
 def _remarks(server: "Server") -> str:
     return "; ".join((*((f"disabled: {server.off}",) if server.off else ()), *server.notes))
 
 
-def say_elsewhere(options: argparse.Namespace, machine: "Machine", known: "Mapping[Identity, str]", told: Told) -> None:
+def say_elsewhere(
+    options: argparse.Namespace, machine: "Machine", known: "Mapping[Identity, str]", output: Output
+) -> None:
     """The servers of single folders in the users' files, where a host puts them unasked; only --project takes those."""
     from config.editing.text.change import Refused
     from config.errors import EditError
@@ -86,7 +88,7 @@ def say_elsewhere(options: argparse.Namespace, machine: "Machine", known: "Mappi
                     if count:
                         where = _below_home(folder, machine.home)
                         command = f"hubd import {file.host.id} --project {where}"
-                        told.note(f"{count} server{'s' * (count != 1)} of {where}: `{command}`")
+                        output.note(f"{count} server{'s' * (count != 1)} of {where}: `{command}`")
 
 
 def _below_home(path: Path, home: Path) -> str:
@@ -96,15 +98,17 @@ def _below_home(path: Path, home: Path) -> str:
     return shlex.quote(str(path))
 
 
-def say_next(options: argparse.Namespace, result: "Import", machine: "Machine", records: "Records", told: Told) -> None:
+def say_next(
+    options: argparse.Namespace, result: "Import", machine: "Machine", records: "Records", output: Output
+) -> None:
     """What is left to do after an import: the hub belongs into hosts, and the servers out of them."""
     from config.hosts.takeover import has_hub
 
     places = [server.place for _, server in (*result.taken, *result.known)]
     without = dict.fromkeys(place.host.id for place in places if not has_hub(place, machine, records))
     if without and not options.disable_originals:  # else it was said already
-        told.note(f"{', '.join(without)} cannot reach the hub yet: `hubd install {' '.join(without)}` puts it there")
+        output.note(f"{', '.join(without)} cannot reach the hub yet: `hubd install {' '.join(without)}` puts it there")
     if result.taken and not options.disable_originals:
-        told.note(
+        output.note(
             "the hosts still start these servers, too, until `hubd import --disable-originals` turns them off there"
         )

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from hub.cli.change_report import host_diff, text_diff
 from hub.cli.host_selection import chosen_hosts, project_of
 from hub.cli.import_report import say_elsewhere, say_next, summarise
-from hub.cli.subcommand import EX_FAILED, Told, UsageError, add, add_config, agreed, ask, now
+from hub.cli.subcommand import EX_FAILED, Output, UsageError, add, add_config, agreed, ask, now
 
 if TYPE_CHECKING:
     from config.hosts.facts import Machine, Place
@@ -62,10 +62,10 @@ def _import(options: argparse.Namespace) -> int:
     from config.loading.layers import load_all
     from config.paths import installed_path
 
-    told: Told = options.told
+    output: Output = options.output
     machine, directory = Machine.this(), imported_dir(options.config)
     config = load_all(options.config, os.environ).config
-    told.set(dry_run=options.dry_run, files=[], commands=[], notes=[])
+    output.set(dry_run=options.dry_run, files=[], commands=[], notes=[])
     records = Records(installed_path())
     servers, skipped, code = _survey(options, machine, records)
     ours = known(config, directory, os.environ)
@@ -82,14 +82,14 @@ def _import(options: argparse.Namespace) -> int:
     left = Leaving([], [], [])
     if options.disable_originals:
         left = leaving(result, config, machine, records, without_hub=options.without_hub)
-    summarise(result, skipped, config, told)
-    say_elsewhere(options, machine, ours, told)
+    summarise(result, skipped, config, output)
+    say_elsewhere(options, machine, ours, output)
     for refused in left.refused:
-        code = told.fail(EX_FAILED, refused)
+        code = output.fail(EX_FAILED, refused)
     if not _carry_out(options, writes, left, machine, _diffs(result, writes, left)):
-        return told.fail(EX_FAILED, "nothing was changed")
+        return output.fail(EX_FAILED, "nothing was changed")
     if not options.dry_run:
-        say_next(options, result, machine, records, told)
+        say_next(options, result, machine, records, output)
     return code
 
 
@@ -114,7 +114,7 @@ def _survey(
             found, not_found = survey(place, text, machine.environ, machine.home)
         except (EditError, Refused) as error:
             why = str(error) if str(place.path) in str(error) else f"{place.path}: {error}"
-            code = options.told.fail(EX_FAILED, f"{place.title}: {why}")
+            code = options.output.fail(EX_FAILED, f"{place.title}: {why}")
             continue
         servers += found
         skipped += not_found
@@ -133,7 +133,7 @@ def _places(options: argparse.Namespace, machine: "Machine") -> Iterator["Place"
     for host in chosen:
         found = every_user_file(host, machine)
         if not found and options.hosts:
-            options.told.note(f"{host.title}: there is no file of it")
+            options.output.note(f"{host.title}: there is no file of it")
         yield from found
     if project is not None:
         seen: set[tuple[Path, tuple[str, ...]]] = set()
@@ -158,7 +158,7 @@ def _decided(options: argparse.Namespace, take: "Callable[[Secrets], Import]", d
         return result
     if options.dry_run and options.secrets is None:
         trial = "It is shown as if they were kept; an import without --secrets asks what becomes of them."
-        options.told.note(f"{_held(result)}\n{trial}")
+        options.output.note(f"{_held(result)}\n{trial}")
     return take(_secrets(options, result, directory))
 
 
@@ -174,7 +174,7 @@ def _secrets(options: argparse.Namespace, result: "Import", directory: Path) -> 
     if options.dry_run:
         return "keep"
     text = _held(result)
-    if not options.told.is_attended():
+    if not options.output.is_attended():
         raise UsageError(f"{text}\nsay what becomes of them: --secrets keep, reference or skip")
     print(text, file=sys.stderr)
     print(f"[k]eep them, in files only you can read in {directory};", file=sys.stderr)
@@ -198,7 +198,7 @@ def _held(result: "Import") -> str:
 
 def _may_write(options: argparse.Namespace, writes: "list[Write]", left: "Leaving") -> bool:
     """Whether nobody objects; nobody does who cannot be asked, or does not want to be."""
-    if options.yes or not options.told.is_attended():
+    if options.yes or not options.output.is_attended():
         return True
     names = ", ".join(str(each.path) for each in (*writes, *left.writes)) or "by the programs of the hosts"
     return agreed(f"Write {names}?", default=True)
@@ -228,22 +228,22 @@ def _carry_out(
 ) -> bool:
     """Do it all, or show what would be done; False: nothing was done, since somebody objects."""
     if options.dry_run:
-        _show(diffs, left, options.told)
+        _show(diffs, left, options.output)
     elif writes or left.writes or left.programs:
         if not _may_write(options, writes, left):
             return False
-        _write(writes, left, machine, diffs, options.told)
+        _write(writes, left, machine, diffs, options.output)
     return True
 
 
-def _show(diffs: list[tuple[Path, str]], left: "Leaving", told: Told) -> None:
+def _show(diffs: list[tuple[Path, str]], left: "Leaving", output: Output) -> None:
     """What would be done."""
     commands = [shlex.join(call.command) for call in left.programs]
-    told.set(files=[_file(path, None, diff) for path, diff in diffs], commands=commands)
+    output.set(files=[_file(path, None, diff) for path, diff in diffs], commands=commands)
     for _, diff in diffs:
-        told.say(diff)
+        output.say(diff)
     for command in commands:
-        told.say(f"would run: {command}")
+        output.say(f"would run: {command}")
 
 
 def _file(path: Path, backup: Path | None, diff: str) -> dict[str, Any]:
@@ -251,7 +251,7 @@ def _file(path: Path, backup: Path | None, diff: str) -> dict[str, Any]:
 
 
 def _write(
-    writes: "list[Write]", left: "Leaving", machine: "Machine", diffs: list[tuple[Path, str]], told: Told
+    writes: "list[Write]", left: "Leaving", machine: "Machine", diffs: list[tuple[Path, str]], output: Output
 ) -> None:
     """First what the hub will have, then what hosts no longer start. `diffs`: of each file, in this order."""
     from config.files import locked
@@ -266,10 +266,10 @@ def _write(
             if write.originals:  # before it is done: what is not out is never put back
                 remembered.add(write.path, write.originals)
             backup = carry_out(write, now())
-            told.append("files", _file(path, backup, diff))
-            told.say(f"wrote {path}" + (f" (the old file is {backup})" if backup else ""))
+            output.append("files", _file(path, backup, diff))
+            output.say(f"wrote {path}" + (f" (the old file is {backup})" if backup else ""))
         for call in left.programs:
             remembered.add(call.path, [call.original])
             run_program(call.command, machine.environ)
-            told.append("commands", shlex.join(call.command))
-            told.say(f"ran {shlex.join(call.command)}")
+            output.append("commands", shlex.join(call.command))
+            output.say(f"ran {shlex.join(call.command)}")

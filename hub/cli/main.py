@@ -11,7 +11,7 @@ from typing import Any, Final, TextIO, cast
 
 from config.errors import ConfigError, EditError
 from hub.cli import config, doctor, editing, hosts, hub_commands, importing, service
-from hub.cli.subcommand import EX_FAILED, EX_INTERRUPTED, EX_USAGE, Command, Parser, Told, UsageError
+from hub.cli.subcommand import EX_FAILED, EX_INTERRUPTED, EX_USAGE, Command, Output, Parser, UsageError
 from hub.control.errors import ControlFailed, HubNotRunning, NotUnderstood
 from hub.wire.printable import Printable
 
@@ -70,11 +70,11 @@ def main(arguments: Sequence[str]) -> int:
     """Run one command; the exit code. Never raises for what a user can cause."""
     if isinstance(sys.stdout, TextIOWrapper):  # what servers say need not be text, and in JSON it stays what it is
         sys.stdout.reconfigure(errors="backslashreplace")
-    arguments, words = editing.apart(arguments)
+    arguments, words = editing.split_command(arguments)
     # before the arguments are parsed: what is wrong with them is told in the same form
-    told = Told(json=("--raw" if arguments[:1] == ["call"] else "--json") in arguments)
+    output = Output(json=("--raw" if arguments[:1] == ["call"] else "--json") in arguments)
     with _printable():
-        return _tell(arguments, words, told)
+        return _tell(arguments, words, output)
 
 
 @contextmanager
@@ -88,10 +88,10 @@ def _printable() -> Iterator[None]:
         sys.stdout, sys.stderr = before
 
 
-def _tell(arguments: Sequence[str], words: Sequence[str], told: Told) -> int:
+def _tell(arguments: Sequence[str], words: Sequence[str], output: Output) -> int:
     try:
-        code = _run(arguments, words, told)
-        told.end()
+        code = _run(arguments, words, output)
+        output.end()
         if sys.stdout is not None:
             sys.stdout.flush()
         return code
@@ -100,41 +100,41 @@ def _tell(arguments: Sequence[str], words: Sequence[str], told: Told) -> int:
         return EX_FAILED
     except OSError as error:  # the disk is full, say
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return told.fail(EX_FAILED, f"cannot write to standard output: {error.strerror}")
+        return output.fail(EX_FAILED, f"cannot write to standard output: {error.strerror}")
 
 
-def _run(arguments: Sequence[str], words: Sequence[str], told: Told) -> int:
+def _run(arguments: Sequence[str], words: Sequence[str], output: Output) -> int:
     """Run one command and say what went wrong; the exit code.
 
     Raises:
         OSError: standard output cannot be written.
     """
     try:
-        options, rest = _parser().parse_known_args(arguments, argparse.Namespace(words=words, told=told))
+        options, rest = _parser().parse_known_args(arguments, argparse.Namespace(words=words, output=output))
         if rest:
             options.parser.refuse(rest)
         command: Command = options.command
         return command(options)
     except HubNotRunning as error:
-        return told.fail(EX_UNAVAILABLE, str(error))
+        return output.fail(EX_UNAVAILABLE, str(error))
     except ConfigError as error:
-        return told.fail(EX_CONFIG, str(error))
+        return output.fail(EX_CONFIG, str(error))
     except NotUnderstood as error:
-        return told.fail(EX_SOFTWARE, str(error))
+        return output.fail(EX_SOFTWARE, str(error))
     except (ControlFailed, EditError) as error:
-        return told.fail(EX_FAILED, str(error))
+        return output.fail(EX_FAILED, str(error))
     except UsageError as error:
-        if error.usage and not told.json:
+        if error.usage and not output.json:
             print(error.usage, end="", file=sys.stderr)
-        return told.fail(EX_USAGE, str(error))
+        return output.fail(EX_USAGE, str(error))
     except KeyboardInterrupt:
         return EX_INTERRUPTED
     except OSError as error:
         if error.filename is None:
             raise
-        return told.fail(EX_FAILED, f"{error.filename}: {error.strerror}")
+        return output.fail(EX_FAILED, f"{error.filename}: {error.strerror}")
     except Exception as error:  # noqa: BLE001 - the wall of one command: whatever it met is told in one line
-        return told.fail(EX_SOFTWARE, _unexpected(error))
+        return output.fail(EX_SOFTWARE, _unexpected(error))
 
 
 def _unexpected(error: Exception) -> str:

@@ -9,7 +9,7 @@ from os import EX_OK
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from hub.cli.subcommand import EX_FAILED, EX_USAGE, Told, add, client, now, own_command
+from hub.cli.subcommand import EX_FAILED, EX_USAGE, Output, add, client, now, own_command
 from hub.control.errors import HubNotRunning
 
 if TYPE_CHECKING:
@@ -63,55 +63,55 @@ def _service(options: argparse.Namespace) -> "Service":
 def _install(options: argparse.Namespace) -> int:
     from hub.cli.service_manager import ServiceError, out_of_reach, refusal
 
-    told: Told = options.told
+    output: Output = options.output
     try:
         service = _service(options)
         if options.show:
-            _show(service, told)
+            _show(service, output)
             return EX_OK
         if options.system and (reason := out_of_reach(own_command())):
-            return told.fail(EX_FAILED, f"{reason}; nothing was changed")
+            return output.fail(EX_FAILED, f"{reason}; nothing was changed")
         if reason := refusal(service):
-            _show(service, told)
-            return told.fail(
+            _show(service, output)
+            return output.fail(
                 EX_FAILED,
                 f"{reason}; nothing was changed. What would be put in place is shown: give it to the service manager "
                 "that you have, or start `hubd serve` yourself. `hubd connect` starts the hub without any service",
             )
         return _put_in_place(service, options)
     except ServiceError as error:
-        return told.fail(EX_FAILED, str(error))
+        return output.fail(EX_FAILED, str(error))
 
 
 def _put_in_place(service: "Service", options: argparse.Namespace) -> int:
     from hub.cli.service_manager import RELOAD, call, write
 
-    told: Told = options.told
+    output: Output = options.output
     changed = write(service, now())
     for path in service.files:
         did = "written" if path in changed else "unchanged"
-        told.append("files", {"file": str(path), "did": did})
-        told.say(f"{did.ljust(9)} {path}")
+        output.append("files", {"file": str(path), "did": did})
+        output.say(f"{did.ljust(9)} {path}")
     for arguments in (RELOAD, *service.enable):
         call(service, arguments)
-    told.set(enabled=True, started=False)
+    output.set(enabled=True, started=False)
     manager = " ".join(service.manager)
-    told.say("enabled: the hub starts " + ("with the machine" if options.system else "when you log in"))
+    output.say("enabled: the hub starts " + ("with the machine" if options.system else "when you log in"))
     if options.now:
-        with _nobody_starts_a_hub(options.system, told):
+        with _nobody_starts_a_hub(options.system, output):
             for arguments in service.start:
                 call(service, arguments)
-        told.set(started=True)
-        told.say("started: `hubd service status` shows it")
+        output.set(started=True)
+        output.say("started: `hubd service status` shows it")
     else:
         calls = [f"{manager} {' '.join(each)}" for each in service.start[1:]]
-        told.set(start=calls)
-        told.say(f"not started; now by: {'; '.join(calls)}")
+        output.set(start=calls)
+        output.say(f"not started; now by: {'; '.join(calls)}")
     if concern := _concern(options.system):
-        told.note(concern)
+        output.note(concern)
     undo = f"hubd service uninstall{' --system' if options.system else ''}"
-    told.set(undo=undo)
-    told.say(f"undone by: {undo}")
+    output.set(undo=undo)
+    output.say(f"undone by: {undo}")
     return EX_OK
 
 
@@ -121,7 +121,7 @@ def _unlinked(path: str, flags: int) -> int:
 
 
 @contextmanager
-def _nobody_starts_a_hub(system: bool, told: Told) -> Iterator[None]:
+def _nobody_starts_a_hub(system: bool, output: Output) -> Iterator[None]:
     """Stop this user's hub, and keep shims from starting another until the service has its socket."""
     if system:
         yield
@@ -135,7 +135,7 @@ def _nobody_starts_a_hub(system: bool, told: Told) -> Iterator[None]:
         try:
             with client() as hub:
                 hub.stop()
-            told.say("stopped the hub that ran without it")
+            output.say("stopped the hub that ran without it")
         except HubNotRunning:
             pass
         yield
@@ -165,10 +165,10 @@ def _concern(system: bool) -> str | None:
     return None
 
 
-def _show(service: "Service", told: Told) -> None:
+def _show(service: "Service", output: Output) -> None:
     """The files, which are not written."""
-    told.set(files=[{"file": str(path), "did": "shown", "text": text} for path, text in service.files.items()])
-    told.say("\n".join(f"# --- {path}\n{text}" for path, text in service.files.items()))
+    output.set(files=[{"file": str(path), "did": "shown", "text": text} for path, text in service.files.items()])
+    output.say("\n".join(f"# --- {path}\n{text}" for path, text in service.files.items()))
 
 
 # --- uninstall, status ------------------------------------------------------------------------------------------------
@@ -177,48 +177,48 @@ def _show(service: "Service", told: Told) -> None:
 def _uninstall(options: argparse.Namespace) -> int:
     from hub.cli.service_manager import RELOAD, ServiceError, call, refusal, remove
 
-    told: Told = options.told
-    told.set(files=[])
+    output: Output = options.output
+    output.set(files=[])
     try:
         service = _service(options)
         if not any(path.exists() for path in service.files):
-            told.say("there is nothing to uninstall")
+            output.say("there is nothing to uninstall")
             return EX_OK
         reason = refusal(service)
         for arguments in () if reason else service.disable:
             call(service, arguments)
         for path in remove(service, now()):
-            told.append("files", {"file": str(path), "did": "removed"})
-            told.say(f"removed {path}")
+            output.append("files", {"file": str(path), "did": "removed"})
+            output.say(f"removed {path}")
         if not reason:
             call(service, RELOAD)
     except ServiceError as error:
-        return told.fail(EX_FAILED, str(error))
+        return output.fail(EX_FAILED, str(error))
     if reason:
-        told.note(f"{reason}; a service that still runs was not stopped")
-    told.say("hosts with `hubd connect` start the hub by themselves again")
+        output.note(f"{reason}; a service that still runs was not stopped")
+    output.say("hosts with `hubd connect` start the hub by themselves again")
     return EX_OK
 
 
 def _status(options: argparse.Namespace) -> int:
     from hub.cli.service_manager import refusal, states
 
-    told: Told = options.told
+    output: Output = options.output
     service = _service(options)
     reason = refusal(service)
     files = {str(path): _condition(path, text) for path, text in service.files.items()}
     units = {} if reason else states(service)
     active = [unit for unit, state in units.items() if state.get("ActiveState") in ("active", "reloading")]
-    told.set(files=files, units=units, manager=reason or "reachable")
+    output.set(files=files, units=units, manager=reason or "reachable")
     for name, condition in files.items():
-        told.say(f"{name}  {condition}")
+        output.say(f"{name}  {condition}")
     for unit, state in units.items():
         words = [state.get(name, "") for name in ("UnitFileState", "ActiveState", "SubState", "StatusText")]
-        told.say(f"{unit}  {', '.join(word for word in words if word)}")
-    if reason and not told.json:
-        told.note(reason)
-    if set(files.values()) == {ABSENT} and not told.json:
-        told.note(f"`hubd service install{' --system' if options.system else ''}` installs it")
+        output.say(f"{unit}  {', '.join(word for word in words if word)}")
+    if reason and not output.json:
+        output.note(reason)
+    if set(files.values()) == {ABSENT} and not output.json:
+        output.note(f"`hubd service install{' --system' if options.system else ''}` installs it")
     return EX_OK if active else EX_FAILED
 
 

@@ -35,7 +35,7 @@ class UsageError(Exception):
         """How it should be written."""
 
 
-class Told:
+class Output:
     """What a command says: sentences as they come to people, or one JSON object at its end to programs (`--json`).
 
     That object stands alone on standard output. What went wrong is its member `error`, and the same sentence is on

@@ -32,7 +32,7 @@ from hub.control.status import (
 )
 from hub.daemon.http_listener import HttpListener
 from hub.daemon.privileges import is_root
-from hub.daemon.process import Faults, Watch
+from hub.daemon.process import FaultCounter, LoopWatchdog
 from hub.daemon.reload import Reloader
 from hub.downstream.hosts import StatelessHost
 from hub.downstream.request_pipeline import serve
@@ -58,8 +58,8 @@ class DaemonApi:
         hub: Hub,
         listener: HttpListener | None = None,
         reloader: Reloader | None = None,
-        watch: Watch | None = None,
-        faults: Faults | None = None,
+        watch: LoopWatchdog | None = None,
+        faults: FaultCounter | None = None,
     ) -> None:
         """Parts that are None are not in its status."""
         self._hub = hub

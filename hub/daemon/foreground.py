@@ -10,7 +10,7 @@ from config.loading.layers import Loaded
 from config.paths import state_path
 from config.saved_state import Memory
 from hub.app import Hub
-from hub.daemon.process import Watch, sweep
+from hub.daemon.process import LoopWatchdog, kill_left_behind
 from hub.daemon.reload import Reloader
 from hub.daemon.setup import keys_for, last_known, store_for, wall
 from hub.daemon.signals import obey, received
@@ -35,10 +35,10 @@ async def serve_stdio(loaded: Loaded, read: Callable[[], Loaded]) -> None:
 
     reloader = Reloader(loaded, read, apply, wall=wall, pending=lambda: hub.pending)
     with received() as signals:
-        await sweep()
+        await kill_left_behind()
         async with trio.open_nursery() as life:
             await life.start(adopt)
-            life.start_soon(keep_going, "Noticing that the hub stands still", Watch().run)
+            life.start_soon(keep_going, "Noticing that the hub stands still", LoopWatchdog().run)
             async with trio.open_nursery() as nursery:
                 stop = nursery.cancel_scope.cancel
                 life.start_soon(obey, signals, stop, stop, {})

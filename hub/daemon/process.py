@@ -44,7 +44,7 @@ OWN_CODE: Final = Path(__file__).parents[2]
 PLACES: Final = 3
 
 
-def keep_to_itself() -> None:
+def harden() -> None:
     """Files only for this user, no core file, and no reading of the hub's memory and environment by its children.
 
     As far as the system allows (SEC-52, I-9).
@@ -58,7 +58,7 @@ def keep_to_itself() -> None:
         ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
 
 
-def take_descriptors() -> None:
+def raise_fd_limit() -> None:
     """Be allowed to open more files than a login shell is, as far as the system lets us: an upstream takes four."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = MOST_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, MOST_DESCRIPTORS)
@@ -78,13 +78,13 @@ def calm_collector() -> None:
     gc.set_threshold(*COLLECTOR_THRESHOLDS)
 
 
-async def sweep() -> None:
+async def kill_left_behind() -> None:
     """Kill what hubs of this user left behind that were killed themselves (F-D-03)."""
     if left := await trio.to_thread.run_sync(kill_orphans):
         log.warning("ended what a hub had left behind when it was killed itself (%d in all)", left)
 
 
-class Faults(logging.Handler):
+class FaultCounter(logging.Handler):
     """Counts the faults of the hub's own: records with a traceback, which the walls around calls and the like make."""
 
     def __init__(self) -> None:
@@ -96,7 +96,7 @@ class Faults(logging.Handler):
             self.count += 1
 
 
-class Watch:
+class LoopWatchdog:
     """Notices when the event loop stands still for `blocked_s`: then no host is served (F-D-12).
 
     It looks from a thread of its own, since the loop itself can only tell afterwards and could not say where it was.
@@ -116,7 +116,7 @@ class Watch:
         """The longest that it let the watch wait, also where that was not standing still."""
 
     def __repr__(self) -> str:
-        return f"<Watch [{self.times} times, longest {self.longest_s:.1f} s]>"
+        return f"<LoopWatchdog [{self.times} times, longest {self.longest_s:.1f} s]>"
 
     async def run(self) -> None:
         """Watch until cancelled."""

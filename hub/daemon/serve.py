@@ -40,7 +40,7 @@ from hub.daemon.http_routes import pages
 from hub.daemon.memory_trim import keep_trim
 from hub.daemon.options import ServeOptions, checked, configuration
 from hub.daemon.privileges import ADVICE, ROOT, is_root
-from hub.daemon.process import Faults, Watch, calm_collector, keep_to_itself, sweep, take_descriptors
+from hub.daemon.process import FaultCounter, LoopWatchdog, calm_collector, harden, kill_left_behind, raise_fd_limit
 from hub.daemon.reload import Reloader
 from hub.daemon.setup import keys_for, last_known, project_reader, sessions_for, store_for, wall
 from hub.daemon.signals import obey, received
@@ -78,8 +78,8 @@ def run_serve(options: ServeOptions) -> int:
 
 def _run(options: ServeOptions) -> int:
     logs.configure(log_path=log_path, log_bytes=LOG_BYTES)
-    keep_to_itself()
-    take_descriptors()
+    harden()
+    raise_fd_limit()
     if depth(os.environ.get(MARKER, "")) > MAX_DEPTH:
         return _failed(
             os.EX_CONFIG, ConfigError("this hub is the child of hubs upon hubs: does one of them start itself?")
@@ -132,7 +132,7 @@ async def serve_daemon(loaded: Loaded, read: Callable[[], Loaded], *, shown: boo
         else:
             checked(structs.replace(config, listen=_address(tcp)))  # who may be let in there (SEC-01)
         memory = Memory(state_path())
-        await sweep()
+        await kill_left_behind()
         if left := await trio.to_thread.run_sync(remove_drafts, state_dir(), wall()):
             log.info("removed %d unfinished files that hubs left behind when they were killed", left)
         async with (
@@ -189,8 +189,8 @@ class _Daemon:
             around=self._reloading,
         )
         self._lines = LineServer(hub.router, hub.hosts)
-        self._watch = Watch()
-        faults = Faults()
+        self._watch = LoopWatchdog()
+        faults = FaultCounter()
         logging.getLogger().addHandler(faults)
         self._api = DaemonApi(hub, listener, self._reloader, self._watch, faults)
         self._asked = trio.Event()

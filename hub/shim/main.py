@@ -6,8 +6,8 @@ msgspec, no argparse, json, socket, pathlib or typing.
 
     shim      the command line, and the line that says who the host is (`hub.downstream.lines.preamble` reads it)
     pump      the loop: host, hub, and what to do when the hub is gone
-    recall    what a new hub has to be told, and the host of what the old one left undone
-    pipes     bytes on their way; envelope: what is read of a line; starter: a connection, and a daemon
+    replay    what a new hub has to be told, and the host of what the old one left undone
+    pipes     bytes on their way; envelope: what is read of a line; start_daemon: a connection, and a daemon
 """
 
 import _json

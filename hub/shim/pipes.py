@@ -10,7 +10,7 @@ import _socket
 import os
 
 from hub.shim.envelope import EDGE
-from hub.shim.replay import Recall
+from hub.shim.replay import Replay
 
 CHUNK_BYTES, LARGE_CHUNK_BYTES = 1 << 16, 1 << 18
 """At most this is read at once: the larger chunk, which the system has to find memory for, if the last one was full."""
@@ -43,8 +43,8 @@ class ToHub:
     `broken`: the hub has got a part of a line that is too long to be kept, so no other hub can go on from there.
     """
 
-    def __init__(self, recall: Recall) -> None:
-        self._recall = recall
+    def __init__(self, replay: Replay) -> None:
+        self._replay = replay
         self._data = b""
         self._sent = self._noted = 0
         self._begun: list[bytes] = []
@@ -90,14 +90,14 @@ class ToHub:
     def _complete(self, end: bytes) -> None:
         """The line that ends so is with the hub; as much of it is noted as is of use."""
         if not self._begun:
-            self._recall.sent(end)
+            self._replay.sent(end)
             return
         begun, large = self._begun, self._begun_bytes > PARSED_BYTES
         self._begun, self._begun_bytes, self.broken = [], 0, False
         if large:
-            self._recall.sent(b"".join((_front(begun), begun[-1][-EDGE:], end[-EDGE:])), whole=False)
+            self._replay.sent(b"".join((_front(begun), begun[-1][-EDGE:], end[-EDGE:])), whole=False)
         else:
-            self._recall.sent(b"".join((*begun, end)))
+            self._replay.sent(b"".join((*begun, end)))
 
     def lost(self) -> bytes:
         """What the hub that is gone has not got of the host's lines: the last of them from its beginning."""
@@ -110,8 +110,8 @@ class ToHub:
 class ToHost:
     """What comes from the hub and waits for the rest of its line."""
 
-    def __init__(self, recall: Recall) -> None:
-        self._recall = recall
+    def __init__(self, replay: Replay) -> None:
+        self._replay = replay
         self._begun: list[bytes] = []
         self._begun_bytes = 0
         self._passing = b""
@@ -128,7 +128,7 @@ class ToHost:
             elif self._passing:
                 return [data]
         end = data.rfind(b"\n") + 1
-        if end and (said := self._recall.received(data[:end])):
+        if end and (said := self._replay.received(data[:end])):
             pieces.append(said)
         if end < len(data):
             self._wait(data[end:], pieces)
@@ -138,14 +138,14 @@ class ToHost:
         """The line that waits, or is being passed on, ends so."""
         large = self._begun_bytes > PARSED_BYTES
         if self._passing:
-            self._recall.received(self._passing)
+            self._replay.received(self._passing)
             pieces.append(end)
-        elif large and not self._recall.reads(front := _front(self._begun)):
+        elif large and not self._replay.reads(front := _front(self._begun)):
             first = front + b"\n"
-            said = self._recall.received(first)
+            said = self._replay.received(first)
             pieces += (*self._begun, end) if said is first else (said,)
         else:
-            pieces.append(self._recall.received(b"".join((*self._begun, end))))
+            pieces.append(self._replay.received(b"".join((*self._begun, end))))
         self._begun, self._begun_bytes, self._passing = [], 0, b""
 
     def _wait(self, begun: bytes, pieces: list[bytes]) -> None:

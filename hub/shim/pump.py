@@ -16,8 +16,8 @@ import select
 from time import monotonic  # noqa: TID251 - nothing here runs under trio
 
 from hub.shim.pipes import CHUNK_BYTES, LARGE_CHUNK_BYTES, Outlet, ToHost, ToHub
-from hub.shim.replay import UNDERSTOOD, Recall
-from hub.shim.start_daemon import Attempt, Unavailable, attend, holder, log_path
+from hub.shim.replay import UNDERSTOOD, Replay
+from hub.shim.start_daemon import DaemonStart, Unavailable, connect_if_alive, lock_owner, log_path
 
 MAX_LOSSES = 5
 """Connections lost in a minute in which the hub has answered nothing; beyond that the shim gives up."""
@@ -43,9 +43,9 @@ class Pump:
         self.why = ""
         self._directory = directory
         self._preamble = preamble
-        self._recall = Recall()
-        self._to_hub = ToHub(self._recall)
-        self._to_host = ToHost(self._recall)
+        self._replay = Replay()
+        self._to_hub = ToHub(self._replay)
+        self._to_host = ToHost(self._replay)
         self._stdin = stdin
         self._outlet = Outlet(stdout)
         self._stdout = self._outlet.descriptor
@@ -56,7 +56,7 @@ class Pump:
         self._hub_listens = self._parted = self._host_ended = self._had_hub = False
         self._leaving = b""
         """Which daemon has said goodbye: until it is gone it is none to go back to."""
-        self._attempt: Attempt | None = None
+        self._attempt: DaemonStart | None = None
         self._seek_at = self._pause_s = 0.0
         self._losses: list[float] = []
         self._again_at = self._leave_at = NEVER
@@ -84,7 +84,7 @@ class Pump:
                     self._tell(events)
                 if self._code is not None or self._hub is None:
                     break
-            if self._recall.refused:
+            if self._replay.refused:
                 self._subscribe_again()
             if self._code is None:
                 if self._hub is None:
@@ -107,7 +107,7 @@ class Pump:
         if over:
             return None
         if hub >= 0:
-            until = min(self._again_at if self._recall.refused else NEVER, NEVER if self._down else self._leave_at)
+            until = min(self._again_at if self._replay.refused else NEVER, NEVER if self._down else self._leave_at)
             return None if until == NEVER else max(0.0, until - monotonic()) * 1000
         if self._attempt is not None and self._attempt.child is not None:
             self._want(self._attempt.child.fileno(), select.POLLIN)
@@ -128,9 +128,9 @@ class Pump:
         """While there is no hub one chunk is read, since only so it shows that the host has left."""
         if self._host_ended or self._unsent:
             return False
-        if self._hub is None or not self._recall.greeted:
+        if self._hub is None or not self._replay.greeted:
             return self._had_hub
-        if self._recall.stopping and not (self._to_hub.within_line or self._recall.questions):
+        if self._replay.stopping and not (self._to_hub.within_line or self._replay.questions):
             return False  # what it says is for the next hub; while it is asked things, this one hears it out
         return self._hub_listens and not self._to_hub
 
@@ -148,7 +148,7 @@ class Pump:
             self._end_input()
             return
         self._up_bytes = CHUNK_BYTES if len(data) < CHUNK_BYTES else LARGE_CHUNK_BYTES
-        if self._hub is None or not self._recall.greeted:
+        if self._hub is None or not self._replay.greeted:
             self._unsent = data
             if self._hub is None and self._attempt is None:
                 self._seek()
@@ -166,17 +166,17 @@ class Pump:
         except OSError:  # it takes no more; what it said before is still read
             self._hub_listens = False
             return
-        if self._recall.unsubscribed or self._recall.stopping:
+        if self._replay.unsubscribed or self._replay.stopping:
             self._put_in()
 
     def _put_in(self) -> None:
         """Send what is not the host's, if there is such and it would not come within a line of the host."""
-        recall = self._recall
-        if self._to_hub.within_line or not recall.greeted:
+        replay = self._replay
+        if self._to_hub.within_line or not replay.greeted:
             return
-        if lines := recall.due():
+        if lines := replay.due():
             self._to_hub.put(lines, own=len(lines))
-        elif recall.stopping and not (self._parted or recall.questions):
+        elif replay.stopping and not (self._parted or replay.questions):
             self._parted = True
             self._to_hub.put(UNDERSTOOD, own=len(UNDERSTOOD))
         else:
@@ -188,16 +188,16 @@ class Pump:
         if self._again_at == NEVER:
             pause_s = next(self._pauses, None)
             if pause_s is None:
-                self._recall.refused.clear()
+                self._replay.refused.clear()
             else:
                 self._again_at = monotonic() + pause_s
         elif monotonic() >= self._again_at:
             self._again_at = NEVER
-            self._recall.retry()
+            self._replay.retry()
             self._put_in()
 
     def _end_input(self) -> None:
-        if self._hub is None or not self._recall.greeted:
+        if self._hub is None or not self._replay.greeted:
             self._end(os.EX_OK)
             return
         self._leave_at = monotonic() + GRACE_S
@@ -220,15 +220,15 @@ class Pump:
         self._down_bytes = CHUNK_BYTES if len(data) < CHUNK_BYTES else LARGE_CHUNK_BYTES
         if self._host_ended:
             self._leave_at = monotonic() + GRACE_S
-        greeted = self._recall.greeted
+        greeted = self._replay.greeted
         self._down.extend(self._to_host.take(data))
         if self._outlet.never_waits and self._down:
             self._write()
-        if not greeted and self._recall.greeted:
+        if not greeted and self._replay.greeted:
             self._resume()
-        elif self._recall.unsubscribed or self._recall.stopping:
-            if self._recall.stopping and not self._leaving:
-                self._leaving = holder(self._directory)
+        elif self._replay.unsubscribed or self._replay.stopping:
+            if self._replay.stopping and not self._leaving:
+                self._leaving = lock_owner(self._directory)
             self._put_in()
 
     def _tell(self, events: int) -> None:
@@ -257,12 +257,12 @@ class Pump:
 
     def _seek(self, pause_s: float = 0.0) -> None:
         """Look for a hub, and start one if there is none, until it is there or the attempt gives up."""
-        self._attempt = Attempt(self._directory)
+        self._attempt = DaemonStart(self._directory)
         self._seek_at = monotonic() + pause_s
 
     def _wait(self) -> None:
         """Look for a hub, but start none."""
-        self._leaving = self._leaving or holder(self._directory)
+        self._leaving = self._leaving or lock_owner(self._directory)
         self._pause_s = FIRST_PAUSE_S
         self._seek_at = monotonic() + self._pause_s
 
@@ -272,7 +272,7 @@ class Pump:
         if monotonic() < self._seek_at and not (attempt and attempt.child):
             return
         if attempt is None:
-            hub = attend(self._directory, self._leaving)
+            hub = connect_if_alive(self._directory, self._leaving)
             self._pause_s = min(self._pause_s * 1.6, LONGEST_PAUSE_S)
             self._seek_at = monotonic() + self._pause_s
         else:
@@ -296,19 +296,19 @@ class Pump:
             self._attempt = None
         self._hub = hub
         self._hub_listens, self._parted, self._leaving = True, False, b""
-        first = self._preamble + self._recall.greeting()
+        first = self._preamble + self._replay.greeting()
         self._to_hub.put(first, own=len(first))
-        if self._recall.greeted:
+        if self._replay.greeted:
             self._resume(first)
         else:
             self._send()
 
     def _resume(self, first: bytes = b"") -> None:
         """Let the new hub know what the last one knew; then it is the host's turn."""
-        if self._recall.refusal:
-            self._end(os.EX_UNAVAILABLE, f"the new hub does not take this host: {self._recall.refusal}")
+        if self._replay.refusal:
+            self._end(os.EX_UNAVAILABLE, f"the new hub does not take this host: {self._replay.refusal}")
             return
-        first += self._recall.rest()
+        first += self._replay.rest()
         self._to_hub.put(first + self._unsent, own=len(first))
         self._unsent = b""
         self._send()
@@ -318,19 +318,19 @@ class Pump:
         self._ignore(self._hub.fileno())
         self._hub.close()
         self._hub, self._had_hub = None, True
-        recall, broken = self._recall, self._to_hub.broken
+        replay, broken = self._replay, self._to_hub.broken
         self._unsent = self._to_hub.lost() + self._unsent
-        self._say(self._to_host.lost() + (b"" if recall.refused_host else recall.lost()))
+        self._say(self._to_host.lost() + (b"" if replay.refused_host else replay.lost()))
         self._count(monotonic())
         if self._host_ended:
             self._end(os.EX_OK)
-        elif recall.refused_host:
-            self._end(os.EX_UNAVAILABLE, f"the hub does not take this host: {recall.refusal}")
+        elif replay.refused_host:
+            self._end(os.EX_UNAVAILABLE, f"the hub does not take this host: {replay.refusal}")
         elif broken:
             self._end(os.EX_UNAVAILABLE, f"the hub closed the connection; its log is {log_path()}")
         elif len(self._losses) > MAX_LOSSES:
             self._end(os.EX_TEMPFAIL, f"the hub went away {MAX_LOSSES + 1} times in a minute; its log is {log_path()}")
-        elif recall.stopping and not self._unsent:
+        elif replay.stopping and not self._unsent:
             self._wait()
         else:
             again = len(self._losses) - 1
@@ -338,15 +338,15 @@ class Pump:
 
     def _count(self, now: float) -> None:
         """A connection was lost, which counts if the hub has neither served nor said goodbye."""
-        self._losses = [] if self._recall.served else [at for at in self._losses if at > now - LOSSES_WITHIN_S]
-        if not self._recall.stopping:
+        self._losses = [] if self._replay.served else [at for at in self._losses if at > now - LOSSES_WITHIN_S]
+        if not self._replay.stopping:
             self._losses.append(now)
 
     # --- the end
 
     def _end(self, code: int, why: str = "") -> None:
         """Leave as soon as the host has got everything."""
-        self._say(self._recall.given_up(self._unsent))
+        self._say(self._replay.given_up(self._unsent))
         self._code, self.why = code, why
 
     def _abandon(self) -> None:

@@ -89,7 +89,7 @@ class Running:
         self.again = self.acknowledged = False
 
 
-class Recall:
+class Replay:
     """One conversation, over as many connections as it takes.
 
     `served`: the present connection has answered a request of the host. `stopping`: the hub has said goodbye.
@@ -122,7 +122,7 @@ class Recall:
 
     def __repr__(self) -> str:
         return (
-            f"<Recall [{len(self._running)} running, {len(self.questions)} asked, {len(self._subscribed)} subscribed]>"
+            f"<Replay [{len(self._running)} running, {len(self.questions)} asked, {len(self._subscribed)} subscribed]>"
         )
 
     # --- from the host

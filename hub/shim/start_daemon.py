@@ -35,7 +35,7 @@ class Unavailable(Exception):
         self.code = code
 
 
-class Attempt:
+class DaemonStart:
     """Getting a connection to the daemon whose sockets are in `directory`; started first, if need be.
 
     `step` never waits: it is called again after `pause_s`, or when there is something to read from `child`.
@@ -107,20 +107,20 @@ class Attempt:
             self._turn_descriptor = -1
 
 
-def attend(directory: str, gone: bytes) -> _socket.socket | None:
+def connect_if_alive(directory: str, gone: bytes) -> _socket.socket | None:
     """A connection to the daemon if one is alive by itself, other than the one that is `gone`; None: not now.
 
     Its lock is looked at first: where a service manager holds the socket, connecting would start a daemon.
     """
     try:
-        if is_alive(f"{directory}/hubd.lock") and holder(directory) != gone:
+        if is_alive(f"{directory}/hubd.lock") and lock_owner(directory) != gone:
             return connect(f"{directory}/hubd.sock")
     except (OSError, Unavailable):
         pass
     return None
 
 
-def holder(directory: str) -> bytes:
+def lock_owner(directory: str) -> bytes:
     """Who has the daemon's lock, or had it last."""
     try:
         descriptor = os.open(f"{directory}/hubd.lock", OWN)

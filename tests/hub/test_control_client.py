@@ -151,7 +151,7 @@ def test_another_user_is_told_nothing(tmp_path, stranger):
             start_daemon.connect(str(path))
         with (tmp_path / "hubd.lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
-            assert start_daemon.attend(str(tmp_path), b"someone") is None
+            assert start_daemon.connect_if_alive(str(tmp_path), b"someone") is None
 
 
 def test_the_manager_of_services_may_be_root(tmp_path, monkeypatch):
@@ -169,7 +169,7 @@ def test_looking_whether_a_hub_lives_makes_nothing_and_follows_no_link(tmp_path,
     life.symlink_to("other")
     with pytest.raises(OSError, match=r"hubd\.lock"):
         start_daemon.is_alive(str(life))
-    assert start_daemon.holder(str(tmp_path)) == b""
+    assert start_daemon.lock_owner(str(tmp_path)) == b""
     life.unlink()
     life.touch()
     assert not start_daemon.is_alive(str(life))

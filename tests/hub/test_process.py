@@ -10,12 +10,12 @@ import threading
 import pytest
 import trio
 
-from hub.daemon.process import Watch
+from hub.daemon.process import LoopWatchdog
 
 PRIVATE = """if True:
     import os, sys
-    from hub.daemon.process import keep_to_itself
-    keep_to_itself()
+    from hub.daemon.process import harden
+    harden()
     import resource
     os.close(os.open(sys.argv[1], os.O_CREAT | os.O_WRONLY, 0o666))
     owner = os.stat("/proc/self/environ").st_uid
@@ -39,8 +39,8 @@ def test_the_hub_keeps_to_itself(tmp_path, open_to_debuggers):
 
 TAKING = """if True:
     import json, resource
-    from hub.daemon.process import take_descriptors
-    take_descriptors()
+    from hub.daemon.process import raise_fd_limit
+    raise_fd_limit()
     from upstreams.transports.stdio.process import GIVEN_DESCRIPTORS
     print(json.dumps([*resource.getrlimit(resource.RLIMIT_NOFILE), GIVEN_DESCRIPTORS]))
 """
@@ -57,7 +57,7 @@ def test_the_hub_takes_the_descriptors_it_may_have_and_its_children_get_what_it_
 
 @pytest.mark.covers("F-D-12")
 async def test_a_loop_that_stands_still_is_noticed_and_named(nursery, caplog):
-    watch = Watch(every_s=0.01, idle_s=0.01, blocked_s=0.3)
+    watch = LoopWatchdog(every_s=0.01, idle_s=0.01, blocked_s=0.3)
     nursery.start_soon(watch.run)
     with trio.fail_after(30):
         while not watch.times:
@@ -78,7 +78,7 @@ def stand_still():
 
 
 async def test_a_loop_that_turns_is_not(nursery, caplog):
-    watch = Watch(every_s=0.001, idle_s=0.001, blocked_s=5)
+    watch = LoopWatchdog(every_s=0.001, idle_s=0.001, blocked_s=5)
     nursery.start_soon(watch.run)
     await trio.sleep(0.1)
     assert watch.times == 0
@@ -89,7 +89,7 @@ async def test_a_loop_that_turns_is_not(nursery, caplog):
 @pytest.mark.covers("I-12")
 async def test_the_watch_ends_with_the_hub():
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(Watch(every_s=0.001, idle_s=0.001).run)
+        nursery.start_soon(LoopWatchdog(every_s=0.001, idle_s=0.001).run)
         await trio.sleep(0.01)
         assert "hubd watch" in {thread.name for thread in threading.enumerate()}
         nursery.cancel_scope.cancel()

@@ -20,7 +20,7 @@ CONVERSATION = (
     ALONE
     + """
 from hub.shim.pipes import ToHost, ToHub
-from hub.shim.replay import Recall
+from hub.shim.replay import Replay
 
 class Hub:
     def __init__(self):
@@ -35,7 +35,7 @@ WELCOME = (b'{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2025-11-25","i
     b'"capabilities":{"tools":{"listChanged":true}}}}\\n')
 
 def converse(*lines):
-    recall, hub = Recall(), Hub()
+    recall, hub = Replay(), Hub()
     recall.greeting()
     to_hub, to_host = ToHub(recall), ToHost(recall)
     to_hub.put(b"".join(lines))
@@ -150,10 +150,10 @@ def test_the_conversation_goes_on_after_each():
 def test_a_fault_of_what_is_remembered_leaves_the_bytes_alone():
     alone(
         """
-        class Faulty(Recall):
+        class Faulty(Replay):
             def _note(self, message, line): raise AssertionError
             def _heard(self, data, start, end): raise AssertionError
-        Recall = Faulty
+        Replay = Faulty
         _, _, to_host = converse(INIT, PING)
         assert hear(to_host, WELCOME + PING) == WELCOME + PING
     """,

@@ -29,7 +29,7 @@ from hub.link.interface import Identity
 from hub.link.sealing import Sealer, Signer
 from hub.projects.project_files import Reader
 from hub.shim.pump import AGAIN_S
-from hub.shim.replay import UNDERSTOOD, Recall
+from hub.shim.replay import UNDERSTOOD, Replay
 from hub.wire.mcp import Era
 from upstreams.inventory.last_known import Draft, LastKnown
 from upstreams.session import COMMON, SessionTerms
@@ -104,7 +104,7 @@ class ShimmedHost(LineHost):
 
     def __init__(self, house: "Street", version: str, identity: Identity, endpoint: str) -> None:
         super().__init__(house, version, identity, endpoint)
-        self.recall = Recall()
+        self.recall = Replay()
         self.gone = False
         self.connected = self._parted = self._retrying = False
         self._unsent: list[bytes] = []

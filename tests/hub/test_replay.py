@@ -8,7 +8,7 @@ from hub.downstream.lines.preamble import GOODBYE, UNDERSTOOD
 from hub.link.interface import UpstreamLost
 from hub.routing.server_info import initialize_result
 from hub.shim import replay as module
-from hub.shim.replay import AT_ONCE, MAX_KEPT_BYTES, MAX_KEPT_LINE_BYTES, MAX_RUNNING, Recall
+from hub.shim.replay import AT_ONCE, MAX_KEPT_BYTES, MAX_KEPT_LINE_BYTES, MAX_RUNNING, Replay
 from hub.wire import mcp
 from hub.wire.jsonrpc import Failure, Result, encode_notification, encode_request, encode_response, raw
 
@@ -51,21 +51,21 @@ CHANGED = [(f"notifications/{name}/list_changed", None) for name in LISTS]
 
 
 def introduced():
-    recall = Recall()
-    assert recall.greeting() == recall.rest() == b""
-    recall.sent(INITIALIZE)
-    assert recall.received(WELCOME) == WELCOME
-    recall.sent(INITIALIZED)
-    return recall
+    replay = Replay()
+    assert replay.greeting() == replay.rest() == b""
+    replay.sent(INITIALIZE)
+    assert replay.received(WELCOME) == WELCOME
+    replay.sent(INITIALIZED)
+    return replay
 
 
-def renewed(recall):
+def renewed(replay):
     """What the next hub is told after it has answered the handshake."""
-    assert recall.greeting() == INITIALIZE
-    assert not recall.greeted
-    assert messages(recall.received(WELCOME)) == CHANGED
-    assert recall.greeted
-    told = recall.rest()
+    assert replay.greeting() == INITIALIZE
+    assert not replay.greeted
+    assert messages(replay.received(WELCOME)) == CHANGED
+    assert replay.greeted
+    told = replay.rest()
     assert told.startswith(INITIALIZED)
     return told.removeprefix(INITIALIZED)
 
@@ -82,10 +82,10 @@ def test_words_are_those_of_the_hub():
 
 
 def test_a_handshake_is_repeated_and_its_answer_kept_back():
-    recall = introduced()
-    assert recall.lost() == b""
-    assert renewed(recall) == b""
-    assert renewed(recall) == b"", "and once more"
+    replay = introduced()
+    assert replay.lost() == b""
+    assert renewed(replay) == b""
+    assert renewed(replay) == b"", "and once more"
 
 
 def test_a_hub_that_refuses_or_speaks_otherwise_is_no_successor():
@@ -94,44 +94,44 @@ def test_a_hub_that_refuses_or_speaks_otherwise_is_no_successor():
         (result(1, protocolVersion="2099-01-01"), "it does not speak revision 2025-11-25 of MCP any more"),
         (failure(None, "no such upstream"), "no such upstream"),
     ]:
-        recall = introduced()
-        recall.greeting()
-        assert recall.received(answer) == b""
-        assert recall.refusal == expected
+        replay = introduced()
+        replay.greeting()
+        assert replay.received(answer) == b""
+        assert replay.refusal == expected
 
 
 def test_a_first_refusal_is_for_the_host_to_see():
-    recall = Recall()
-    recall.greeting()
-    assert recall.received(failure(None, "too many")) == failure(None, "too many")
-    assert recall.refusal == "too many"
-    assert not recall.served
+    replay = Replay()
+    replay.greeting()
+    assert replay.received(failure(None, "too many")) == failure(None, "too many")
+    assert replay.refusal == "too many"
+    assert not replay.served
 
 
 def test_a_host_that_is_refused_is_told_so_for_each_request():
-    recall = Recall()
-    recall.greeting()
-    recall.sent(request(1, "tools/call"))
-    recall.received(failure(None, "too many"))
-    said = recall.given_up(request("b", "ping") + b'{"id":3,"method":"cut')
+    replay = Replay()
+    replay.greeting()
+    replay.sent(request(1, "tools/call"))
+    replay.received(failure(None, "too many"))
+    said = replay.given_up(request("b", "ping") + b'{"id":3,"method":"cut')
     answers = [json.loads(each) for each in said.splitlines()]
     assert [each["id"] for each in answers] == [1, "b"]
     assert {each["error"]["message"] for each in answers} == {"The hub does not take this host: too many"}
-    assert recall.given_up(b"") == b"", "one answer"
+    assert replay.given_up(b"") == b"", "one answer"
 
 
 @pytest.mark.covers("F-H-22")
 @pytest.mark.parametrize("method", ["tools/call", "tasks/get", "tasks/cancel", "tasks/result", "unheard/of"])
 def test_what_may_have_been_carried_out_is_answered_at_once(method):
-    recall = introduced()
-    recall.sent(request("a", method))
-    error = json.loads(recall.lost())
+    replay = introduced()
+    replay.sent(request("a", method))
+    error = json.loads(replay.lost())
     facts = UpstreamLost("").facts()
     assert facts == {"hub": "upstream_lost", "executed": "unknown", "retryable": False}
     assert (error["id"], error["error"]["code"], error["error"]["data"]) == ("a", -32603, facts)
     assert "find out before you repeat it" in error["error"]["message"]
-    assert renewed(recall) == b""
-    assert recall.lost() == b"", "one answer"
+    assert renewed(replay) == b""
+    assert replay.lost() == b"", "one answer"
 
 
 @pytest.mark.covers("F-H-22")
@@ -152,121 +152,121 @@ def test_what_may_have_been_carried_out_is_answered_at_once(method):
     ],
 )
 def test_what_changes_nothing_is_sent_again_once(method):
-    recall = introduced()
+    replay = introduced()
     asked = request(5, method, uri="a:b")
-    recall.sent(asked)
-    assert recall.lost() == b""
-    assert renewed(recall) == asked
-    again = json.loads(recall.lost())
+    replay.sent(asked)
+    assert replay.lost() == b""
+    assert renewed(replay) == asked
+    again = json.loads(replay.lost())
     assert (again["id"], again["error"]["data"]["retryable"]) == (5, True)
-    assert renewed(recall) == b""
+    assert renewed(replay) == b""
 
 
 def test_what_was_answered_or_cancelled_is_forgotten():
-    recall = introduced()
+    replay = introduced()
     for id, method in enumerate(["tools/call", "ping", "tools/call", "ping"], 10):
-        recall.sent(request(id, method))
-    assert recall.received(result(10) + failure(11)) == result(10) + failure(11)
-    recall.sent(line(method="notifications/cancelled", params={"requestId": 12}))
-    recall.sent(line(method="notifications/cancelled", params={"requestId": 13}))
-    assert recall.lost() == b""
-    assert renewed(recall) == b""
+        replay.sent(request(id, method))
+    assert replay.received(result(10) + failure(11)) == result(10) + failure(11)
+    replay.sent(line(method="notifications/cancelled", params={"requestId": 12}))
+    replay.sent(line(method="notifications/cancelled", params={"requestId": 13}))
+    assert replay.lost() == b""
+    assert renewed(replay) == b""
 
 
 def test_ids_are_those_of_json_not_of_bytes():
-    recall = introduced()
-    recall.sent(b'{"jsonrpc":"2.0","id":"\\u00e9\\"","method":"tools/call"}\n')
-    recall.sent(b'{"jsonrpc":"2.0","id":"7","method":"tools/call"}\n')
-    recall.received(result('é"') + result(7))
-    assert messages(recall.lost()) == [("7", True)]
+    replay = introduced()
+    replay.sent(b'{"jsonrpc":"2.0","id":"\\u00e9\\"","method":"tools/call"}\n')
+    replay.sent(b'{"jsonrpc":"2.0","id":"7","method":"tools/call"}\n')
+    replay.received(result('é"') + result(7))
+    assert messages(replay.lost()) == [("7", True)]
 
 
 def test_a_handshake_that_was_not_answered_is_made_again():
-    recall = Recall()
+    replay = Replay()
     for _ in range(3):
-        recall.greeting()
-        assert recall.greeted
-        recall.rest()
-        recall.sent(INITIALIZE)
-        assert recall.lost() == b""
-    recall.greeting()
-    assert recall.rest() == INITIALIZE
-    assert recall.received(WELCOME) == WELCOME
+        replay.greeting()
+        assert replay.greeted
+        replay.rest()
+        replay.sent(INITIALIZE)
+        assert replay.lost() == b""
+    replay.greeting()
+    assert replay.rest() == INITIALIZE
+    assert replay.received(WELCOME) == WELCOME
 
 
 def test_the_level_and_subscriptions_come_back():
-    recall = introduced()
+    replay = introduced()
     level = request(2, "logging/setLevel", level="info")
     subscribed = {uri: request(id, "resources/subscribe", uri=uri) for id, uri in enumerate(["a:1", "b:2", "c:3"], 3)}
     for each in (level, *subscribed.values()):
-        recall.sent(each)
-    recall.received(result(2) + result(3) + result(4) + failure(5))
-    recall.sent(request(6, "resources/unsubscribe", uri="a:1"))
-    recall.received(result(6))
-    assert recall.lost() == b""
-    assert renewed(recall) == level + subscribed["b:2"]
-    assert recall.received(result(2)) == b""
-    assert messages(recall.received(result(4))) == [(UI, "b:2")], "it may have changed meanwhile"
-    assert recall.received(result(4)) == result(4), "only the first answer is kept back"
+        replay.sent(each)
+    replay.received(result(2) + result(3) + result(4) + failure(5))
+    replay.sent(request(6, "resources/unsubscribe", uri="a:1"))
+    replay.received(result(6))
+    assert replay.lost() == b""
+    assert renewed(replay) == level + subscribed["b:2"]
+    assert replay.received(result(2)) == b""
+    assert messages(replay.received(result(4))) == [(UI, "b:2")], "it may have changed meanwhile"
+    assert replay.received(result(4)) == result(4), "only the first answer is kept back"
 
 
 def test_a_subscription_that_a_new_hub_refuses_is_asked_for_again_while_it_is_wanted():
-    recall = introduced()
+    replay = introduced()
     subscribed = [request(id, "resources/subscribe", uri=f"a:{id}") for id in (3, 4)]
     for each in subscribed:
-        recall.sent(each)
-    recall.received(result(3) + result(4))
-    recall.lost()
-    assert renewed(recall) == subscribed[1] + subscribed[0]
-    assert messages(recall.received(failure(3) + failure(4))) == [(UI, "a:3"), (UI, "a:4")]
-    assert recall.refused == ["a:3", "a:4"]
-    assert recall.due() == b""
-    recall.sent(request(5, "resources/unsubscribe", uri="a:4"))
-    recall.retry()
-    assert recall.due() == subscribed[0]
-    assert messages(recall.received(result(3))) == [(UI, "a:3")]
-    assert recall.refused == []
+        replay.sent(each)
+    replay.received(result(3) + result(4))
+    replay.lost()
+    assert renewed(replay) == subscribed[1] + subscribed[0]
+    assert messages(replay.received(failure(3) + failure(4))) == [(UI, "a:3"), (UI, "a:4")]
+    assert replay.refused == ["a:3", "a:4"]
+    assert replay.due() == b""
+    replay.sent(request(5, "resources/unsubscribe", uri="a:4"))
+    replay.retry()
+    assert replay.due() == subscribed[0]
+    assert messages(replay.received(result(3))) == [(UI, "a:3")]
+    assert replay.refused == []
 
 
 def test_many_subscriptions_come_back_a_few_at_a_time():
-    recall = introduced()
+    replay = introduced()
     for id in range(100, 100 + 3 * AT_ONCE):
-        recall.sent(request(id, "resources/subscribe", uri=f"a:{id}"))
-        recall.received(result(id))
-    recall.lost()
-    waiting = [json.loads(each)["id"] for each in renewed(recall).splitlines()]
+        replay.sent(request(id, "resources/subscribe", uri=f"a:{id}"))
+        replay.received(result(id))
+    replay.lost()
+    waiting = [json.loads(each)["id"] for each in renewed(replay).splitlines()]
     seen = []
     while waiting:
         assert len(waiting) <= AT_ONCE
         seen.append(waiting.pop())
-        recall.received(result(seen[-1]))
-        waiting += [json.loads(each)["id"] for each in recall.due().splitlines()]
+        replay.received(result(seen[-1]))
+        waiting += [json.loads(each)["id"] for each in replay.due().splitlines()]
     assert sorted(seen) == list(range(100, 100 + 3 * AT_ONCE))
-    assert not recall.unsubscribed
+    assert not replay.unsubscribed
 
 
 def test_a_new_handshake_of_the_host_starts_over():
-    recall = introduced()
-    recall.sent(request(2, "resources/subscribe", uri="a:1"))
-    recall.received(result(2))
-    recall.sent(INITIALIZE)
-    recall.received(WELCOME)
-    recall.lost()
-    recall.greeting()
-    recall.received(WELCOME)
-    assert recall.rest() == b"", "no subscription, nor initialized before the host has said so"
+    replay = introduced()
+    replay.sent(request(2, "resources/subscribe", uri="a:1"))
+    replay.received(result(2))
+    replay.sent(INITIALIZE)
+    replay.received(WELCOME)
+    replay.lost()
+    replay.greeting()
+    replay.received(WELCOME)
+    assert replay.rest() == b"", "no subscription, nor initialized before the host has said so"
 
 
 @pytest.mark.covers("F-H-19")
 def test_questions_of_a_lost_hub_are_withdrawn():
-    recall = introduced()
+    replay = introduced()
     asked = b"".join(encode_request(f"hub-{n}", "elicitation/create", {}) + b"\n" for n in range(3))
-    assert recall.received(asked) == asked
-    recall.sent(line(id="hub-0", result={}))
-    recall.received(encode_notification(mcp.CANCELLED, {"requestId": raw("hub-1")}) + b"\n")
-    assert list(recall.questions) == ["hub-2"]
-    assert messages(recall.lost()) == [("notifications/cancelled", "hub-2")]
-    assert not recall.questions
+    assert replay.received(asked) == asked
+    replay.sent(line(id="hub-0", result={}))
+    replay.received(encode_notification(mcp.CANCELLED, {"requestId": raw("hub-1")}) + b"\n")
+    assert list(replay.questions) == ["hub-2"]
+    assert messages(replay.lost()) == [("notifications/cancelled", "hub-2")]
+    assert not replay.questions
 
 
 # --- modern hosts -----------------------------------------------------------------------------------------------------
@@ -282,98 +282,98 @@ def acknowledgement(**listened):
 
 
 def test_a_listen_is_opened_again_and_its_host_told_of_changes():
-    recall = Recall()
-    recall.sent(LISTEN)
+    replay = Replay()
+    replay.sent(LISTEN)
     first = acknowledgement(toolsListChanged=True, resourceSubscriptions=["a:1"])
-    assert recall.received(first) == first
+    assert replay.received(first) == first
     for _ in range(3):
-        assert recall.lost() == b""
-        assert recall.greeting() == b""
-        assert recall.rest() == LISTEN
-        said = recall.received(first)
+        assert replay.lost() == b""
+        assert replay.greeting() == b""
+        assert replay.rest() == LISTEN
+        said = replay.received(first)
         assert messages(said) == [("notifications/tools/list_changed", None), (UI, "a:1")]
         for each in said.splitlines():
             assert json.loads(each)["params"]["_meta"] == {mcp.SUBSCRIPTION_KEY: "l"}
-    assert recall.received(first) == first, "of another listen under this id"
+    assert replay.received(first) == first, "of another listen under this id"
 
 
 def test_a_listen_that_was_not_acknowledged_is_acknowledged_once():
-    recall = Recall()
-    recall.sent(LISTEN)
-    recall.lost()
-    recall.greeting()
-    assert recall.rest() == LISTEN
-    assert recall.received(acknowledgement()) == acknowledgement()
+    replay = Replay()
+    replay.sent(LISTEN)
+    replay.lost()
+    replay.greeting()
+    assert replay.rest() == LISTEN
+    assert replay.received(acknowledgement()) == acknowledgement()
 
 
 def test_a_listen_that_a_stopping_hub_ends_goes_on():
-    recall = Recall()
-    recall.sent(LISTEN)
-    recall.received(acknowledgement())
-    assert recall.received(GOODBYE + b"\n") == b""
+    replay = Replay()
+    replay.sent(LISTEN)
+    replay.received(acknowledgement())
+    assert replay.received(GOODBYE + b"\n") == b""
     ended = encode_notification(mcp.CANCELLED, {"requestId": raw("l")}) + b"\n"
-    assert recall.received(result("l") + ended) == b""
-    assert recall.lost() == b""
-    recall.greeting()
-    assert recall.rest() == LISTEN
+    assert replay.received(result("l") + ended) == b""
+    assert replay.lost() == b""
+    replay.greeting()
+    assert replay.rest() == LISTEN
 
 
 def test_a_listen_that_ends_otherwise_has_ended():
-    recall = Recall()
-    recall.sent(LISTEN)
-    recall.received(acknowledgement())
+    replay = Replay()
+    replay.sent(LISTEN)
+    replay.received(acknowledgement())
     ended = encode_notification(mcp.CANCELLED, {"requestId": raw("l")}) + b"\n"
-    assert recall.received(result("l") + ended) == result("l") + ended
-    assert recall.lost() == b""
-    recall.greeting()
-    assert recall.rest() == b""
+    assert replay.received(result("l") + ended) == result("l") + ended
+    assert replay.lost() == b""
+    replay.greeting()
+    assert replay.rest() == b""
 
 
 # --- limits, and lines of all kinds -----------------------------------------------------------------------------------
 
 
 def test_after_a_goodbye_nothing_is_kept_for_a_hub_that_nobody_may_start():
-    recall = introduced()
+    replay = introduced()
     for id, method in enumerate(["tools/call", "tools/list"], 10):
-        recall.sent(request(id, method))
-    recall.received(GOODBYE + b"\n")
-    assert recall.stopping
-    errors = [json.loads(each)["error"]["data"] for each in recall.lost().splitlines()]
+        replay.sent(request(id, method))
+    replay.received(GOODBYE + b"\n")
+    assert replay.stopping
+    errors = [json.loads(each)["error"]["data"] for each in replay.lost().splitlines()]
     assert [(each["hub"], each["retryable"]) for each in errors] == [("draining", False), ("draining", True)]
 
 
 def test_control_lines_never_reach_the_host():
-    recall = introduced()
-    assert recall.received(b'{"hubd":1,"news":[]}\n' + result(9) + GOODBYE + b"\n") == result(9)
+    replay = introduced()
+    assert replay.received(b'{"hubd":1,"news":[]}\n' + result(9) + GOODBYE + b"\n") == result(9)
 
 
 def test_batches():
-    recall = introduced()
-    recall.sent(b"[" + b",".join(request(id, "ping").strip() for id in (5, 6, 7)) + b"]\n")
+    replay = introduced()
+    replay.sent(b"[" + b",".join(request(id, "ping").strip() for id in (5, 6, 7)) + b"]\n")
     answers = b"[" + result(5).strip() + b"," + result(7).strip() + b"]\n"
-    assert recall.received(answers) == answers
-    assert messages(recall.lost()) == [(6, True)]
+    assert replay.received(answers) == answers
+    assert messages(replay.lost()) == [(6, True)]
 
 
 def test_what_is_kept_is_bounded():
-    recall = introduced()
-    recall.sent(request(2, "prompts/get", name="x" * MAX_KEPT_LINE_BYTES))
-    assert messages(recall.lost()) == [(2, True)]
+    replay = introduced()
+    replay.sent(request(2, "prompts/get", name="x" * MAX_KEPT_LINE_BYTES))
+    assert messages(replay.lost()) == [(2, True)]
     text = "x" * (MAX_KEPT_LINE_BYTES // 2)
     for id in range(100):
-        recall.sent(request(id, "prompts/get", name=text))
-    lost = [id for id, _ in messages(recall.lost())]
-    kept = renewed(recall)
+        replay.sent(request(id, "prompts/get", name=text))
+    lost = [id for id, _ in messages(replay.lost())]
+    kept = renewed(replay)
     assert MAX_KEPT_BYTES / 2 < len(kept) <= MAX_KEPT_BYTES
     assert len(lost) + kept.count(b"\n") == 100
     for id in range(100):
-        recall.received(result(id))
-    recall.lost()
-    recall.sent(request(200, "prompts/get", name=text))
-    assert recall.lost() == b"", "there is room again"
+        replay.received(result(id))
+    replay.lost()
+    replay.sent(request(200, "prompts/get", name=text))
+    assert replay.lost() == b"", "there is room again"
     for id in range(1000, 1000 + 2 * MAX_RUNNING):
-        recall.sent(request(id, "tools/call"))
-    assert len(messages(recall.lost())) == MAX_RUNNING - 1
+        replay.sent(request(id, "tools/call"))
+    assert len(messages(replay.lost())) == MAX_RUNNING - 1
 
 
 @pytest.mark.parametrize(
@@ -385,16 +385,16 @@ def test_what_is_kept_is_bounded():
      b'{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"_meta":{}}}\n'],
 )  # fmt: skip
 def test_odd_lines_pass_and_leave_nothing(odd):
-    recall = introduced()
-    recall.sent(odd)
-    assert recall.received(odd) == odd
-    assert recall.lost() == b""
-    assert renewed(recall) == b""
+    replay = introduced()
+    replay.sent(odd)
+    assert replay.received(odd) == odd
+    assert replay.lost() == b""
+    assert renewed(replay) == b""
 
 
 def test_what_nobody_will_answer_is_answered():
-    recall = introduced()
-    recall.sent(request(2, "ping"))
-    recall.sent(request(3, "tools/call"))
-    assert messages(recall.given_up(b"")) == [(2, True), (3, True)]
-    assert recall.given_up(b"") == b""
+    replay = introduced()
+    replay.sent(request(2, "ping"))
+    replay.sent(request(3, "tools/call"))
+    assert messages(replay.given_up(b"")) == [(2, True), (3, True)]
+    assert replay.given_up(b"") == b""
