@@ -135,8 +135,8 @@ async def test_a_hub_that_moves_is_found_where_it_went(nursery):
     moved = HubConfig(token=Secret(TOKEN), listen=f"127.0.0.1:{port}")
     await listener.apply(moved, listener.prepare(moved))
     await listener.membership._renew()
-    assert str(port).encode() in facts.values[f"replica/{listener.replicas.me.run}"][0]
+    assert str(port).encode() in facts.values[f"replica/{listener.membership.me.run}"][0]
     with trio.move_on_after(5):
         await listener.drain()
-    assert f"replica/{listener.replicas.me.run}" not in facts.values
+    assert f"replica/{listener.membership.me.run}" not in facts.values
     nursery.cancel_scope.cancel()
