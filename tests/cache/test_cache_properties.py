@@ -1,4 +1,4 @@
-"""No host ever reads what is older than the last thing that its hub had heard when it asked (D-14)."""
+"""No host ever reads what is older than the last thing that its hub had heard when it asked."""
 
 import os
 from random import Random

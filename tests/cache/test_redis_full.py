@@ -1,4 +1,4 @@
-"""A store that is full, that evicts, and one that cannot be written to (F-X-06)."""
+"""A store that is full, that evicts, and one that cannot be written to."""
 
 import pytest
 from redis_server import Store, entry, redis_server, stores

@@ -1,4 +1,4 @@
-"""Whole hubs on a real Redis that stops, dies and comes back empty: nobody reads what their hub knows to be old (D-14).
+"""Whole hubs on a real Redis that stops, dies and comes back empty: nobody reads what their hub knows to be old.
 
 The clock runs many times faster than that of the wall, for hubs and upstreams only; the store is as it is.
 """

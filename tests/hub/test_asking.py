@@ -133,7 +133,7 @@ async def test_of_several_answers_the_first_counts_and_strays_are_dropped(asker)
 
 @pytest.mark.covers("F-I-04", "F-H-19")
 async def test_each_asker_gets_its_own_answer_whatever_the_order(asker, autojump_clock):
-    """Hosts that drop, double, reorder and invent answers, ten thousand times (F-I-04)."""
+    """Hosts that drop, double, reorder and invent answers, ten thousand times."""
     chance = random.Random(3)
     asked = answered = 0
     for round in range(400):

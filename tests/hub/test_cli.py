@@ -368,7 +368,7 @@ def test_stop_waits_for_the_end(place):
     assert place.run("status")[0] == 69
 
 
-# --- nothing of a working directory or PYTHONPATH gets in (D-38) ------------------------------------------------------
+# --- nothing of a working directory or PYTHONPATH gets in -------------------------------------------------------------
 
 MODULES = ("hub", "config", "cache", "upstreams", "msgspec", "trio", "argparse", "json", "socket")
 

@@ -41,7 +41,7 @@ async def session(host):
 
 
 def baseline(endpoint: Endpoint) -> None:
-    """Nothing is left of any request (I-12)."""
+    """Nothing is left of any request."""
     hosts = endpoint._hosts
     assert not endpoint._soon
     assert not hosts._in_flight

@@ -1,4 +1,4 @@
-"""Hubs that are configured as their own upstreams, directly or in a ring (F-D-17)."""
+"""Hubs that are configured as their own upstreams, directly or in a ring."""
 
 import contextlib
 import json

@@ -1,4 +1,4 @@
-"""What hosts see after a restart: all that upstreams offered last, at once, and word of what is different (D-12)."""
+"""What hosts see after a restart: all that upstreams offered last, at once, and word of what is different."""
 
 import json
 from contextlib import asynccontextmanager

@@ -119,7 +119,7 @@ async def test_hosts_of_every_kind_see_their_own_form(autojump_clock):
 @pytest.mark.covers("K-3", "K-11", "SEC-23")
 @pytest.mark.parametrize("scope", ["private", "public"])
 async def test_accounts_never_see_what_others_read(autojump_clock, scope):
-    """Even of an upstream that lies: it calls public what it made for one of them."""
+    """Also of an upstream that lies: it calls private results public."""
     shelf = Shelf(MODERN, ttlMs=60_000, cacheScope=scope)
     async with a_house({"shelf": shelf}) as house:
         alice, bob = [await house.host("http", MODERN, identity=identity) for identity in (ALICE, BOB)]

@@ -34,7 +34,7 @@ class Both(FakeUpstream):
         return {"content": [{"type": "text", "text": said}]}
 
     def judge(self, line, method):
-        """Judged by other journeys; here the revision differs from one connection to the other."""
+        """Accept every message: other journeys check them; here the revision differs between connections."""
 
 
 def willing(host):

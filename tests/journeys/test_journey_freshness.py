@@ -20,7 +20,7 @@ def tools(*names):
 
 
 def silent(version, *, ttl_ms=SILENT_S * 1000):
-    """An upstream that tells nobody of changes."""
+    """An upstream that reports no changes."""
     fake = FakeUpstream(version=version)
     fake.capabilities["tools"] = {}
     fake.ttl_ms = ttl_ms
@@ -40,7 +40,7 @@ def slow(fake, seconds):
 
 
 async def took(job):
-    """How long it took, in seconds, and what came of it."""
+    """The duration in seconds, and the result."""
     began = trio.current_time()
     found = await job
     return round(trio.current_time() - began, 1), found

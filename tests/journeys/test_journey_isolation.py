@@ -16,7 +16,7 @@ from hub.wire.mcp import L1, L4, MODERN
 
 
 def obedient(version):
-    """An upstream whose tool does, for each call, what `fake.orders` says: report progress, or end."""
+    """An upstream whose tool follows `fake.orders` for each call: report progress, or end."""
     fake = FakeUpstream(version=version)
     fake.orders = {}
 
@@ -134,7 +134,7 @@ JOURNEYS = {
 
 
 def willing(pair):
-    """An upstream that takes a few steps over everything."""
+    """An upstream that takes a few steps for each answer."""
     fake = pair.fake(prompts=[{"name": "p"}], resources=[{"uri": "a://b", "name": "r"}])
     fake.capabilities["completions"] = {}
 

@@ -58,7 +58,7 @@ class Talkative(FakeUpstream):
             await conversation.ask("elicitation/create", {"message": text, "requestedSchema": FORM})
 
     async def say_all(self, text, nursery, conversation=None):
-        """Say it in every way there is, and give it time to arrive."""
+        """Send it in every kind of message, and let these arrive."""
         await self.log(text, conversation)
         nursery.start_soon(self.ask, text, conversation)
         await trio.testing.wait_all_tasks_blocked()
@@ -71,7 +71,7 @@ async def begin(host, marker):
 
 
 async def open_minded(pair, house, **options):
-    """A host that wants to hear everything and can be asked."""
+    """A host that subscribes to everything and supports questions."""
     host = await pair.host(house, capabilities={"elicitation": {}}, **options)
     host.on["elicitation/create"] = lambda params: {"action": "decline"}
     await host.set_level("debug")
@@ -79,7 +79,7 @@ async def open_minded(pair, house, **options):
 
 
 def seen_by(host, *questions):
-    """All that a host was told, asked or answered, as one text."""
+    """All messages to a host, as one text."""
     return str((host.heard, host.asked, [(each.heard, each.answer) for each in questions]))
 
 

@@ -17,7 +17,7 @@ def tools(*names):
 
 
 async def settle():
-    """Let what changed arrive."""
+    """Let changes arrive."""
     await trio.sleep(0.1)
     await trio.testing.wait_all_tasks_blocked()
 

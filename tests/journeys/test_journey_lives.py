@@ -16,7 +16,7 @@ FAST = Timeouts(start=2)
 
 
 def slow(pair, delay_s, **options):
-    """An upstream that takes so long to shake hands."""
+    """An upstream whose handshake takes so long."""
     fake = pair.fake(**options)
 
     async def late(message, conversation):
@@ -28,7 +28,7 @@ def slow(pair, delay_s, **options):
 
 
 def era(pair):
-    """Settings that keep the probe out of the reckoning of time."""
+    """Settings without a probe, so that it adds no time."""
     return {"slow": {"era": "legacy" if pair.to_legacy else "modern"}}
 
 

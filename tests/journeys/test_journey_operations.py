@@ -24,7 +24,7 @@ def full(pair):
 
 
 def assert_face(pair, result):
-    """What every result has, or must not have, for the host's era (12.1)."""
+    """Assert the members that every result has, or must not have, in the host's era."""
     if pair.from_legacy:
         assert not {"resultType", "ttlMs", "cacheScope"} & result.keys()
         assert "io.modelcontextprotocol/serverInfo" not in result.get("_meta", {})

@@ -35,7 +35,7 @@ def pair(request: pytest.FixtureRequest) -> Pair:
 
 
 def whole(value, method="tools/call", uri="x:1"):
-    """A result that says `value`."""
+    """A result with the text `value`."""
     text = json.dumps(value)
     if method == "prompts/get":
         return {"messages": [{"role": "user", "content": {"type": "text", "text": text}}]}
@@ -45,12 +45,12 @@ def whole(value, method="tools/call", uri="x:1"):
 
 
 def said(result):
-    """What the tool was answered."""
+    """The answers that the tool got."""
     return json.loads(result["content"][0]["text"])
 
 
 def asking(*names, version=L4, at_once=False):
-    """An upstream that asks, one question after the other or all at once, and answers with all it was answered."""
+    """An upstream that asks, one question after the other or all at once, and returns all answers."""
     fake = FakeUpstream(version=version, prompts=[{"name": "echo"}], resources=[{"uri": "x:1", "name": "x"}])
     fake.said = []
 
@@ -79,19 +79,19 @@ def asking(*names, version=L4, at_once=False):
 
 
 def retry(result, answers, params=CALL):
-    """The params of a request that comes back with `answers`, by key."""
+    """The params of a retry with `answers`, by key."""
     return {**params, "inputResponses": answers, "requestState": result["requestState"]}
 
 
 async def begin(host, params=CALL, method="tools/call"):
-    """A call that asks: what its request ended with."""
+    """Call a tool that asks; returns the result of the first request."""
     result = await host.result(method, params)
     assert result["resultType"] == "input_required", result
     return result
 
 
 def calls(fake, method="tools/call"):
-    """Every time it was called."""
+    """All its calls."""
     return [message for each in fake.conversations for message in each.of(method)]
 
 

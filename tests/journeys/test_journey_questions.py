@@ -33,7 +33,7 @@ def pair(request: pytest.FixtureRequest) -> Pair:
 
 
 def asking(pair, *names, version=None):
-    """An upstream whose tool asks, and answers with all it was answered."""
+    """An upstream whose tool asks, and returns all answers."""
     fake = pair.fake() if version is None else FakeUpstream(version=version)
     questions = {name: QUESTIONS[name] for name in names}
     fake.on["tools/call"] = pair.asks(questions, lambda answers: {"content": text(answers)})
@@ -45,7 +45,7 @@ def text(value):
 
 
 def said(result):
-    """What the tool was answered."""
+    """The answers that the tool got."""
     return json.loads(result["content"][0]["text"])
 
 

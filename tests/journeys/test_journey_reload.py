@@ -40,14 +40,14 @@ async def change(house, upstreams=None, **settings):
 
 
 async def begin(host, tool):
-    """A call that has got as far as it can."""
+    """A call that has come as far as it can."""
     question = await host.start("tools/call", {"name": tool, "arguments": {}})
     await trio.testing.wait_all_tasks_blocked()
     return question
 
 
 def failure(result):
-    """What kind of failure a tool's result is."""
+    """The kind of failure of a tool's result."""
     return result["_meta"][HUB_FAILURE]["hub"]
 
 
@@ -75,7 +75,7 @@ def going_on(fake):
 
 
 async def listen(host, uri):
-    """Have a host told of changes of a resource."""
+    """Subscribe a host to a resource."""
     if host.version == MODERN:
         await host.start("subscriptions/listen", {"notifications": {"resourceSubscriptions": [uri]}})
     else:
@@ -84,7 +84,7 @@ async def listen(host, uri):
 
 
 async def hear_lists(host):
-    """Have a host told of changed tools."""
+    """Subscribe a host to changed tools."""
     if host.version == MODERN:
         await host.start("subscriptions/listen", {"notifications": {"toolsListChanged": True}})
         await settle()

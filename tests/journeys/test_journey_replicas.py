@@ -24,7 +24,7 @@ CALL = {"name": "files__echo", "arguments": {}}
 
 
 def asking() -> FakeUpstream:
-    """It asks, and says what it was answered."""
+    """A tool that asks, and returns the answer."""
     fake = FakeUpstream(version=L4)
 
     async def call(message, conversation):

@@ -24,7 +24,7 @@ settle = trio.testing.wait_all_tasks_blocked
 
 
 def curious():
-    """An upstream whose tool asks who is there and says what it was told, or waits to be let go first."""
+    """An upstream whose tool asks for the host's name and returns it, or waits for a signal first."""
     fake = FakeUpstream(tools=["ask", "wait"])
     fake.refusals = []
     fake.gate = trio.Event()
@@ -53,7 +53,7 @@ def said(answer):
 
 
 async def named(house, name, carrier="lines", version=L4, identity=ALICE):
-    """A host that says `name` when it is asked who is there."""
+    """A host that answers `name` when it is asked."""
     host = await house.host(carrier, version, identity=identity, capabilities=FORMS)
     host.on["elicitation/create"] = lambda params: {"action": "accept", "content": {"who": name}}
     return host
@@ -137,7 +137,7 @@ async def test_one_that_may_run_only_once_refuses_what_is_not_plain(autojump_clo
 
 
 def counting(version):
-    """An upstream that remembers, per process, who has called it."""
+    """An upstream that remembers its callers per process."""
     fake = FakeUpstream(version=version, tools=["count"])
     memories = {}
     complete = {"resultType": "complete"} if version == MODERN else {}

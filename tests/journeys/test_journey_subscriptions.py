@@ -27,13 +27,13 @@ def notes(*uris):
 
 
 async def settle():
-    """Let what was sent arrive."""
+    """Let sent messages arrive."""
     await trio.sleep(0.1)
     await trio.testing.wait_all_tasks_blocked()
 
 
 async def listen(host, *uris, id=None, **flags):
-    """Have a host told of changes of `uris`, in the way of its era; whatever stands for the subscription."""
+    """Subscribe a host to `uris` in the way of its era; returns the subscription."""
     if host.version != MODERN:
         for uri in uris:
             assert await host.result("resources/subscribe", {"uri": uri}) == {}
@@ -59,7 +59,7 @@ def told(host):
 
 
 def about(host, id):
-    """What was said on one subscription."""
+    """The messages of one subscription."""
     return [
         (message["method"].removeprefix("notifications/"), message["params"])
         for message in host.heard
@@ -248,7 +248,7 @@ async def test_a_slow_host_is_told_once_of_what_changed_often(pair, autojump_clo
 
 
 def stop_reading(house, host):
-    """Let the hub believe that a host has a lot to read, until the event is set."""
+    """Make the hub believe that a host has much to read, until the event is set."""
     reads = trio.Event()
     if host.carrier == "http":
         answers = [*host.open_answers.values(), *([host.listening] if host.listening else [])]
@@ -358,7 +358,7 @@ async def test_the_hub_ends_listens_in_order(autojump_clock, carrier):
 
 @pytest.fixture
 def most_watched(monkeypatch):
-    """How many resources a host may watch here: a tenth of what it may else, which takes a tenth of the time."""
+    """The limit of subscriptions of a host here: a tenth of the usual one, to save time."""
     monkeypatch.setattr("hub.routing.subscriptions.MAX_WATCHED", 100)
     return 100
 

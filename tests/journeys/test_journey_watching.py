@@ -27,7 +27,7 @@ async def settle(for_s=0.2):
 
 
 async def listen(host, *uris):
-    """Have a host told of changes of `uris`; what `unlisten` takes."""
+    """Subscribe a host to `uris`; returns the argument of `unlisten`."""
     if host.version == MODERN:
         question = await host.start("subscriptions/listen", {"notifications": {"resourceSubscriptions": list(uris)}})
         await settle()
@@ -50,7 +50,7 @@ async def unlisten(host, listened):
 
 
 def told(host):
-    """What a host has been told of since this was last asked."""
+    """The notifications to a host since the last call."""
     method = "notifications/resources/updated"
     found = [message["params"]["uri"] for message in host.heard if message["method"] == method]
     host.heard[:] = [message for message in host.heard if message["method"] != method]
@@ -58,7 +58,7 @@ def told(host):
 
 
 def watching(fake):
-    """The connections on which the upstream is to watch something, and what."""
+    """The upstream's connections with subscriptions, and their URIs."""
     found = {each: fake.watched(each) for each in fake.conversations if not each.over}
     return {each: uris for each, uris in found.items() if uris}
 
@@ -69,7 +69,7 @@ async def touch(fake, uri, to, **more):
 
 
 def apart(pair, mode):
-    """The settings by which a host has the process to itself, and a host that has another one."""
+    """Settings by which each host has its own process, and a second host."""
     identity = DESK if pair.to_legacy and mode == "per_host" else BOB
     return {"files": {"session_mode": mode}}, identity
 

@@ -1,4 +1,4 @@
-"""Malformed answers of an HTTP upstream: no crash, no hang, no leaked task (faults.md 8.7).
+"""Malformed answers of an HTTP upstream: no crash, no hang, no leaked task.
 
 HUBD_FUZZ inputs per test (300; the long run takes 10000). A failure names the number of its input, which alone decides
 what is sent; HUBD_FUZZ_SEED starts there.
@@ -27,7 +27,7 @@ from upstreams.transports.http.detect import open_http
 COUNT: Final = int(os.environ.get("HUBD_FUZZ", "300"))
 FIRST: Final = int(os.environ.get("HUBD_FUZZ_SEED", "0"))
 SLOW_S: Final = 0.25
-"""No input may cost more (FIG-01); four times that where the machine is busy."""
+"""No input may cost more; four times that where the machine is busy."""
 
 TOKENS: Final = (
     *(

@@ -70,7 +70,7 @@ class House:
         return [len(conversation.of("tools/call")) for conversation in self.fake.conversations]
 
     def assert_empty(self):
-        """Nothing is left of any host (I-12)."""
+        """Nothing is left of any host."""
         pool = self.pool
         assert (pool._by_host, pool._by_account, pool._opening, pool.extra_sessions) == ({}, {}, {}, {})
 

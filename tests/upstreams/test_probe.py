@@ -1,4 +1,4 @@
-"""Which era a server speaks: every way of bridging.md 1.2, against servers in memory."""
+"""Detection of a server's era, in every way, against servers in memory."""
 
 import json
 from typing import Any

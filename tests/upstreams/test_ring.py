@@ -1,4 +1,4 @@
-"""An upstream that is a hub and leads back here: what becomes of it, and of calls to it (F-D-17)."""
+"""An upstream that is a hub and leads back here: what becomes of it, and of calls to it."""
 
 import json
 

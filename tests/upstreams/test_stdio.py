@@ -1,4 +1,4 @@
-"""Sessions with real processes that do what a script says: the faults of faults.md 6.1, and what becomes of calls."""
+"""Sessions with real processes that follow a script: faults of children, and the outcome of calls."""
 
 import json
 import os

@@ -160,7 +160,7 @@ async def test_it_comes_back_and_nobody_sees_a_difference(nursery, autojump_cloc
         assert upstream.state is State.RECONNECTING
         assert upstream.settling
         assert names(upstream) == ["echo"]
-        assert isinstance(await attempt(upstream), Result)  # waits for the next session (D-11)
+        assert isinstance(await attempt(upstream), Result)  # waits for the next session
         assert trio.current_time() - died_at < 2 ** (restarts - 1) * 1.2 + 0.1
         await settle()
         assert upstream.status().restarts == restarts

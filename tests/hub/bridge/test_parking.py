@@ -1,4 +1,4 @@
-"""Calls that outlive the request they came with: scenario 2 of bridging.md 19, on the clock of the tests."""
+"""Calls that outlive the request they came with, on the clock of the tests."""
 
 import json
 import random
@@ -175,7 +175,7 @@ class Jammed(RequestStates):
 
 @asynccontextmanager
 async def a_lot() -> AsyncIterator[Lot]:
-    """At its end nothing is left but what may be remembered for a while (I-12)."""
+    """At its end nothing is left but what may be remembered for a while."""
     async with trio.open_nursery() as nursery:
         lot = Lot(nursery)
         await nursery.start(lot.parking.run)

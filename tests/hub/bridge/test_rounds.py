@@ -260,7 +260,7 @@ async def test_a_form_that_nobody_fills_in_is_an_answer(autojump_clock, said):
 @pytest.mark.covers("F-I-01")
 @pytest.mark.parametrize(("wanted", "method"), [(PROMPT, "sampling/createMessage"), (ROOTS, "roots/list")])
 async def test_what_cannot_be_done_without_ends_the_operation(autojump_clock, wanted, method):
-    """Scenario 4 of bridging.md 19: one declined, one error; the third is withdrawn."""
+    """Three questions: one declined, one error; the third is withdrawn."""
     fake = Upstream(wants("s", a=FORM, b=wanted, c={**FORM, "params": {**FORM["params"], "message": "Later?"}}))
     async with wired(fake) as up:
         declined = trio.Event()

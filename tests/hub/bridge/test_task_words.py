@@ -171,7 +171,7 @@ def test_only_errors_fail() -> None:
 
 @pytest.mark.covers("X-7", "X-12")
 def test_the_wire_example() -> None:
-    """bridging.md 17.6: a legacy task that failed, since its result says so, is complete."""
+    """A legacy task that failed by its result is complete."""
     task = read_task(members({**OLD, "status": "failed"}), L4)
     status, more = shown(Result(raw({"content": [{"type": "text", "text": "quota exceeded"}], "isError": True})))
     result = judged(whole(detailed(task, "SEAL4", more, status=status)), "tasks/get")

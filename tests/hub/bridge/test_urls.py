@@ -188,7 +188,7 @@ def test_a_modern_host_gets_an_input_request_for_each_page(bridge):
 
 @pytest.mark.parametrize("when", ["before", "during", "never"])
 async def test_a_retry_waits_until_the_visits_are_done(autojump_clock, bridge, when):
-    """Scenario 8 of bridging.md 19; after the retry, see below."""
+    """A host that has visited both pages before its retry, or during it, or never does."""
     host = modern()
     reply = bridge.settle(host, VISIT, OTHER)
     if when == "before":
