@@ -1,12 +1,13 @@
-"""The resource cache: what was read is kept while that is right, and read once for all who ask at the same time.
+"""The resource cache: keeps results of `resources/read` while they are right, and reads once for concurrent readers.
 
-Read in this order: `entry` (what is read, what is kept of it, why it may not be used any more), `resource_cache` (what
-the hub calls), `state` (all of the state, and what makes it doubtful), and its parts: `memory` (what is kept, so many
-bytes), `index` (what a change concerns), `fetch` and `flight` (reads, and the hosts that wait for one),
-`auto_subscribe` (which resources the hub itself watches), `cacheability` (what a result says), `key` (which reads come
-to the same), `upstream_interface` and `invalidation` (what it needs of upstreams, and is told by them), `counters` and
-`statistics` (counts). Hubs may have a store in common: `shared_store` is what that must do, `redis` is one.
+Read in this order: `entry` (keys, entries, causes of dropping), `resource_cache` (the facade the hub calls), `state`
+(all state, and invalidation), and its parts: `memory` (the entries in this process, bounded), `index` (which entries a
+change affects), `fetch` and `flight` (reads under way, and the hosts that wait), `auto_subscribe` (subscriptions of the
+hub itself), `cacheability` (what a result says about caching), `key` (which reads are the same), `upstream_interface`
+(what the cache needs of upstreams), `invalidation` (the listener that upstreams report to), `statistics`. Hubs may
+share a store: `shared_store` is the interface, `redis` the implementation. `README.md` is for users.
 
-What always holds: nothing is kept for longer than its upstream said or changes are told of; nothing private is given to
-another account; nothing is given that was read before a change of which the hub had heard when it was asked.
+What always holds: nothing is kept longer than its upstream allowed or changes are reported; nothing private goes to
+another account; no host gets a result that was read before a change of which the hub had heard when the host asked.
+Of `hub`, only `hub.wire` and `hub.link` are imported.
 """

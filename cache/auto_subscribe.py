@@ -26,7 +26,7 @@ MAX_CHANGES: Final = 2
 """How often one may change without being read meanwhile."""
 
 
-class _Seen:
+class _Wanted:
     """One resource of a session."""
 
     __slots__ = ("changes", "not_before", "slow")
@@ -45,34 +45,34 @@ class AutoSubscriptions:
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
-        self._places: dict[str, WeakKeyDictionary[PooledSession, OrderedDict[str, _Seen]]] = {}
+        self._sessions: dict[str, WeakKeyDictionary[PooledSession, OrderedDict[str, _Wanted]]] = {}
 
     def __repr__(self) -> str:
-        count = sum(len(seen) for places in self._places.values() for seen in places.values())
+        count = sum(len(wanted) for places in self._sessions.values() for wanted in places.values())
         return f"<AutoSubscriptions {count} resources>"
 
-    def read(self, name: str, pooled: PooledSession, uri: str) -> None:
+    def note_read(self, name: str, pooled: PooledSession, uri: str) -> None:
         """It was read, by whomever: it is worth being observed."""
-        found = self._seen(name, pooled)
-        if (seen := found.get(uri)) is not None:
-            seen.changes = 0
+        found = self._wanted_of(name, pooled)
+        if (wanted := found.get(uri)) is not None:
+            wanted.changes = 0
             found.move_to_end(uri)
 
     def is_worth_trying(self, upstream: Upstream, pooled: PooledSession, uri: str) -> bool:
         """Whether `observe` may bring something."""
         if bytes(peek_object(upstream.snapshot.capabilities.get("resources")).get("subscribe", b"")) != b"true":
             return False
-        found, now = self._seen(upstream.name, pooled), self._clock()
-        seen = found.get(uri)
-        if seen is not None:
-            return seen.not_before <= now
+        found, now = self._wanted_of(upstream.name, pooled), self._clock()
+        wanted = found.get(uri)
+        if wanted is not None:
+            return wanted.not_before <= now
         slow = [known for known, each in found.items() if each.slow and each.not_before > now]
         return (
             len(slow) < MAX_UNANSWERED or sum(map(pooled.subscriptions.is_observed, slow)) > len(slow) - MAX_UNANSWERED
         )
 
-    def _seen(self, name: str, pooled: PooledSession) -> OrderedDict[str, _Seen]:
-        return self._places.setdefault(name, WeakKeyDictionary()).setdefault(pooled, OrderedDict())
+    def _wanted_of(self, name: str, pooled: PooledSession) -> OrderedDict[str, _Wanted]:
+        return self._sessions.setdefault(name, WeakKeyDictionary()).setdefault(pooled, OrderedDict())
 
     async def observe(self, name: str, pooled: PooledSession, uri: str, reader: int) -> None:
         """Have it observed in that session, since the conversation `reader` reads it; return when it is, or when that
@@ -80,36 +80,36 @@ class AutoSubscriptions:
 
         Cancellation: it is still wanted.
         """
-        found = self._seen(name, pooled)
-        seen = found.setdefault(uri, _Seen())
+        found = self._wanted_of(name, pooled)
+        wanted = found.setdefault(uri, _Wanted())
         found.move_to_end(uri)
-        seen.changes = 0
-        seen.not_before = self._clock() + AGAIN_S
+        wanted.changes = 0
+        wanted.not_before = self._clock() + AGAIN_S
         self._make_room(pooled, found)
         with trio.move_on_after(PATIENCE_S):
             if await pooled.subscriptions.observe(uri, reader):
-                seen.not_before, seen.slow = float("-inf"), False
+                wanted.not_before, wanted.slow = float("-inf"), False
                 return
-        seen.slow = True
+        wanted.slow = True
 
-    def _make_room(self, pooled: PooledSession, found: OrderedDict[str, _Seen]) -> None:
+    def _make_room(self, pooled: PooledSession, found: OrderedDict[str, _Wanted]) -> None:
         while len(found) > MAX_OBSERVED:
             uri, _ = found.popitem(last=False)
             pooled.subscriptions.neglect(uri)
 
-    def changed(self, name: str, uri: str) -> None:
+    def note_change(self, name: str, uri: str) -> None:
         """The upstream says that it changed."""
-        for pooled, found in list(self._places.get(name, {}).items()):
-            seen = found.get(uri)
-            if seen is None:
+        for pooled, found in list(self._sessions.get(name, {}).items()):
+            wanted = found.get(uri)
+            if wanted is None:
                 continue
-            seen.changes += 1
-            if seen.changes >= MAX_CHANGES and seen.not_before <= self._clock():
-                seen.not_before = self._clock() + AGAIN_S
+            wanted.changes += 1
+            if wanted.changes >= MAX_CHANGES and wanted.not_before <= self._clock():
+                wanted.not_before = self._clock() + AGAIN_S
                 pooled.subscriptions.neglect(uri)
 
     def forget_upstream(self, name: str) -> None:
         """Nothing of this upstream is of interest any more."""
-        for pooled, found in list(self._places.pop(name, {}).items()):
+        for pooled, found in list(self._sessions.pop(name, {}).items()):
             for uri in found:
                 pooled.subscriptions.neglect(uri)

@@ -1,4 +1,4 @@
-"""What a result of `resources/read` says about being kept, and what is said of it then. Pure (bridging.md 13)."""
+"""Cacheability: what a result of `resources/read` says about caching, and what hosts are told. Pure."""
 
 from collections.abc import Mapping
 from math import inf
@@ -13,11 +13,11 @@ from hub.wire.mcp import COMPLETED, HUB_STALE, RESULT_TYPE, Era, era_of
 from hub.wire.request_meta import read_freshness
 
 MAX_TTL_S: Final = 3600.0
-"""Nothing is believed to stay the same for longer, unless the upstream would say so."""
+"""The longest time-to-live in seconds. Only changes that the upstream reports could justify a longer one."""
 
 
 def is_complete(reply: Reply, version: str) -> bool:
-    """Whether `reply`, written in the revision `version`, ends the matter: it is an error, or all there is to read."""
+    """Whether `reply`, in the revision `version`, is final: an error, or a complete result."""
     if not isinstance(reply, Result) or era_of(version) is Era.LEGACY:
         return True
     kind = peek_object(reply.value).get(RESULT_TYPE)
@@ -25,14 +25,14 @@ def is_complete(reply: Reply, version: str) -> bool:
 
 
 def has_ttl(value: Raw) -> bool:
-    """Whether a result of a modern upstream says that it may be kept."""
+    """Whether a result of a modern upstream has a time-to-live."""
     return bool(read_freshness(peek_object(value)).ttl_ms)
 
 
 def entry_of(value: Raw, version: str, era: Era, now: float, stale_s: float, *, observed: bool) -> Entry | None:
-    """What may be kept of a result that arrived `now`; None: nothing.
+    """The entry for a result that arrived `now`; None: it may not be kept.
 
-    `era` is that of the session it came over, and `observed` says whether every change since is sure to be heard of.
+    `era` is the era of its session; `observed`: every change since the read began is sure to be reported.
     """
     members = peek_object(value)
     contents = members.get("contents")
@@ -50,24 +50,24 @@ def entry_of(value: Raw, version: str, era: Era, now: float, stale_s: float, *, 
 
 
 def ttl_ms(entry: Entry, now: float) -> int:
-    """How long a host may keep it, too; 0: what is only good while the hub observes it."""
+    """How long a host may keep the result; 0: it is valid only while the hub observes it."""
     return 0 if entry.observed else max(0, int((entry.fresh_until - now) * 1000))
 
 
 def scope(entry: Entry) -> str:
-    """Whom a host may show it to."""
+    """The `cacheScope` that hosts are told."""
     return "public" if entry.public else "private"
 
 
 def fresh_result(entry: Entry, now: float) -> Result:
-    """The result, with what is left of its time; in words of its own revision."""
+    """The result with its remaining time, in its own revision."""
     if era_of(entry.version) is Era.LEGACY:
         return Result(entry.value)
     return _with(entry, {"ttlMs": raw(ttl_ms(entry, now)), "cacheScope": raw(scope(entry))})
 
 
 def stale_result(entry: Entry, at: float, now: float, error: HubError) -> Result:
-    """The result in place of `error`, marked: it was read at the time `at` (K-6)."""
+    """The result in place of `error`, marked with its age: it was read at the time `at`."""
     mark = raw({"ageMs": max(0, int((now - at) * 1000)), "reason": error.kind})
     meta = raw({**peek_object(peek_object(entry.value).get("_meta", EMPTY)), HUB_STALE: mark})
     return _with(entry, {"ttlMs": raw(0), "cacheScope": raw("private"), "_meta": meta})

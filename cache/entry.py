@@ -1,4 +1,4 @@
-"""What the cache speaks of: what is read, what is kept of it, and why it may not be used any more. Pure."""
+"""Vocabulary of the cache: keys, entries, and causes of dropping an entry. Pure."""
 
 from enum import Enum
 from typing import Final
@@ -8,59 +8,59 @@ from msgspec import Raw, Struct
 from hub.link.interface import Tenant
 
 EVERYONE: Final = ""
-"""The owner of what an upstream calls public."""
+"""The owner of public entries."""
 
 
 class DropCause(Enum):
-    """Why something kept may not be used any more; the values are what `hubd cache` shows."""
+    """Why an entry was dropped; `hubd cache` shows the values."""
 
     UPDATED = "updated"
-    """The upstream said that the resource, or a part of it, or what it is a part of, changed."""
+    """The upstream reported a change of the resource, of a part of it, or of a resource that it is a part of."""
     LISTS = "lists changed"
-    """The upstream said that its resources are others."""
+    """The upstream reported that its list of resources changed."""
     SESSION = "session ended"
-    """Nobody would have heard of changes."""
+    """Changes could no longer be reported."""
     CONFIG = "configuration"
     CLEARED = "cleared"
     """By command."""
     ELSEWHERE = "another hub"
-    """Another hub on the same store said so."""
+    """Another hub on the same store reported a change."""
     STORE_LOST = "store lost"
-    """The store that hubs share cannot tell any more what others have said."""
+    """The store could not deliver changes that other hubs reported."""
 
 
 class CacheKey(Struct, frozen=True):
-    """One resource, as one reader may see it: the key of an entry (SEC-23). Hashable."""
+    """Key of an entry: one resource as one reader may see it. Hashable."""
 
     upstream: str
     """The name of the upstream in this hub."""
     source: str
-    """What server that is, and what it is asked with: a digest of its configuration, secrets included."""
+    """Identity of the server: a digest of its configuration, secrets included."""
     uri: str
-    """As the upstream writes it."""
+    """In the spelling of the upstream."""
     owner: str
-    """The principal who may see it, or EVERYONE."""
+    """The principal who may see the entry, or EVERYONE."""
     tenant: Tenant | None = None
-    """The host whose own session it was read over; None: what hosts have together."""
+    """The host over whose own session it was read; None: over a shared session."""
     abilities: str = ""
-    """What a modern upstream is told that the reader's host can do: its answer may depend on that (K-2)."""
+    """Capabilities of the reader's host, as a modern upstream is told: its answer may depend on them."""
 
 
 class Entry(Struct, frozen=True):
-    """What is kept of one reading."""
+    """The result of one read, and how long it may be used."""
 
     value: Raw
-    """The upstream's result, byte for byte."""
+    """The result of the upstream, byte for byte."""
     version: str
-    """The revision that it is written in."""
+    """The protocol revision of the result."""
     public: bool
-    """Whether the upstream says that everyone may see it."""
+    """Whether the upstream allows everyone to see it."""
     fresh_until: float
-    """The clock's time; `inf`: as long as it is observed."""
+    """Time of the clock in seconds; `inf`: as long as it is observed."""
     stale_until: float
-    """Until when it may stand in, marked, for one that cannot be read anew; not above `fresh_until`: never."""
+    """Until when it may stand in, marked, for a failed read; not above `fresh_until`: never."""
     observed: bool
-    """Whether it is good only while this hub is told of changes of it (no ttl)."""
+    """Whether it is valid only while this hub is told of changes (it has no time-to-live)."""
 
     @property
     def size(self) -> int:

@@ -60,15 +60,15 @@ class Fetches:
         """Have it read."""
         assert self._nursery is not None, "`is_running` says so"
         self._state.add_flight(flight)
-        self._nursery.start_soon(self._fly, flight)
+        self._nursery.start_soon(self._run_flight, flight)
 
-    async def _fly(self, flight: Flight) -> None:
+    async def _run_flight(self, flight: Flight) -> None:
         """Read, and give everybody what comes of it, faults of the hub included."""
         put: Entry | None = None
         try:
             with flight.scope:
                 try:
-                    put = await self._carry(flight)
+                    put = await self._fetch(flight)
                 except HubError as error:
                     self._land(flight, kept(error))
                 except Exception as error:  # noqa: BLE001  # whoever waits raises it
@@ -82,9 +82,9 @@ class Fetches:
             except* Exception as errors:  # noqa: BLE001  # a fault is logged, and the work goes on
                 self._faults.caught(errors)
 
-    async def _carry(self, flight: Flight) -> Entry | None:
+    async def _fetch(self, flight: Flight) -> Entry | None:
         """Read, and land; what is to be kept where other hubs find it."""
-        if (found := await self._look(flight)) is not None:
+        if (found := await self._look_up(flight)) is not None:
             self._state.counters.of(flight.key.upstream).found += 1
             self._state.keep(flight.key, found, shareable=True)
             flight.land(fresh_result(found, self._clock()))
@@ -97,7 +97,7 @@ class Fetches:
             flight.claim()
         entry = None
         if isinstance(reply, Result) and not flight.is_disturbed and not flight.is_private:
-            entry = self._kept(flight, reply)
+            entry = self._keep_result(flight, reply)
         self._land(flight, reply)
         return entry
 
@@ -112,7 +112,7 @@ class Fetches:
 
     # --- what is there, and may be used -------------------------------------------------------------------------------
 
-    async def _look(self, flight: Flight) -> Entry | None:
+    async def _look_up(self, flight: Flight) -> Entry | None:
         """Have it observed, and ask the store that hubs share; what may be used of what is there."""
         pooled, key, reader = flight.pooled, flight.key, flight.caller.conversation
         if pooled is None:
@@ -147,7 +147,7 @@ class Fetches:
 
     # --- what was read, and may be kept -------------------------------------------------------------------------------
 
-    def _kept(self, flight: Flight, reply: Result) -> Entry | None:
+    def _keep_result(self, flight: Flight, reply: Result) -> Entry | None:
         """Keep what was read, if it may be; what is kept."""
         upstream, key = flight.upstream, flight.key
         pooled = upstream.session_for(flight.caller)

@@ -1,7 +1,6 @@
-"""What a change of a resource concerns: the resource, what it is a part of, and its parts (N-11). Pure.
+"""Index of items by resource: which items a change affects, in the resource, its parts and its parents. Pure.
 
-Whatever belongs to a resource of an upstream can be put in; to find what a change concerns takes time by the depth of
-its URI and by what is found, not by all there is.
+The time to find them depends on the depth of the URI and on the number found, not on the number of items.
 """
 
 from collections.abc import Hashable
@@ -14,7 +13,7 @@ Item = TypeVar("Item", bound=Hashable)
 
 
 def is_trackable(uri: str) -> bool:
-    """Whether all that `uri` is a part of is known, so that no change that concerns it can be overlooked."""
+    """Whether all parents of `uri` are known, so that no change that affects it can be missed."""
     return _plain(uri) is not None
 
 
@@ -24,29 +23,29 @@ def _plain(uri: str) -> str | None:
     return None if plain is None or level_count(plain) > MAX_DEPTH else plain
 
 
-class _Shelf(Generic[Item]):
-    """All of one upstream. Sets that keep their order: dicts."""
+class _UpstreamItems(Generic[Item]):
+    """The items of one upstream. Dicts serve as sets that keep their order."""
 
     def __init__(self) -> None:
         self.items: dict[Item, None] = {}
         self.own: dict[str, dict[Item, None]] = {}
         self.parts: dict[int, dict[Item, None]] = {}
-        """By the hash of a whole: the text of all of them would be long, and one too many does no harm."""
+        """By the hash of each parent: the texts would be long, and a collision affects only an item too many."""
         self.tenants: dict[Tenant, dict[Item, None]] = {}
 
 
 class ResourceIndex(Generic[Item]):
-    """Items by upstream, URI and tenant. Each is put in once. A URI stands for all of its spellings."""
+    """Items by upstream, URI and tenant; each is added once. A URI stands for all its spellings."""
 
     def __init__(self) -> None:
-        self._shelves: dict[str, _Shelf[Item]] = {}
+        self._shelves: dict[str, _UpstreamItems[Item]] = {}
 
     def __repr__(self) -> str:
         return f"<ResourceIndex of {sum(len(shelf.items) for shelf in self._shelves.values())}>"
 
     def add(self, upstream: str, uri: str, tenant: Tenant | None, item: Item) -> None:
-        """Put `item` in. `uri` must be one that `is_trackable`."""
-        shelf = self._shelves.setdefault(upstream, _Shelf())
+        """Add `item`. `uri` must be one that `is_trackable`."""
+        shelf = self._shelves.setdefault(upstream, _UpstreamItems())
         shelf.items[item] = None
         plain = _plain(uri) or ""
         shelf.own.setdefault(plain, {})[item] = None
@@ -56,7 +55,7 @@ class ResourceIndex(Generic[Item]):
             shelf.tenants.setdefault(tenant, {})[item] = None
 
     def discard(self, upstream: str, uri: str, tenant: Tenant | None, item: Item) -> None:
-        """Take `item` out, if it is in."""
+        """Remove `item`, if present."""
         shelf = self._shelves.get(upstream)
         if shelf is None or item not in shelf.items:
             return
@@ -72,22 +71,22 @@ class ResourceIndex(Generic[Item]):
             _take(shelf.tenants, tenant, item)
 
     def of(self, upstream: str) -> list[Item]:
-        """All of an upstream."""
+        """All items of an upstream."""
         shelf = self._shelves.get(upstream)
         return [] if shelf is None else list(shelf.items)
 
     def of_tenant(self, upstream: str, tenant: Tenant) -> list[Item]:
-        """All of one host."""
+        """All items of one host."""
         shelf = self._shelves.get(upstream)
         return [] if shelf is None else list(shelf.tenants.get(tenant, ()))
 
     def of_resource(self, upstream: str, uri: str) -> list[Item]:
-        """What belongs to this very resource."""
+        """Items of exactly this resource."""
         shelf = self._shelves.get(upstream)
         return [] if shelf is None else list(shelf.own.get(_plain(uri) or "", ()))
 
     def affected_by(self, upstream: str, uri: str) -> list[Item]:
-        """What a change of `uri` concerns; all of the upstream, if it cannot be told."""
+        """Items that a change of `uri` affects; all of the upstream, if the parents of `uri` are unknown."""
         shelf = self._shelves.get(upstream)
         if shelf is None:
             return []

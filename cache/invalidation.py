@@ -20,7 +20,7 @@ class CacheListener:
     def resource_changed(self, uri: str) -> None:
         """Drop `uri`, its parts, and the resources that it is a part of."""
         state, name = self._state, self._name
-        state.auto_subscriptions.changed(name, uri)
+        state.auto_subscriptions.note_change(name, uri)
         state.drop(state.memory.affected_by(name, uri), DropCause.UPDATED)
         state.disturb(state.flights.affected_by(name, uri))
         state.invalidate_shared(self.source, uri)

@@ -1,4 +1,4 @@
-"""Which reads come to the same: of one server, and depending on nothing but the URI (K-2, K-13). Pure."""
+"""Key building: which reads give the same result, since it depends on nothing but the URI. Pure."""
 
 from typing import Final
 
@@ -13,14 +13,14 @@ HARMLESS: Final = frozenset({"traceparent", "tracestate", "baggage"})
 
 
 def is_plain(operation: Operation) -> bool:
-    """Whether it is a read on whose URI alone the result depends (K-2, K-5)."""
+    """Whether this is a read whose result depends on the URI alone."""
     return (
         operation.method == RESOURCES_READ and operation.params.keys() == {"uri"} and operation.meta.keys() <= HARMLESS
     )
 
 
 def abilities_of(caller: Caller, config: UpstreamConfig) -> str:
-    """What a request to a modern upstream says that the host of `caller` can do, as `CacheKey.abilities`."""
+    """The capabilities that a modern upstream is told for the host of `caller`, as `CacheKey.abilities`."""
     told = capabilities_for_upstream(
         caller.capabilities, client_features=config.client_features, absorbs_tasks=config.tasks == "absorb"
     )

@@ -1,7 +1,7 @@
-"""What is kept in this process: so many bytes and entries, those used last.
+"""Entries in the memory of this process, bounded by bytes and count; the least recently used make room.
 
-Every operation takes the same time however much is kept. What has expired leaves when it is looked for, or when it has
-become what was used least lately. Forms that an entry was shown in are kept beside it, and counted.
+Every operation takes constant time. An expired entry leaves when it is looked up, or as the least recently used. Forms
+in which an entry was shown to hosts are kept with it, and count.
 """
 
 from collections.abc import Callable
@@ -15,34 +15,34 @@ from hub.link.interface import Tenant
 from hub.wire.uri_parents import level_count
 
 OVERHEAD: Final = 1_200
-"""Bytes that an entry takes beside its value and key: objects, and its place in tables."""
+"""Bytes that an entry takes in addition to value and key: objects and tables."""
 PER_LEVEL: Final = 400
-"""And for each level of its URI."""
+"""Additional bytes for each level of the URI."""
 MAX_FORMS: Final = 8
-"""Of one entry."""
+"""Forms of one entry."""
 FORM_OVERHEAD: Final = 400
 
 
 class CachedEntry:
-    """One entry where it is kept."""
+    """An entry in memory, with the forms that were made of it."""
 
     __slots__ = ("at", "entry", "forms", "shareable", "size")
 
     def __init__(self, entry: Entry, at: float, size: int, *, shareable: bool) -> None:
         self.entry = entry
         self.at = at
-        """When it was read or, if another hub did, found."""
+        """When it was read or, if another hub read it, found."""
         self.size = size
         self.shareable = shareable
-        """Whether hubs may have it in common, so that another one may say that it changed."""
+        """Whether hubs may share it, so that another hub may report a change."""
         self.forms: dict[object, object] = {}
 
     def __repr__(self) -> str:
         return f"<CachedEntry {self.size} bytes, {len(self.forms)} forms>"
 
 
-class _Recent(LRUCache[CacheKey, CachedEntry]):
-    """Says what it drops."""
+class _Lru(LRUCache[CacheKey, CachedEntry]):
+    """A least-recently-used map that reports evictions."""
 
     def __init__(self, max_bytes: int, on_evicted: Callable[[CacheKey], None]) -> None:
         super().__init__(max_bytes, getsizeof=lambda cached: cached.size)
@@ -55,14 +55,14 @@ class _Recent(LRUCache[CacheKey, CachedEntry]):
 
 
 class MemoryStore:
-    """Entries by subject. `clock` gives the time in seconds."""
+    """Entries by key. `clock` gives the time in seconds."""
 
     def __init__(self, max_bytes: int, max_entries: int, clock: Callable[[], float]) -> None:
         self.max_entries = max_entries
         self.evicted = 0
-        """How many had to make room."""
+        """Entries that made room for others."""
         self._clock = clock
-        self._recent = _Recent(max_bytes, self._lost)
+        self._recent = _Lru(max_bytes, self._on_evicted)
         self._index: ResourceIndex[CacheKey] = ResourceIndex()
 
     def __repr__(self) -> str:
@@ -73,18 +73,18 @@ class MemoryStore:
 
     @property
     def bytes(self) -> int:
-        """How much is kept."""
+        """Bytes in use."""
         return int(self._recent.currsize)
 
     @property
     def max_bytes(self) -> int:
-        """How much may be."""
+        """The bound on `bytes`."""
         return int(self._recent.maxsize)
 
     def resize(self, max_bytes: int, max_entries: int) -> None:
-        """Other bounds from now on; what was used last stays."""
+        """Set new bounds; the most recently used entries stay."""
         old, self.max_entries = self._recent, max_entries
-        self._recent = _Recent(max_bytes, self._lost)
+        self._recent = _Lru(max_bytes, self._on_evicted)
         self._index = ResourceIndex()
         for key in list(old):  # oldest first
             cached = old.pop(key)
@@ -92,8 +92,7 @@ class MemoryStore:
                 self.evicted += 1
 
     def find(self, key: CacheKey, *, at: float | None = None) -> CachedEntry | None:
-        """What is kept of `key`, fresh or not any more; None: nothing that was of use at the time `at`, now unless
-        given."""
+        """The entry of `key`, fresh or stale; None: none that was usable at the time `at` (default: now)."""
         cached = self._recent.get(key)
         if cached is None:
             return None
@@ -105,7 +104,7 @@ class MemoryStore:
         return None
 
     def put(self, key: CacheKey, entry: Entry, *, shareable: bool = False) -> bool:
-        """Keep `entry`; whether it fits at all. The URI must be one that `cache.index.is_trackable`."""
+        """Keep `entry`; False: it does not fit. The URI must be one that `cache.index.is_trackable`."""
         return self._put(key, CachedEntry(entry, self._clock(), size_of(key, entry), shareable=shareable))
 
     def _put(self, key: CacheKey, cached: CachedEntry) -> bool:
@@ -119,7 +118,7 @@ class MemoryStore:
         return True
 
     def keep_form(self, key: CacheKey, cached: CachedEntry, form_key: object, form: object, size: int) -> None:
-        """Keep beside `cached` how it was shown; `size` in bytes, 0 where it is the same as the value."""
+        """Keep a form in which `cached` was shown; `size` in bytes, 0 if the form shares the bytes of the value."""
         if self._recent.get(key) is not cached:
             return
         if form_key not in cached.forms and len(cached.forms) >= MAX_FORMS:
@@ -133,7 +132,7 @@ class MemoryStore:
         self._recent[key] = cached
 
     def drop_forms(self, key: CacheKey, cached: CachedEntry) -> None:
-        """Forget how it was shown: none of it is right any more."""
+        """Drop all forms: they are no longer right."""
         if cached.forms and self._recent.get(key) is cached:
             del self._recent[key]
             cached.forms.clear()
@@ -141,7 +140,7 @@ class MemoryStore:
             self._recent[key] = cached
 
     def expire(self, key: CacheKey, stale_until: float) -> bool:
-        """Have `key` read anew, but let it stand in until then where that fails; whether that ended its time."""
+        """Expire the entry of `key`, which may stand in for a failed read until then; whether it was fresh."""
         cached = self._recent.get(key)
         if cached is None:
             return False
@@ -162,40 +161,40 @@ class MemoryStore:
         return was_fresh
 
     def discard(self, key: CacheKey) -> bool:
-        """Drop what is kept of `key`; whether there was anything."""
+        """Drop the entry of `key`; whether there was one."""
         found = self._recent.pop(key, None)
         if found is not None:
             self._index.discard(key.upstream, key.uri, key.tenant, key)
         return found is not None
 
-    def _lost(self, key: CacheKey) -> None:
+    def _on_evicted(self, key: CacheKey) -> None:
         self.evicted += 1
         self._index.discard(key.upstream, key.uri, key.tenant, key)
 
-    # --- what there is ------------------------------------------------------------------------------------------------
+    # --- what is kept -------------------------------------------------------------------------------------------------
 
     def affected_by(self, upstream: str, uri: str) -> list[CacheKey]:
-        """As `ResourceIndex.affected_by`."""
+        """Keys that a change of `uri` affects; all of the upstream, if the parents of `uri` are unknown."""
         return self._index.affected_by(upstream, uri)
 
     def of_resource(self, upstream: str, uri: str) -> list[CacheKey]:
-        """As `ResourceIndex.of_resource`."""
+        """Keys of exactly this resource."""
         return self._index.of_resource(upstream, uri)
 
     def of(self, upstream: str) -> list[CacheKey]:
-        """All of an upstream."""
+        """All keys of an upstream."""
         return self._index.of(upstream)
 
     def of_tenant(self, upstream: str, tenant: Tenant) -> list[CacheKey]:
-        """All that one host has for itself."""
+        """All keys of one host's own session."""
         return self._index.of_tenant(upstream, tenant)
 
     def all(self) -> list[tuple[CacheKey, CachedEntry]]:
-        """Everything, used or not. For whoever looks."""
+        """All entries, for statistics. Does not count as use."""
         return list(self._recent.items())
 
 
 def size_of(key: CacheKey, entry: Entry) -> int:
-    """What an entry takes, in bytes, as far as can be told."""
+    """The estimated size of an entry in bytes."""
     texts = len(key.uri) + len(key.upstream) + len(key.source) + len(key.owner) + len(key.abilities)
     return entry.size + texts + OVERHEAD + PER_LEVEL * level_count(key.uri)

@@ -102,7 +102,7 @@ class ResourceCache:
             if cached.entry.observed:
                 if pooled is None or not pooled.subscriptions.is_observed(key.uri):
                     continue
-                self._auto_subscriptions.read(key.upstream, pooled, key.uri)
+                self._auto_subscriptions.note_read(key.upstream, pooled, key.uri)
             self._state.counters.of(key.upstream).hits += 1
             return Hit(each, cached)
         return None

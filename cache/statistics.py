@@ -12,26 +12,26 @@ from cache.entry import DropCause
 
 
 class CacheCounts(Struct, kw_only=True):
-    """What happened since the hub started, of all upstreams or of one."""
+    """Counts since the hub started, for all upstreams or for one."""
 
     hits: int = 0
-    """Reads that were answered from what was kept, stale answers not among them."""
+    """Reads answered from memory, without stale answers."""
     misses: int = 0
-    """Reads that began a read of the upstream, or found it in the store that hubs share."""
+    """Reads that were not in memory: they read the upstream, or found an entry in the shared store."""
     found: int = 0
-    """Those that found it there."""
+    """Misses that found an entry in the shared store."""
     coalesced: int = 0
-    """Reads that were answered by a read of the upstream that another one had begun."""
+    """Reads that joined a read of the upstream that was under way."""
     stale: int = 0
-    """Reads that failed and were answered, marked, with what was kept."""
+    """Failed reads that an expired entry answered, marked."""
     stored: int = 0
     """Results that were kept."""
     refused: int = 0
-    """Results that might have been kept, but were too large."""
+    """Results that were too large to be kept."""
 
 
 class UpstreamCacheStatistics(Struct, frozen=True, kw_only=True):
-    """What is kept of one upstream."""
+    """Entries and counts of one upstream."""
 
     name: str = ""
     entries: int = 0
@@ -40,28 +40,28 @@ class UpstreamCacheStatistics(Struct, frozen=True, kw_only=True):
 
 
 class StoreStatistics(Struct, frozen=True, kw_only=True):
-    """How it stands with the store that hubs have in common."""
+    """Health of the shared store."""
 
     state: str = ""
-    """`connected`, `away`, `slow`, or it takes nothing new: `full`, `read-only`."""
+    """`connected`, `away`, `slow`; or it refuses writes: `full`, `read-only`."""
     since_s: float = 0.0
-    """How long it has been so."""
+    """Seconds in this state."""
     reason: str = ""
-    """Why it is not connected."""
+    """Why the state is not `connected`."""
     dropped: int = 0
-    """What could not be written there."""
+    """Entries that could not be written."""
     altered: int = 0
-    """Values found there that no hub of this key has written."""
+    """Values that no hub of this key wrote."""
     late: int = 0
-    """Answers that did not come within 50 ms."""
+    """Answers that took longer than 50 ms."""
     bypasses: int = 0
-    """How often it was left alone for a while, being slow."""
+    """How often the hub stopped asking it for a while, since it was slow."""
     hubs: int = 0
-    """How many hubs use it, this one included."""
+    """Hubs that use it, including this one."""
 
 
 class CacheStatistics(Struct, frozen=True, kw_only=True):
-    """Everything `hubd cache` shows."""
+    """Everything that `hubd cache` shows."""
 
     enabled: bool = True
     entries: int = 0
@@ -70,34 +70,34 @@ class CacheStatistics(Struct, frozen=True, kw_only=True):
     max_bytes: int = 0
     counts: CacheCounts = field(default_factory=CacheCounts)
     evicted: int = 0
-    """Entries that had to make room for others."""
+    """Entries that made room for others."""
     invalidations: dict[str, int] = {}
-    """How many entries were dropped, by `cache.entry.DropCause.value`."""
+    """Dropped entries by cause, `cache.entry.DropCause.value`."""
     oldest_s: float | None = None
-    """The age of the oldest entry; None: there is none."""
+    """Age of the oldest entry; None: there is none."""
     newest_s: float | None = None
     flights: int = 0
-    """Reads of upstreams that are running now."""
+    """Reads of upstreams under way."""
     upstreams: tuple[UpstreamCacheStatistics, ...] = ()
-    """Those of which something is kept or was counted, by name."""
+    """Upstreams with entries or counts, by name."""
     store: StoreStatistics | None = None
-    """None: nothing is shared with other hubs."""
+    """None: there is no shared store."""
 
 
 class CacheCounters:
-    """Since the hub started."""
+    """Counters since the hub started."""
 
     def __init__(self) -> None:
         self._counts: dict[str, CacheCounts] = {}
         self._gone = CacheCounts()
-        """Of upstreams that are no more."""
+        """Of upstreams that were removed."""
         self._dropped: Counter[DropCause] = Counter()
 
     def __repr__(self) -> str:
         return f"<CacheCounters of {', '.join(self._counts) or 'nothing'}>"
 
     def of(self, name: str) -> CacheCounts:
-        """The counts of an upstream, to be changed."""
+        """The counts of an upstream, for the caller to increment."""
         found = self._counts.get(name)
         if found is None:
             found = self._counts[name] = CacheCounts()
@@ -105,27 +105,27 @@ class CacheCounters:
 
     @property
     def names(self) -> KeysView[str]:
-        """The upstreams of which something was counted."""
+        """The upstreams with counts."""
         return self._counts.keys()
 
     def forget_upstream(self, name: str) -> None:
-        """There is no such upstream any more. What happened has happened."""
+        """An upstream was removed. Its counts stay in the total."""
         counts = self._counts.pop(name, None)
         if counts is not None:
             self._gone = _sum([self._gone, counts])
 
     def dropped(self, cause: DropCause, entries: int) -> None:
-        """So many were dropped."""
+        """Count dropped entries."""
         self._dropped[cause] += entries
 
     @property
     def total(self) -> CacheCounts:
-        """Of all upstreams, those that are no more among them."""
+        """The counts of all upstreams, including removed ones."""
         return _sum([self._gone, *self._counts.values()])
 
     @property
     def invalidations(self) -> dict[str, int]:
-        """How many entries were dropped, by `DropCause.value`."""
+        """Dropped entries by `DropCause.value`."""
         return {cause.value: self._dropped[cause] for cause in DropCause}
 
 

@@ -168,13 +168,13 @@ class Store(RedisStore):
     def overheard(self) -> list[bytes]:
         """The messages that it gets on the channel from now on, unchanged."""
         said: list[bytes] = []
-        hear = self._member.bus.hear
+        hear = self._member.bus.receive
 
         def note(heard: bytes, now: float) -> Invalidation | None:
             said.append(heard)
             return hear(heard, now)
 
-        self._member.bus.hear = note
+        self._member.bus.receive = note
         return said
 
     async def until_coherent(self) -> None:

@@ -75,16 +75,16 @@ class Bus:
         """How many were heard lately, this one included."""
         return sum(now - heard_at < ABSENT_S for heard_at in self._hubs.values())
 
-    def say(self) -> bytes:
+    def heartbeat(self) -> bytes:
         """That it is there, sealed."""
-        return self._sealer.seal(self.channel, self.word())
+        return self._sealer.seal(self.channel, self.message())
 
-    def word(self, source: str | None = None, uris: tuple[str, ...] | None = None) -> bytes:
+    def message(self, source: str | None = None, uris: tuple[str, ...] | None = None) -> bytes:
         """A message, to be sealed for whoever is to hear it."""
         self._said += 1
         return msgspec.msgpack.encode(Message(self._me, self._said, source, uris))
 
-    def hear(self, sealed: bytes, now: float) -> Invalidation | None:
+    def receive(self, sealed: bytes, now: float) -> Invalidation | None:
         """What another hub says is stale; None: nothing."""
         body = self._sealer.open(self.channel, sealed)
         if body is None:

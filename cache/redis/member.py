@@ -62,7 +62,7 @@ class Member:
         self._address = address
         self._clock = clock
         self._is_coherent = False
-        self._rung = trio.Event()
+        self._wakeup = trio.Event()
         self._written = trio.Event()
         self.faults = FaultLog(logging.getLogger("cache.redis"), f"the use of the shared store at {address}")
 
@@ -82,7 +82,7 @@ class Member:
     def invalidate(self, source: str, uri: str | None) -> None:
         """Have it written, and said, as soon as there is a connection."""
         self.pending.add(source, uri)
-        self._rung.set()
+        self._wakeup.set()
 
     async def until_written(self, source: str) -> None:
         """Wait until all hubs go by what was to be invalidated of `source`."""
@@ -119,8 +119,8 @@ class Member:
         began = self._clock()
         with trio.move_on_after(seconds):
             while not self.pending:
-                await self._rung.wait()
-                self._rung = trio.Event()
+                await self._wakeup.wait()
+                self._wakeup = trio.Event()
             await trio.sleep(max(0.0, began + HURRY_S - self._clock()))
 
     async def _serve(self, connection: "ConnectionPair") -> None:
@@ -134,10 +134,10 @@ class Member:
         except Unreachable as error:
             return connection.fail(str(error))
         self.connection = connection
-        self.pending.failed()  # of an earlier connection: it cannot be known whether it was written
-        self._rung.set()
+        self.pending.requeue()  # of an earlier connection: it cannot be known whether it was written
+        self._wakeup.set()
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(connection.listen, partial(self._hear, connection))
+            nursery.start_soon(connection.listen, partial(self._on_message, connection))
             nursery.start_soon(self._write, connection)
             nursery.start_soon(self._beat, connection)
 
@@ -153,9 +153,9 @@ class Member:
             if error.code not in ("OOM", "MISCONF"):
                 raise
 
-    def _hear(self, connection: "ConnectionPair", heard: bytes) -> None:
+    def _on_message(self, connection: "ConnectionPair", heard: bytes) -> None:
         foreign = self.bus.foreign
-        news = self.bus.hear(heard, self._clock())
+        news = self.bus.receive(heard, self._clock())
         if self.bus.foreign > foreign:
             self.health.on_altered()
         if news is not None:
@@ -181,7 +181,7 @@ class Member:
             at = self._clock()
             with trio.move_on_after(BEAT_S):
                 try:
-                    await connection.ask(b"PUBLISH", self.bus.channel, self.bus.say())
+                    await connection.ask(b"PUBLISH", self.bus.channel, self.bus.heartbeat())
                     await connection.check_primary()
                 except Unreachable as error:
                     return connection.fail(str(error))
@@ -192,8 +192,8 @@ class Member:
     async def _write(self, connection: "ConnectionPair") -> None:
         """Write what is to be invalidated, and tell the others."""
         while True:
-            await self._rung.wait()
-            self._rung = trio.Event()
+            await self._wakeup.wait()
+            self._wakeup = trio.Event()
             while self.pending.is_waiting:
                 try:
                     await self._write_taken(connection, self.pending.take())
@@ -211,7 +211,7 @@ class Member:
             all_fields = [layout.fields(uris or ()) for layout in self.layouts]
             if len(all_fields[0]) > MAX_DELETED:
                 all_fields, uris = [{} for _ in self.layouts], None
-            word = self.bus.word(source, None if uris is None else tuple(sorted(uris)))
+            word = self.bus.message(source, None if uris is None else tuple(sorted(uris)))
             for layout, fields in zip(self.layouts, all_fields, strict=True):
                 said = layout.sealer.seal(layout.channel, word)
                 commands.append(invalidate_command(layout.tokens(source), fields, layout.channel, said))

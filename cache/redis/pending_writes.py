@@ -44,7 +44,7 @@ class PendingWrites:
             self._waiting[source] = All
 
     def take(self) -> dict[str, set[str] | None]:
-        """What is to be written now; until `written` or `failed` it counts as being written."""
+        """What is to be written now; until `written` or `requeue` it counts as being written."""
         self._writing, self._waiting = self._waiting, {}
         return self._writing
 
@@ -52,7 +52,7 @@ class PendingWrites:
         """What was taken is in the store."""
         self._writing = {}
 
-    def failed(self) -> None:
+    def requeue(self) -> None:
         """What was taken may not be in the store."""
         taken, self._writing = self._writing, {}
         for source, uri in _each(taken):

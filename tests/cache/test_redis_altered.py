@@ -159,16 +159,16 @@ async def test_old_words_of_its_own_prove_nothing(autojump_clock):
 
     bus = Bus(ValueSealer(KEY))
     bus.begin("channel", 0.0)
-    first, second = bus.say(), bus.say()
+    first, second = bus.heartbeat(), bus.heartbeat()
     assert not bus.is_proven
-    bus.hear(first, 1.0)
+    bus.receive(first, 1.0)
     assert bus.is_proven
-    bus.hear(second, 2.0)
-    bus.hear(first, 4.0)
+    bus.receive(second, 2.0)
+    bus.receive(first, 4.0)
     assert not bus.is_deaf(5.0)
     assert bus.is_deaf(5.1)
     bus.begin("channel", 6.0)
-    bus.hear(second, 6.0)
+    bus.receive(second, 6.0)
     assert not bus.is_proven
     await trio.lowlevel.checkpoint()
 

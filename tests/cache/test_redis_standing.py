@@ -102,34 +102,34 @@ def test_what_was_altered_is_said_once(said):
 
 
 def test_what_is_being_written_is_not_written_yet():
-    unwritten = PendingWrites()
-    assert not unwritten
-    unwritten.add("s", "a")
-    assert "s" in unwritten
-    assert unwritten.take() == {"s": {"a"}}
-    assert "s" in unwritten
-    assert not unwritten.is_waiting
-    unwritten.add("s", "b")
-    unwritten.written()
-    assert unwritten.take() == {"s": {"b"}}
-    unwritten.add("t", None)
-    unwritten.add("t", "of all")
-    unwritten.failed()
-    assert repr(unwritten) == "<PendingWrites: 2 sources, 0 being written>"
-    assert unwritten.take() == {"s": {"b"}, "t": None}
-    unwritten.failed()
-    unwritten.add("s", None)
-    assert unwritten.take() == {"s": None, "t": None}
-    unwritten.written()
-    assert not unwritten
+    pending = PendingWrites()
+    assert not pending
+    pending.add("s", "a")
+    assert "s" in pending
+    assert pending.take() == {"s": {"a"}}
+    assert "s" in pending
+    assert not pending.is_waiting
+    pending.add("s", "b")
+    pending.written()
+    assert pending.take() == {"s": {"b"}}
+    pending.add("t", None)
+    pending.add("t", "of all")
+    pending.requeue()
+    assert repr(pending) == "<PendingWrites: 2 sources, 0 being written>"
+    assert pending.take() == {"s": {"b"}, "t": None}
+    pending.requeue()
+    pending.add("s", None)
+    assert pending.take() == {"s": None, "t": None}
+    pending.written()
+    assert not pending
 
 
 def test_too_much_is_all():
-    unwritten = PendingWrites()
+    pending = PendingWrites()
     for n in range(MAX_URIS):
-        unwritten.add("many", f"a:{n}")
-    unwritten.add("long", "a" * (MAX_CHARS + 1))
-    assert len(unwritten.take()["many"]) == MAX_URIS
-    unwritten.failed()
-    unwritten.add("many", "a:more")
-    assert unwritten.take()["many"] is None
+        pending.add("many", f"a:{n}")
+    pending.add("long", "a" * (MAX_CHARS + 1))
+    assert len(pending.take()["many"]) == MAX_URIS
+    pending.requeue()
+    pending.add("many", "a:more")
+    assert pending.take()["many"] is None

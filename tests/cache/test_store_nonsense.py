@@ -134,8 +134,8 @@ async def test_an_error_that_nobody_thought_of_ends_the_link_and_nothing_else(au
         raise faults.pop()
 
     async with stores(store):
-        hear = store._member.bus.hear
-        store._member.bus.hear = lambda heard, now: stale("s", None) if faults else hear(heard, now)
+        hear = store._member.bus.receive
+        store._member.bus.receive = lambda heard, now: stale("s", None) if faults else hear(heard, now)
         await until(lambda: not faults)
         await store.until_coherent()
     assert store._member.faults.count == 3
