@@ -5,8 +5,10 @@
 Directories are watched, never files, for the watch of a file dies with the first editor that replaces it: those of
 every path and of what it leads to, of every link on the way (Kubernetes swaps one), and their parents, since a
 directory can be replaced as well. What was seen is compared by content, so that whatever else happens there says
-nothing; and it is looked at every `POLL_S` anyway, for file systems that tell nobody anything. If nothing can be
-watched (this user's inotify instances may be used up), it is looked at often, and tried again now and then.
+nothing; and it is looked at every `POLL_S` anyway, for file systems that tell nobody anything. The library that
+watches wakes ten times a second, so while files are quiet the loop itself waits for the kernel (`inotify`). If
+nothing can be watched (this user's inotify instances may be used up), it is looked at often, and tried again now and
+then.
 """
 
 import hashlib
@@ -21,6 +23,7 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
+from config.inotify import Inotify
 from config.loading.document import SUFFIXES
 from config.loading.source import limit_of, read_plain
 
@@ -32,8 +35,7 @@ log = logging.getLogger("hubd.config")
 STEP_MS: Final = 100
 """Milliseconds between looks for events. A second look that finds no more ends the waiting."""
 QUIET_S: Final = 60.0
-QUIET_STEP_MS: Final = 3000
-"""The same after `QUIET_S` without events: the library wakes for every look, and an idle hub shall sleep."""
+"""Once nothing has happened for so long, the loop waits for the kernel: the library wakes for every look."""
 DEBOUNCE_MS: Final = 250
 """Milliseconds to wait at most until events cease."""
 POLL_S: Final = 30.0
@@ -131,14 +133,30 @@ class Watcher:
                 looks += 1
                 if looks >= LOOKS_ALONE:
                     return
-            else:
-                is_quiet = trio.current_time() - self._stirred_at > QUIET_S
-                wait = partial(_wait, notify, QUIET_STEP_MS if is_quiet else STEP_MS, stop)
+            elif trio.current_time() - self._stirred_at < QUIET_S or await self._is_stirred(inspect, lookouts):
+                wait = partial(_wait, notify, stop)
                 with trio.CancelScope() as self._waiting:
                     notify = self._told(
                         await trio.to_thread.run_sync(wait, abandon_on_cancel=True, limiter=trio.CapacityLimiter(1))
                     )
             self._is_again = self._is_again and stop.is_set()
+
+    async def _is_stirred(self, inspect: Callable[[], tuple[bytes, Lookouts]], lookouts: Lookouts) -> bool:
+        """Whether the kernel says, before it is time to look anyway, that something happens; also if it cannot say."""
+        try:
+            kernel = Inotify(lookouts)
+        except OSError:
+            return True
+        try:
+            with trio.move_on_after(POLL_S) as self._waiting:
+                seen, _ = await trio.to_thread.run_sync(inspect, abandon_on_cancel=True)
+                if seen == self._seen:  # nothing has happened before the kernel was asked
+                    await kernel.wait()
+                    self._stirred_at = trio.current_time()
+                    return True
+        finally:
+            kernel.close()
+        return False
 
     def _told(self, notify: "RustNotify | str") -> "RustNotify | str":
         """The same; it is said once when nothing can be watched, and why, and when something can be again."""
@@ -161,10 +179,10 @@ def _open(lookouts: Lookouts) -> "RustNotify | str":
         return _why(error)
 
 
-def _wait(notify: "RustNotify", step_ms: int, stop: threading.Event) -> "RustNotify | str":
+def _wait(notify: "RustNotify", stop: threading.Event) -> "RustNotify | str":
     """Wait until something may have happened, or `stop`; who watches from now on, as `_open`. In a thread."""
     try:
-        notify.watch(DEBOUNCE_MS, step_ms, int(POLL_S * 1000), stop)
+        notify.watch(DEBOUNCE_MS, STEP_MS, int(POLL_S * 1000), stop)
     except BaseException as error:  # noqa: BLE001
         return _why(error)
     return notify

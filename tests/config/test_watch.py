@@ -9,7 +9,7 @@ import trio
 from watchfiles import _rust_notify
 from watchfiles._rust_notify import WatchfilesRustInternalError
 
-from config import watch
+from config import inotify, watch
 from config.loading.source import MAX_PROJECT_BYTES
 from config.watch import POLL_S, STEP_MS, Watcher, _inspect
 
@@ -99,8 +99,21 @@ def make_a_directory(file):
 WAYS = [write_in_place, rename_over, save_as_vim_does, delete, make_unreadable, make_a_directory]
 
 
+@pytest.fixture(params=["the library watches", "the kernel is waited for", "the kernel has nothing for it"])
+def watched_by(request, monkeypatch):
+    if request.param != "the library watches":
+        monkeypatch.setattr(watch, "QUIET_S", -1.0)
+    if request.param == "the kernel has nothing for it":
+        monkeypatch.setattr(inotify, "_library", no_library)
+
+
+def no_library():
+    raise OSError("there is none")
+
+
 @pytest.mark.covers("F-C-04", "F-C-03")
 @pytest.mark.parametrize("way", WAYS)
+@pytest.mark.usefixtures("watched_by")
 async def test_every_way_to_save_is_noticed_and_so_is_the_next(place, way):
     file = place / "hubd.toml"
     async with watching(file) as eye:
