@@ -58,7 +58,7 @@ class LineDropped(Exception):
         self.edges = edges
 
 
-def _nobody() -> None:
+def _ignore() -> None:
     pass
 
 
@@ -135,12 +135,12 @@ class Outbox:
         self.accepted_bytes += size
         if sent == size:
             if self._held:
-                self._settle()
+                self._give_back()
             return
         self._queue.append(memoryview(data)[sent:])
         self.queued_bytes = size - sent
         if self._held:
-            self._settle()
+            self._give_back()
         self._draining = True
         self._drained = trio.Event()
         self._nursery.start_soon(self._drain)
@@ -165,7 +165,7 @@ class Outbox:
             self._held += more
         return True
 
-    def _settle(self) -> None:
+    def _give_back(self) -> None:
         """Give back what the account holds beyond the present queue."""
         over = self._held - max(0, self.queued_bytes - FREE_BYTES)
         if self._account is not None and over:
@@ -193,7 +193,7 @@ class Outbox:
                 self._queue.clear()
                 await self._send(batch)
                 del batch
-                self._settle()
+                self._give_back()
         except (ChannelClosed, trio.TooSlowError, trio.BrokenResourceError, trio.ClosedResourceError, OSError):
             self._give_up()
         except trio.Cancelled:
@@ -230,9 +230,9 @@ class Outbox:
         self._queue.clear()
         self._lost_bytes = self.queued_bytes
         self.queued_bytes = 0
-        self._settle()
+        self._give_back()
         self._drained.set()
-        on_broken, self._on_broken = self._on_broken, _nobody  # its owner refers to this outbox: a cycle
+        on_broken, self._on_broken = self._on_broken, _ignore  # its owner refers to this outbox: a cycle
         if notify:
             on_broken()
 

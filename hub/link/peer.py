@@ -235,7 +235,7 @@ class Peer:
             try:
                 data = await self._channel.receive()
             except LineDropped as lost:
-                self._missed(lost)
+                self._handle_dropped(lost)
                 continue
             try:
                 message = decode(data, strict=self._strict)
@@ -243,13 +243,13 @@ class Peer:
                 if is_batch(data):
                     await self._take_batch(data, nursery)
                 else:
-                    self._complain(data, error)
+                    self._drop_malformed(data, error)
                     await self._pace.keep(len(data))
                 continue
             if not self._take(message, nursery):
                 await self._pace.keep(len(data))
 
-    def _missed(self, lost: LineDropped) -> None:
+    def _handle_dropped(self, lost: LineDropped) -> None:
         """Handle a message that there was no room for: a caller waiting for this answer is told at once."""
         log.info("%s sent more than there is room for (global_buffer_bytes): a message was dropped", self._name)
         id = id_at_edges(*lost.edges)
@@ -263,14 +263,14 @@ class Peer:
         try:
             parts = split_batch(data)
         except RemoteProtocolError as error:
-            self._complain(data, error)
+            self._drop_malformed(data, error)
             await self._pace.keep(len(data))
             return
         for part in parts:
             try:
                 message = decode(part, strict=self._strict)
             except RemoteProtocolError as error:
-                self._complain(part, error)
+                self._drop_malformed(part, error)
                 await self._pace.keep(len(part))
             else:
                 if self._take(message, nursery):
@@ -299,12 +299,12 @@ class Peer:
             self._on_notification(message)
         return False
 
-    def _complain(self, data: bytes, error: RemoteProtocolError) -> None:
+    def _drop_malformed(self, data: bytes, error: RemoteProtocolError) -> None:
         """Drop a malformed message; callers waiting for an answer in it are told at once."""
         self.bad_messages += 1
         self._bad_in_a_row += 1
         for found in recover_ids(data, error):
-            self._disappoint(found, error)
+            self._answer_malformed(found, error)
         now = trio.current_time()
         if now - self._complained_at >= COMPLAIN_EVERY_S:
             self._complained_at = now
@@ -315,19 +315,19 @@ class Peer:
         if self._bad_in_a_row >= MAX_BAD_MESSAGES:
             raise BadPeer(f"sent {MAX_BAD_MESSAGES} lines that are not messages, and nothing of use between them")
 
-    def _disappoint(self, found: Salvaged, error: RemoteProtocolError) -> None:
+    def _answer_malformed(self, found: Salvaged, error: RemoteProtocolError) -> None:
         """Answer a malformed request with an error, or end the caller's request that a malformed answer belongs to."""
         if found.id is None:
             return
         if found.is_answer:
             self.fail(found.id, error)
-        elif found.is_request and self.takes_requests and not self._leaves_answers():
+        elif found.is_request and self.takes_requests and not self._ignores_answers():
             self._respond(found.id, error.failure, "an error")
 
     # --- answering ----------------------------------------------------------------------------------------------------
 
     def _take_request(self, request: Request, nursery: trio.Nursery) -> None:
-        if not self.takes_requests or self._leaves_answers():
+        if not self.takes_requests or self._ignores_answers():
             self.refused_requests += 1
         elif request.method == PING:
             self._respond(request.id, Result(EMPTY), PING)
@@ -339,7 +339,7 @@ class Peer:
             scope = self._answering[request.id] = trio.CancelScope()
             nursery.start_soon(self._answer, request, self._on_request(request), scope)
 
-    def _leaves_answers(self) -> bool:
+    def _ignores_answers(self) -> bool:
         """Whether the peer sends requests without reading the answers."""
         if not self._channel.queued_bytes:
             self._unread_bytes = 0

@@ -201,7 +201,7 @@ def decode(data: bytes, *, strict: bool = True) -> Message:
     known = None if isinstance(id, UnsetType) else id
     if envelope.result is not UNSET or envelope.error is not UNSET:
         raise RemoteProtocolError(INVALID_REQUEST, "A message is a request or a response, not both", id=known)
-    _refuse_crowds(data, envelope, known)
+    _refuse_too_many_members(data, envelope, known)
     return _request(data, id, envelope.method, _params(envelope.params, known), strict)
 
 
@@ -224,7 +224,7 @@ def _response(data: bytes, envelope: _Envelope, strict: bool) -> Response:
             id=_known_id(id),
         )
     if strict:
-        _refuse_crowds(data, envelope, _known_id(id))
+        _refuse_too_many_members(data, envelope, _known_id(id))
         if has_duplicates(data, _decode_fields(data)):
             raise RemoteProtocolError(INVALID_REQUEST, "A member of the message is given twice")
     if isinstance(envelope.result, UnsetType):
@@ -331,7 +331,7 @@ def _failure(raw: Raw, id: RequestId | None) -> Failure:
 # --- limits and duplicates --------------------------------------------------------------------------------------------
 
 
-def _refuse_crowds(data: bytes, envelope: _Envelope, id: RequestId | None) -> None:
+def _refuse_too_many_members(data: bytes, envelope: _Envelope, id: RequestId | None) -> None:
     """Refuse objects with too many members before they are opened, which takes 300 bytes for each member."""
     try:
         first, second, third = members(data[:PREFIX_BYTES])  # too many small members show in the prefix already

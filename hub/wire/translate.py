@@ -172,7 +172,7 @@ def _make_structure_an_object(members: dict[str, Raw]) -> None:
     if structured is None or _opens_with(structured, "{"):
         return
     del members["structuredContent"]
-    blocks = _few(members["content"], "content blocks")
+    blocks = _items(members["content"], "content blocks")
     if not any(peek_str(peek_object(block, counted=True).get("type")) == "text" for block in blocks):
         members["content"] = raw([*blocks, {"type": "text", "text": bytes(structured).decode()}])
 
@@ -181,20 +181,20 @@ def _older_content(content: Raw, upstream: str, host_version: str) -> Raw:
     """Rewrite a list of content blocks for a host of `host_version`."""
     if host_version not in (L1, L2):
         return content
-    blocks = _few(content, "content blocks")
+    blocks = _items(content, "content blocks")
     older = [_older_block(block, f"{upstream}/{at}", host_version) for at, block in enumerate(blocks)]
     return content if older == blocks else raw(older)
 
 
 def _older_messages(messages: Raw, upstream: str, host_version: str) -> Iterator[Raw]:
-    for at, message in enumerate(_few(messages, "messages")):
+    for at, message in enumerate(_items(messages, "messages")):
         members = peek_object(message, counted=True)
         content = members.get("content", NULL)
         older = _older_block(content, f"{upstream}/{at}", host_version)
         yield message if older is content else raw({**members, "content": older})
 
 
-def _few(value: Raw, what: str) -> list[Raw]:
+def _items(value: Raw, what: str) -> list[Raw]:
     """The items of a list, to be read one by one.
 
     Raises:
