@@ -39,7 +39,7 @@ MODES = {
 
 
 class Cost(NamedTuple):
-    """The cost of one plain call, the least of all runs, and the most cyclic garbage of a run."""
+    """The cost of one plain call and the cyclic garbage of a whole run, the least of all runs."""
 
     calls: float
     system: float
@@ -185,7 +185,7 @@ def count(mode: Mode, directory: Path) -> Cost:
     return Cost(
         min(run["calls"] for run in found) / calls,
         min(run["system"] for run in found) / calls,
-        max(run["cycles"] for run in found),
+        min(run["cycles"] for run in found),
     )
 
 
