@@ -7,7 +7,6 @@ import logging
 import time
 from collections.abc import Callable
 from functools import partial
-from math import inf
 from pathlib import Path
 from typing import Final
 
@@ -32,7 +31,7 @@ from hub.link.wakeups import DirtyFlag
 from hub.projects.project_files import Reader
 from hub.projects.projects import Projects
 from hub.projects.running_servers import RunningServers, rules_of
-from hub.routing.host_exchange import release_progress, remind_hosts
+from hub.routing.host_exchange import ProgressUpkeep
 from hub.routing.lists import Lists
 from hub.routing.live_catalog import LiveCatalog
 from hub.routing.log_levels import LogLevels
@@ -87,14 +86,14 @@ class Hub:
             upstreams, config, open_session or partial(transports.open_session, budget=self.budget)
         )
         self.levels = LogLevels(self.hosts.log_levels, self.supervisor.set_log_level)
-        self._reminders = trio.CancelScope()
+        self.progress = ProgressUpkeep(config.synthetic_progress_s)
         wall = time.time  # noqa: TID251  # what hosts carry outlives this process
         self.states = RequestStates(
             sealer, wall=wall, run=run, is_elsewhere=is_elsewhere, boot=boot, remembered=(PARK,)
         )
         self.bridge = self._make_bridge(config)
         self.lists = Lists(self.live)
-        self.router = Router(self.live, self.lists, self.levels, self.bridge, Reading(self.reads))
+        self.router = Router(self.live, self.lists, self.levels, self.bridge, self.progress, Reading(self.reads))
         self.lists.announce_to(self.hosts, self.router.subscriptions)
         self.servers = RunningServers(config, self.supervisor, self.live, self.lists, self.router, self.reads)
         self.projects: Projects | None = None
@@ -143,8 +142,8 @@ class Hub:
                 nursery.start_soon(keep_going, "Keeping log levels", self.levels.run)
                 self._settle_if_known()
                 nursery.start_soon(keep_going, "Waiting for the first servers", self._settle)
-                nursery.start_soon(keep_going, "Releasing progress", release_progress)
-                nursery.start_soon(keep_going, "Reminding hosts", self._remind)
+                nursery.start_soon(keep_going, "Releasing progress", self.progress.release)
+                nursery.start_soon(keep_going, "Reminding hosts", self.progress.remind)
                 save = partial(autosave, self.memory, self._unsaved, self._remember)
                 nursery.start_soon(keep_going, "Saving what is remembered", save)
                 nursery.start_soon(keep_going, "Saving what servers offer", self.last_known.run)
@@ -167,12 +166,6 @@ class Hub:
             self.lists.settle()
         else:
             self.lists.rebuild()
-
-    async def _remind(self) -> None:
-        while True:
-            every_s = self.config.synthetic_progress_s
-            with trio.CancelScope() as self._reminders:
-                await remind_hosts(every_s or inf)
 
     def _remember(self) -> None:
         if self.live.claims.changed:
@@ -200,13 +193,11 @@ class Hub:
 
     def apply(self, config: HubConfig) -> None:
         """Make this hub what `config` says, and disturb only what differs. How hosts come in is not its affair."""
-        reminds = config.synthetic_progress_s != self.config.synthetic_progress_s
+        self.progress.adjust(config.synthetic_progress_s)
         self.hosts.adjust(config.park_ttl_s)
         self.budget.adjust(config.global_buffer_bytes)
         self.bridge.adjust(config.park_ttl_s, config.park_total_s, on_lost=config.on_lost)
         self.reads.reconfigure(config.cache)
         self.servers.apply(config)
-        if reminds:
-            self._reminders.cancel()
         if self.projects is not None:
             self.projects.changed.set()

@@ -83,7 +83,6 @@ async def answer(
 
     Errors of the hub fail this request and nothing else: the answer carries a `ref`, under which the log has the rest.
     """
-    exchange.begin()
     try:
         with scope:
             if pace is not None:

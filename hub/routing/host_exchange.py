@@ -7,6 +7,7 @@ Questions from upstreams (sampling, elicitation, roots) come here too, and go to
 can be asked while it waits; else they are refused, so that upstreams go on without.
 """
 
+from math import inf
 from typing import Final, Protocol
 
 import trio
@@ -147,8 +148,6 @@ class HostExchange:
         self._held = params
         if self._allowed.take(trio.current_time()):
             self.finish()
-        else:
-            _holding.add(self)
 
     def finish(self) -> None:
         """Let go of held progress: its time has come, or the operation is about to be answered."""
@@ -159,21 +158,14 @@ class HostExchange:
 
     def forget(self) -> None:
         """Drop held progress: nothing may follow an answer or a cancellation."""
-        if self._held is not None:
-            self._held = None
-            _holding.discard(self)
+        self._held = None
 
     def begin(self) -> None:
-        """The request is running, so that a host that wants to hear of it does, whatever its upstream says. `end` must
-        follow."""
-        if self._token is not None:
-            self._reported_at = trio.current_time()
-            _running.add(self)
+        """Count silence from now on."""
+        self._reported_at = trio.current_time()
 
     def end(self) -> None:
-        """The request is about to be answered, or was cancelled: nobody can be asked on its stream any more."""
-        if self._token is not None:
-            _running.discard(self)
+        """The request is about to be answered, or was cancelled: nothing can be asked on its stream any more."""
         if self.host is not None:
             if self._has_asked:
                 self.host.withdraw(self._say)
@@ -226,27 +218,59 @@ def keep_untold(untold: dict[str, bytes], subject: str, message: bytes) -> None:
         del untold[next(each for each in untold if each not in LIST_CHANGED)]
 
 
-_holding: set[HostExchange] = set()
-"""Those that hold progress back."""
-_running: set[HostExchange] = set()
-"""Those of running requests whose host wants progress."""
+class ProgressUpkeep:
+    """Progress of all running requests of a hub whose hosts asked for it. Its tasks sleep while there are none.
 
+    A host hears that its request is still running when there was no progress for `remind_s` seconds; 0: never.
+    """
 
-async def release_progress() -> None:
-    """Let go of held progress once its time has come, for ever; one task for all requests."""
-    while True:
-        await trio.sleep(RELEASE_S)
-        for exchange in list(_holding):
-            exchange.finish()
+    def __init__(self, remind_s: float) -> None:
+        self._remind_s = remind_s
+        self._running: set[HostExchange] = set()
+        self._any = trio.Event()
+        self._pause = trio.CancelScope()
 
+    def __repr__(self) -> str:
+        return f"<ProgressUpkeep [{len(self._running)} requests]>"
 
-async def remind_hosts(every_s: float) -> None:
-    """Report on running requests of which nothing was heard for `every_s`, for ever; one task for all of them."""
-    while True:
-        await trio.sleep(every_s / 10)
-        latest = trio.current_time() - every_s
-        for exchange in list(_running):
-            exchange.remind(latest)
+    def __len__(self) -> int:
+        return len(self._running)
+
+    def adjust(self, remind_s: float) -> None:
+        """Take over another setting."""
+        if remind_s != self._remind_s:
+            self._remind_s = remind_s
+            self._pause.cancel()
+
+    def begin(self, exchange: HostExchange) -> None:
+        """A request is running whose host wants progress. `end` must follow."""
+        exchange.begin()
+        self._running.add(exchange)
+        self._any.set()
+
+    def end(self, exchange: HostExchange) -> None:
+        """A request has ended."""
+        self._running.discard(exchange)
+        if not self._running:
+            self._any = trio.Event()
+
+    async def release(self) -> None:
+        """Send held progress once its time has come, for ever; one task for all requests."""
+        while True:
+            await self._any.wait()
+            await trio.sleep(RELEASE_S)
+            for exchange in list(self._running):
+                exchange.finish()
+
+    async def remind(self) -> None:
+        """Tell hosts of silent requests that these are still running, for ever; one task for all requests."""
+        while True:
+            await self._any.wait()
+            with trio.CancelScope() as self._pause:
+                await trio.sleep(self._remind_s / 10 or inf)
+                latest = trio.current_time() - self._remind_s
+                for exchange in list(self._running):
+                    exchange.remind(latest)
 
 
 def wants_log(wanted: str | None, level: str | None) -> bool:

@@ -21,7 +21,7 @@ from hub.catalog.catalog import Route, localise, untag_arguments
 from hub.catalog.rewrite import LARGE_BYTES, unchanged
 from hub.catalog.view import EVERYTHING, View
 from hub.link.interface import Caller, HubError, Interim, Operation, Tenant, UpstreamProtocolError, failure_from
-from hub.routing.host_exchange import HostExchange
+from hub.routing.host_exchange import HostExchange, ProgressUpkeep
 from hub.routing.lists import Lists
 from hub.routing.live_catalog import LiveCatalog
 from hub.routing.log_levels import LogLevels
@@ -68,6 +68,7 @@ class Router:
         lists: Lists,
         levels: LogLevels,
         bridge: EraBridge,
+        progress: ProgressUpkeep,
         reading: Reading | None = None,
     ) -> None:
         self.upstreams = live.upstreams
@@ -78,6 +79,7 @@ class Router:
         self._lookup = Lookup(live, lists)
         self._levels = levels
         self._bridge = bridge
+        self._progress = progress
         self._reading = reading
         self._looking_through = trio.CapacityLimiter(1)
         """Of large arguments for tags, in a thread, so that nobody else waits; one at a time, for the memory."""
@@ -167,6 +169,8 @@ class Router:
         handler = self._handlers.get(request.method)
         if handler is None:
             return Failure(METHOD_NOT_FOUND, f"Method not found: {request.method}")
+        if exchange.wants_progress:
+            self._progress.begin(exchange)
         try:
             reply = await handler(request, exchange)
             exchange.finish()
@@ -176,7 +180,9 @@ class Router:
         except RemoteProtocolError as error:
             return error.failure
         finally:
-            exchange.forget()
+            if exchange.wants_progress:
+                exchange.forget()
+                self._progress.end(exchange)
 
     def failed(self, request: Request, exchange: HostExchange, error: HubError) -> Reply:
         """The answer to a request that failed by `error`, as its host may see it."""

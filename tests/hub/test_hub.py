@@ -127,7 +127,7 @@ async def test_an_upstream_is_restarted_by_command(autojump_clock):
 
 
 @pytest.mark.covers("F-D-13", "I-3")
-@pytest.mark.parametrize("task", ["release_progress", "remind_hosts", "autosave"])
+@pytest.mark.parametrize("task", ["autosave"])
 async def test_a_fault_of_one_task_ends_no_other(task, monkeypatch, autojump_clock, caplog):
     faults = []
     sound = getattr(hub_module, task)

@@ -7,7 +7,7 @@ import trio
 from msgspec import Raw
 
 from hub.link.interface import Caller, Identity, Question
-from hub.routing.host_exchange import PROGRESS_PER_S, HostExchange, release_progress, remind_hosts, wants_log
+from hub.routing.host_exchange import PROGRESS_PER_S, HostExchange, ProgressUpkeep, wants_log
 from hub.wire.jsonrpc import Failure, raw
 from hub.wire.mcp import INVALID_PARAMS, L4, METHOD_NOT_FOUND, Era
 
@@ -68,7 +68,10 @@ async def test_what_is_held_goes_out_though_nothing_follows(autojump_clock):
     sent, cancelled = [], []
     relay, gone = exchange(sent, Raw(b"7")), exchange(cancelled, Raw(b"8"))
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(release_progress)
+        upkeep = ProgressUpkeep(0)
+        nursery.start_soon(upkeep.release)
+        upkeep.begin(relay)
+        upkeep.begin(gone)
         for value in range(1, 21):
             relay.progress(report(value))
             gone.progress(report(value))
@@ -164,8 +167,9 @@ async def test_questions_go_to_the_host_on_the_stream_of_the_request():
 @pytest.fixture
 async def reminded(nursery):
     """Every 20 s, hosts are told that their requests are still running."""
-    nursery.start_soon(remind_hosts, 20.0)
-    yield
+    upkeep = ProgressUpkeep(20.0)
+    nursery.start_soon(upkeep.remind)
+    yield upkeep
     nursery.cancel_scope.cancel()
 
 
@@ -173,7 +177,7 @@ async def reminded(nursery):
 async def test_a_host_hears_that_its_call_is_still_running(reminded, autojump_clock):
     sent = []
     relay = exchange(sent, Raw(b"7"))
-    relay.begin()
+    reminded.begin(relay)
     await trio.sleep(50)
     assert [message["params"]["progressToken"] for message in sent] == [7, 7]
     assert "still running" in sent[0]["params"]["message"]
@@ -187,7 +191,7 @@ async def test_a_host_hears_that_its_call_is_still_running(reminded, autojump_cl
     assert values == sorted(set(values))
     assert values[2:4] == [0.5, 0.51]
     assert 0.51 < values[4] < values[5] == 0.52
-    relay.end()
+    reminded.end(relay)
     await trio.sleep(100)
     assert len(sent) == 6
 
@@ -197,20 +201,11 @@ async def test_a_host_hears_that_its_call_is_still_running(reminded, autojump_cl
 async def test_what_the_hub_reports_always_rises(reminded, autojump_clock, value):
     sent = []
     relay = exchange(sent, Raw(b"7"))
-    relay.begin()
+    reminded.begin(relay)
     relay.progress(report(value))
     await trio.sleep(100)
-    relay.end()
+    reminded.end(relay)
     values = [message["params"]["progress"] for message in sent]
     assert len(values) > 3
     assert values == sorted(set(values))
     assert values[-1] <= value + max(1, abs(value) * 1e-9)
-
-
-async def test_hosts_without_a_token_hear_nothing(reminded, autojump_clock):
-    sent = []
-    relay = exchange(sent)
-    relay.begin()
-    await trio.sleep(100)
-    relay.end()
-    assert sent == []

@@ -21,6 +21,7 @@ from hub.catalog.view import EVERYTHING, server_view
 from hub.link.interface import UpstreamUnavailable
 from hub.link.sealing import Sealer
 from hub.link.wakeups import DirtyFlag
+from hub.routing.host_exchange import ProgressUpkeep
 from hub.routing.lists import Lists
 from hub.routing.live_catalog import LiveCatalog
 from hub.routing.log_levels import LogLevels
@@ -85,7 +86,7 @@ class Bench:
         bridge = EraBridge(states, ParkedCalls(states, ttl_s=900, total_s=7200), tasks, PageVisits())
         rules = Rules((UpstreamRule("files"),))
         self.live = LiveCatalog({"files": self.files}, rules, Claims(), Sealer(b"k" * 32), DirtyFlag())
-        self.router = Router(self.live, Lists(self.live), levels, bridge)
+        self.router = Router(self.live, Lists(self.live), levels, bridge, ProgressUpkeep(0))
         self.live.settle()
         self.live.rebuild()
         if settled:

@@ -26,7 +26,6 @@ from world import SEEDS, run_seeded
 from config.diff import compare
 from config.schema import UpstreamConfig
 from hub.catalog.view import project_view
-from hub.routing.host_exchange import _holding, _running
 from hub.wire.mcp import L4, MODERN, Era
 from upstreams.lifecycle import State
 
@@ -288,7 +287,7 @@ def at_rest(house: Street, tasks: Counter[str]) -> None:
     kept = (projects._hosts, projects._moved, projects._found, projects._root_of)
     assert not any(kept), kept
     assert not any((roots._said, roots._asking, roots._unasked)), roots
-    assert (_holding, _running) == (set(), set())
+    assert len(hub.progress) == 0
     assert len(house.endpoint.sessions) == 0
     assert all(not upstream.host_subscriptions for upstream in hub.supervisor.upstreams.values())
     assert list(hub.supervisor.upstreams) == list(PLAIN)
