@@ -4,13 +4,15 @@ A legacy upstream has one level for all who share it; a modern request carries i
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
 import trio
 
-from hub.wire.mcp import LOG_LEVELS
+from hub.link.interface import Caller
+from hub.wire.jsonrpc import Reply
+from hub.wire.mcp import LOG_LEVELS, Era
 
 LEVEL_LINGER_S: Final = 30.0
 """Seconds for which an upstream stays as talkative as a modern request wanted it."""
@@ -39,6 +41,13 @@ class LogLevels:
     def changed(self) -> None:
         """A legacy host set another level, or left."""
         self._settle()
+
+    async def hold(self, caller: Caller, reply: Awaitable[Reply]) -> Reply:
+        """Wait for `reply` at the level that the request of `caller` wants; that of a legacy session counts anyway."""
+        if caller.log_level is None or caller.era is Era.LEGACY:
+            return await reply
+        with self.held(caller.log_level):
+            return await reply
 
     @contextmanager
     def held(self, level: str) -> Iterator[None]:

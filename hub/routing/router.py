@@ -27,7 +27,7 @@ from hub.routing.live_catalog import LiveCatalog
 from hub.routing.log_levels import LogLevels
 from hub.routing.resolve import Lookup
 from hub.routing.resource_reads import Reading, is_plain
-from hub.routing.server_info import discover_result, initialize_result
+from hub.routing.server_info import discover_reply, initialize_result, ping_reply
 from hub.routing.subscriptions import Subscriptions
 from hub.wire.handshake import negotiate
 from hub.wire.http.mcp_headers import Mirror
@@ -43,17 +43,21 @@ from hub.wire.mcp import (
     METHOD_NOT_FOUND,
     PING,
     PROMPTS_GET,
-    RESOURCE_NOT_FOUND,
     RESOURCES_READ,
     SUBSCRIBE,
     TOOLS_CALL,
     UI_EXTENSION,
     UNSUBSCRIBE,
-    Era,
     Kind,
 )
 from hub.wire.request_meta import split_meta
-from hub.wire.translate import UnknownResultType, failure_for_host, params_for_upstream, result_for_host
+from hub.wire.translate import (
+    UnknownResultType,
+    failure_for_host,
+    params_for_upstream,
+    resource_not_found,
+    result_for_host,
+)
 from hub.wire.value_limits import TooManyItems, peek_limited
 
 NO_COMPLETION: Final = Result(raw({"completion": {"values": [], "total": 0, "hasMore": False}}))
@@ -86,8 +90,8 @@ class Router:
         self._handlers: dict[str, Callable[[Request, HostExchange], Awaitable[Reply]]] = {
             PING: self._ping,
             DISCOVER: self._discover,
-            TOOLS_CALL: self._call_tool,
-            PROMPTS_GET: self._get_prompt,
+            TOOLS_CALL: partial(self._named, Kind.TOOL, "tool"),
+            PROMPTS_GET: partial(self._named, Kind.PROMPT, "prompt"),
             RESOURCES_READ: self._read_resource,
             COMPLETE: self._complete,
             SUBSCRIBE: self.subscriptions.subscribe,
@@ -191,15 +195,11 @@ class Router:
     # --- answered here ------------------------------------------------------------------------------------------------
 
     async def _ping(self, request: Request, exchange: HostExchange) -> Reply:
-        if exchange.caller.era is Era.MODERN:
-            return Failure(METHOD_NOT_FOUND, "There is no ping in this revision")
-        return Result(Raw(b"{}"))
+        return ping_reply(exchange.caller)
 
     async def _discover(self, request: Request, exchange: HostExchange) -> Reply:
-        if exchange.caller.era is Era.LEGACY:
-            return Failure(METHOD_NOT_FOUND, "server/discover is a request of 2026-07-28; this connection is older")
         catalog = self._live.of(exchange.view)
-        return Result(discover_result(catalog.instructions, catalog.behind, settled=self.settled.is_set()))
+        return discover_reply(exchange.caller, catalog.instructions, catalog.behind, settled=self.settled.is_set())
 
     def _lister(self, kind: Kind) -> Callable[[Request, HostExchange], Awaitable[Reply]]:
         async def list_(request: Request, exchange: HostExchange) -> Reply:
@@ -227,12 +227,6 @@ class Router:
 
     # --- forwarded to one upstream ------------------------------------------------------------------------------------
 
-    async def _call_tool(self, request: Request, exchange: HostExchange) -> Reply:
-        return await self._named(Kind.TOOL, "tool", request, exchange)
-
-    async def _get_prompt(self, request: Request, exchange: HostExchange) -> Reply:
-        return await self._named(Kind.PROMPT, "prompt", request, exchange)
-
     async def _named(self, kind: Kind, noun: str, request: Request, exchange: HostExchange) -> Reply:
         name = peek_str(request.params.get("name"))
         if name is None:
@@ -257,7 +251,7 @@ class Router:
             if isinstance(reply, Result):
                 self._lookup.showed(route, exchange.caller)
                 break
-        return reply or _no_resource(uri, exchange)
+        return reply or resource_not_found(uri, exchange.caller.version)
 
     async def _complete(self, request: Request, exchange: HostExchange) -> Reply:
         ref = peek_object(request.params.get("ref"))
@@ -283,36 +277,36 @@ class Router:
         kind: Kind | None = None,
         asked: str | None = None,
     ) -> Reply:
-        """Send an operation to the upstream of `route` under the upstream's own name for the thing."""
-        side = self.upstreams[route.upstream]
-        upstream = self._reading.by_way_of(side) if self._reading and request.method == RESOURCES_READ else side
+        """Send an operation to the upstream of `route`, under the upstream's own names and URIs.
+
+        `named` is the param that names the thing, `kind` the list it is in, `asked` the URI as the host writes it.
+        """
+        upstream = self.upstreams[route.upstream]
         params, meta = split_meta(request.params)
         if named is not None:
             params[named] = raw(route.original)
-        catalog = self._live.of(exchange.view)
-        if (arguments := params.get("arguments")) is not None:
-            untag = catalog.untagger(route.upstream)
-            if untag is not unchanged and memoryview(arguments).nbytes > LARGE_BYTES:
-                work = partial(untag_arguments, arguments, untag)
-                params["arguments"] = await trio.to_thread.run_sync(work, limiter=self._looking_through)
-            else:
-                params["arguments"] = untag_arguments(arguments, untag)
-        params = params_for_upstream(params)
-        operation = Operation(request.method, params, meta)
-        level = exchange.caller.log_level
+        if "arguments" in params:
+            params["arguments"] = await self._untagged(params["arguments"], route, exchange)
+        operation = Operation(request.method, params_for_upstream(params), meta)
+        way = self._reading.by_way_of(upstream) if self._reading and request.method == RESOURCES_READ else upstream
+        carried = self._bridge.carry(way, operation, exchange, request)
+        caller = exchange.caller
         try:
-            if level is None or exchange.caller.era is Era.LEGACY:
-                reply = await self._bridge.carry(upstream, operation, exchange, request)
-            else:
-                with self._levels.held(level):
-                    reply = await self._bridge.carry(upstream, operation, exchange, request)
-        finally:
-            # Without an answer, too: it may have done something all the same.
-            if self._reading is not None and kind is Kind.TOOL:
-                self._reading.acted(side.name)
+            reply = await (carried if caller.log_level is None else self._levels.hold(caller, carried))
+        finally:  # without an answer, too: the call may have changed what was read before
+            if kind is Kind.TOOL and self._reading is not None:
+                self._reading.acted(upstream.name)
         if kind is not None and isinstance(reply, Failure) and _says_unknown_name(reply):
-            side.changed((kind,))
-        return self._finish(reply, request.method, route.upstream, upstream.snapshot.version, exchange, asked=asked)
+            upstream.changed((kind,))
+        return self._finish(reply, request.method, upstream.name, upstream.snapshot.version, exchange, asked=asked)
+
+    async def _untagged(self, arguments: Raw, route: Route, exchange: HostExchange) -> Raw:
+        """Arguments with the upstream's own URIs in place of tagged ones."""
+        untag = self._live.of(exchange.view).untagger(route.upstream)
+        if untag is unchanged or memoryview(arguments).nbytes <= LARGE_BYTES:
+            return untag_arguments(arguments, untag)
+        work = partial(untag_arguments, arguments, untag)
+        return await trio.to_thread.run_sync(work, limiter=self._looking_through)
 
     def _finish(
         self,
@@ -346,11 +340,6 @@ class Router:
             hub_error = UpstreamProtocolError(str(error), upstream=upstream)
             return self._finish(failure_from(hub_error, method), method, "", "", exchange)
         return Result(value)
-
-
-def _no_resource(uri: str, exchange: HostExchange) -> Failure:
-    code = INVALID_PARAMS if exchange.caller.era is Era.MODERN else RESOURCE_NOT_FOUND
-    return Failure(code, f"Resource not found: {uri}", raw({"uri": uri}))
 
 
 def _says_unknown_name(failure: Failure) -> bool:

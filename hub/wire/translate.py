@@ -258,6 +258,12 @@ def failure_for_host(
     return failure
 
 
+def resource_not_found(uri: str, host_version: str) -> Failure:
+    """The hub's own error to a host that wants to read what nobody has."""
+    code = INVALID_PARAMS if era_of(host_version) is Era.MODERN else RESOURCE_NOT_FOUND
+    return Failure(code, f"Resource not found: {uri}", raw({"uri": uri}))
+
+
 def _is_hop_local(failure: Failure, host_version: str, host_capabilities: Mapping[str, Raw] | None) -> bool:
     """Whether the code would mean something else, or nothing, coming from the hub."""
     code = failure.code
