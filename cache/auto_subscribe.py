@@ -1,7 +1,7 @@
-"""Which resources the hub itself has itself told of, so as to keep them without a time-to-live (D-14).
+"""Auto-subscription: resources the hub subscribes to itself, so that they can be cached without a time-to-live.
 
-By session, since whoever is told over one knows nothing of another. Those read least recently make room for others, and
-one that changes more often than it is read is let go: to be told of it costs more than to read it.
+Kept per session, since a subscription holds for one session only. The least recently read make room for others, and a
+resource that changes more often than it is read is given up: its notifications would cost more than reads.
 """
 
 from collections import OrderedDict
@@ -17,31 +17,31 @@ from hub.wire.jsonrpc import peek_object
 MAX_OBSERVED: Final = 256
 """Resources per session."""
 PATIENCE_S: Final = 0.1
-"""How long a read waits for the upstream's agreement."""
+"""How long a read waits until the upstream agrees to a subscription."""
 AGAIN_S: Final = 30.0
-"""How long the agreement to one that was refused, or is slow to come, is not waited for again."""
+"""How long no read waits again after a refused or slow subscription."""
 MAX_UNANSWERED: Final = 16
-"""How many of a session may be slow to come until no more are asked for: perhaps the upstream answers none."""
+"""Slow subscriptions per session before no more are requested: perhaps the upstream answers none."""
 MAX_CHANGES: Final = 2
-"""How often one may change without being read meanwhile."""
+"""Changes without a read in between before a resource is given up."""
 
 
 class _Wanted:
-    """One resource of a session."""
+    """A resource that the hub wants to be told of, in one session."""
 
     __slots__ = ("changes", "not_before", "slow")
 
     def __init__(self) -> None:
         self.changes = 0
-        """Since it was last read."""
+        """Changes since the last read."""
         self.not_before = float("-inf")
-        """When to ask for it, or to wait for it, again."""
+        """Earliest time to subscribe, or to wait for the subscription, again."""
         self.slow = False
-        """Till then because the upstream did not agree soon, or at all."""
+        """Whether the upstream did not agree in time, or refused."""
 
 
 class AutoSubscriptions:
-    """What is observed, over all sessions. `clock` gives the time in seconds."""
+    """Auto-subscriptions of all sessions. `clock` gives the time in seconds."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -52,14 +52,14 @@ class AutoSubscriptions:
         return f"<AutoSubscriptions {count} resources>"
 
     def note_read(self, name: str, pooled: PooledSession, uri: str) -> None:
-        """It was read, by whomever: it is worth being observed."""
+        """Note a read by any host: the resource is worth observing."""
         found = self._wanted_of(name, pooled)
         if (wanted := found.get(uri)) is not None:
             wanted.changes = 0
             found.move_to_end(uri)
 
     def is_worth_trying(self, upstream: Upstream, pooled: PooledSession, uri: str) -> bool:
-        """Whether `observe` may bring something."""
+        """Whether `observe` has a chance of success."""
         if bytes(peek_object(upstream.snapshot.capabilities.get("resources")).get("subscribe", b"")) != b"true":
             return False
         found, now = self._wanted_of(upstream.name, pooled), self._clock()
@@ -75,10 +75,9 @@ class AutoSubscriptions:
         return self._sessions.setdefault(name, WeakKeyDictionary()).setdefault(pooled, OrderedDict())
 
     async def observe(self, name: str, pooled: PooledSession, uri: str, reader: int) -> None:
-        """Have it observed in that session, since the conversation `reader` reads it; return when it is, or when that
-        has taken too long.
+        """Subscribe in that session, for the conversation `reader`; return when subscribed, or after `PATIENCE_S`.
 
-        Cancellation: it is still wanted.
+        Cancellation: the subscription is still wanted.
         """
         found = self._wanted_of(name, pooled)
         wanted = found.setdefault(uri, _Wanted())
@@ -98,7 +97,7 @@ class AutoSubscriptions:
             pooled.subscriptions.neglect(uri)
 
     def note_change(self, name: str, uri: str) -> None:
-        """The upstream says that it changed."""
+        """Note a change that the upstream reported."""
         for pooled, found in list(self._sessions.get(name, {}).items()):
             wanted = found.get(uri)
             if wanted is None:
@@ -109,7 +108,7 @@ class AutoSubscriptions:
                 pooled.subscriptions.neglect(uri)
 
     def forget_upstream(self, name: str) -> None:
-        """Nothing of this upstream is of interest any more."""
+        """An upstream was removed: give up all its subscriptions."""
         for pooled, found in list(self._sessions.pop(name, {}).items()):
             for uri in found:
                 pooled.subscriptions.neglect(uri)

@@ -1,11 +1,11 @@
-"""Reads of upstreams, from beginning to end (D-14).
+"""Fetching: reads of upstreams, each from the look-up in the shared store to the entry.
 
-    look in the store that hubs share, and have it observed, at the same time
-      |--- it is there ---->  kept here, too; everybody has it
-      `--- read ----------->  everybody has it; kept here and put there, if it may be (`cacheability`), unless it became
-                              doubtful meanwhile
+    look up in the shared store, and subscribe, at the same time
+      |--- found ---->  kept in memory; given to all hosts that wait
+      `--- read ----->  given to all hosts that wait; kept in memory and put into the store, if cacheable
+                        (`cacheability`) and not stale meanwhile
 
-Each is a task of its own, which nobody who waits for it can end alone (`flight`).
+Each read is a task of its own, which no waiting host can end alone (`flight`).
 """
 
 import logging
@@ -30,7 +30,7 @@ log = logging.getLogger("cache.redis")
 
 
 class Fetches:
-    """Runs them. `run` must be running."""
+    """Runs reads. `run` must be running."""
 
     def __init__(self, state: CacheState, auto_subscriptions: AutoSubscriptions, clock: Callable[[], float]) -> None:
         self._state = state
@@ -48,7 +48,7 @@ class Fetches:
         return self._nursery is not None
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Hold the reads, until cancelled."""
+        """Run reads until cancelled."""
         try:
             async with trio.open_nursery() as self._nursery:
                 task_status.started()
@@ -57,13 +57,13 @@ class Fetches:
             self._nursery = None
 
     def begin(self, flight: Flight) -> None:
-        """Have it read."""
+        """Start a read."""
         assert self._nursery is not None, "`is_running` says so"
         self._state.add_flight(flight)
         self._nursery.start_soon(self._run_flight, flight)
 
     async def _run_flight(self, flight: Flight) -> None:
-        """Read, and give everybody what comes of it, faults of the hub included."""
+        """Run one read to its end. All waiting hosts get the outcome, even a fault of the hub."""
         put: Entry | None = None
         try:
             with flight.scope:
@@ -83,7 +83,7 @@ class Fetches:
                 self._faults.caught(errors)
 
     async def _fetch(self, flight: Flight) -> Entry | None:
-        """Read, and land; what is to be kept where other hubs find it."""
+        """Read and give the outcome to waiting hosts; returns the entry to put into the shared store."""
         if (found := await self._look_up(flight)) is not None:
             self._state.counters.of(flight.key.upstream).found += 1
             self._state.keep(flight.key, found, shareable=True)
@@ -102,7 +102,7 @@ class Fetches:
         return entry
 
     def _land(self, flight: Flight, outcome: Reply | Exception) -> None:
-        """Only the one who began it gets what was read over a session that is, or may be, that host's own."""
+        """Give the outcome to all waiting hosts; to the first one alone, if the session is or may be its own."""
         self._state.remove_flight(flight)
         pooled = flight.upstream.session_for(flight.caller) or flight.pooled
         is_known = isinstance(outcome, Exception) if pooled is None else pooled.tenant == flight.key.tenant
@@ -110,10 +110,10 @@ class Fetches:
             flight.claim()
         flight.land(outcome)
 
-    # --- what is there, and may be used -------------------------------------------------------------------------------
+    # --- the shared store ---------------------------------------------------------------------------------------------
 
     async def _look_up(self, flight: Flight) -> Entry | None:
-        """Have it observed, and ask the store that hubs share; what may be used of what is there."""
+        """Subscribe if worthwhile, and look up in the shared store; the entry, if it may be used."""
         pooled, key, reader = flight.pooled, flight.key, flight.caller.conversation
         if pooled is None:
             return None
@@ -130,7 +130,7 @@ class Fetches:
             if watched:
                 nursery.start_soon(self._auto_subscriptions.observe, key.upstream, pooled, key.uri, reader)
             entry = await self._ask_store(flight)
-        if flight.is_disturbed:  # by the agreement itself, most likely: whatever is found from now on is good
+        if flight.is_disturbed:  # most likely by the subscription itself: an entry found from now on is right
             flight.is_disturbed = False
             entry = await self._ask_store(flight)
         if entry is None or flight.is_disturbed or self._clock() >= entry.fresh_until:
@@ -138,17 +138,17 @@ class Fetches:
         return None if entry.observed and not pooled.subscriptions.is_observed(key.uri) else entry
 
     async def _ask_store(self, flight: Flight) -> Entry | None:
-        """What the store has; a fault there is logged, and counts as having nothing."""
+        """The entry in the shared store; a fault there is logged and counts as no entry."""
         try:
             return await self._state.look_up(flight)
         except Exception as error:  # noqa: BLE001  # a fault is logged, and the work goes on
             self._faults.caught(error)
             return None
 
-    # --- what was read, and may be kept -------------------------------------------------------------------------------
+    # --- keeping ------------------------------------------------------------------------------------------------------
 
     def _keep_result(self, flight: Flight, reply: Result) -> Entry | None:
-        """Keep what was read, if it may be; what is kept."""
+        """Keep a result in memory, if it may be kept; the entry."""
         upstream, key = flight.upstream, flight.key
         pooled = upstream.session_for(flight.caller)
         if pooled is None or (flight.pooled is not None and pooled is not flight.pooled):
@@ -167,11 +167,11 @@ class Fetches:
         key = structs.replace(key, tenant=pooled.tenant, abilities=abilities)
         shareable = self._state.is_shareable(upstream, key)
         if shareable and not observed and not self._state.is_store_coherent:
-            return None  # another hub may be told of a change, and could not say so
+            return None  # another hub may hear of a change, and could not report it here
         return entry if self._state.keep(key, entry, shareable=shareable) else None
 
     def _observe_later(self, upstream: Upstream, pooled: PooledSession, uri: str, reader: int) -> None:
-        """A modern upstream gave no time-to-live: be told of changes before it is read the next time."""
+        """Subscribe in the background, since a modern upstream gave no time-to-live: the next read can be kept."""
         if self._nursery is not None and self._auto_subscriptions.is_worth_trying(upstream, pooled, uri):
             observe = partial(self._auto_subscriptions.observe, upstream.name, pooled, uri, reader)
             self._nursery.start_soon(run_isolated, "Watching a resource", observe)

@@ -1,12 +1,12 @@
-"""One read of an upstream that several hosts may wait for (D-14).
+"""Flight: one read of an upstream that several hosts may wait for.
 
-It has two ends. The upstream sees an `Exchange` that lasts as long as anybody waits. The hosts wait, each with its own
-exchange, and any of them may leave; when the last one has, the read is cancelled.
+It has two ends. The upstream sees an `Exchange` that lasts as long as any host waits. Each host waits with its own
+exchange and may leave; when the last host has left, the read is cancelled.
 
-    open ---------> landed            everybody has the reply
-      |-----------> private           the upstream asks, or wants, something of the one who began it: everybody else is
-      |                               released, to read for themselves
-      `-----------> cancelled         nobody waits any more
+    open ---------> landed            all waiting hosts have the reply
+      |-----------> private           the upstream asks the first host something: all other hosts are released, to read
+      |                               for themselves
+      `-----------> cancelled         no host waits any more
 """
 
 import copy
@@ -24,11 +24,11 @@ from hub.wire.mcp import INVALID_PARAMS
 
 
 class Released(Exception):
-    """The reply is for another host alone."""
+    """The reply belongs to another host alone."""
 
 
 class Waiter:
-    """One host that waits."""
+    """One waiting host."""
 
     __slots__ = ("exchange", "outcome", "woken")
 
@@ -38,16 +38,16 @@ class Waiter:
         self.outcome: Reply | Exception | None = None
 
     def wake(self, outcome: Reply | Exception) -> None:
-        """End the waiting with this, unless it has ended."""
+        """End the wait with this outcome, unless it has ended."""
         if self.outcome is None:
             self.outcome = outcome
             self.woken.set()
 
 
 class Flight:
-    """A read that is running. Satisfies `hub.link.interface.Exchange` towards the upstream.
+    """A read under way. Satisfies `hub.link.interface.Exchange` towards the upstream.
 
-    `pooled` is the session that will serve it; None: nobody knows yet.
+    `pooled` is the session that will serve it; None: not known yet.
     """
 
     def __init__(
@@ -58,20 +58,20 @@ class Flight:
         self.operation = operation
         self.pooled = pooled
         self.caller = caller
-        """Who began it."""
+        """The host that began it."""
         self.is_reading = False
-        """The upstream is, or may be, at it: what is said from now on may be about the answer."""
+        """Whether the upstream may be working on it, so that a reported change may affect the answer."""
         self.is_disturbed = False
-        """Something was invalidated that it concerns: before it `is_reading`, what was looked up is of no use; then,
-        the answer may not be kept."""
+        """Whether an invalidation affects it: before `is_reading`, a looked-up entry is useless; after, the answer may
+        not be kept."""
         self.is_observed = False
-        """The place was told of changes before the read began."""
+        """Whether the session was told of changes before the read began."""
         self.is_private = False
         self.ticket: Ticket | None = None
         self.scope = trio.CancelScope()
-        """Of its task."""
+        """The scope of its task."""
         self.over = trio.Event()
-        """Its task is over."""
+        """Set when its task is over."""
         self._leader: Waiter | None = None
         self._waiters: dict[Waiter, None] = {}
 
@@ -82,12 +82,12 @@ class Flight:
     # --- the hosts' end -----------------------------------------------------------------------------------------------
 
     async def wait(self, exchange: Exchange) -> Reply:
-        """The reply, for the host of `exchange`. The first one to wait is the one that began it.
+        """The reply, for the host of `exchange`. The first host to wait is the one that began the read.
 
         Raises:
-            Released: read for yourself.
+            Released: this host must read for itself.
             Exception: whatever the read raised.
-        Cancellation: the others go on waiting. If there are none, the upstream is told, and that is waited for.
+        Cancellation: other hosts go on waiting. Without others, the upstream is told, and that is waited for.
         """
         waiter = Waiter(exchange)
         if self._leader is None:
@@ -102,19 +102,19 @@ class Flight:
                 with last_words(UPSTREAM_CANCEL_S):
                     await self.over.wait()
             raise
-        assert waiter.outcome is not None, "nobody is woken without an outcome"
+        assert waiter.outcome is not None, "a host is woken with an outcome only"
         if isinstance(waiter.outcome, Exception):
             raise copy.copy(waiter.outcome)  # one exception raised in many tasks would collect all their tracebacks
         return waiter.outcome
 
     def land(self, outcome: Reply | Exception) -> None:
-        """Give everybody who waits the outcome."""
+        """Give the outcome to all waiting hosts."""
         for waiter in self._waiters:
             waiter.wake(outcome)
         self._waiters.clear()
 
     def claim(self) -> bool:
-        """Make it the affair of the one who began it; whether that one still waits. Others are released."""
+        """Make the read private to the first host, and release all others; whether the first host still waits."""
         self.is_private = True
         followers = [waiter for waiter in self._waiters if waiter is not self._leader]
         for waiter in followers:
@@ -125,7 +125,7 @@ class Flight:
         return bool(self._waiters)
 
     def end(self) -> None:
-        """Its task is over. Nobody is left waiting."""
+        """End it with its task. Hosts that still wait get an error."""
         self.over.set()
         text = f"The hub stopped reading from {self.key.upstream}; try it again"
         self.land(UpstreamUnavailable(text, upstream=self.key.upstream))
@@ -137,17 +137,17 @@ class Flight:
         return any(waiter.exchange.wants_progress for waiter in self._waiters)
 
     def progress(self, params: dict[str, Raw]) -> None:
-        """As `Exchange.progress`, of all that wait."""
+        """See `Exchange.progress`: reported to all waiting hosts."""
         for waiter in list(self._waiters):
             waiter.exchange.progress(params)
 
     def log(self, params: dict[str, Raw]) -> None:
-        """As `Exchange.log`, of the one who began it: it may be about another call of that host."""
+        """See `Exchange.log`: told the first host, since it may be about another call of that host."""
         if self._leader in self._waiters:
             self._leader.exchange.log(params)
 
     async def ask(self, question: Question) -> Reply:
-        """As `Exchange.ask`: the one who began it is asked."""
+        """See `Exchange.ask`: the first host is asked."""
         if not self.claim() or self._leader is None:
             text = f"Whoever began this read does not wait for it any more ({question.method})"
             return Failure(INVALID_PARAMS, text)

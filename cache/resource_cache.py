@@ -1,14 +1,13 @@
-"""Reads of resources: from what is kept, or once for all who ask at the same time (D-14).
+"""Facade of the cache: answers reads of resources from memory, or by one read for all hosts that ask meanwhile.
 
 `ResourceCache` stands between the hosts' side and `Upstream.call`, for `resources/read` only:
 
-    peek            what is kept, at once
-    call            else, one read of the upstream for all who want the same now (`flight`, `fetch`)
-    invalidation    what an upstream says meanwhile, and what becomes of its sessions: so that nothing old is kept
+    peek            an entry in memory, at once
+    call            otherwise one read of the upstream for all hosts that want the same (`flight`, `fetch`)
+    listener_for    the listener that an upstream reports changes and ended sessions to (`invalidation`)
 
-Nobody is given what was read before a change that the hub had heard of when they asked. Two rules see to that: what is
-kept is dropped the moment that it becomes doubtful, and a read during which it became so is kept by nobody, and joined
-by nobody who asks later.
+No host gets a result that was read before a change of which the hub had heard when the host asked. Two rules ensure it:
+an entry is dropped as soon as it may be stale, and a read during which that happened is neither kept nor joined later.
 """
 
 from collections.abc import Callable
@@ -47,11 +46,11 @@ from hub.wire.jsonrpc import Reply, peek_str
 from hub.wire.mcp import Era
 
 STAND_IN_S: Final = 1.5
-"""How long an upstream that is away is waited for, where something may stand in."""
+"""How long an absent upstream is waited for, if an expired entry may stand in."""
 
 
 class Hit(msgspec.Struct, frozen=True):
-    """What is kept of what somebody wants to read, and may be given to them."""
+    """An entry in memory that may answer a read."""
 
     key: CacheKey
     cached: CachedEntry
@@ -70,26 +69,26 @@ class ResourceCache:
         return f"<ResourceCache: {self._state!r}>"
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Hold the reads of upstreams, until cancelled."""
+        """Run the reads of upstreams, until cancelled."""
         await self._fetches.run(task_status=task_status)
 
     def attach_store(self, shared: SharedStore) -> None:
-        """Keep there, too, what hubs may have in common, and hear what others say. Before anything is read."""
+        """Share results through a store, and listen to other hubs. Called before the first read."""
         self._state.shared = shared
         shared.on_stale, shared.on_gap = self.on_stale, self.on_gap
 
     def reconfigure(self, config: CacheConfig) -> None:
-        """As `CacheState.reconfigure`."""
+        """Apply other settings. Those of the shared store need a restart."""
         self._state.reconfigure(config)
 
     def statistics(self) -> CacheStatistics:
-        """What is to be seen of it."""
+        """Counts, sizes and ages, for `hubd cache`, `hubd status` and metrics."""
         return self._state.statistics()
 
     # --- what is kept -------------------------------------------------------------------------------------------------
 
     def peek(self, upstream: Upstream, uri: str, caller: Caller) -> Hit | None:
-        """What `caller` may be given at once; it counts as a hit."""
+        """The fresh entry that may answer `caller` at once; counts as a hit. None: there is none."""
         key, pooled = self._key_and_session(upstream, uri, caller)
         return None if key is None else self._peek(key, pooled)
 
@@ -110,7 +109,7 @@ class ResourceCache:
     def _key_and_session(
         self, upstream: Upstream, uri: str, caller: Caller
     ) -> tuple[CacheKey | None, PooledSession | None]:
-        """What reading it comes to, and the session that serves `caller`; None: nothing of it may be kept."""
+        """The key of a read, None: its result may not be kept; and the session that serves `caller`, if known."""
         source = self._state.source_of(upstream)
         if source is None or not self._state.config.enabled or not upstream.config.cache:
             return None, None
@@ -121,17 +120,17 @@ class ResourceCache:
         return CacheKey(upstream.name, source, uri, caller.identity.principal, tenant, abilities), pooled
 
     def keep_form(self, hit: Hit, form_key: object, form: object, size: int) -> None:
-        """As `MemoryStore.keep_form`."""
+        """Keep a form in which a hit was shown; `size` in bytes, 0 if it shares the bytes of the value."""
         self._state.memory.keep_form(hit.key, hit.cached, form_key, form, size)
 
     def drop_forms(self, hit: Hit) -> None:
-        """As `MemoryStore.drop_forms`."""
+        """Drop all forms of a hit: they are no longer right."""
         self._state.memory.drop_forms(hit.key, hit.cached)
 
-    # --- what is read -------------------------------------------------------------------------------------------------
+    # --- reading ------------------------------------------------------------------------------------------------------
 
     async def call(self, upstream: Upstream, operation: Operation, exchange: Exchange) -> Reply:
-        """As `Upstream.call`, but perhaps without one, or with one for many; other operations than reads as they are.
+        """Answer a read from memory, or by a read that hosts share. Other operations go to `Upstream.call`.
 
         Raises:
             HubError: as `Upstream.call`.
@@ -175,42 +174,42 @@ class ResourceCache:
             return await upstream.call(operation, exchange)
 
     def _substitute(self, key: CacheKey, asked_at: float) -> CachedEntry | None:
-        """What may stand in where reading fails (K-6)."""
+        """The expired entry that may stand in for a failed read."""
         for each in (key, for_everyone(key)):
             cached = self._state.memory.find(each, at=asked_at)
             if cached is not None and not cached.entry.observed and cached.entry.stale_until > asked_at:
                 return cached
         return None
 
-    # --- what makes it doubtful ---------------------------------------------------------------------------------------
+    # --- invalidation -------------------------------------------------------------------------------------------------
 
     def listener_for(self, name: str, config: UpstreamConfig) -> CacheListener:
         """The listener that an upstream `name` with this configuration reports to."""
         return CacheListener(self._state, name, source_of(config))
 
     def register(self, upstream: Upstream) -> None:
-        """Read from `upstream` from now on. What was kept of another upstream of its name is dropped."""
+        """Read from `upstream` from now on. Entries of an earlier upstream of its name are dropped."""
         self.invalidate(upstream.name, DropCause.CONFIG)
         self._state.register(upstream, source_of(upstream.config))
 
     def forget_upstream(self, name: str) -> None:
-        """There is no such upstream any more."""
+        """An upstream was removed: drop everything about it."""
         self._state.forget_upstream(name)
 
     def invalidate(self, name: str | None, cause: DropCause) -> int:
-        """Drop all that is kept, of one upstream or of all; how many entries that was."""
+        """Drop all entries, of one upstream or of all; how many there were."""
         if cause is DropCause.CLEARED:
             return self._state.clear(name)
         return self._state.drop_all(name, cause)
 
     def note_call(self, name: str) -> None:
-        """It did something that may have changed resources: who asks from now on joins no read that began before."""
+        """A call may have changed resources: hosts that ask from now on join no read that began before."""
         self._state.detach_flights(name)
 
     def on_stale(self, source: str, uri: str | None) -> None:
-        """Another hub says that a resource changed, or any of a source may have."""
+        """Another hub reports a change of `uri`, None: of anything in `source`."""
         self._state.on_stale(source, uri)
 
     def on_gap(self) -> None:
-        """Nobody can tell any more what other hubs have said."""
+        """Reports of other hubs may have been missed."""
         self._state.on_gap()

@@ -1,7 +1,7 @@
-"""What is kept and what is being read, and all that can make either doubtful (bridging.md 13).
+"""State of the cache: entries, reads under way, and everything that can make either stale.
 
-Entries that live by a time-to-live of the upstream's own are let stand in, marked, after the end of a session: nothing
-was said against them. Everything else that becomes doubtful is dropped.
+When a session ends, entries with a time-to-live expire: they may still stand in, marked, for a failed read. Every other
+entry that may be stale is dropped.
 """
 
 from collections import Counter
@@ -21,7 +21,7 @@ from config.schema import CacheConfig
 
 
 class Source:
-    """One upstream, as it is configured now."""
+    """One upstream with its present configuration; `id` is its identity in all hubs."""
 
     __slots__ = ("id", "upstream")
 
@@ -31,12 +31,12 @@ class Source:
 
 
 class CacheState:
-    """The state of the cache. Changes in sync methods only."""
+    """The state of the cache. It changes in sync methods only."""
 
     def __init__(self, config: CacheConfig, auto_subscriptions: AutoSubscriptions, clock: Callable[[], float]) -> None:
         self.memory = MemoryStore(config.max_bytes, config.max_entries, clock)
         self.shared: SharedStore | None = None
-        """The store that hubs have in common; None: there is none."""
+        """The store that hubs share; None: there is none."""
         self.config = config
         self.counters = CacheCounters()
         self.auto_subscriptions = auto_subscriptions
@@ -49,39 +49,39 @@ class CacheState:
     def __repr__(self) -> str:
         return f"<CacheState {self.memory!r}, {len(self._running)} flights>"
 
-    # --- who is who ---------------------------------------------------------------------------------------------------
+    # --- upstreams ----------------------------------------------------------------------------------------------------
 
     def register(self, upstream: Upstream, source: str) -> None:
-        """`upstream` is the one of its name from now on."""
+        """Make `upstream` the current one of its name."""
         self._sources[upstream.name] = Source(upstream, source)
 
     def source_of(self, upstream: Upstream) -> str | None:
-        """What `upstream` is; None: another one has taken its place."""
+        """The identity of `upstream`; None: it is not the current one of its name."""
         known = self._sources.get(upstream.name)
         return known.id if known is not None and known.upstream is upstream else None
 
     def forget_upstream(self, name: str) -> None:
-        """There is no such upstream any more."""
+        """An upstream was removed: drop everything about it."""
         self.drop_all(name, DropCause.CONFIG)
         self._sources.pop(name, None)
         self.auto_subscriptions.forget_upstream(name)
         self.counters.forget_upstream(name)
 
-    # --- reads that are running ---------------------------------------------------------------------------------------
+    # --- reads under way ----------------------------------------------------------------------------------------------
 
     def joinable(self, key: CacheKey, pooled: PooledSession | None) -> Flight | None:
-        """The read over `pooled` that whoever asks now may wait for."""
+        """The read over `pooled` that a host may join now; None: none."""
         flight = self._joinable.get((key, pooled))
         return None if flight is None or flight.scope.cancel_called or flight.is_private else flight
 
     def add_flight(self, flight: Flight) -> None:
-        """A read begins."""
+        """Add a read that begins."""
         self._joinable[flight.key, flight.pooled] = flight
         self.flights.add(flight.key.upstream, flight.key.uri, flight.key.tenant, flight)
         self._running.add(flight)
 
     def remove_flight(self, flight: Flight) -> None:
-        """It is over; more than once is once."""
+        """Remove a read that is over. Idempotent."""
         self._unlist(flight)
         self.flights.discard(flight.key.upstream, flight.key.uri, flight.key.tenant, flight)
         self._running.discard(flight)
@@ -92,45 +92,45 @@ class CacheState:
             del self._joinable[joined_by]
 
     def disturb(self, flights: list[Flight]) -> None:
-        """What they read, or found, may be old: it is not kept, and whoever asks from now on does not get it."""
+        """Mark reads whose result may be stale: it is not kept, and hosts that ask from now on do not join."""
         for flight in flights:
             flight.is_disturbed = True
             if flight.is_reading:
                 self._unlist(flight)
 
     def detach_flights(self, name: str) -> None:
-        """Let nobody join what is being read of an upstream now."""
+        """Let no host join a read of this upstream that is under way now."""
         for flight in self.flights.of(name):
             self._unlist(flight)
 
-    # --- the store that hubs share ------------------------------------------------------------------------------------
+    # --- the shared store ---------------------------------------------------------------------------------------------
 
     def is_shareable(self, upstream: Upstream, key: CacheKey) -> bool:
-        """Whether other hubs may have use for it: what runs on this machine, or is one host's own, is not theirs. A
-        process belongs to the hub that started it, wherever the files are of which it speaks."""
+        """Whether results may be shared with other hubs: not those of servers on this machine or of a host's own
+        session. A process belongs to the hub that started it, wherever its files are."""
         own = upstream.snapshot.local or upstream.config.command is not None
         return self.shared is not None and key.tenant is None and not own
 
     @property
     def is_store_coherent(self) -> bool:
-        """Whether what other hubs are told of changes is heard here."""
+        """Whether changes that other hubs report reach this hub. True without a store."""
         return self.shared is None or self.shared.is_coherent
 
     async def look_up(self, flight: Flight) -> Entry | None:
-        """What the store has; the flight gets a ticket. Raises nothing."""
+        """Look up the flight's resource in the store, and give the flight a ticket. Raises nothing."""
         assert self.shared is not None, "it was asked whether there is one"
         key = flight.key
         entry, flight.ticket = await self.shared.look_up(key.source, key.uri, key.owner, key.abilities)
         return entry
 
     async def share(self, ticket: Ticket, key: CacheKey, entry: Entry) -> None:
-        """Put it where other hubs find it. Raises nothing."""
+        """Put an entry into the store. Raises nothing."""
         if self.shared is not None:
             owner = self._key_for(key, entry).owner
             await self.shared.put(ticket, key.source, key.uri, owner, entry, key.abilities)
 
     def keep(self, key: CacheKey, entry: Entry, *, shareable: bool) -> bool:
-        """Keep it in this process; whether there is room. `shareable`: other hubs may have it, too."""
+        """Keep an entry in memory; False: no room. `shareable`: other hubs may have it, too."""
         counts = self.counters.of(key.upstream)
         fits = entry.size <= self.config.max_entry_bytes
         if not fits or not self.memory.put(self._key_for(key, entry), entry, shareable=shareable):
@@ -140,13 +140,13 @@ class CacheState:
         return True
 
     def _key_for(self, key: CacheKey, entry: Entry) -> CacheKey:
-        """Whose it is. That an upstream calls it public is a claim, and not enough where its hosts' accounts are kept
-        apart (SEC-23)."""
+        """The key with its owner: everyone only if the upstream says `public` and the configuration trusts it across
+        accounts."""
         known = self._sources.get(key.upstream)
         across = known is not None and known.upstream.config.across_principals
         return for_everyone(key) if entry.public and across else key
 
-    # --- what is said -------------------------------------------------------------------------------------------------
+    # --- invalidation -------------------------------------------------------------------------------------------------
 
     def invalidate_shared(self, source: str, uri: str | None) -> None:
         """Invalidate a resource, or all of a source, for all hubs. A URI whose parents are unknown counts as all."""
@@ -154,14 +154,14 @@ class CacheState:
             self.shared.invalidate(source, uri if uri is not None and is_trackable(uri) else None)
 
     def clear(self, name: str | None) -> int:
-        """By command: how many entries that was."""
+        """Drop all entries, by command; how many there were."""
         for known, source in self._sources.items():
             if name in (None, known):
                 self.invalidate_shared(source.id, None)
         return self.drop_all(name, DropCause.CLEARED)
 
     def drop_all(self, name: str | None, cause: DropCause) -> int:
-        """Drop all of one upstream, or of all; how many entries that was."""
+        """Drop all entries of one upstream, or of all; how many there were."""
         names = [name] if name is not None else [*self._sources]
         for each in names:
             self.disturb(self.flights.of(each))
@@ -169,7 +169,7 @@ class CacheState:
         return self.drop(keys, cause)
 
     def on_stale(self, source: str, uri: str | None) -> None:
-        """Another hub says so."""
+        """Another hub reports a change of `uri`, None: of anything in `source`."""
         for name, known in self._sources.items():
             if known.id == source:
                 found = self.memory.of(name) if uri is None else self.memory.affected_by(name, uri)
@@ -177,7 +177,7 @@ class CacheState:
                 self.disturb(self.flights.of(name) if uri is None else self.flights.affected_by(name, uri))
 
     def on_gap(self) -> None:
-        """What was in common and is not observed here may have changed unheard."""
+        """Reports of other hubs may have been missed: drop shareable entries that this hub does not observe itself."""
         doubtful = [key for key, cached in self.memory.all() if cached.shareable and not cached.entry.observed]
         self.drop(doubtful, DropCause.STORE_LOST)
         self.disturb([flight for flight in self._running if self.is_shareable(flight.upstream, flight.key)])
@@ -191,10 +191,10 @@ class CacheState:
         until = self._clock() + self.config.stale_if_error_s
         self.counters.dropped(DropCause.SESSION, sum(self.memory.expire(key, until) for key in keys))
 
-    # --- for others to see --------------------------------------------------------------------------------------------
+    # --- settings and statistics --------------------------------------------------------------------------------------
 
     def reconfigure(self, config: CacheConfig) -> None:
-        """Other settings from now on; how hubs share a store is not among them."""
+        """Apply other settings. Those of the shared store need a restart."""
         self.config = config
         if not config.enabled:
             self.drop_all(None, DropCause.CONFIG)
@@ -202,7 +202,7 @@ class CacheState:
             self.memory.resize(config.max_bytes, config.max_entries)
 
     def statistics(self) -> CacheStatistics:
-        """What is to be seen."""
+        """Counts, sizes and ages, for `hubd cache`, `hubd status` and metrics."""
         now, config = self._clock(), self.config
         all_cached = self.memory.all()
         entries: Counter[str] = Counter()
@@ -234,5 +234,5 @@ class CacheState:
 
 
 def for_everyone(key: CacheKey) -> CacheKey:
-    """The same for everyone."""
+    """The same key with EVERYONE as owner."""
     return CacheKey(key.upstream, key.source, key.uri, EVERYONE, key.tenant, key.abilities)

@@ -1,4 +1,4 @@
-"""What the cache needs of the upstream side; `upstreams` has it. Protocols only."""
+"""Interface to the upstreams: what the cache needs of them. Protocols only; `upstreams` satisfies them."""
 
 from typing import Protocol
 
@@ -9,22 +9,21 @@ from hub.wire.mcp import Era, Snapshot
 
 
 class SessionSubscriptions(Protocol):
-    """What is watched over one session; `upstreams.subscriptions.session_subscriptions.SessionSubscriptions` is one."""
+    """Subscriptions of one session, as in `upstreams.subscriptions.session_subscriptions`."""
 
     async def observe(self, uri: str, reader: int) -> bool:
-        """Have the hub itself told of changes, since the conversation `reader` reads it; True once that is so, False:
-        it cannot be had.
+        """Subscribe for the hub itself, on behalf of the conversation `reader`; False: the upstream refused.
 
-        Deadlines are the caller's. Cancellation: it is still wanted.
+        Sets no deadline. Cancellation: the subscription is still wanted.
         """
         ...
 
     def is_observed(self, uri: str) -> bool:
-        """Whether the hub is told of changes now."""
+        """Whether changes are reported to the hub now."""
         ...
 
     def neglect(self, uri: str) -> None:
-        """The hub itself does not want to be told of it any more."""
+        """Give up the hub's own subscription."""
         ...
 
 
@@ -36,11 +35,11 @@ class Session(Protocol):
 
 
 class PooledSession(Protocol):
-    """One session, and whose it is; `upstreams.sessions.pooled_session.PooledSession` is one. Hashable by identity."""
+    """A session and its owner, as in `upstreams.sessions.pooled_session`. Hashable by identity."""
 
     @property
     def tenant(self) -> Tenant | None:
-        """Whose own it is; None: hosts share it."""
+        """The host that owns it; None: hosts share it."""
         ...
 
     @property
@@ -51,7 +50,7 @@ class PooledSession(Protocol):
 
 
 class Upstream(Protocol):
-    """One upstream; `upstreams.upstream.Upstream` is one."""
+    """One upstream, as in `upstreams.upstream`."""
 
     @property
     def name(self) -> str: ...
@@ -63,7 +62,7 @@ class Upstream(Protocol):
     def snapshot(self) -> Snapshot: ...
 
     def session_for(self, caller: Caller) -> PooledSession | None:
-        """The open session that serves `caller` now; None: that is not known. Raises nothing."""
+        """The open session that serves `caller` now; None: not known. Raises nothing."""
         ...
 
     async def call(self, operation: Operation, exchange: Exchange) -> Reply:
