@@ -1,13 +1,15 @@
 """The hub as the client of MCP servers. Of `hub` it imports `hub.link` and `hub.wire`, nothing else.
 
-    supervisor    all upstreams, and what a new configuration makes of them | runner: one of them | lifecycle: its
-    states upstream      what the hub calls | notifications, availability, status: what it says, whether it is there
-    sessions      which session serves which host        | host_subscriptions: what hosts watch, moved between sessions
-    transports    stdio, Streamable HTTP, HTTP+SSE       | session: what all of them do; a credential flow goes here
-    inventory     what an upstream lists                 | subscriptions: what is watched | invalidation: for the cache
-    questions     what it asks, and whose that is        | journal: what became of it
-    facts         structs that commands show             | demo: our own MCP server, served without a configuration
+    supervisor           all upstreams; applies configurations       runner          keeps one upstream running
+    upstream             what the hub calls                          lifecycle       its states as a table
+    availability         why it is away, and until when              notifications   its events that belong to no call
+    host_subscriptions   subscriptions, moved between sessions       sessions        which session serves which host
+    session              the contract of all transports              transports      stdio, Streamable HTTP, HTTP+SSE
+    inventory            what it lists                               subscriptions   what a session is subscribed to
+    invalidation         events for the cache                        questions       what it asks, attributed to calls
+    journal              what it said and what became of it          status, facts   what commands show of it
+    demo                 our own MCP server, served without a configuration
 
-What always holds: nobody above `session` writes in the words of a transport or an era. A call is sent at most once,
-unless it is certain that it was not sent at all. A session is opened once and never revived.
+What always holds: nobody above `session` writes in the words of a transport or an era. A call
+is sent at most once, unless it is certain that it was not sent. A session is opened once and never revived.
 """

@@ -1,8 +1,7 @@
-"""Whether one upstream is there; if not, why not, and when it is tried again (D-10).
+"""Availability of one upstream: its state, why it is away, when it is tried again.
 
-Its state goes by the table of `lifecycle`; everything that happens goes into its `history` here. Changed by sync
-methods only, which the keeper's task of this upstream calls; everybody else reads, waits for news, or asks for an
-attempt by setting `wanted`.
+The state follows the table of `lifecycle`; everything that happens is noted in `history`. Only sync methods change it,
+called by the runner; everybody else reads, waits for `news`, or asks for an attempt by `want`.
 """
 
 import logging
@@ -22,21 +21,21 @@ log = logging.getLogger(__name__)
 
 
 class Availability:
-    """How it stands with one upstream."""
+    """State and back-off of one upstream."""
 
     def __init__(self, name: str, config: UpstreamConfig, journal: Journal) -> None:
         self.state = State.DISABLED if config.disabled else State.IDLE
         self.retired = False
-        """It takes no more calls: the configuration has another in its place, or none."""
+        """The upstream takes no more calls: the configuration replaced or removed it."""
         self.waits_for = ""
-        """Why it is not started although nothing has failed; "": nothing is in its way."""
+        """Why the upstream is not started although nothing has failed; "": nothing is in its way."""
         self._wanted = trio.Event()
         """Set by whoever needs the upstream and finds that it is idle, or given up."""
         self.backoff = Backoff(jitter, attempts=config.restart.attempts)
         self.history = History(config, journal, trio.current_time())
         self._name = name
         self._failure: type[UpstreamUnavailable] = UpstreamUnavailable
-        """What calls fail with while it is away."""
+        """The error of calls while the upstream is away."""
         self._news = Bell()
 
     def __repr__(self) -> str:
@@ -45,11 +44,11 @@ class Availability:
     # --- for those who need it ----------------------------------------------------------------------------------------
 
     async def news(self) -> None:
-        """Wait until it may have got anywhere."""
+        """Wait until the state may have changed."""
         await self._news.wait()
 
     def tell(self) -> None:
-        """Wake whoever waits for news."""
+        """Wake whoever waits for `news`."""
         self._news.ring()
 
     def adjust(self, config: UpstreamConfig) -> None:
@@ -67,15 +66,15 @@ class Availability:
         await self._wanted.wait()
 
     def retry_if_due(self) -> None:
-        """A host needs it, or looks at lists it belongs in: have the attempt made that is due, if any."""
+        """Have the upstream tried, if an attempt is due: a host needs it, or looks at lists that include it."""
         if self.state in (State.FAILED, State.UNAUTHORIZED) and self.backoff.retry_in_s(trio.current_time()) <= 0:
             self._wanted.set()
 
     def refuse_if_hopeless(self) -> None:
-        """Return if it is being started, or will be: an idle one because of this, a failed one if an attempt is due.
+        """Return if the upstream is being started, or will be: an idle one by this, a failed one if an attempt is due.
 
         Raises:
-            UpstreamUnavailable: it will not be there soon.
+            UpstreamUnavailable: it will not be available soon.
         """
         if self.retired:
             text = f"{self._name} was removed from the hub's configuration; list what there is, and use something else"
@@ -90,7 +89,7 @@ class Availability:
             self.retry_if_due()
 
     def refuse_if_disabled(self) -> None:
-        """Return if it can be there.
+        """Return unless the upstream is disabled.
 
         Raises:
             UpstreamUnavailable: the configuration keeps it from running.
@@ -101,9 +100,9 @@ class Availability:
             raise UpstreamUnavailable(text, upstream=self._name)
 
     def unavailable(self, text: str, *, retry_after_s: float = 0.0) -> HubError:
-        """What a call fails with: `text` says what happened; this adds why, and what to do."""
+        """The error of a call: `text` says what happened; added are the reason, and what to do."""
         kind = UpstreamUnauthorized if self.state is State.UNAUTHORIZED else self._failure
-        reason = (self.history.last_error or "").partition("\n")[0] or self.waits_for or "It has not said why"
+        reason = (self.history.last_error or "").partition("\n")[0] or self.waits_for or "No reason is known"
         text += f" (state: {self.state.value}). {reason}."
         if retry_after_s:
             text += f" Try again in {ceil(retry_after_s)} seconds, or let the user look at `hubd status`"
@@ -132,7 +131,7 @@ class Availability:
         log.info("%s is connected: %s", self._name, how)
 
     def failed(self, error: HubError | None) -> float | None:
-        """A session ended, or could not be opened: seconds until the next attempt, None for when it is `wanted`."""
+        """A session ended, or could not be opened; seconds until the next attempt, None: not before `want`."""
         now = trio.current_time()
         self.history.failed(error, now)
         self._failure = UpstreamLoop if isinstance(error, UpstreamLoop) else UpstreamUnavailable
@@ -152,14 +151,14 @@ class Availability:
         return pause_s
 
     def rests(self, idle_s: float) -> None:
-        """Nobody has needed it for so long: it is to be stopped, until it is `wanted`."""
+        """No host has needed the upstream for `idle_s` seconds: it is stopped until `want`."""
         log.info("%s is stopped: nobody has needed it for %g s", self._name, idle_s)
         self._wanted = trio.Event()
         self.history.rests(idle_s)
         self.move(Event.UNUSED)
 
     def restarted(self) -> None:
-        """It starts over by command."""
+        """The upstream starts over by command."""
         self.backoff.reset()
         self.history.restarted()
         self.move(Event.RESTART)

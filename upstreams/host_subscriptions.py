@@ -125,7 +125,7 @@ class HostSubscriptions:
         del entry.held[uri, subscriber]
         if entry.pooled is not None:
             entry.pooled.subscriptions.unsubscribe(uri, subscriber)
-            entry.pooled.idle_since = trio.current_time()
+            entry.pooled.touch()
         if not entry.held:
             del self._hosts[subscriber.host]
 

@@ -143,8 +143,7 @@ class MainSession:
         if behind.is_loop:
             name = self._upstream.name
             text = f"{name} leads back to this hub: remove one of the hubs on that way from the other's configuration"
-            self._pooled.error = UpstreamLoop(text, upstream=name)
-            self._pooled.scope.cancel()
+            self._pooled.fail(UpstreamLoop(text, upstream=name))
         return behind.is_loop
 
     async def _stop_when_unused(self) -> None:

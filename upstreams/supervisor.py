@@ -1,14 +1,14 @@
-"""All upstreams of a hub by name, each kept by a task of its own (`runner`); and what a configuration makes of them.
+"""Supervisor: runs every upstream in a task of its own (`runner`), and applies configurations to them.
 
     added      starts
-    removed    takes no more calls; those it has may end in peace for `drain_s`, then it is stopped
-    changed    takes over what it can as it is (`Upstream.adjust`); else another `Upstream` takes its place:
-       stop first   at once, but it starts when the old one is gone; meanwhile calls wait for it (a process)
-       start first  once it has listed what it offers; until then, however long, the old one goes on (a URL)
+    removed    takes no more calls; running calls may finish within `drain_s`, then it is stopped
+    changed    takes over new settings while it runs (`Upstream.adjust`); else another `Upstream` replaces it:
+       stop first   at once, but the successor starts when the old one is gone; calls wait meanwhile (a process)
+       start first  once the successor has listed what it offers; until then, however long, the old one serves (a URL)
 
-A change that withdraws a right never starts first in that sense: the old one gets no further call (F-C-06). Whatever is
-not named by a change is not touched. All decisions are made in `apply`, without a checkpoint; what follows from them,
-waiting and stopping, is done by tasks of `run`.
+A change that withdraws a right never lets the old one serve on: it gets no further call. An upstream that a change does
+not name is not touched. All decisions are made in `apply`, without a checkpoint; waiting and stopping are left to tasks
+of `run`.
 """
 
 import logging
@@ -42,7 +42,7 @@ URGE_S: Final = 30.0
 
 
 class Upstreams(dict[str, Upstream]):
-    """By name, in the order of the configuration. One that is not there is `UpstreamUnavailable`, for it was."""
+    """Upstreams by name, in the order of the configuration. A missing one was removed: `UpstreamUnavailable`."""
 
     def __missing__(self, name: str) -> Upstream:
         text = f"{name} is not in the hub's configuration any more; list what there is, and use something else"
@@ -50,7 +50,7 @@ class Upstreams(dict[str, Upstream]):
 
 
 class Generation:
-    """An upstream, the task that keeps it, and who must be gone before it starts. A disabled one has none."""
+    """One upstream with its runner and their task; two live during a replacement. A disabled one has no runner."""
 
     def __init__(self, upstream: Upstream, runner: UpstreamRunner | None) -> None:
         self.upstream = upstream
@@ -58,15 +58,15 @@ class Generation:
         self.scope = trio.CancelScope()
         self.over = trio.Event()
         self.start_failed = False
-        """It could not take the place of another when it should."""
+        """The upstream failed when it should have replaced another."""
         self.decided = trio.Event()
-        """It is no candidate any more."""
+        """Set when the upstream is no candidate any more."""
 
     def __repr__(self) -> str:
         return f"<Generation of {self.upstream!r}>"
 
     async def run(self, *after: trio.Event) -> None:
-        """Keep it, once all of `after` has happened, until `scope` is cancelled."""
+        """Run the upstream, once all of `after` has happened, until `scope` is cancelled."""
         try:
             with self.scope:
                 for event in after:
@@ -80,8 +80,10 @@ class Generation:
 class Supervisor:
     """Keeps every configured upstream running.
 
-    `settled` is set once it is known of each what it offers, be it from an earlier run, or that it failed. `on_new` is
-    called with every upstream that comes, before anybody can call it; `on_change` whenever what one offers may differ.
+    `settled` is set once every upstream has listed what it offers, now or in an earlier run, or has failed. `on_new` is
+    called with every new upstream before any call can reach it, `on_change` whenever what an upstream offers may
+    differ, `on_elicited` with the name of an upstream and the id of an elicitation at a URL that is done.
+    `listener_for` makes the listener of invalidation events of an upstream.
     """
 
     def __init__(
@@ -101,9 +103,9 @@ class Supervisor:
         self.upstreams = Upstreams() if upstreams is None else upstreams
         self.settled = trio.Event()
         self.journals = Journals(wall)
-        """What each said and what became of it; `wall` is the time of day."""
+        """The journals of all upstreams; `wall` is the time of day."""
         self._drain_s = drain_s
-        """How long a stop waits for calls."""
+        """Seconds that a stop waits for running calls."""
         self._memory = memory
         self._last_known = last_known or LastKnown(None)
         self._on_change = on_change
@@ -112,9 +114,9 @@ class Supervisor:
         self._parts = UpstreamParts(memory, open_session, slots, self._changed, on_elicited, listener_for)
         self._unsettled: set[str] = set()
         self._generations: dict[str, Generation] = {}
-        """Of those in `upstreams`."""
+        """The generations that serve, by name: those of `upstreams`."""
         self._candidates: dict[str, Generation] = {}
-        """Those that are to take a place as soon as they can."""
+        """Generations that are to replace another as soon as they can."""
         self._leaving: dict[str, list[Generation]] = {}
         self._nursery: trio.Nursery
         self._news = Bell()
@@ -143,7 +145,7 @@ class Supervisor:
             await trio.sleep_forever()
 
     def restart(self, name: str) -> None:
-        """Start an upstream anew, at once, whatever it is doing; its era, and whether it asks, is found out again.
+        """Restart an upstream at once. Its era, and whether it asks questions, is found out again.
 
         Raises:
             KeyError: there is no such upstream, or it is disabled.
@@ -160,29 +162,29 @@ class Supervisor:
             generation.runner.restart()
 
     async def reported(self, names: Iterable[str]) -> None:
-        """Wait until it is known of each what it offers, or that it cannot be had."""
+        """Wait until each of these upstreams has listed what it offers, or has failed."""
         waiting = set(names)
         while waiting := {name for name in waiting & self.upstreams.keys() if not self.upstreams[name].has_reported}:
             await self._news.wait()
 
     def set_log_level(self, level: str | None) -> None:
-        """As `Upstream.set_log_level`, of all there are."""
+        """Set the log level of all upstreams, as `Upstream.set_log_level`."""
         for generation in (*self._generations.values(), *self._candidates.values()):
             generation.upstream.set_log_level(level)
 
     def stale(self, name: str) -> Upstream | None:
-        """What is to take the place of an upstream and cannot yet; None: it is as its configuration says."""
+        """The successor of an upstream that is not ready yet; None: the upstream runs as its configuration says."""
         generation = self._candidates.get(name)
         return None if generation is None else generation.upstream
 
     # --- another configuration ----------------------------------------------------------------------------------------
 
     async def prepare(self, configs: Mapping[str, UpstreamConfig]) -> None:
-        """Read what is known of upstreams that are new. To be called before `apply`."""
+        """Read what new upstreams offered in an earlier run. To be called before `apply`."""
         await self._last_known.prepare({name: configs[name] for name in configs if name not in self.upstreams})
 
     def apply(self, configs: Mapping[str, UpstreamConfig], *, drain_s: float | None = None) -> None:
-        """Make the upstreams those of `configs`. What has to be waited for is done beside.
+        """Make the upstreams those of `configs`. Waiting is left to tasks of `run`.
 
         `drain_s`: how long a stop waits for calls from now on; None: as long as before.
         """
@@ -206,7 +208,7 @@ class Supervisor:
         self._settle(name)
 
     def _is_settled_by_candidate(self, name: str, config: UpstreamConfig) -> bool:
-        """Whether there is a candidate that `config` is good for; one that it is not good for is dropped."""
+        """Whether a candidate can serve `config`; one that cannot is dropped."""
         candidate = self.stale(name)
         if candidate is None:
             return False
@@ -229,9 +231,9 @@ class Supervisor:
             return
         starts_first = config.replace == "start-first" or (config.replace == "auto" and config.url is not None)
         generation = self._make(name, config)
-        generation.upstream.availability.history.note(f"its settings are others now: {', '.join(change.settings)}")
+        generation.upstream.availability.history.note(f"settings changed: {', '.join(change.settings)}")
         if starts_first and old.state is State.CONNECTED and not change.withdraws:
-            generation.upstream.offered.known = False  # it has to run before it can take the place
+            generation.upstream.offered.require_listing()  # it has to run before it can take over
             self._candidates[name] = generation
             self._nursery.start_soon(generation.run)
             self._nursery.start_soon(run_isolated, f"Urging {name}", partial(self._urge, generation))
@@ -248,7 +250,7 @@ class Supervisor:
         return Generation(upstream, UpstreamRunner(upstream, self._parts.slots, partial(self._report, upstream)))
 
     def _take_in(self, generation: Generation, *, at_once: bool = False) -> None:
-        """Let calls find it, and let it start: `at_once`, or when all before it of this name are gone."""
+        """Let calls find the upstream, and start it: `at_once`, or when its predecessors are gone."""
         name = generation.upstream.name
         self.upstreams[name] = generation.upstream
         self._generations[name] = generation
@@ -256,7 +258,7 @@ class Supervisor:
         self._nursery.start_soon(generation.run, *before)
 
     def _replace(self, generation: Generation, *, at_once: bool) -> None:
-        """Let it take the place of the one before, which is seen off. One that runs already goes on running."""
+        """Let a generation replace the one before, which is drained. A candidate that runs already goes on running."""
         name = generation.upstream.name
         old = self._generations[name]
         generation.upstream.follow(old.upstream)
@@ -279,14 +281,14 @@ class Supervisor:
         if candidate is None or candidate.upstream is not upstream:
             self._settle(name)
         elif upstream.state is State.CONNECTED and upstream.offered.listed:
-            log.info("%s is replaced: the new one is ready", name)
+            log.info("%s is replaced: its successor is ready", name)
             self._replace(candidate, at_once=True)
         elif not candidate.start_failed:
             candidate.start_failed = True
-            log.warning("%s goes on as it was configured before: with its new settings it is not ready yet", name)
+            log.warning("%s keeps running with its old settings: with the new ones it is not ready yet", name)
 
     async def _urge(self, generation: Generation) -> None:
-        """Have a candidate tried for as long as it is one, though no call needs it."""
+        """Have a candidate tried again and again, though no call needs it."""
         while not generation.decided.is_set():
             generation.upstream.availability.want()
             with trio.move_on_after(URGE_S):
@@ -309,13 +311,13 @@ class Supervisor:
         self._nursery.start_soon(run_isolated, f"Ending {generation.upstream.name}", end)
 
     async def _end(self, generation: Generation, patience_s: float) -> None:
-        """Wait for the calls of one that takes no more, for so long; stop it."""
+        """Wait at most `patience_s` for the calls of a retired upstream; stop it."""
         upstream = generation.upstream
         with trio.move_on_after(patience_s) as scope:
             await upstream.drained()
         if scope.cancelled_caught:
-            log.warning("%s is stopped although %d calls are with it", upstream.name, upstream.in_flight)
-        upstream.calls.stopped = True
+            log.warning("%s is stopped with %d calls unanswered", upstream.name, upstream.in_flight)
+        upstream.calls.stop()
         generation.scope.cancel()
         await generation.over.wait()
         upstream.gone()

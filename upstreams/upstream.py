@@ -1,16 +1,16 @@
 """One upstream as the rest of the hub sees it: a name to call, a state to show, a snapshot of what it offers.
 
-`call` is the seam. An `Upstream` is put together of parts that each know one thing, and tells them what happens:
+`call` is the seam. An `Upstream` consists of parts that each know one thing:
 
-    standing        whether it is there, and if not, why and until when
-    offered         what it offers
-    heard           what its sessions say that belongs to no call
-    pool, openings  its sessions, whose they are, and how they come about
-    elders          those of another era than its main one
-    finder, calls   how a call comes by one, and what it does there
-    holdings        what hosts watch
+    availability           its state; why it is away, and until when
+    offered                what it offers
+    notifications          events of its sessions that belong to no call
+    pool, connector        its sessions, their owners, and how they are opened
+    legacy_sessions        sessions of another era than its main one
+    selector, calls        how a call finds a session, and what it does there
+    host_subscriptions     what hosts are subscribed to
 
-State is changed by sync methods only, which the supervisor's task of this upstream calls; everybody else reads.
+State is changed by sync methods only, which the runner of this upstream calls; everybody else reads.
 """
 
 from collections.abc import Callable
@@ -101,24 +101,24 @@ class Upstream:
         self.host_subscriptions = HostSubscriptions(name, self.selector)
         self.calls = Calls(name, config, self.availability)
         self.adjusted = DirtyFlag()
-        """It may have to be stopped earlier or later than it seemed: settings changed, or what it offers is known."""
+        """Set when the idle stop may come earlier or later: settings changed, or what it offers is known."""
         self.successor: Upstream | None = None
         self.predecessor: Upstream | None = None
-        """One that is being stopped, while it is."""
+        """The upstream that this one replaced, while it is being stopped."""
         self._needed_at = trio.current_time()
-        """When a main session that is over was used last."""
+        """When a main session that has ended was used last."""
 
     def __repr__(self) -> str:
         return f"<Upstream {self.name} {self.state.value} [{self.in_flight} in flight]>"
 
     @property
     def state(self) -> State:
-        """What it is doing."""
+        """The state of the upstream."""
         return self.availability.state
 
     @property
     def in_flight(self) -> int:
-        """How many calls are with it."""
+        """How many calls are running."""
         return self.calls.in_flight
 
     @property
@@ -128,16 +128,16 @@ class Upstream:
 
     @property
     def elicitations(self) -> Elicitations:
-        """What was begun at URLs and is done."""
+        """Elicitations at URLs that are done."""
         return self.notifications.elicitations
 
     # --- the seam -----------------------------------------------------------------------------------------------------
 
     async def call(self, operation: Operation, exchange: Exchange) -> Reply:
-        """Carry out an operation. Waits for an upstream that is about to be there (D-11).
+        """Carry out an operation. Waits for an upstream that is being started.
 
         Raises:
-            UpstreamUnavailable: it is not there within `timeouts.start`, or not to be had; nothing was sent.
+            UpstreamUnavailable: it is not available within `timeouts.start`; nothing was sent.
             HubError: as `Session.call`.
         Cancellation: passes to the upstream, which is told.
         """
@@ -170,7 +170,7 @@ class Upstream:
         return await self.calls.carry(await self.selector.wait(exchange), operation, exchange)
 
     def session_for(self, caller: Caller) -> PooledSession | None:
-        """The open session that a call of `caller` would go to now; None: there is none yet, or never will be."""
+        """The open session that a call of `caller` would use now; None: there is none yet, or never will be."""
         pooled = self.selector.peek(caller)
         if pooled is None and self.availability.retired and self.successor is not None:
             return self.successor.session_for(caller)
@@ -187,20 +187,20 @@ class Upstream:
     # --- what it offers -----------------------------------------------------------------------------------------------
 
     def ttl_ms(self, kind: Kind) -> int:
-        """How long hosts may go without asking again what it lists."""
+        """How long hosts may use a list without asking again, in milliseconds."""
         return self.offered.ttl_ms(kind, self._told_since(kind))
 
     def reread(self, kind: Kind) -> Reading | None:
-        """Have a list read anew that may be another by now; what to wait for, None: nothing.
+        """Have a list read again that may have changed; the reading to wait for, None: there is none.
 
-        Nobody waits for an upstream that is not there, nor for one that has not said what it offers.
+        Nobody waits for an upstream that is away, nor for one that has not listed what it offers.
         """
         if self.state is not State.CONNECTED or not self.offered.listed:
             return None
         return self.offered.reread(kind, self._told_since(kind))
 
     def _told_since(self, kind: Kind) -> float:
-        """Since when the hub has heard whenever a list changes; `inf`: it may not have."""
+        """Since when changes of a list are sure to be heard; `inf`: they are not."""
         main = self.pool.main
         if main is None:
             return inf
@@ -213,7 +213,7 @@ class Upstream:
         self.offered.changed(kinds)
 
     async def refresh(self, kind: Kind) -> None:
-        """Have a list read from now on, and wait for that within reason, if the upstream is there or tried.
+        """Have a list read from now on, and wait for that within reason, if the upstream is connected or being tried.
 
         Raises:
             UpstreamUnavailable: it is disabled.
@@ -225,14 +225,14 @@ class Upstream:
         elif self.state in (State.CONNECTED, State.CONNECTING, State.RECONNECTING):
             await self.offered.refresh(kind)
 
-    # --- what hosts watch ---------------------------------------------------------------------------------------------
+    # --- subscriptions ---------------------------------------------------------------------------------------------
 
     async def subscribe(self, uri: str, subscriber: ResourceSubscriber) -> Failure | None:
-        """Watch a resource for `subscriber`; None once the upstream agreed, else why it did not.
+        """Subscribe `subscriber` to a resource; None once the upstream agreed, else its refusal.
 
         Raises:
-            HubError: it is not there in time, or could not be asked.
-        Cancellation: the holder does not hold it.
+            HubError: the upstream is not available in time, or could not be asked.
+        Cancellation: there is no subscription.
         """
         try:
             refusal = await self.host_subscriptions.subscribe(uri, subscriber)
@@ -251,18 +251,18 @@ class Upstream:
         return self._last.host_subscriptions.is_held(uri, subscriber)
 
     def unsubscribe(self, uri: str, subscriber: ResourceSubscriber) -> None:
-        """`subscriber` watches it no longer."""
+        """End the subscription of `subscriber`."""
         self._last.host_subscriptions.unsubscribe(uri, subscriber)
 
     # --- what hosts do ------------------------------------------------------------------------------------------------
 
     def left(self, tenant: Tenant) -> None:
-        """A host is gone; what it had for itself is closed when its calls are over."""
+        """A host has left; the session it had for itself is closed when its calls are over."""
         for pool in self.pools:
             pool.left(tenant)
 
     def roots_changed(self, tenant: Tenant) -> None:
-        """The roots of a host are others now."""
+        """The roots of a host have changed."""
         for pool in self.pools:
             pool.roots_changed(tenant)
 
@@ -275,18 +275,18 @@ class Upstream:
             pool.want_level(level)
 
     def expect(self, session: str, caller: Caller, for_s: float) -> None:
-        """Keep `session` for so long though no call may use it, since a task lives in it; "": that of `caller`."""
+        """Keep `session` open for `for_s` seconds, because a task lives in it; "": the session of `caller`."""
         named = self._named(session)
         pooled = self.pool.find(caller) if not session else named and named[1]
         if pooled:
-            pooled.needed_until = max(pooled.needed_until, trio.current_time() + for_s)
+            pooled.keep_for(for_s)
 
     def has_lost(self, session: str) -> bool:
-        """Whether `session` is over, and with it everything that was begun in it: it was a process."""
+        """Whether `session` was a process that has ended, and with it everything that was begun in it."""
         return self.config.command is not None and self._named(session) is None
 
     def _named(self, session: str) -> "tuple[Upstream, PooledSession] | None":
-        """The open session of this name, and who has it: this one, or one that is being stopped. "" names none."""
+        """The open session with this id, and its upstream: this one, or its predecessor. "" names none."""
         if not session:
             return None
         for pool in self.pools:
@@ -294,7 +294,7 @@ class Upstream:
                 return self, pooled
         return self.predecessor._named(session) if self.predecessor is not None else None
 
-    # --- what the keeper's task does to it ----------------------------------------------------------------------------
+    # --- what the runner does ----------------------------------------------------------------------------
 
     def opened(self, main: PooledSession) -> None:
         """The main session is ready."""
@@ -319,12 +319,12 @@ class Upstream:
         return self.availability.failed(error)
 
     def restarted(self) -> None:
-        """It starts over by command."""
+        """The upstream starts over by command."""
         self.lost()
         self.availability.restarted()
 
     def rest(self) -> None:
-        """Nobody needs it: its main session is to be closed, and the next call has it started."""
+        """No host needs the upstream: its main session is closed, and the next call starts it."""
         if self.pool.main is not None:
             self.pool.main_lost()
         self.legacy_sessions.rest()
@@ -333,7 +333,7 @@ class Upstream:
     def listed_all(self) -> None:
         """All lists have been read: what the upstream offers is known."""
         if not self.offered.known:
-            self.offered.known = True
+            self.offered.complete()
             self.adjusted.set()
 
     def _moved(self) -> None:
@@ -346,8 +346,8 @@ class Upstream:
 
     @property
     def needed_until(self) -> float:
-        """When it was last needed, or will be for certain: now, while a call, a subscription or a host's own session is
-        with it. That it is read what it offers, and that it is pinged, does not count."""
+        """When the upstream was last needed, or is sure to be: now, while there is a call, a subscription or a session
+        of one host. Reading its lists and pinging it do not count."""
         now, main = trio.current_time(), self.pool.main
         held = main is not None and main.users
         if (
@@ -363,7 +363,7 @@ class Upstream:
 
     @property
     def is_dormant(self) -> bool:
-        """Whether it need not be started before a call needs it: it is lazy, and what it offers is known."""
+        """Whether the upstream waits for its first call: it is lazy, and what it offers is known."""
         return self.state is State.IDLE and self.config.start == "lazy" and self.offered.known
 
     # --- another configuration ----------------------------------------------------------------------------------------
@@ -380,19 +380,19 @@ class Upstream:
         self.offered.relocate(local=is_local(config))
 
     def follow(self, old: "Upstream") -> None:
-        """Take the place of `old`, which takes no more calls from now on: those that wait there come here. What it
-        offered stays listed until this one has said what it offers; what is watched there is watched here."""
+        """Replace `old`, which takes no more calls from now on: those that wait there come here. What `old` offered
+        stays listed until this upstream has listed what it offers; its subscriptions move here."""
         if not (self.offered.listed or self.offered.remembered or self.state is State.DISABLED):
             self.offered.follow(old.offered, local=is_local(self.config))
         self.notifications.follow(old.notifications)
         self.predecessor = old
-        self.availability.waits_for = "Its configuration has changed, and the one before still has calls to end"
+        self.availability.waits_for = "Its configuration has changed, and its predecessor still has calls to finish"
         self.host_subscriptions.take_over(old.host_subscriptions)
         old.successor = self
         old.retire()
 
     def retire(self) -> None:
-        """Take no more calls. Those that are running go on, until `drained`, or until the keeper is stopped."""
+        """Take no more calls. Running calls go on until `drained`, or until the runner is stopped."""
         self.availability.retired = True
         self.legacy_sessions.retire()
         for pool in self.pools:
@@ -400,7 +400,7 @@ class Upstream:
         self.availability.tell()
 
     async def drained(self) -> None:
-        """Wait until no call is with it, and no task that was begun in one of its sessions can be asked for."""
+        """Wait until no call runs, and no task that was begun in one of its sessions can be asked for."""
         while True:
             pooled_sessions = [pooled for pool in self.pools for pooled in pool.open_sessions()]
             needed_until = max((pooled.needed_until for pooled in pooled_sessions), default=-inf)
@@ -410,32 +410,32 @@ class Upstream:
                 await self.availability.news()
 
     def gone(self) -> None:
-        """It is stopped: nothing of it is in the way of its successor any more."""
+        """Release the successor: this upstream is stopped."""
         if self.successor is not None:
             self.successor.predecessor = None
             self.successor.availability.waits_for = ""
 
     @property
     def _last(self) -> "Upstream":
-        """The one that is in its place by now."""
+        """The upstream that serves under this name by now."""
         return self if self.successor is None else self.successor._last
 
-    # --- for others to see --------------------------------------------------------------------------------------------
+    # --- for status --------------------------------------------------------------------------------------------
 
     @property
     def last_error(self) -> str | None:
-        """Why it is away, or was, with the last words of its process."""
+        """The last error, with the last words of the process."""
         return self.availability.history.last_error
 
     @property
     def has_reported(self) -> bool:
-        """Whether it is known what it offers, or that it cannot be had."""
+        """Whether what it offers is known, or that it failed."""
         offered = self.offered
         return offered.listed or offered.remembered or self.last_error is not None or self.state is State.DISABLED
 
     @property
     def settling(self) -> bool:
-        """Whether its lists may soon be others than `snapshot` says."""
+        """Whether its lists may soon differ from `snapshot`."""
         if self.state is State.CONNECTED:
             return not self.offered.listed
         if self.state is State.IDLE and self.offered.known:

@@ -139,6 +139,14 @@ class Offered:
         self.read_at = dict(old.read_at)
         self.freshness = old.freshness
 
+    def require_listing(self) -> None:
+        """Do not take what is remembered for what the upstream offers; its lists have to be read."""
+        self.known = False
+
+    def complete(self) -> None:
+        """All lists have been read."""
+        self.known = True
+
     def withdraw(self) -> None:
         """It offers nothing that hosts may see."""
         self.snapshot = empty_snapshot(self.snapshot.upstream, self.snapshot.local)

@@ -1,6 +1,7 @@
-"""Which session serves which host: one in common, or one for each.
+"""Sessions of one upstream: which of them serves which host.
 
-`sharing` is what is configured, `pooled_session` one session from open to end, `pool` who has which, `connector` and
-`pacing` how they come about and how soon, `legacy_sessions` those in the handshake era with servers of both eras;
-`selector` finds a call its session, `calls` is what it does there.
+`sharing` (who shares a session, as configured), `pooled_session` (one session from opening to end), `log_level` (what
+it is told), `pool` (which host has which session), `connector` and `pacing` (how sessions are opened, and how soon
+again), `legacy_sessions` (handshake sessions with servers of both eras), `selector` (finds the session of a call),
+`calls` (one call over a session).
 """

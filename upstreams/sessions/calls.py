@@ -14,7 +14,7 @@ class Calls:
 
     def __init__(self, name: str, config: UpstreamConfig, availability: Availability) -> None:
         self.in_flight = 0
-        self.stopped = False
+        self._stopped = False
         """The upstream is `retired`, and the calls that it still has end now."""
         self._name = name
         self._availability = availability
@@ -27,6 +27,10 @@ class Calls:
         """Go by these limits, for calls that begin from now on."""
         self._timeouts = CallTimeouts(config.timeouts.call, config.timeouts.call_total)
         self._tool_timeouts = config.tool_timeouts
+
+    def stop(self) -> None:
+        """The calls that are left end now, because the configuration changed."""
+        self._stopped = True
 
     async def carry(self, pooled: PooledSession, operation: Operation, exchange: Exchange) -> Reply:
         """Carry out an operation in the session of `pooled`.
@@ -47,7 +51,7 @@ class Calls:
                 return self._availability.history.mask.failure(reply)
             return reply if "task" not in operation.params else pooled.sign(reply)
         except UpstreamLost:
-            if self.stopped:
+            if self._stopped:
                 text = f"{self._name} was stopped by a change of the hub's configuration while the call was with it;"
                 raise Draining(f"{text} whether it acted is unknown", upstream=self._name) from None
             raise

@@ -1,10 +1,10 @@
-"""How the sessions of a pool are opened and kept, each from the first call that needs it until it ends.
+"""Session connector: opens the sessions of a pool and keeps them until they end.
 
-    opened      by the first operation of a host that `Pool.find` has none for; other calls of that host wait with it
-    welcomed    by the same operation, if the server may ask something as soon as it is connected (7.1)
-    closed      when no call has used it for `timeouts.session_idle`, or it belongs to nobody any more
+    opened      by the first operation of a host that `Pool.find` has no session for; its other calls wait meanwhile
+    welcomed    by the same operation, if the server may ask something as soon as it is connected
+    closed      when no call has used the session for `timeouts.session_idle`, or it belongs to nobody any more
 
-Whose it is, `pool` decides: here are the tasks. The main session is made here, too, but run by the supervisor.
+`pool` decides who gets which session; here are the tasks. The main session is made here, too, but run by the runner.
 """
 
 import logging
@@ -129,14 +129,14 @@ class SessionConnector:
     # --- opening ------------------------------------------------------------------------------------------------------
 
     async def open(self, exchange: Exchange) -> PooledSession:
-        """The session for a host that `Pool.find` has none for, when it is open and the host has been welcomed on it.
+        """Open a session for a host that `Pool.find` has none for, and welcome the host on it.
 
-        Several calls of one host that need one open one.
+        Several calls of one host that need a session open one.
 
         Raises:
-            UpstreamUnavailable, UpstreamUnauthorized: it cannot be opened, or could not lately.
-            Overloaded: there are too many, and all are in use.
-        Cancellation: leaves it to the calls that come after.
+            UpstreamUnavailable, UpstreamUnauthorized: the session cannot be opened, or could not lately.
+            Overloaded: there are too many sessions, and all are in use.
+        Cancellation: leaves the session to the calls that come after.
         """
         await trio.lowlevel.checkpoint_if_cancelled()
         caller = exchange.caller
@@ -183,18 +183,18 @@ class SessionConnector:
         return self._parts.open_session(self.pool.config, self._name, events, self._parts.memory, pooled.terms)
 
     def _failure(self, error: HubError | None) -> HubError:
-        """What a call is told whose session could not be opened: an error of its own."""
+        """The error of a call whose session could not be opened; each call gets its own."""
         if error is None:
-            text = f"{self._name} was not connected to for this host in time, or is being stopped; try again"
+            text = f"{self._name} could not be connected for this host in time, or is being stopped; try again"
             return UpstreamUnavailable(text, upstream=self._name)
-        text = f"{self._name} could not be connected to for this host: {error}."
+        text = f"{self._name} could not be connected for this host: {error}."
         if self.pool.config.command is not None:
             text += ' If it can run only once, set session_mode = "singleton" in its configuration.'
         kind = UpstreamUnauthorized if isinstance(error, UpstreamUnauthorized) else UpstreamUnavailable
         return kind(text, upstream=self._name)
 
     async def _welcome(self, pooled: PooledSession, exchange: Exchange) -> None:
-        """Answer, on behalf of the first call, what a server asks as soon as it is connected (7.1)."""
+        """Let the host of the first call answer what a server asks as soon as it is connected."""
         if not is_welcoming(pooled.terms):
             return
         if pooled.greeting is None:
@@ -238,7 +238,7 @@ class SessionConnector:
         self._parts.events.note(f"one more session is open, {len(self.pool)} in all")
 
     async def _expire(self, pooled: PooledSession) -> None:
-        """Close the session when no call has used it for `timeouts.session_idle`, and nothing is watched over it."""
+        """Close the session when no call has used it for `timeouts.session_idle`, and nothing is subscribed over it."""
         idle_s = self.pool.config.timeouts.session_idle
         due = trio.current_time() + idle_s
         while trio.current_time() < due:

@@ -1,9 +1,9 @@
-"""Legacy sessions with a server of both eras, for legacy hosts that can be asked questions.
+"""Legacy sessions with a dual-era server, for legacy hosts that can be asked questions.
 
-A server of both eras is spoken to in the modern one: it needs no sessions. But tools written for the handshake era ask
-in the middle of a call, for which a modern request has no way, and the same server would put the question to a legacy
-host that came to it directly. So a legacy host that can be asked gets a session in its own era, if the server has one
-to give; whether it has is found out once and remembered. Such sessions are shared as `session_mode` says.
+The hub speaks the modern era with such a server: it needs no sessions. But tools written for the handshake era ask in
+the middle of a call, which a modern request cannot carry, and the same server would ask a legacy host that came to it
+directly. So a legacy host that can be asked gets a legacy session, if the server offers one; whether it does is found
+out once and remembered. Legacy sessions are shared as `session_mode` says.
 """
 
 import logging
@@ -29,11 +29,11 @@ log = logging.getLogger(__name__)
 PATIENCE_S: Final = 10.0
 """How long a call waits to see whether there is a handshake; a server that speaks has answered by then."""
 ONE_ERA: Final = "one-era"
-"""The section of the memory that holds the servers which have no handshake."""
+"""The section of the memory that lists servers without a legacy handshake."""
 
 
 class LegacySessions:
-    """The handshake-era side of one upstream. Until `begin`, and if the server has none, it serves nobody."""
+    """The legacy sessions of one upstream. They serve no host before `begin`, nor if the server has no handshake."""
 
     def __init__(self, name: str, config: UpstreamConfig, parts: SessionParts, on_moved: Callable[[], None]) -> None:
         self._name = name
@@ -48,21 +48,21 @@ class LegacySessions:
         return f"<LegacySessions of {self._name}, {self.pool!r}>"
 
     def begin(self, era: Era, transport: str) -> None:
-        """The upstream is connected."""
+        """Serve hosts, if the server may have a legacy handshake: the upstream is connected."""
         wanted = era is Era.MODERN and self._config.era == "auto" and self._config.client_features == "auto"
         self._active = wanted and self._memory.get(ONE_ERA, self._key) is not True
         self.pool.sharing = sharing_of(self._config, Era.LEGACY, transport, self.pool.is_interactive)
 
     def rest(self) -> None:
-        """The upstream is stopped for a while; `begin` follows when it is connected again."""
+        """Serve no host until `begin`: the upstream is stopped for a while."""
         self._active = False
 
     def serve(self, caller: Caller) -> bool:
-        """Whether `caller` is to have a session of the handshake era."""
+        """Whether `caller` is to have a legacy session."""
         return self._active and caller.era is Era.LEGACY and can_be_asked(caller.capabilities)
 
     async def find(self, exchange: Exchange) -> PooledSession | None:
-        """The session for the host of `exchange`, opened if need be; None: the modern one has to do.
+        """The session for the host of `exchange`, opened if need be; None: the modern session has to do.
 
         Raises:
             UpstreamUnavailable, Overloaded: as `SessionConnector.open`, if the server is known to have this era.
@@ -77,7 +77,7 @@ class LegacySessions:
             if not self._is_refusal():
                 return None
         self.forget(one_era=True)
-        log.info("%s shakes no hands: hosts of every era use its modern side", self._name)
+        log.info("%s has no legacy handshake; all hosts use its 2026-07-28 endpoint", self._name)
         return None
 
     def _is_refusal(self) -> bool:
@@ -88,7 +88,7 @@ class LegacySessions:
         return isinstance(error, UpstreamVersionError | UpstreamProtocolError)
 
     def forget(self, *, one_era: bool = False) -> None:
-        """Find out anew whether there is this side of the server; `one_era`: there is not."""
+        """Find out again whether the server has a legacy handshake; `one_era`: it has none."""
         self._memory.put(ONE_ERA, self._key, True if one_era else None)
         self._active = self._active and not one_era
         self.pool.forget_interactive()
@@ -103,6 +103,6 @@ class LegacySessions:
         self._active = False
 
     def version(self) -> str:
-        """The revision that is spoken here, as far as it is known."""
+        """The legacy revision in use, as far as it is known."""
         pooled_sessions = self.pool.open_sessions()
         return pooled_sessions[0].session.facts.version if pooled_sessions else L4

@@ -1,8 +1,8 @@
-"""How soon sessions beside the main one may be opened again: a server that crashes with every call must cost little.
+"""Pacing: how soon sessions beside the main one may be opened again, so that a server that keeps crashing costs little.
 
-could not be opened      nobody gets one for a while, longer each time
-ended by itself          whose it was gets another when a call needs it: at once the first time, then after pauses that
-                         grow, during which calls wait; others are not concerned
+could not be opened      no host gets a session for a while, longer each time
+ended by itself          its host gets another when a call needs it: at once the first time, then after growing pauses,
+                         during which calls wait; other hosts are not affected
 """
 
 from collections.abc import Hashable
@@ -15,7 +15,7 @@ from hub.link.interface import UpstreamUnavailable
 
 
 class Crash:
-    """That a session ended by itself, and when the next one in its place may be opened."""
+    """A session that ended by itself, and when the next one in its place may be opened."""
 
     def __init__(self) -> None:
         self.at = self.not_before = trio.current_time()
@@ -23,18 +23,18 @@ class Crash:
         self._pauses = ExponentialBackoff(jitter)
 
     def repeat(self, why: str) -> None:
-        """So did the next."""
+        """The next session in its place ended by itself, too."""
         self.at, self.why = trio.current_time(), why
         self.not_before = self.at + self._pauses.next_s(self.at)
 
 
 class Pacing:
-    """Of the sessions of one upstream. `whose` is whoever has them: a tenant or a principal."""
+    """Pacing of the sessions of one upstream. `whose` names their owner: a tenant or a principal."""
 
     def __init__(self, name: str) -> None:
         self._name = name
         self._crashes: dict[Hashable, Crash] = {}
-        """Within the last `HEALTHY_S`."""
+        """Crashes within the last `HEALTHY_S`, by owner."""
         self.reset()
 
     def __repr__(self) -> str:
@@ -46,18 +46,18 @@ class Pacing:
         self._crashes.clear()
 
     def opened(self) -> None:
-        """One could be opened."""
+        """A session could be opened."""
         self._pauses = ExponentialBackoff(jitter)
         self._not_before = float("-inf")
         self._why_not = ""
 
     def failed(self, why: str) -> None:
-        """One could not be opened."""
+        """A session could not be opened."""
         now = trio.current_time()
         self._not_before, self._why_not = now + self._pauses.next_s(now), why
 
     def crashed(self, whose: Hashable, why: str) -> None:
-        """One ended by itself."""
+        """A session ended by itself."""
         lately = trio.current_time() - HEALTHY_S
         self._crashes = {each: crash for each, crash in self._crashes.items() if crash.at > lately}
         if whose in self._crashes:
@@ -66,10 +66,10 @@ class Pacing:
             self._crashes[whose] = Crash()
 
     def not_before(self, whose: Hashable, patience_s: float) -> float:
-        """When the next one may be opened.
+        """When the next session may be opened.
 
         Raises:
-            UpstreamUnavailable: too late for one whose patience ends then.
+            UpstreamUnavailable: not within `patience_s`.
         """
         now, crash = trio.current_time(), self._crashes.get(whose)
         if self._not_before > now:
@@ -81,8 +81,8 @@ class Pacing:
         return crash.not_before
 
     def too_soon(self, wait_s: float, why: str) -> UpstreamUnavailable:
-        """What a call is told that would have to wait for so long."""
+        """The error of a call that would have to wait for so long."""
         seconds = ceil(max(wait_s, 1))
-        text = f"{self._name} could not be connected to for this host: {why}."
+        text = f"{self._name} could not be connected for this host: {why}."
         text += f" Try again in {seconds} seconds, or let the user look at `hubd status`."
         return UpstreamUnavailable(text, upstream=self._name, retry_after_ms=seconds * 1000)

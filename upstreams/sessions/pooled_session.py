@@ -15,12 +15,12 @@ from msgspec import Raw
 
 from config.schema import Timeouts
 from hub.link.interface import Caller, HubError, Tenant, UpstreamProtocolError, UpstreamUnavailable, kept
-from hub.link.wakeups import DirtyFlag
 from hub.wire.jsonrpc import Reply, Result, peek_object, raw
-from hub.wire.mcp import HUB_SESSION, SET_LEVEL, Era
+from hub.wire.mcp import HUB_SESSION
 from upstreams.invalidation import NO_LISTENER, InvalidationListener
 from upstreams.questions.recent_calls import SUSPECT_S
 from upstreams.session import Session, SessionTerms
+from upstreams.sessions.log_level import LogLevel, takes_level
 from upstreams.subscriptions.coverage import Coverage
 from upstreams.subscriptions.session_subscriptions import SessionSubscriptions
 
@@ -151,6 +151,19 @@ class PooledSession:
             return True
         return self.hosts_overlap or now < self._previous_until
 
+    def keep_for(self, for_s: float) -> None:
+        """Do not close the session for so many seconds: a task lives in it."""
+        self.needed_until = max(self.needed_until, trio.current_time() + for_s)
+
+    def touch(self) -> None:
+        """The session was of use just now."""
+        self.idle_since = trio.current_time()
+
+    def fail(self, error: HubError) -> None:
+        """End the session for the reason `error`."""
+        self.error = error
+        self.scope.cancel()
+
     def retire(self) -> None:
         """Close it as soon as no call holds it, and no task lives in it."""
         self.retired = True
@@ -269,48 +282,3 @@ class _Opening:
         self._on_open(self._nursery)
         self._nursery.start_soon(pooled.level.keep, pooled.session)
         pooled.opened.set()
-
-
-# --- log level --------------------------------------------------------------------------------------------------------
-
-
-def takes_level(session: Session) -> bool:
-    """Whether an upstream is told the log level apart from calls; a modern one hears it with each."""
-    return session.era is Era.LEGACY and "logging" in session.facts.capabilities
-
-
-class LogLevel:
-    """The log level that one session is told (bridging.md 9.3)."""
-
-    def __init__(self, name: str, limit_s: float) -> None:
-        self.told = trio.Event()
-        """It need not be told, or no more."""
-        self.told.set()
-        self._name = name
-        self._limit_s = limit_s
-        self._wanted: str | None = None
-        self._changed = DirtyFlag()
-
-    def want(self, level: str | None) -> None:
-        """Have `level` told; None: it is of no importance."""
-        self._wanted = level
-        if level is None:
-            self.told.set()
-            return
-        if self.told.is_set():
-            self.told = trio.Event()
-        self._changed.set()
-
-    async def keep(self, session: Session) -> None:
-        """Tell `session`, whenever there is something new to tell, for ever."""
-        told: str | None = None
-        while True:
-            await self._changed.take()
-            while (level := self._wanted) is not None and level != told:
-                told = level
-                with trio.move_on_after(self._limit_s):
-                    try:
-                        await session.request(SET_LEVEL, {"level": raw(level)})
-                    except HubError as error:
-                        log.info("%s was not told the log level: %s", self._name, error)
-            self.told.set()

@@ -28,8 +28,8 @@ log = logging.getLogger(__name__)
 
 DEBOUNCE_S: Final = 0.05
 OVERLAP_S: Final = 0.25
-"""How long a stream is read after another one has taken its place: longer than what was said over one connection is on
-its way when what was said later has come over another. The next one is not opened before: three at a time at most."""
+"""How long a stream is read after another has replaced it: longer than a message of one connection may be late against
+another connection. The next stream is not opened before: at most three at a time."""
 
 
 class Subscribable(Protocol):
@@ -59,7 +59,7 @@ class Stream:
         self.uris = uris
         self.scope = trio.CancelScope()
         self.answered = trio.Event()
-        """It was acknowledged, or is over."""
+        """Set when the stream was acknowledged, or is over."""
         self.confirmed: frozenset[str] | None = None
         self.refusal: Failure | HubError | None = None
 
@@ -77,7 +77,7 @@ class ModernSubscriptions:
         self._not_before = float("-inf")
 
     async def run(self) -> None:
-        """Listen for ever. Cancellation: ends the streams; all that is watched is wanted again."""
+        """Listen for ever. Cancellation: ends the streams; all subscriptions are wanted again."""
         self._subscriptions.reset()
         try:
             async with trio.open_nursery() as nursery:
@@ -113,7 +113,7 @@ class ModernSubscriptions:
                     "%s has no subscriptions: its lists are read again from time to time", self._subscriptions.upstream
                 )
                 return
-            log.debug("%s no longer tells of its lists: %r", self._subscriptions.upstream, reply)
+            log.debug("%s ended its stream of list changes: %r", self._subscriptions.upstream, reply)
             self._pooled.coverage.lists_since = {}
             self._pooled.missed()
             await trio.sleep(pauses.next_s(trio.current_time()))
@@ -126,7 +126,7 @@ class ModernSubscriptions:
             honoured, now = peek_object(notification.params.get("notifications")), trio.current_time()
             flags = [method for flag, method in LIST_FLAGS.items() if honoured.get(flag) == Raw(b"true")]
             self._pooled.coverage.lists_since = {kind: now for method in flags for kind in LIST_CHANGED[method]}
-            if again:  # nobody listened for a while (N-17)
+            if again:  # nobody listened for a while
                 self._events.changed(tuple(Kind))
 
     # --- resources ----------------------------------------------------------------------------------------------------
@@ -167,14 +167,14 @@ class ModernSubscriptions:
             self._disappoint(new)
 
     def _take_over(self, new: Stream) -> None:
-        """The upstream has acknowledged `new`: the one before it is read for a while yet."""
+        """The upstream has acknowledged `new`: the stream before it is read for a while yet."""
         old, self._current = self._current, new
         if old is not None:
             self._not_before = old.scope.deadline = trio.current_time() + OVERLAP_S
         self._settle(new)
 
     def _settle(self, stream: Stream) -> None:
-        """Judge what was asked for by what the upstream acknowledged."""
+        """Confirm or refuse subscriptions by what the upstream acknowledged."""
         subscriptions = self._subscriptions
         for subscription in subscriptions.in_state(SubscriptionState.WANTED, SubscriptionState.LIVE):
             if subscription.uri not in (stream.confirmed or ()):
@@ -209,8 +209,8 @@ class ModernSubscriptions:
                 self._subscriptions.updated(uri)
 
     def _lost(self, stream: Stream) -> None:
-        """There is no stream any more: open another one, but not at once."""
-        log.debug("%s no longer tells of its resources: %r", self._subscriptions.upstream, stream.refusal)
+        """The current stream ended: open another one, but not at once."""
+        log.debug("%s ended its stream of resource changes: %r", self._subscriptions.upstream, stream.refusal)
         self._current = None
         now = trio.current_time()
         self._not_before = now + self._pauses.next_s(now)

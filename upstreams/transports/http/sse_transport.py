@@ -45,9 +45,18 @@ log = logging.getLogger(__name__)
 
 
 class SseChannel:
-    """Whole messages to and from one server: POSTs to its endpoint, events of its stream. Satisfies `Channel`."""
+    """Whole messages to and from one server: POSTs to its endpoint, events of its stream. Satisfies `Channel`.
 
-    def __init__(self, poster: Poster, stream: EventStream, target: str) -> None:
+    `on_refused` is called with each request that the server did not take; it says whether anybody waits for the answer.
+    """
+
+    def __init__(
+        self,
+        poster: Poster,
+        stream: EventStream,
+        target: str,
+        on_refused: Callable[[RequestId, HubError], bool] = lambda id, error: False,
+    ) -> None:
         self._poster = poster
         self._stream = stream
         self._target = target
@@ -63,8 +72,7 @@ class SseChannel:
         """Set when something has left the inbox that held too much."""
         self._closed = False
         self.headers = CONTENT
-        self.on_refused: Callable[[RequestId, HubError], bool] = lambda id, error: False
-        """Told of each request that the server did not take."""
+        self._on_refused = on_refused
         self.fault: HubError | None = None
         """Why it closed, if there is more to say than that it did."""
 
@@ -158,7 +166,7 @@ class SseChannel:
     def _refused(self, message: bytes, error: HubError) -> None:
         """Whoever waits for the answer to `message` learns that there will be none, and why."""
         request = decode(message, strict=False)
-        if not isinstance(request, Request) or not self.on_refused(request.id, kept(error)):
+        if not isinstance(request, Request) or not self._on_refused(request.id, kept(error)):
             log.info("%s did not take a message: %s", self._poster.name, error)
 
 
@@ -172,7 +180,7 @@ class SseConversation(PeerSession):
     ) -> None:
         super().__init__(poster.name, events, terms)
         self._client = poster.client
-        self._channel = SseChannel(poster, stream, target)
+        self._channel = SseChannel(poster, stream, target, self._refused)
 
     @classmethod
     async def open(cls, poster: Poster, events: SessionEvents, terms: SessionTerms = COMMON) -> "SseConversation":
@@ -199,7 +207,7 @@ class SseConversation(PeerSession):
         try:
             async with trio.open_nursery() as nursery:
                 self._scope = nursery.cancel_scope
-                self._channel.on_refused = self._attach(self._channel).fail
+                self._attach(self._channel)
                 nursery.start_soon(self._channel.run)
                 nursery.start_soon(self._listen_to_end)
                 failed = await self._shake_hands()
@@ -210,6 +218,10 @@ class SseConversation(PeerSession):
         finally:
             self._client.close()
         raise kept(failed or self._why())
+
+    def _refused(self, id: RequestId, error: HubError) -> bool:
+        """The server did not take a request: whoever waits for its answer gets `error`."""
+        return self.peer.fail(id, error)
 
     async def _listen_to_end(self) -> None:
         await self._listen()
